@@ -16,7 +16,7 @@ const IMAGE: &str = r#"{
     Ok(&IMAGE.0)
 }"#;
 
-/// Writes `OUT_DIR/kernels.rs`: the constants `IMAGE` and `COMPILER` of `backend/cuda/module.rs`.
+/// Writes `OUT_DIR/kernels.rs`: the constants `IMAGE` and `COMPILER` of `cuda/module.rs`.
 pub fn build(root: &Path, out: &Path) {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=build_cuda.rs");

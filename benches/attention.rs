@@ -6,11 +6,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::backend::cpu::attention::{AttentionScratch, Heads, LayerSource, Scoring, attend};
-use realizar::backend::cpu::kernels::Isa;
-use realizar::backend::cpu::kv::CpuKv;
-use realizar::backend::cpu::pool::{Pool, Team};
-use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::cpu::attention::{AttentionScratch, Heads, LayerSource, Scoring, attend};
+use realizar::cpu::kernels::Isa;
+use realizar::cpu::kv::CpuKv;
+use realizar::cpu::threads::pool::{Pool, Team};
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
 use realizar::quant;
 use realizar::tensor::DType;
 

@@ -11,11 +11,11 @@ mod support;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use realizar::backend::cpu::kernels::Isa;
-use realizar::backend::cpu::matmul::multiply;
-use realizar::backend::cpu::matmul_plan::{MatmulJob, MatmulWorkspace};
-use realizar::backend::cpu::matrix::WeightMatrix;
-use realizar::backend::cpu::pool::{Pool, Team};
+use realizar::cpu::kernels::Isa;
+use realizar::cpu::matmul::matrix::WeightMatrix;
+use realizar::cpu::matmul::multiply;
+use realizar::cpu::matmul::plan::{MatmulJob, MatmulWorkspace};
+use realizar::cpu::threads::pool::{Pool, Team};
 use realizar::quant::{self, Format};
 use support::{Pages, dot_roof, fastest, read_roof};
 

@@ -20,8 +20,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::backend::cpu::kernels::Isa;
-use realizar::backend::cpu::pool::Pool;
+use realizar::cpu::kernels::Isa;
+use realizar::cpu::threads::pool::Pool;
 use realizar::engine::{
     CacheParams, DeviceKind, LoadParams, Model, Runtime, RuntimeParams, Session, decode_batch, devices,
 };

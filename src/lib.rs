@@ -8,7 +8,11 @@ pub mod tensor;
 pub mod quant;
 pub mod format;
 pub mod sampling;
-pub mod backend;
+pub mod graph;
+pub mod cpu;
+#[cfg_attr(not(cuda), path = "cuda/absent.rs")]
+pub mod cuda;
+pub mod device;
 pub mod model;
 pub mod text;
 pub mod grammar;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use adapter_file::gguf;
 use adapters::{Factors, merge};
-use realizar::backend::cpu::kernels::Isa;
+use realizar::cpu::kernels::Isa;
 use realizar::engine::{
     self, Adapter, CacheParams, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams, Session, saved,
     step_jobs,

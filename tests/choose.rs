@@ -14,19 +14,20 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cuda::{self, Uses};
-use realizar::backend::op::{Act, Op, Weight};
-use realizar::backend::program::{Program, ProgramBuilder};
-use realizar::backend::state::State;
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{MatrixSource, Weights};
-use realizar::backend::{Backend, Executor};
+use realizar::cuda::{self, Uses};
+use realizar::device::Batch;
+use realizar::device::sequence::Sequence;
+use realizar::device::{Backend, Executor};
 use realizar::engine::{
     self, CacheParams, Chooser, GrammarKind, Job, JobParams, LoadParams, Model, Request, SamplerParams, Session,
     step_jobs,
 };
 use realizar::error::Result;
+use realizar::graph::op::{Act, Op, Weight};
+use realizar::graph::program::{Program, ProgramBuilder};
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::graph::weights::{MatrixSource, Weights};
 use realizar::quant;
 use realizar::sampling::{NO_TOKEN, SamplingRule, Scratch, choose};
 use realizar::tensor::DType;
@@ -96,7 +97,7 @@ struct Choosing {
     program: Arc<Program>,
     backend: Backend,
     x: Act,
-    state: State,
+    state: Sequence,
 }
 
 const ROWS: usize = 8;
@@ -117,7 +118,7 @@ impl Choosing {
         let layers = program.states.clone();
         let (k_type, v_type) = (quant::F32, quant::F32);
         let spec = StateSpec { layers, memories: [].into(), capacity: ROWS, k_type, v_type, max_step: ROWS };
-        let state = backend.new_state(&spec).unwrap();
+        let state = backend.new_sequence(&spec).unwrap();
         Choosing { program, backend, x, state }
     }
 
@@ -130,7 +131,10 @@ impl Choosing {
         let n = columns.len();
         let positions: Vec<u32> = (0..n as u32).collect();
         let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut self.state]);
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &positions, rules };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &positions, rules, sequences: &slots },
+            sequences: states,
+        };
         executor.begin(batch, 0..self.program.ops.len()).unwrap();
         let mut x = vec![0.0; n * WIDTH];
         columns.iter().enumerate().for_each(|(row, column)| x[row * WIDTH + column] = 1.0);

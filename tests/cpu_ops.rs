@@ -11,14 +11,15 @@ use std::ops::Range;
 
 use ops::matrix::Matrix;
 use ops::{HIDDEN, LAYER, Model, VOCAB, project, values};
-use realizar::backend::batch::Batch;
-use realizar::backend::op::{
+use realizar::device::Batch;
+use realizar::device::{Backend, Executor};
+use realizar::error::Error;
+use realizar::graph::op::{
     Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, RopeChoice, RouterScore, Routing, StateId,
 };
-use realizar::backend::state_spec::KvLayer;
-use realizar::backend::weights::{Rope, RopePairs};
-use realizar::backend::{Backend, Executor};
-use realizar::error::Error;
+use realizar::graph::sequence_spec::KvLayer;
+use realizar::graph::step::StepInputs;
+use realizar::graph::weights::{Rope, RopePairs};
 use realizar::quant;
 
 fn wide(x: &[f32]) -> Vec<f64> {
@@ -57,11 +58,14 @@ fn run_for(model: &Model, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], ou
         }
         let backend = model.load(threads);
         let mut executor = model.executor(&backend, n, n);
-        let mut state = backend.new_state(&model.spec(n + 50)).unwrap();
+        let mut state = backend.new_sequence(&model.spec(n + 50)).unwrap();
         let (ids, positions, slots) = (ids(n), positions(n), vec![0; n]);
         let states = &mut [&mut state];
-        let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: wanted, rules: &[] };
-        executor.begin(&batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
+        let mut batch = Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs: wanted, rules: &[], sequences: &slots },
+            sequences: states,
+        };
+        executor.begin(&mut batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
         for (act, values) in inputs {
             let shifted = [&[0.0; 3][..threads], values].concat();
             executor.write(*act, &shifted[threads..]).unwrap();
@@ -72,7 +76,7 @@ fn run_for(model: &Model, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], ou
         assert!(executor.advance(&mut batch, &|| false).unwrap());
         for op in if way == Way::Cut { 1..ops } else { 0..0 } {
             executor.end().unwrap();
-            executor.begin(&batch, op..op + 1).unwrap();
+            executor.begin(&mut batch, op..op + 1).unwrap();
             assert!(executor.advance(&mut batch, &|| false).unwrap());
         }
         let rows = if keeps { wanted.len() } else { n };
@@ -372,10 +376,12 @@ fn caches_above_a_bound_turn_by_the_long_table() {
     let mut executor = model.executor(&backend, 1, 1);
     let x = values(60, 1);
     for (capacity, base) in [(63, 1.5), (64, 1.5), (65, 2.5), (1000, 2.5)] {
-        let mut state = backend.new_state(&model.spec(capacity)).unwrap();
+        let mut state = backend.new_sequence(&model.spec(capacity)).unwrap();
         // The room decides, not the position.
-        let batch =
-            &mut Batch { ids: &[0], positions: &[7], slots: &[0], states: &mut [&mut state], outputs: &[], rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &[0], positions: &[7], outputs: &[], rules: &[], sequences: &[0] },
+            sequences: &mut [&mut state],
+        };
         executor.begin(batch, 0..1).unwrap();
         executor.write(q, &x).unwrap();
         assert!(executor.advance(batch, &|| false).unwrap());
@@ -433,11 +439,19 @@ fn attention_over_two_sequences() {
         let mut results = Vec::new();
         for threads in 1..=3 {
             let backend = model.load(threads);
-            let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(150)).unwrap());
+            let [mut first, mut second] = [0; 2].map(|_| backend.new_sequence(&model.spec(150)).unwrap());
             let mut executor = model.executor(&backend, 200, 1);
             let states = &mut [&mut first, &mut second];
-            let batch =
-                &mut Batch { ids: &[0; 150], positions: &positions, slots: &slots, states, outputs: &[], rules: &[] };
+            let batch = &mut Batch {
+                inputs: StepInputs {
+                    ids: &[0; 150],
+                    positions: &positions,
+                    outputs: &[],
+                    rules: &[],
+                    sequences: &slots,
+                },
+                sequences: states,
+            };
             executor.begin(batch, 0..2).unwrap();
             for (act, values) in [(q, &vq), (k, &vk), (v, &vv)] {
                 executor.write(act, values).unwrap();
@@ -505,14 +519,10 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     ]);
     let backend = model.load(2);
     let mut executor = model.executor(&backend, 3, 3);
-    let mut state = backend.new_state(&model.spec(3)).unwrap();
+    let mut state = backend.new_sequence(&model.spec(3)).unwrap();
     let batch = &mut Batch {
-        ids: &[0; 3],
-        positions: &[0, 1, 2],
-        slots: &[0; 3],
-        states: &mut [&mut state],
-        outputs: &[],
-        rules: &[],
+        inputs: StepInputs { ids: &[0; 3], positions: &[0, 1, 2], outputs: &[], rules: &[], sequences: &[0; 3] },
+        sequences: &mut [&mut state],
     };
     let ones = vec![1.0; 3 * HIDDEN];
     executor.begin(batch, 0..4).unwrap();
@@ -711,10 +721,13 @@ fn logits_of_some_tokens() {
         let model = model.finish_with(ops, VOCAB, &[x]);
         let backend = model.load(2);
         let mut executor = model.executor(&backend, 9, 3);
-        let mut state = backend.new_state(&model.spec(40)).unwrap();
+        let mut state = backend.new_sequence(&model.spec(40)).unwrap();
         let (ids, positions, states) = (ids(9), positions(9), &mut [&mut state]);
         let outputs = &[0, 4, 8];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &[0; 9], states, outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs, rules: &[], sequences: &[0; 9] },
+            sequences: states,
+        };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         executor.write(x, &h).unwrap();
         assert!(executor.token(0).is_err(), "there are no logits yet");
@@ -756,14 +769,10 @@ fn weights_are_loaded() {
     // Row 699 as it is looked up, and the logits of that row.
     let run = |(model, [x, h]): &(Model, [Act; 2]), backend: &Backend, row: &[f32]| {
         let mut executor = model.executor(backend, 1, 1);
-        let mut state = backend.new_state(&model.spec(1)).unwrap();
+        let mut state = backend.new_sequence(&model.spec(1)).unwrap();
         let batch = &mut Batch {
-            ids: &[699],
-            positions: &[0],
-            slots: &[0],
-            states: &mut [&mut state],
-            outputs: &[0],
-            rules: &[],
+            inputs: StepInputs { ids: &[699], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+            sequences: &mut [&mut state],
         };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         executor.write(*h, row).unwrap();

@@ -17,23 +17,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use matrix::Matrix;
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cpu::CpuBackend;
-use realizar::backend::cpu::kernels::Isa;
-use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda::{self, CudaDevice, Driver, KernelTable, Uses};
-use realizar::backend::op::{
-    Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, Projection,
-    RopeChoice, RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
-};
-use realizar::backend::program::{Program, ProgramBuilder};
-use realizar::backend::state::State;
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
-use realizar::backend::{Backend, Executor};
+use realizar::cpu::CpuBackend;
+use realizar::cpu::kernels::Isa;
+use realizar::cpu::threads::pool::Pool;
+use realizar::cuda::{self, CudaDevice, Driver, KernelTable, Uses};
+use realizar::device::Batch;
+use realizar::device::sequence::Sequence;
+use realizar::device::{Backend, Executor};
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
+use realizar::graph::op::{
+    Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, Projection,
+    RopeChoice, RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
+};
+use realizar::graph::program::{Program, ProgramBuilder};
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
@@ -134,8 +135,8 @@ fn load(path: &Path, cuda: Arc<CudaDevice>) -> Result<Loaded> {
 const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
 
 impl Loaded {
-    fn state(&self, dtype: DType) -> Result<State> {
-        self.backend.new_state(&self.spec(dtype, 64))
+    fn state(&self, dtype: DType) -> Result<Sequence> {
+        self.backend.new_sequence(&self.spec(dtype, 64))
     }
 
     fn spec(&self, dtype: DType, capacity: usize) -> StateSpec {
@@ -149,7 +150,7 @@ impl Loaded {
     }
 
     /// Appends tokens to a sequence; the logits after each of them.
-    fn step(&self, executor: &mut Executor, state: &mut State, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
+    fn step(&self, executor: &mut Executor, state: &mut Sequence, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
         let outputs: Vec<u32> = (0..tokens.len() as u32).collect();
         self.step_for(executor, state, tokens, &outputs)
     }
@@ -157,14 +158,17 @@ impl Loaded {
     fn step_for(
         &self,
         executor: &mut Executor,
-        state: &mut State,
+        state: &mut Sequence,
         ids: &[u32],
         outputs: &[u32],
     ) -> Result<Vec<Vec<f32>>> {
         let positions: Vec<u32> = (state.len() as u32..).take(ids.len()).collect();
         let slots = vec![0; ids.len()];
         let mut states = [&mut *state];
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states: &mut states, outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids, positions: &positions, outputs, rules: &[], sequences: &slots },
+            sequences: &mut states,
+        };
         let result = self.run(executor, batch);
         let logits = executor.end().and(result)?;
         state.commit(ids.len());
@@ -174,7 +178,7 @@ impl Loaded {
     fn run(&self, executor: &mut Executor, batch: &mut Batch) -> Result<Vec<Vec<f32>>> {
         executor.begin(batch, 0..self.program.ops.len())?;
         assert!(executor.advance(batch, &|| false)?);
-        logits(executor, batch.outputs.len(), self.program.vocab)
+        logits(executor, batch.inputs.outputs.len(), self.program.vocab)
     }
 
     /// Logits after each token of the prompt, in pieces of `piece`.
@@ -197,8 +201,10 @@ impl Loaded {
         let ids: Vec<u32> = positions.iter().map(|p| PROMPT[*p as usize]).collect();
         let outputs: Vec<u32> = (0..n).collect();
         let states = &mut states.each_mut()[..];
-        let batch =
-            &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &outputs, rules: &[], sequences: &slots },
+            sequences: states,
+        };
         let logits = self.run(&mut executor, batch);
         executor.end().and(logits)
     }
@@ -480,7 +486,7 @@ fn rings_keep_what_windows_see() {
             let rings = model.spec(dtype, 340);
             // With room for a step of all of them, a ring keeps all positions.
             let whole = StateSpec { max_step: 340, ..rings.clone() };
-            let mut caches = [whole, rings].map(|spec| model.backend.new_state(&spec).unwrap());
+            let mut caches = [whole, rings].map(|spec| model.backend.new_sequence(&spec).unwrap());
             assert!(caches[1].bytes() < caches[0].bytes());
             // Behind the ring's end a prompt goes on in pieces and in single tokens.
             for n in [32; 8].into_iter().chain([20, 1, 1, 1, 5, 32]) {
@@ -516,7 +522,10 @@ fn sequences_of_a_batch_do_not_meet() {
         let (slots, positions): (Vec<u32>, Vec<u32>) = tokens.iter().copied().unzip();
         let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
         let (ids, states) = (&ids[..], &mut states.iter_mut().collect::<Vec<_>>()[..]);
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids, positions: &positions, outputs: &outputs, rules: &[], sequences: &slots },
+            sequences: states,
+        };
         let got = model.run(&mut executor, batch).unwrap();
         executor.end().unwrap();
         let expected: Vec<_> = outputs.iter().map(|&i| expected[positions[i as usize] as usize].clone()).collect();
@@ -679,8 +688,10 @@ fn a_token_beyond_the_vocabulary_is_a_fault() {
     model.step(&mut executor, &mut state, &PROMPT).unwrap();
     // Rows of logits behind the first.
     shim.spoil(c"argmax", 96, ((PROMPT.len() - 1) * model.program.vocab) as i32);
-    let batch =
-        &mut Batch { ids: &[1], positions: &[21], slots: &[0], states: &mut [&mut state], outputs: &[0], rules: &[] };
+    let batch = &mut Batch {
+        inputs: StepInputs { ids: &[1], positions: &[21], outputs: &[0], rules: &[], sequences: &[0] },
+        sequences: &mut [&mut state],
+    };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
     assert!(executor.advance(batch, &|| false).unwrap());
     let chosen = executor.token(0);
@@ -735,8 +746,10 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
     let model = load(&path, open(&shim).unwrap()).unwrap();
     let expected = model.prompt(quant::F16, 1).unwrap();
     let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
-    let batch =
-        &mut Batch { ids: &[1], positions: &[0], slots: &[0], states: &mut [&mut state], outputs: &[0], rules: &[] };
+    let batch = &mut Batch {
+        inputs: StepInputs { ids: &[1], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+        sequences: &mut [&mut state],
+    };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
     assert!(executor.advance(batch, &|| false).unwrap());
     executor.submit().unwrap();
@@ -836,7 +849,7 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
     let other = load(&path, open(&shim).unwrap()).unwrap();
     let mut executor = model.executor().unwrap();
     let launches = shim.number("shim_launches");
-    let mut step = |state: &mut State, ids: &[u32]| model.step(&mut executor, state, ids);
+    let mut step = |state: &mut Sequence, ids: &[u32]| model.step(&mut executor, state, ids);
     assert!(matches!(step(&mut other.state(quant::F16).unwrap(), &[1]), Err(Error::Mismatch(_))));
     let mut state = model.state(quant::F16).unwrap();
     for ids in [&[1; 33][..], &[], &[u32::MAX]] {
@@ -1411,12 +1424,15 @@ impl CaseModels {
     ) -> Vec<Vec<f32>> {
         let mut executor = backend.new_executor(&self.program, CASE_LIMITS).unwrap();
         // Two sequences where there are tokens for both.
-        let mut states = [0; 2].map(|_| backend.new_state(&case_cache()).unwrap());
+        let mut states = [0; 2].map(|_| backend.new_sequence(&case_cache()).unwrap());
         let slots: Vec<u32> = (0..n).map(|i| u32::from(2 * i >= n && n > 1)).collect();
         let positions: Vec<u32> = (0..n).map(|i| if slots[i] == 0 { i } else { i - n.div_ceil(2) } as u32).collect();
         let ids: Vec<u32> = (0..n as u32).map(|i| i * 7919 % VOCAB as u32).collect();
         let states = &mut states.each_mut()[..];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs, rules: &[], sequences: &slots },
+            sequences: states,
+        };
         let all = self.program.ops.len();
         let step = if one_by_one { 1 } else { all };
         for first in (0..all).step_by(step) {
@@ -1487,7 +1503,7 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [Act; 4],
     let (layers, max_step) = (program.states.clone(), limits.max_tokens);
     let spec = StateSpec { layers, memories: [].into(), capacity: 150, k_type: dtype, v_type: dtype, max_step };
     let mut executor = backend.new_executor(program, limits).unwrap();
-    let mut states = [0; 2].map(|_| backend.new_state(&spec).unwrap());
+    let mut states = [0; 2].map(|_| backend.new_sequence(&spec).unwrap());
     let mut results = Vec::new();
     for (step, counts) in (0..).zip([[70, 45], [75, 33]]) {
         let lengths = states.each_ref().map(|state| state.len());
@@ -1496,12 +1512,8 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [Act; 4],
         let (n, ids) = (slots.len(), vec![0; slots.len()]);
         let states_of = &mut states.each_mut()[..];
         let batch = &mut Batch {
-            ids: &ids,
-            positions: &positions,
-            slots: &slots,
-            states: states_of,
-            outputs: &[0],
-            rules: &[],
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &[0], rules: &[], sequences: &slots },
+            sequences: states_of,
         };
         executor.begin(batch, 0..program.ops.len()).unwrap();
         for (act, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
@@ -1602,15 +1614,17 @@ fn bits_of_tokens(
         max_step: limits.max_tokens,
     };
     let mut executor = backend.new_executor(program, limits).unwrap();
-    let mut step = |mut states: Vec<&mut State>, n: usize, outputs: &[u32], seed: u64| {
+    let mut step = |mut states: Vec<&mut Sequence>, n: usize, outputs: &[u32], seed: u64| {
         let ends: Vec<usize> = states.iter().map(|state| state.len()).collect();
         let tokens = ends.iter().zip(0..).flat_map(|(&len, slot)| (len..).take(n).map(move |p| (p as u32, slot)));
         let (positions, slots): (Vec<u32>, Vec<u32>) = tokens.unzip();
         let ids = vec![0; slots.len()];
-        let mut of_step: Vec<&mut State> = states.iter_mut().map(|state| &mut **state).collect();
+        let mut of_step: Vec<&mut Sequence> = states.iter_mut().map(|state| &mut **state).collect();
         let states_of = &mut of_step[..];
-        let batch =
-            &mut Batch { ids: &ids, positions: &positions, slots: &slots, states: states_of, outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs, rules: &[], sequences: &slots },
+            sequences: states_of,
+        };
         // Many tokens only store keys and values.
         let all = program.ops.len();
         executor.begin(batch, if n > 1 { all - 2..all - 1 } else { 0..all }).unwrap();
@@ -1628,7 +1642,7 @@ fn bits_of_tokens(
         results.truncate(program.width(out));
         results
     };
-    let mut states = [0; 3].map(|_| backend.new_state(&spec).ok());
+    let mut states = [0; 3].map(|_| backend.new_sequence(&spec).ok());
     let [Some(alone), Some(other), Some(third)] = &mut states else { return None };
     (0..5).for_each(|seed| drop(step(vec![&mut *alone], 48, &[], seed)));
     let (mut among, mut beside) = (alone.fork().unwrap(), alone.fork().unwrap());
@@ -1653,7 +1667,10 @@ fn neighbouring_ops_share_kernels() {
         let before = shim.number("shim_launches");
         let ([ids, positions], slots) = ([1, 0].map(|word| vec![word; states.len()]), Vec::from_iter(0..sequences));
         let states = &mut states.iter_mut().collect::<Vec<_>>()[..];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &slots, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &slots, rules: &[], sequences: &slots },
+            sequences: states,
+        };
         model.run(&mut executor, batch).unwrap();
         executor.end().unwrap();
         (shim.number("shim_launches") - before, model.program.ops.len())
@@ -1692,7 +1709,10 @@ fn a_step_stops_between_launches() {
         let expected = model.step(&mut executor, &mut state, &PROMPT[..piece]).unwrap();
         let (positions, outputs): (Vec<u32>, Vec<u32>) = (0..piece as u32).map(|i| (i, i)).unzip();
         let (ids, slots, states) = (&PROMPT[..piece], vec![0; piece], &mut [&mut state]);
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
+        let batch = &mut Batch {
+            inputs: StepInputs { ids, positions: &positions, outputs: &outputs, rules: &[], sequences: &slots },
+            sequences: states,
+        };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         let (asked, mut turns) = (Cell::new(0), 0);
         let every_other = || {

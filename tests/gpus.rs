@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use realizar::backend::{choice, cuda};
+use realizar::cuda;
+use realizar::device::select;
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
     self, CacheParams, Chooser, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
@@ -400,7 +401,7 @@ fn layers_follow_the_memory() {
     });
     assert!(smaller.is_some());
     // Who names no device gets one GPU, as long as it has room, then all.
-    choice::assume(Some((0, 1.0)));
+    select::assume(Some((0, 1.0)));
     let chosen = || Model::load(&path, LoadParams::default()).unwrap().info().gpus.clone();
     (0..3).for_each(|device| room(device, 600 << 20));
     assert!(matches!(chosen()[..], [(_, 6)]));
@@ -411,7 +412,7 @@ fn layers_follow_the_memory() {
     assert!(several.len() > 1 && sum == 6, "{several:?}");
     (0..3).for_each(|device| room(device, scratch / 2));
     assert!(chosen().is_empty());
-    choice::assume(None);
+    select::assume(None);
 }
 
 /// The list of devices is short, and tells what a driver cannot mean.

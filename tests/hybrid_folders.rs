@@ -24,7 +24,7 @@ use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
 use predictor::predict;
 #[cfg(cuda)]
-use realizar::backend::cuda;
+use realizar::cuda;
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::format::{Access, Source};
 use realizar::quant;

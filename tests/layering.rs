@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 /// The layers that each layer may use, besides itself, `error` and `memory`. `engine` uses all but the C interface.
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine", "os"]),
-    ("engine", &["text", "grammar", "sampling", "model", "backend", "format", "quant", "tensor"]),
+    ("engine", &["text", "grammar", "model", "device", "cpu", "graph", "sampling", "format", "quant", "tensor"]),
     ("grammar", &["text"]),
     ("text", &["format"]),
-    ("model", &["backend", "format", "quant", "tensor"]),
-    ("backend", &["sampling", "quant", "tensor", "os"]),
+    ("model", &["graph", "format", "quant", "tensor"]),
+    ("device", &["cuda", "cpu", "graph", "sampling", "quant", "tensor"]),
+    ("cuda", &["graph", "sampling", "quant", "tensor", "os"]),
+    ("cpu", &["graph", "quant", "tensor", "os"]),
+    ("graph", &["sampling", "quant", "tensor"]),
     ("sampling", &[]),
     ("format", &["quant", "tensor", "os"]),
     ("quant", &["tensor"]),
@@ -80,11 +83,11 @@ fn the_reader_of_paths_reads_them() {
     let text = "
         use crate::error::Result;
         use crate::{quant, tensor::{DType, Shape}, model as m};
-        fn f() { crate::backend::open(); } // crate::comment::is::skipped
+        fn f() { crate::device::open(); } // crate::comment::is::skipped
         pub(crate) struct S;
         #[cfg(test)]
         mod tests { use crate::engine::Model; }";
-    let expected = ["backend", "error", "model", "quant", "tensor"].map(String::from);
+    let expected = ["device", "error", "model", "quant", "tensor"].map(String::from);
     assert_eq!(crate_paths(text), BTreeSet::from(expected));
 }
 
@@ -110,63 +113,6 @@ fn files_use_each_other_without_circles() {
     assert!(wrong.is_empty(), "circles:\n{}", wrong.join("\n"));
 }
 
-/// The order inside `backend`: each file uses those of its own line and of the lines above. The longest beginning of a
-/// path counts.
-const BACKEND: &[&[&str]] = &[
-    &["device.rs", "pace.rs"],
-    &["op.rs"],
-    &["state_spec.rs"],
-    &["weights.rs"],
-    &["program.rs"],
-    &["checkpoints.rs"],
-    // Kernels, weights on the CPU, caches.
-    &["cpu/", "cuda/"],
-    &["state.rs"],
-    &["batch.rs"],
-    // Steps, on a GPU with the weights that they are lowered for.
-    &[
-        "cpu/executor",
-        "cpu/recurrence",
-        "cuda/cross",
-        "cuda/device",
-        "cuda/executor",
-        "cuda/fuse",
-        "cuda/graph",
-        "cuda/inputs",
-        "cuda/lower",
-        "cuda/mod.rs",
-        "cuda/scratch",
-    ],
-    &["rule_test.rs"],
-    &["self_test.rs"],
-    &["place.rs"],
-    &["split.rs"],
-    &["choice.rs"],
-    &["mod.rs"],
-];
-
-#[test]
-fn files_of_the_backend_keep_their_order() {
-    let rank = |file: &str| {
-        let of = |(i, names): (usize, &&[&str])| {
-            names.iter().filter(|name| file.starts_with(**name)).map(|name| (name.len(), i)).max()
-        };
-        let best = BACKEND.iter().enumerate().filter_map(of).max();
-        best.unwrap_or_else(|| panic!("backend/{file} is not in the table")).1
-    };
-    let mut wrong = Vec::new();
-    for (file, others) in Tree::read(&root()).uses() {
-        let Some(from) = file.strip_prefix("backend/") else { continue };
-        for (other, items) in &others {
-            match other.strip_prefix("backend/") {
-                Some(to) if rank(to) > rank(from) => wrong.push(format!("{from} uses {items:?} of {to}")),
-                _ => {}
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "against the order of the backend:\n{}", wrong.join("\n"));
-}
-
 /// `lib.rs` lists the modules in the order of the data, which is that of the table above, upside down.
 #[test]
 fn modules_are_listed_in_the_order_of_the_data() {
@@ -175,8 +121,8 @@ fn modules_are_listed_in_the_order_of_the_data() {
     assert_eq!(
         listed,
         [
-            "memory", "error", "os", "tensor", "quant", "format", "sampling", "backend", "model", "text", "grammar",
-            "engine", "ffi"
+            "memory", "error", "os", "tensor", "quant", "format", "sampling", "graph", "cpu", "cuda", "device",
+            "model", "text", "grammar", "engine", "ffi"
         ]
     );
     for (i, name) in listed.iter().enumerate() {

@@ -15,7 +15,7 @@ mod save;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::backend::cpu::kernels::Isa;
+use realizar::cpu::kernels::Isa;
 use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::error::Error;
 use realizar::quant;

@@ -12,14 +12,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use realizar::backend::batch::StepLimits;
-use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda;
-use realizar::backend::op::{Attend, Op};
-use realizar::backend::program::ProgramBuilder;
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::Weights;
-use realizar::backend::{Backend, LoadOptions};
+use realizar::cpu::threads::pool::Pool;
+use realizar::cuda;
+use realizar::device::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
@@ -27,6 +22,11 @@ use realizar::engine::{
     RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
+use realizar::graph::op::{Attend, Op};
+use realizar::graph::program::ProgramBuilder;
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::step::StepLimits;
+use realizar::graph::weights::Weights;
 use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
@@ -764,7 +764,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             cache: StateSpec { layers, memories: vec![], capacity: 16, k_type, v_type, max_step: 8 },
         };
         let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
-        backend.new_state(&options.cache)?;
+        backend.new_sequence(&options.cache)?;
         backend.new_executor(&program, options.limits)?;
         Ok::<_, Error>(backend.gpu_layers(3))
     };

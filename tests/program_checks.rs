@@ -6,17 +6,18 @@ mod ops;
 use std::sync::Arc;
 
 use ops::{HIDDEN, LAYER, Model, VOCAB, project};
-use realizar::backend::Executor;
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::op::{
+use realizar::device::Batch;
+use realizar::device::Executor;
+use realizar::device::sequence::Sequence;
+use realizar::error::{Error, Result};
+use realizar::graph::op::{
     Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, RopeChoice,
     RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
 };
-use realizar::backend::program::{ActSpec, Program};
-use realizar::backend::state::State;
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{Rope, RopePairs};
-use realizar::error::{Error, Result};
+use realizar::graph::program::{ActSpec, Program};
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::graph::weights::{Rope, RopePairs};
 
 /// The message of a refusal.
 fn refusal<T>(result: Result<T>) -> String {
@@ -34,15 +35,21 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     ]);
     let backend = model.load(2);
     let mut executor = model.executor(&backend, 4, 2);
-    let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(10)).unwrap());
-    let mut narrow = backend.new_state(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
+    let [mut first, mut second] = [0; 2].map(|_| backend.new_sequence(&model.spec(10)).unwrap());
+    let mut narrow = backend.new_sequence(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
     let layers = vec![KvLayer::new(2, 12, 0)];
-    let mut other = backend.new_state(&StateSpec { layers, ..model.spec(10) }).unwrap();
-    let begin = |executor: &mut Executor, states: &mut [&mut State], step: [&[u32]; 4]| {
+    let mut other = backend.new_sequence(&StateSpec { layers, ..model.spec(10) }).unwrap();
+    let begin = |executor: &mut Executor, states: &mut [&mut Sequence], step: [&[u32]; 4]| {
         let [ids, positions, slots, outputs] = step;
         // The references live as long as the batch.
-        let mut states: Vec<&mut State> = states.iter_mut().map(|s| &mut **s).collect();
-        let result = executor.begin(&Batch { ids, positions, slots, states: &mut states, outputs, rules: &[] }, 0..2);
+        let mut states: Vec<&mut Sequence> = states.iter_mut().map(|s| &mut **s).collect();
+        let result = executor.begin(
+            &mut Batch {
+                inputs: StepInputs { ids, positions, outputs, rules: &[], sequences: slots },
+                sequences: &mut states,
+            },
+            0..2,
+        );
         executor.end().unwrap();
         result
     };
@@ -50,9 +57,9 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
         ([&[], &[], &[], &[]], "a step of 0 tokens"),
         ([&[0; 5], &[0, 1, 2, 3, 4], &[0; 5], &[]], "a step of 5 tokens"),
         ([&[0; 3], &[0, 1, 2], &[0; 3], &[0, 1, 2]], "3 outputs"),
-        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 slots"),
-        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 slots"),
-        ([&[0; 2], &[0, 1], &[0, 2], &[]], "slot 2 of 2 caches"),
+        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 numbers"),
+        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 numbers"),
+        ([&[0; 2], &[0, 1], &[0, 2], &[]], "sequence 2 of 2"),
         ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs [1, 0] of 2 tokens"),
         ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs [1, 1] of 2 tokens"),
         ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs [2] of 2 tokens"),
@@ -71,7 +78,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     let wrong = begin(&mut executor, &mut [&mut other], step);
     assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("a cache of another model")));
     let states =
-        &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_state(&model.spec(9)).unwrap()];
+        &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_sequence(&model.spec(9)).unwrap()];
     assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
     // A ring has room for what it was told that a step writes.
     let wide: [&[u32]; 4] = [&[0; 3], &[0, 1, 2], &[0; 3], &[]];
@@ -79,8 +86,10 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     begin(&mut executor, &mut [&mut first], wide).unwrap();
     begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
 
-    let batch =
-        &mut Batch { ids: &[44], positions: &[0], slots: &[0], states: &mut [&mut first], outputs: &[0], rules: &[] };
+    let batch = &mut Batch {
+        inputs: StepInputs { ids: &[44], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+        sequences: &mut [&mut first],
+    };
     assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
     executor.begin(batch, 0..2).unwrap();
     assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
@@ -323,11 +332,14 @@ fn a_recurrent_sequence_goes_on_where_it_is() {
     let model = model.finish(vec![Op::Conv(Conv { memory, x, kernel, bias: None, taps: 2, silu: false })]);
     let backend = model.load(1);
     let mut executor = model.executor(&backend, 4, 0);
-    let mut state = backend.new_state(&model.spec(8)).unwrap();
+    let mut state = backend.new_sequence(&model.spec(8)).unwrap();
     for (positions, fits) in [(&[0, 1][..], true), (&[1, 2], false), (&[0, 2], false)] {
         let (ids, slots) = (vec![VOCAB as u32 - 1; 2], vec![0; 2]);
-        let batch = Batch { ids: &ids, positions, slots: &slots, states: &mut [&mut state], outputs: &[], rules: &[] };
-        let result = executor.begin(&batch, 0..1);
+        let mut batch = Batch {
+            inputs: StepInputs { ids: &ids, positions, outputs: &[], rules: &[], sequences: &slots },
+            sequences: &mut [&mut state],
+        };
+        let result = executor.begin(&mut batch, 0..1);
         assert_eq!(result.is_ok(), fits, "{positions:?}");
         assert!(fits || matches!(result, Err(Error::InvalidArgument(_))));
     }

@@ -10,10 +10,10 @@ mod shim;
 use std::sync::Arc;
 
 use ops::{LAYER, Model, values};
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cuda::{self, CudaExecutor, Uses};
-use realizar::backend::op::{Act, DeltaRule, Op, Scan};
-use realizar::backend::{Backend, Pace};
+use realizar::cuda::{self, Uses};
+use realizar::device::{Backend, Batch};
+use realizar::graph::op::{Act, DeltaRule, Op, Scan};
+use realizar::graph::step::{StepInputs, StepLimits};
 use shim::Shim;
 
 /// Bytes of shared memory that a block may have on GPUs of sm_80, sm_90 and sm_120.
@@ -93,10 +93,10 @@ fn check(
             None => cuda::open(0, Uses::default()),
         };
         let loaded = Arc::new(device.unwrap().load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
-        let backend = Backend::Cuda(loaded.clone());
-        let mut states = [0; 2].map(|_| backend.new_state(&model.spec(256)).unwrap());
+        let backend = Backend::Cuda(loaded);
+        let mut states = [0; 2].map(|_| backend.new_sequence(&model.spec(256)).unwrap());
         let mut executor =
-            CudaExecutor::new(loaded, &model.program, StepLimits { max_tokens: 120, max_outputs: 1 }).unwrap();
+            backend.new_executor(&model.program, StepLimits { max_tokens: 120, max_outputs: 1 }).unwrap();
         let mut expected = [0; 2].map(|_| vec![vec![vec![0.0; case.value_dim]; case.key_dim]; case.heads]);
         let mut used = Vec::new();
         for (step, counts) in (0..).zip(STEPS) {
@@ -115,17 +115,13 @@ fn check(
                 .collect();
             let states_of = &mut states.each_mut()[..];
             let batch = &mut Batch {
-                ids: &ids,
-                positions: &positions,
-                slots: &slots,
-                states: states_of,
-                outputs: &[],
-                rules: &[],
+                inputs: StepInputs { ids: &ids, positions: &positions, outputs: &[], rules: &[], sequences: &slots },
+                sequences: states_of,
             };
             executor.begin(batch, 0..1).unwrap();
             inputs.iter().zip(&rows).for_each(|((act, _), rows)| executor.write(*act, rows).unwrap());
-            assert!(executor.advance(batch, &Pace::new(&|| false)).unwrap());
-            used.extend(executor.kernels().map(str::to_owned));
+            assert!(executor.advance(batch, &|| false).unwrap());
+            used.extend(executor.kernels().into_iter().map(str::to_owned));
             let mut got = vec![f32::NAN; n * model.program.width(out)];
             executor.read(out, &mut got).unwrap();
             executor.end().unwrap();

@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use realizar::backend::cuda::{self, CudaDevice, Uses};
-use realizar::backend::op::Op;
-use realizar::backend::program::ProgramBuilder;
-use realizar::backend::weights::Weights;
-use realizar::backend::{choice, self_test};
+use realizar::cuda::{self, CudaDevice, Uses};
+use realizar::device::{select, self_test};
 use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
+use realizar::graph::op::Op;
+use realizar::graph::program::ProgramBuilder;
+use realizar::graph::weights::Weights;
 use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
@@ -291,12 +291,12 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
     // Small models are not worth asking.
     assert_eq!((chosen(&path), shim.number("shim_contexts")), (1, 0));
     // A CPU that reads a byte a second, and one that is faster than any GPU.
-    let slow = || choice::assume(Some((0, 1.0)));
+    let slow = || select::assume(Some((0, 1.0)));
     slow();
     assert_eq!(chosen(&path), 2);
     let plan = Plan::of_path(&path, LoadParams::default(), &cache, 1).unwrap();
     assert!(plan.gpu_layers > 0 && plan.weights.device > 0);
-    choice::assume(Some((0, 1e18)));
+    select::assume(Some((0, 1e18)));
     assert_eq!(chosen(&path), 1);
     assert_eq!(Plan::of_path(&path, LoadParams::default(), &cache, 1).unwrap().total.device, 0);
     slow();
@@ -341,5 +341,5 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
     assert!(why.starts_with("measuring its rates failed: no answer to cuStreamQuery"), "{why}");
     let contexts = shim.number("shim_contexts");
     assert_eq!((chosen(&path), shim.number("shim_contexts")), (1, contexts));
-    choice::assume(None);
+    select::assume(None);
 }

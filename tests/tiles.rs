@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use ops::matrix::Matrix;
 use ops::{LAYER, Model, project, values};
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cuda::{self, CudaExecutor, Uses, WGMMA};
-use realizar::backend::op::{Act, Activation, Experts, Op, RouterScore, Routing, Weight};
-use realizar::backend::{Backend, Pace};
+use realizar::cuda::{self, Uses, WGMMA};
+use realizar::device::Backend;
+use realizar::device::Batch;
+use realizar::graph::op::{Act, Activation, Experts, Op, RouterScore, Routing, Weight};
+use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::quant;
 use realizar::tensor::DType;
 use shim::Shim;
@@ -69,22 +70,22 @@ fn run(
         _ => "gemm_256",
     };
     let loaded = Arc::new(device.load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
-    let mut state = Backend::Cuda(loaded.clone()).new_state(&model.spec(n)).unwrap();
+    let backend = Backend::Cuda(loaded);
+    let mut state = backend.new_sequence(&model.spec(n)).unwrap();
     let limits = StepLimits { max_tokens: n, max_outputs: 1 };
-    let mut executor = CudaExecutor::new(loaded, &model.program, limits).unwrap();
+    let mut executor = backend.new_executor(&model.program, limits).unwrap();
     let (positions, zeros) = ((0..n as u32).collect::<Vec<u32>>(), vec![0; n]);
     let states = &mut [&mut state];
-    let batch = &mut Batch { ids: &zeros, positions: &positions, slots: &zeros, states, outputs: &[], rules: &[] };
+    let batch = &mut Batch {
+        inputs: StepInputs { ids: &zeros, positions: &positions, outputs: &[], rules: &[], sequences: &zeros },
+        sequences: states,
+    };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
     for (act, values) in inputs {
         executor.write(*act, values).unwrap();
     }
-    assert!(executor.advance(batch, &Pace::new(&|| false)).unwrap());
-    assert!(
-        executor.kernels().any(|kernel| kernel == tiles),
-        "{name}, {n} tokens: {:?}",
-        executor.kernels().collect::<Vec<_>>()
-    );
+    assert!(executor.advance(batch, &|| false).unwrap());
+    assert!(executor.kernels().contains(&tiles), "{name}, {n} tokens: {:?}", executor.kernels());
     let read = |act: &Act| {
         let mut out = vec![f32::NAN; n * model.program.width(*act)];
         executor.read(*act, &mut out).map(|()| out).unwrap()

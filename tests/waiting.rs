@@ -1,7 +1,7 @@
 //! The semaphore that calls wait at, under a model checker: its very source, on primitives whose threads shuttle schedules, in
 //! thousands of orders that a seed fixes. A waiter that is never woken is a deadlock there, because no wait ends by itself.
 
-#[path = "../src/backend/cpu/fair_semaphore.rs"]
+#[path = "../src/cpu/threads/fair_semaphore.rs"]
 mod fair_semaphore;
 
 mod error {

@@ -11,17 +11,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::backend::batch::{Batch, FOLLOWING, StepLimits};
-use realizar::backend::cuda::{self, CudaDevice, Driver, Uses};
-use realizar::backend::op::{
+use realizar::cuda::{self, CudaDevice, Driver, Uses};
+use realizar::device::Batch;
+use realizar::device::sequence::Sequence;
+use realizar::device::{Backend, Executor};
+use realizar::error::Result;
+use realizar::graph::op::{
     Act, Activation, Attend, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, StateId, Vector, Weight,
 };
-use realizar::backend::program::{Program, ProgramBuilder};
-use realizar::backend::state::State;
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
-use realizar::backend::{Backend, Executor};
-use realizar::error::Result;
+use realizar::graph::program::{Program, ProgramBuilder};
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::step::{CHOSEN_BEFORE, StepInputs, StepLimits};
+use realizar::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::quant;
 use realizar::tensor::DType;
 
@@ -331,16 +332,18 @@ struct Bench {
     backend: Backend,
     program: Arc<Program>,
     executor: Executor,
-    state: State,
+    state: Sequence,
     repeat: usize,
 }
 
 /// Queues a step of a program from position `from` on.
-fn queue(executor: &mut Executor, program: &Program, state: &mut State, ids: &[u32], from: usize) -> Result<()> {
+fn queue(executor: &mut Executor, program: &Program, state: &mut Sequence, ids: &[u32], from: usize) -> Result<()> {
     let positions: Vec<u32> = (from as u32..).take(ids.len()).collect();
     let (slots, last) = (vec![0; ids.len()], [ids.len() as u32 - 1]);
-    let batch =
-        &mut Batch { ids, positions: &positions, slots: &slots, states: &mut [state], outputs: &last, rules: &[] };
+    let batch = &mut Batch {
+        inputs: StepInputs { ids, positions: &positions, outputs: &last, rules: &[], sequences: &slots },
+        sequences: &mut [state],
+    };
     executor.begin(batch, 0..program.ops.len())?;
     executor.advance(batch, &|| false).map(|_| ())
 }
@@ -361,7 +364,7 @@ impl Bench {
         let mut sent = 0;
         for done in 0..n {
             while sent < n && sent - done < self.executor.ahead() {
-                let ids = [if sent == 0 { 1 } else { FOLLOWING }];
+                let ids = [if sent == 0 { 1 } else { CHOSEN_BEFORE }];
                 queue(&mut self.executor, &self.program, &mut self.state, &ids, from + sent)?;
                 self.executor.submit()?;
                 sent += 1;
@@ -433,7 +436,7 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     let (k_type, v_type) = (quant::F16, quant::F16);
     let spec = StateSpec { layers: program.states.clone(), memories: vec![], capacity, k_type, v_type, max_step: STEP };
     let executor = backend.new_executor(&program, StepLimits { max_tokens: STEP, max_outputs: 4 })?;
-    let state = backend.new_state(&spec)?;
+    let state = backend.new_sequence(&spec)?;
     let mut bench = Bench { backend, program, executor, state, repeat: options.repeat };
 
     let ids: Vec<u32> = (0..STEP as u32).map(|i| i.wrapping_mul(2_654_435_761) % shape.vocab as u32).collect();

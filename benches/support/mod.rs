@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use realizar::backend::cpu::kernels::Isa;
-use realizar::backend::cpu::pool::Team;
+use realizar::cpu::kernels::Isa;
+use realizar::cpu::threads::pool::Team;
 
 /// Zeroed memory in pages of 2 MiB where the system grants them.
 pub struct Pages {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::model::Model;
 use super::{LogLevel, Reservation};
-use crate::backend::cpu::adapt::scratch_bytes;
-use crate::backend::cpu::adapter::{AdapterSet, CpuAdapter};
-use crate::backend::weights::MatrixSource;
+use crate::cpu::adapter::{AdapterSet, CpuAdapter};
+use crate::cpu::ops::adapt::scratch_bytes;
 use crate::error::{Error, Result, try_vec};
 use crate::format::AdapterFile;
+use crate::graph::weights::MatrixSource;
 
 pub struct Adapter {
     model: Arc<Model>,

@@ -7,10 +7,10 @@ use super::job::Job;
 use super::metrics::Phase;
 use super::model::Model;
 use super::pass::Member;
-use super::step::StepInputs;
-use crate::backend::Pace;
-use crate::backend::batch::FOLLOWING;
+use super::step::StepBuffers;
+use crate::device::Pace;
 use crate::error::{Result, try_filled, try_vec};
+use crate::graph::step::CHOSEN_BEFORE;
 
 /// Steps that an executor works on before others may have it.
 const MOST: usize = 32;
@@ -34,7 +34,7 @@ pub fn steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
 /// ahead.
 pub fn run(jobs: &mut [&mut Job], model: &Model, most: usize, pace: &Pace) -> Result<Option<usize>> {
     let n = jobs.iter().filter(|job| job.runs()).count();
-    let mut inputs = StepInputs::new(n)?;
+    let mut inputs = StepBuffers::new(n)?;
     let (mut ids, mut tokens) = (try_vec("tokens", n)?, try_filled("tokens", n, 0)?);
     let result = model.lend(n, pace, |executor| {
         let ahead = executor.ahead();
@@ -52,7 +52,7 @@ pub fn run(jobs: &mut [&mut Job], model: &Model, most: usize, pace: &Pace) -> Re
                     let member = Member { id: job.id, tokens: 1, outputs: 1 };
                     match is_first {
                         true => ids.extend_from_slice(job.next_step(0, n, None).0),
-                        false => ids.push(FOLLOWING),
+                        false => ids.push(CHOSEN_BEFORE),
                     }
                     let (state, choices) = job.state_and_choices();
                     if is_first {
@@ -61,7 +61,7 @@ pub fn run(jobs: &mut [&mut Job], model: &Model, most: usize, pace: &Pace) -> Re
                     states.push(state);
                 }
                 let mut batch = inputs.batch(&mut states, &ids, std::iter::repeat_n((1, 1), n), sent - done)?;
-                batch.rules = &rules;
+                batch.inputs.rules = &rules;
                 // A step of single tokens is short: only ahead of it the pace is asked.
                 model.run(executor, &mut batch, &[])?;
                 executor.submit()?;

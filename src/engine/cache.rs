@@ -1,8 +1,8 @@
 //! The shape of a timeline's cache from the choices of a caller.
 
-use crate::backend::batch::StepLimits;
-use crate::backend::program::Program;
-use crate::backend::state_spec::StateSpec;
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::StepLimits;
 use crate::quant;
 use crate::tensor::DType;
 

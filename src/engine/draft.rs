@@ -13,7 +13,7 @@ use super::lookup;
 use super::model::Model;
 use super::session::Session;
 use super::worth::{KINDS, Taken, Worth};
-use crate::backend::{Executor, Pace};
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 
 /// Tokens of a draft, at most, and where the caller leaves it open.

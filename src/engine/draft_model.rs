@@ -8,7 +8,7 @@ use super::cache::CacheParams;
 use super::model::Model;
 use super::pass::Pass;
 use super::session::Session;
-use crate::backend::Pace;
+use crate::device::Pace;
 use crate::error::{Error, Result, check_memory, try_vec};
 use crate::sampling;
 

@@ -11,9 +11,9 @@ use super::cache::{CacheParams, state_spec};
 use super::draft_model::Choice;
 use super::executors::Counted;
 use super::model::Model;
-use super::step::StepInputs;
-use crate::backend::state::State;
-use crate::backend::{Executor, Pace};
+use super::step::StepBuffers;
+use crate::device::sequence::Sequence;
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::sampling;
 
@@ -22,7 +22,7 @@ const WAITING: usize = 32;
 
 pub struct DraftMtp {
     model: Arc<Model>,
-    state: State,
+    state: Sequence,
     /// The position of its first row in the job's timeline.
     from: usize,
     /// Hidden states behind those that the state holds for good, `[n, width]`. The last one is computed again for each draft.
@@ -37,7 +37,7 @@ pub struct DraftMtp {
     step: Vec<u32>,
     begun: bool,
     busy: Duration,
-    inputs: StepInputs,
+    inputs: StepBuffers,
     /// With an executor while a draft is made.
     executor: Option<Counted>,
     _memory: Reservation,
@@ -48,7 +48,7 @@ impl DraftMtp {
     pub fn new(model: &Arc<Model>, capacity: usize, most: usize) -> Result<DraftMtp> {
         let predictor = model.predictor()?;
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
-        let state = model.new_state(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
+        let state = model.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
         let max_tokens = predictor.limits.max_tokens;
         let room = max_tokens + WAITING;
         let bytes = 4 * (room as u64).saturating_mul(predictor.width as u64);
@@ -64,7 +64,7 @@ impl DraftMtp {
             step: try_vec("the tokens of a draft", max_tokens)?,
             begun: false,
             busy: Duration::ZERO,
-            inputs: StepInputs::new(max_tokens)?,
+            inputs: StepBuffers::new(max_tokens)?,
             executor: None,
             model: model.clone(),
         })
@@ -168,8 +168,8 @@ impl DraftMtp {
             inputs.same(&mut states, step)
         } else {
             let outputs = std::iter::once((n, usize::from(has_output)));
-            let batch = inputs.batch(&mut states, step, outputs, 0)?;
-            executor.begin(&batch, 0..predictor.program.ops.len())?;
+            let mut batch = inputs.batch(&mut states, step, outputs, 0)?;
+            executor.begin(&mut batch, 0..predictor.program.ops.len())?;
             executor.write(predictor.input, if is_guess { made } else { &waiting[..n * predictor.width] })?;
             *begun = true;
             batch

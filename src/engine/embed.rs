@@ -7,12 +7,12 @@ use super::Cancel;
 use super::cache::{CacheParams, state_spec};
 use super::embedder::Embedder;
 use super::model::Model;
-use super::step::StepInputs;
+use super::step::StepBuffers;
 use super::vectors::Vectors;
-use crate::backend::batch::StepLimits;
-use crate::backend::state::State;
-use crate::backend::{Executor, Pace};
+use crate::device::sequence::Sequence;
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::step::StepLimits;
 use crate::model::pooling::Pooling;
 use crate::quant;
 
@@ -64,7 +64,7 @@ impl Model {
             cancel,
             out: Vectors::new(&embedder.head, pooling, params.raw, len)?,
             hidden: try_filled("hidden states", limits.max_tokens.saturating_mul(embedder.head.hidden), 0f32)?,
-            inputs: StepInputs::new(limits.max_tokens)?,
+            inputs: StepBuffers::new(limits.max_tokens)?,
         };
         let above = embedder.program.long_rope_above();
         let is_long = |text: &[u32]| above.is_some_and(|above| text.len() > above);
@@ -95,7 +95,7 @@ struct Call<'a> {
     out: Vectors<'a>,
     /// `[max_tokens, hidden]`
     hidden: Vec<f32>,
-    inputs: StepInputs,
+    inputs: StepBuffers,
 }
 
 impl Call<'_> {
@@ -105,7 +105,7 @@ impl Call<'_> {
         let mut bytes = 0;
         for text in texts {
             let params = CacheParams { capacity: text.len() as u32, k_type: quant::F32, v_type: quant::F32 };
-            let state = self.model.new_state(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
+            let state = self.model.new_sequence(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
             bytes += state.host_bytes();
             states.push(state);
         }
@@ -132,7 +132,7 @@ impl Call<'_> {
     }
 
     /// Computes the hidden states of tokens, as many of each state's as its text has.
-    fn step(&mut self, ids: &[u32], states: &mut [State], texts: &[&[u32]]) -> Result<()> {
+    fn step(&mut self, ids: &[u32], states: &mut [Sequence], texts: &[&[u32]]) -> Result<()> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", states.len())?;
         refs.extend(states);
@@ -141,7 +141,7 @@ impl Call<'_> {
         let hidden = &mut self.hidden[..ids.len() * head.hidden];
         let mut run = |executor: &mut Executor| {
             let started = Instant::now();
-            executor.begin(&batch, 0..program.ops.len())?;
+            executor.begin(&mut batch, 0..program.ops.len())?;
             let done = executor.advance(&mut batch, &|| Cancel::check(&[self.cancel]).is_err())?;
             if !done {
                 return Err(Cancel::reason(&[self.cancel]));

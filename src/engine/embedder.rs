@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::executors::Executors;
-use crate::backend::batch::StepLimits;
-use crate::backend::cpu::pool::Pool;
-use crate::backend::op::Act;
-use crate::backend::program::Program;
+use crate::cpu::threads::pool::Pool;
 use crate::error::{Error, Result};
+use crate::graph::op::Act;
+use crate::graph::program::Program;
+use crate::graph::step::StepLimits;
 use crate::model::pooling::{EmbeddingHead, Pooling};
 
 /// A network whose results are hidden states, and the executors that compute them.

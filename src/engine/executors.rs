@@ -7,11 +7,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Reservation;
-use crate::backend::batch::StepLimits;
-use crate::backend::cpu::fair_semaphore::FairSemaphore;
-use crate::backend::cpu::pool::Pool;
-use crate::backend::{Executor, Pace};
+use crate::cpu::threads::fair_semaphore::FairSemaphore;
+use crate::cpu::threads::pool::Pool;
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result};
+use crate::graph::step::StepLimits;
 
 /// The room of an executor for few tokens, and the number of those that are lent at a time.
 const FEW: StepLimits = StepLimits { max_tokens: 16, max_outputs: 16 };

@@ -14,8 +14,8 @@ use super::model::Model;
 use super::pass::{Member, Parked};
 use super::session::{Logits, Memory, Session};
 use super::worth::Taken;
-use crate::backend::state::State;
-use crate::backend::{Executor, Pace};
+use crate::device::sequence::Sequence;
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 use crate::sampling::SamplingRule;
 use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
@@ -370,7 +370,7 @@ impl Job {
     }
 
     /// The memory of the timeline, for a step, and what chooses tokens behind it.
-    pub(super) fn state_and_choices(&mut self) -> (&mut State, Choices<'_>) {
+    pub(super) fn state_and_choices(&mut self) -> (&mut Sequence, Choices<'_>) {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
         let (chooser, on_host) = (self.chooser.as_ref(), self.logprobs.is_some());

@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::crossover::{Crossover, Way};
-use super::step::StepInputs;
-use crate::backend::batch::StepLimits;
-use crate::backend::cpu::attention::{self, Heads};
-use crate::backend::cpu::kernels::Isa;
-use crate::backend::cpu::matmul::matvec_raw;
-use crate::backend::cpu::pool::Pool;
-use crate::backend::op::{Act, Attend, Op};
-use crate::backend::program::ProgramBuilder;
-use crate::backend::state::State;
-use crate::backend::state_spec::{KvLayer, StateSpec};
-use crate::backend::weights::Weights;
-use crate::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use super::step::StepBuffers;
+use crate::cpu::attention::{self, Heads};
+use crate::cpu::kernels::Isa;
+use crate::cpu::matmul::matvec_raw;
+use crate::cpu::threads::pool::Pool;
+use crate::device::sequence::Sequence;
+use crate::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use crate::error::{Error, Result, try_vec};
+use crate::graph::op::{Act, Attend, Op};
+use crate::graph::program::ProgramBuilder;
+use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::step::StepLimits;
+use crate::graph::weights::Weights;
 use crate::quant;
 use crate::tensor::DType;
 
@@ -226,9 +226,9 @@ pub struct KvStore {
     params: GqaParams,
     spec: StateSpec,
     /// One a layer, because a caller may fill them in any order.
-    layers: Vec<State>,
+    layers: Vec<Sequence>,
     executor: Executor,
-    inputs: StepInputs,
+    inputs: StepBuffers,
     q: Act,
     k: Act,
     v: Act,
@@ -286,9 +286,9 @@ impl KvStore {
         let executor = backend.new_executor(&program, limits)?;
         let mut states = try_vec("the layers of a store", n_layers)?;
         for _ in 0..n_layers {
-            states.push(backend.new_state(&spec)?);
+            states.push(backend.new_sequence(&spec)?);
         }
-        let inputs = StepInputs::new(max_tokens)?;
+        let inputs = StepBuffers::new(max_tokens)?;
         Ok(KvStore { params: *params, spec, layers: states, executor, inputs, q, k, v, out })
     }
 
@@ -317,7 +317,7 @@ impl KvStore {
         let step = || {
             let mut states = [&mut *state];
             let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once((n, 0)), 0)?;
-            executor.begin(&batch, ops)?;
+            executor.begin(&mut batch, ops)?;
             before(executor)?;
             executor.advance(&mut batch, &|| false)?;
             after(executor)
@@ -355,7 +355,7 @@ impl KvStore {
 
     /// Forgets positions from `len` on, in every layer.
     pub fn truncate(&mut self, len: u32) -> Result<()> {
-        let longest = self.layers.iter().map(State::len).max().unwrap_or(0);
+        let longest = self.layers.iter().map(Sequence::len).max().unwrap_or(0);
         if len as usize > longest {
             return Err(Error::invalid(format!("the store holds {longest} positions, it can't be cut to {len}")));
         }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::backend::{DeviceKind, Part, Times};
+use crate::device::{DeviceKind, Part, Times};
 
 /// Work of a session or a load whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -48,9 +48,9 @@ pub use session::{Outcome, Session};
 pub use together::decode_batch;
 
 // Parts that pass through as they are, so that a caller need not know where they live.
-pub use crate::backend::cpu::pool::{HostParallel, Share};
-pub use crate::backend::cpu::thread::{apart, is_own as is_own_thread};
-pub use crate::backend::{DeviceInfo, DeviceKind, Part};
+pub use crate::cpu::threads::pool::{HostParallel, Share};
+pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
+pub use crate::device::{DeviceInfo, DeviceKind, Part};
 pub use crate::format::{ByteSource, ReadAt};
 pub use crate::grammar::{Grammar, Kind as GrammarKind};
 pub use crate::model::pooling::Pooling;
@@ -59,7 +59,7 @@ pub use crate::tensor::DType;
 pub use crate::text::{Chat, Event, EventKind, Reply, ReplyParser, Stops, TextStream, TokenKind, Tokenizer};
 pub use chooser::Chooser;
 
-use crate::backend::cpu::pool::Pool;
+use crate::cpu::threads::pool::Pool;
 use crate::error::{Error, Result};
 
 /// How urgent a message to the host's log is.
@@ -165,7 +165,7 @@ impl Drop for Reservation {
 
 /// Every device there is, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
-    crate::backend::devices()
+    crate::device::devices()
 }
 
-pub use crate::backend::{CPU_DEVICE, MAX_GPUS};
+pub use crate::device::{CPU_DEVICE, MAX_GPUS};

@@ -15,16 +15,17 @@ use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
 use super::predictor::Predictor;
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
-use crate::backend::batch::{Batch, StepLimits};
-use crate::backend::cpu::PackedAt;
-use crate::backend::cpu::kernels::Isa;
-use crate::backend::program::Program;
-use crate::backend::state::State;
-use crate::backend::state_spec::StateSpec;
-use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, Pace};
+use crate::cpu::PackedAt;
+use crate::cpu::kernels::Isa;
+use crate::device::batch::Batch;
+use crate::device::sequence::Sequence;
+use crate::device::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, Pace};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::StepLimits;
 use crate::model::adapter::Adaptable;
 use crate::model::{Hyper, Network, arch};
 use crate::quant;
@@ -209,7 +210,7 @@ impl Model {
                 let gpus = compute.backend.gpus(info.n_layers as usize);
                 info.gpus = gpus.iter().map(|&(device, layers)| (device, layers as u32)).collect();
                 info.gpu_layers = info.gpus.iter().map(|(_, layers)| layers).sum();
-                if info.device != backend::CPU_DEVICE && info.gpu_layers < info.n_layers {
+                if info.device != device::CPU_DEVICE && info.gpu_layers < info.n_layers {
                     let (on_gpu, names) = (info.gpu_layers, compute.backend.device_names());
                     runtime.log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {names}", info.n_layers));
                 }
@@ -404,8 +405,8 @@ impl Model {
         self.compute()?.new_executor(&self.runtime, program, limits)
     }
 
-    pub(super) fn new_state(&self, spec: &StateSpec) -> Result<State> {
-        self.compute()?.backend.new_state(spec)
+    pub(super) fn new_sequence(&self, spec: &StateSpec) -> Result<Sequence> {
+        self.compute()?.backend.new_sequence(spec)
     }
 
     pub(super) fn backend(&self) -> Result<&Backend> {
@@ -455,7 +456,7 @@ impl Model {
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
         let stop = || Cancel::check(cancels).is_err();
-        let (tokens, pace) = (batch.ids.len(), Pace::new(&stop));
+        let (tokens, pace) = (batch.inputs.ids.len(), Pace::new(&stop));
         let lent = self.lend(tokens, &pace, |executor| {
             let started = Instant::now();
             self.run(executor, batch, cancels)?;

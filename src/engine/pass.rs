@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::executors::Counted;
 use super::metrics::Phase;
 use super::model::Model;
-use super::step::StepInputs;
-use crate::backend::state::State;
-use crate::backend::{Executor, Pace};
+use super::step::StepBuffers;
+use crate::device::sequence::Sequence;
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 use crate::sampling::SamplingRule;
 
@@ -26,7 +26,7 @@ pub struct Pass {
     model: Arc<Model>,
     /// Present until this is dropped.
     executor: Option<Counted>,
-    inputs: StepInputs,
+    inputs: StepBuffers,
     ids: Vec<u32>,
     members: Vec<Member>,
     /// The outputs behind which the device chooses a token.
@@ -41,7 +41,7 @@ impl Pass {
     pub fn new(model: &Arc<Model>) -> Result<Pass> {
         let room = model.limits()?.max_tokens;
         Ok(Pass {
-            inputs: StepInputs::new(room)?,
+            inputs: StepBuffers::new(room)?,
             ids: try_vec("the tokens of a step", room)?,
             members: try_vec("the tokens of a step", room)?,
             chosen: try_vec("the tokens of a step", room)?,
@@ -77,7 +77,7 @@ impl Pass {
     /// where it chooses none.
     pub fn advance<'a>(
         &'a mut self,
-        states: &'a mut [&'a mut State],
+        states: &'a mut [&'a mut Sequence],
         (there, rules): (&[bool], &'a [Option<SamplingRule<'a>>]),
         pace: &Pace,
     ) -> Result<bool> {
@@ -92,8 +92,8 @@ impl Pass {
             chosen.clear();
             chosen.extend_from_slice(there);
             let mut batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, m.outputs)), 0)?;
-            batch.rules = rules;
-            executor.begin(&batch, 0..model.program()?.ops.len())?;
+            batch.inputs.rules = rules;
+            executor.begin(&mut batch, 0..model.program()?.ops.len())?;
             *begun = true;
             batch
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::cache::{CacheParams, state_spec};
 use super::model::{LoadParams, Model};
 use super::session::Session;
-use crate::backend::DeviceKind;
-use crate::backend::cpu::kv::CpuKv;
+use crate::cpu::kv::CpuKv;
+use crate::device::DeviceKind;
 use crate::error::{Error, Result};
 use crate::format::{ByteSource, Source};
 use crate::memory::{held, with_peak};
@@ -102,7 +102,7 @@ impl Plan {
                 let more = spec.capacity as u64 - u64::from(capacity);
                 let grow = |bytes: &mut u64, by: u64| *bytes = more.saturating_mul(by).saturating_add(*bytes);
                 let state = session.state();
-                let host = state.cpu().map_or(0, CpuKv::token_bytes) + size_of::<u32>() as u64;
+                let host = state.cpu_kv().map_or(0, CpuKv::token_bytes) + size_of::<u32>() as u64;
                 grow(&mut bytes.host, host);
                 for (on_gpu, kv) in on_gpus.iter_mut().zip(state.cuda()) {
                     grow(on_gpu, kv.token_bytes()?);

@@ -1,5 +1,5 @@
 //! Saved caches: the form in which a timeline goes to a file and comes back. A head of fixed size, the tokens, the logits,
-//! and what the state remembers in the order of `State::save`; behind the head and behind all of it a checksum. Numbers are in
+//! and what the state remembers in the order of `Sequence::save`; behind the head and behind all of it a checksum. Numbers are in
 //! the byte order of the machine, which the first of them shows.
 //!
 //! A saved cache may be damaged or hostile: nothing of it decides on memory but the capacity, which counts against the
@@ -14,9 +14,10 @@ use twox_hash::XxHash64;
 use super::cache::CacheParams;
 use super::model::Model;
 use super::session::{Logits, Session};
-use crate::backend::state::{Checkpoints, Extent};
-use crate::backend::state_spec::StateSpec;
+use crate::device::Checkpoints;
+use crate::device::sequence::Extent;
 use crate::error::{Error, Result};
+use crate::graph::sequence_spec::StateSpec;
 use crate::tensor::DType;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");

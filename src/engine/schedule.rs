@@ -11,7 +11,7 @@ use super::job::{Cancels, Job};
 use super::model::Model;
 use super::pass::{Parked, Pass};
 use super::worth::Taken;
-use crate::backend::Pace;
+use crate::device::Pace;
 use crate::error::{Error, Result, try_vec};
 
 /// Tokens of prompts in a pass that has single tokens too, which wait for it.

@@ -9,13 +9,13 @@ use super::cache::{CacheParams, state_spec};
 use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
-use super::step::StepInputs;
+use super::step::StepBuffers;
 use super::{Cancel, LogLevel, Reservation};
-use crate::backend::batch::{FOLLOWING, StepLimits};
-use crate::backend::state::State;
-use crate::backend::state_spec::StateSpec;
-use crate::backend::{Executor, Pace};
+use crate::device::sequence::Sequence;
+use crate::device::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::{CHOSEN_BEFORE, StepLimits};
 use crate::quant;
 use crate::sampling;
 
@@ -53,17 +53,17 @@ enum Wanted<'a> {
 }
 
 /// A state, and the bytes of it that count against the ceiling.
-pub(super) type Memory = (State, Option<Reservation>);
+pub(super) type Memory = (Sequence, Option<Reservation>);
 
 pub struct Session {
     model: Arc<Model>,
-    state: State,
+    state: Sequence,
     /// The committed tokens: as many as `state` has.
     tokens: Vec<u32>,
     /// Logits after the last token, `[vocab]`; valid where `logits_at` is `Here`.
     logits: Vec<f32>,
     logits_at: Logits,
-    inputs: StepInputs,
+    inputs: StepBuffers,
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
     /// Those of the state, whose memory is counted here.
@@ -91,7 +91,7 @@ impl Session {
 
     /// An empty state, and the bytes that count against the ceiling.
     fn set_aside(model: &Arc<Model>, spec: &StateSpec) -> Result<Memory> {
-        let state = model.new_state(spec)?;
+        let state = model.new_sequence(spec)?;
         let memory = model.runtime().reserve("the cache", state.host_bytes())?;
         Ok((state, Some(memory)))
     }
@@ -103,18 +103,18 @@ impl Session {
 
     /// Goes on in such memory: all tokens are to be computed again.
     pub(super) fn set_memory(&mut self, memory: Memory) {
-        let adapters = self.state.adapters().clone();
+        let adapters = self.state.adapters().cloned().unwrap_or_default();
         (self.state, self.memory) = memory;
         self.state.set_adapters(adapters);
         self.state.claim(self.tokens.len());
     }
 
-    fn with_state(model: &Arc<Model>, state: State, memory: Option<Reservation>) -> Result<Session> {
+    fn with_state(model: &Arc<Model>, state: Sequence, memory: Option<Reservation>) -> Result<Session> {
         Ok(Session {
             tokens: try_vec("the cache's tokens", state.spec().capacity)?,
             logits: try_filled("logits", model.program()?.vocab, 0.0)?,
             logits_at: Logits::None,
-            inputs: StepInputs::new(model.limits()?.max_tokens)?,
+            inputs: StepBuffers::new(model.limits()?.max_tokens)?,
             model: model.clone(),
             state,
             cancel: None,
@@ -146,7 +146,7 @@ impl Session {
 
     /// True where adapters change the results.
     pub fn is_adapted(&self) -> bool {
-        !self.state.adapters().is_empty()
+        self.state.adapters().is_some_and(|adapters| !adapters.is_empty())
     }
 
     pub fn len(&self) -> usize {
@@ -161,7 +161,7 @@ impl Session {
         &self.tokens
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &Sequence {
         &self.state
     }
 
@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// The tokens, the logits and the state of an empty session, to be filled in.
-    pub(super) fn parts(&mut self) -> (&mut Vec<u32>, &mut [f32], &mut State) {
+    pub(super) fn parts(&mut self) -> (&mut Vec<u32>, &mut [f32], &mut Sequence) {
         (&mut self.tokens, &mut self.logits, &mut self.state)
     }
 
@@ -424,7 +424,7 @@ impl Session {
         };
         let mut states = [state];
         let mut batch = inputs.batch(&mut states, tokens, std::iter::once((tokens.len(), outputs)), 0)?;
-        batch.rules = rules.as_ref().map_or(&[], |rules| rules);
+        batch.inputs.rules = rules.as_ref().map_or(&[], |rules| rules);
         let (result, logits_at) = model.forward(&mut batch, &[sticky.as_deref(), cancel], |executor| {
             let result = after(executor)?;
             let logits_at = match wanted {
@@ -552,13 +552,13 @@ impl Session {
             // Between two steps the executor goes to a call that waits for it.
             while ahead > 0 && made < most && !(made > 0 && sent == made && model.is_waited_for()) {
                 while sent < most && sent - made < ahead && !(made > 0 && model.is_waited_for()) {
-                    let ids = [if sent == 0 { token } else { FOLLOWING }];
+                    let ids = [if sent == 0 { token } else { CHOSEN_BEFORE }];
                     let rules = DeviceRules::new(&of_model, chooser.as_deref()).filter(|_| sent == 0);
                     let rules = rules.map(|rules| [rules.rule([tokens, &ids], 0)]);
                     let mut states = [&mut *state];
                     let one = std::iter::once((1, 1));
                     let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
-                    batch.rules = rules.as_ref().map_or(&[], |rules| rules);
+                    batch.inputs.rules = rules.as_ref().map_or(&[], |rules| rules);
                     model.run(executor, &mut batch, &cancels)?;
                     executor.submit()?;
                     sent += 1;
@@ -594,17 +594,17 @@ impl Session {
     }
 
     /// The memory of the timeline, for a step that is made elsewhere and ends in `take` and `commit_step`.
-    pub(super) fn state_mut(&mut self) -> &mut State {
+    pub(super) fn state_mut(&mut self) -> &mut Sequence {
         &mut self.state
     }
 
     /// The memory of the timeline, its tokens, the place of its logits and its cancel.
-    pub(super) fn parts_of_step(&mut self) -> (&mut State, &[u32], &mut [f32], Option<&Cancel>) {
+    pub(super) fn parts_of_step(&mut self) -> (&mut Sequence, &[u32], &mut [f32], Option<&Cancel>) {
         (&mut self.state, &self.tokens, &mut self.logits, self.cancel.as_deref())
     }
 
     /// The memory of the timeline and its tokens.
-    pub(super) fn state_and_tokens(&mut self) -> (&mut State, &[u32]) {
+    pub(super) fn state_and_tokens(&mut self) -> (&mut Sequence, &[u32]) {
         (&mut self.state, &self.tokens)
     }
 

@@ -1,28 +1,29 @@
 //! The one maker of batches: the inputs of a step of one or several sequences, behind the check that each still holds
 //! what the step needs. Refuses to know whose tokens they are.
 
-use crate::backend::batch::Batch;
-use crate::backend::state::State;
+use crate::device::batch::Batch;
+use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_vec};
+use crate::graph::step::StepInputs;
 
 /// Memory for the inputs of a step, set aside once for the largest one.
-pub struct StepInputs {
+pub struct StepBuffers {
     positions: Vec<u32>,
     slots: Vec<u32>,
     outputs: Vec<u32>,
 }
 
-impl StepInputs {
-    pub fn new(max_tokens: usize) -> Result<StepInputs> {
+impl StepBuffers {
+    pub fn new(max_tokens: usize) -> Result<StepBuffers> {
         let list = || try_vec("the inputs of a step", max_tokens);
-        Ok(StepInputs { positions: list()?, slots: list()?, outputs: list()? })
+        Ok(StepBuffers { positions: list()?, slots: list()?, outputs: list()? })
     }
 
     /// A step in which sequence `i` continues with the next of `ids`, as many as `parts` says beside the number of the last
     /// of them whose logits are wanted. `ahead`: steps that were submitted and not committed yet.
     pub fn batch<'a>(
         &'a mut self,
-        states: &'a mut [&'a mut State],
+        states: &'a mut [&'a mut Sequence],
         ids: &'a [u32],
         parts: impl Iterator<Item = (usize, usize)>,
         ahead: usize,
@@ -45,7 +46,9 @@ impl StepInputs {
     }
 
     /// The batch that was made last, to go on with a step.
-    pub fn same<'a>(&'a self, states: &'a mut [&'a mut State], ids: &'a [u32]) -> Batch<'a> {
-        Batch { ids, positions: &self.positions, slots: &self.slots, states, outputs: &self.outputs, rules: &[] }
+    pub fn same<'a>(&'a self, states: &'a mut [&'a mut Sequence], ids: &'a [u32]) -> Batch<'a> {
+        let StepBuffers { positions, slots, outputs } = self;
+        let inputs = StepInputs { ids, positions, sequences: slots, outputs, rules: &[] };
+        Batch { inputs, sequences: states }
     }
 }

@@ -7,9 +7,9 @@ use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
 use super::session::{Logits, Session};
-use super::step::StepInputs;
-use crate::backend::batch::StepLimits;
+use super::step::StepBuffers;
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::step::StepLimits;
 
 /// One token for each of several timelines of one model, in one pass over the weights.
 pub fn decode_batch(
@@ -106,9 +106,9 @@ fn step_batch(
         logits.push(own);
         cancels.push(cancel);
     }
-    let mut inputs = StepInputs::new(n)?;
+    let mut inputs = StepBuffers::new(n)?;
     let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, 1), n), 0)?;
-    batch.rules = &rules;
+    batch.inputs.rules = &rules;
     model.forward(&mut batch, &cancels, |executor| {
         logits.iter_mut().zip(&mut *there).enumerate().try_for_each(|(i, (own, there))| {
             match there {

@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::builder::Network;
 use super::hyper::HeadShape;
 use super::tensors::RowRuns;
-use crate::backend::op::{Op, Weight};
-use crate::backend::weights::{Beside, LowRank, MatrixSource, RopePairs};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{AdapterBase, AdapterFile, FactorPair, TensorInfo};
+use crate::graph::op::{Op, Weight};
+use crate::graph::weights::{Beside, LowRank, MatrixSource, RopePairs};
 use crate::quant;
 use crate::tensor::DType;
 

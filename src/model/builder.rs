@@ -15,15 +15,15 @@ use super::keys::Keys;
 use super::pooling::EmbeddingHead;
 use super::rope::{self, RopeConfig, RopeScaling};
 use super::tensors::{FileMatrix, RowRuns, Tensors};
-use crate::backend::op::{
+use crate::error::{Error, Result, check_memory};
+use crate::format::{FileFormat, Passed, Source};
+use crate::graph::op::{
     Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, RouterScore,
     Routing, StateId, Vector, Weight,
 };
-use crate::backend::program::{Program, ProgramBuilder};
-use crate::backend::state_spec::KvLayer;
-use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
-use crate::error::{Error, Result, check_memory};
-use crate::format::{FileFormat, Passed, Source};
+use crate::graph::program::{Program, ProgramBuilder};
+use crate::graph::sequence_spec::KvLayer;
+use crate::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::tensor::DType;
 
 /// A network and its weights in a file, of which only vectors were read.

@@ -1,8 +1,8 @@
 //! Numbers of files that multiply and bound activations. Helpers beside those of `builder`, whose rules they follow.
 
 use super::builder::Builder;
-use crate::backend::op::{Act, Norm, NormKind, Op};
 use crate::error::Result;
+use crate::graph::op::{Act, Norm, NormKind, Op};
 
 impl Builder<'_> {
     /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.

@@ -4,9 +4,9 @@
 use super::builder::Builder;
 use super::hyper::HeadShape;
 use super::tensors::RowRuns;
-use crate::backend::op::{Act, Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, Vector};
-use crate::backend::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
 use crate::error::{Error, Result};
+use crate::graph::op::{Act, Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, Vector};
+use crate::graph::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
 
 /// Bound of a file's widths, far above those of any network.
 const MAX_WIDTH: usize = 1 << 20;

@@ -1,8 +1,8 @@
 //! From the rotary keys of a file to the frequency of each pair.
 
 use super::keys::Keys;
-use crate::backend::weights::{Rope, RopePairs};
 use crate::error::{Error, Result};
+use crate::graph::weights::{Rope, RopePairs};
 
 /// The stretching of rotary angles beyond the length that was trained.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::backend::weights::{MatrixSource, SharedBytes};
 use crate::error::{Error, Result, try_filled};
 use crate::format::{FileFormat, Source, TensorInfo};
+use crate::graph::weights::{MatrixSource, SharedBytes};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 

@@ -1,8 +1,9 @@
 //! The recurrent ops of the CPU against a plain computation in float64, and bit for bit over numbers of threads, over the
 //! pieces in which a sequence is computed, and over steps that are abandoned on their way.
 
-use realizar::backend::batch::Batch;
-use realizar::backend::op::{Act, Conv, DeltaRule, Op, Scan, Vector};
+use realizar::device::Batch;
+use realizar::graph::op::{Act, Conv, DeltaRule, Op, Scan, Vector};
+use realizar::graph::step::StepInputs;
 
 use crate::ops::{self, LAYER, Model};
 use crate::wide;
@@ -15,7 +16,7 @@ fn run(model: &Model, inputs: &[(Act, &[f32])], out: Act) -> Vec<f32> {
     for (threads, piece, abandons) in [(1, N, false), (2, N, false), (3, 7, false), (1, 1, false), (2, 5, true)] {
         let backend = model.load(threads);
         let mut executor = model.executor(&backend, N, N);
-        let mut state = backend.new_state(&model.spec(N)).unwrap();
+        let mut state = backend.new_sequence(&model.spec(N)).unwrap();
         let mut result = Vec::new();
         while state.len() < N {
             let (first, n) = (state.len(), piece.min(N - state.len()));
@@ -23,9 +24,17 @@ fn run(model: &Model, inputs: &[(Act, &[f32])], out: Act) -> Vec<f32> {
             state.will_write(first, n);
             for attempt in [!abandons, true] {
                 let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut state]);
-                let mut batch =
-                    Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &[], rules: &[] };
-                executor.begin(&batch, 0..model.program.ops.len()).unwrap();
+                let mut batch = Batch {
+                    inputs: StepInputs {
+                        ids: &ids,
+                        positions: &positions,
+                        outputs: &[],
+                        rules: &[],
+                        sequences: &slots,
+                    },
+                    sequences: states,
+                };
+                executor.begin(&mut batch, 0..model.program.ops.len()).unwrap();
                 for (act, values) in inputs {
                     let width = model.program.width(*act);
                     executor.write(*act, &values[first * width..(first + n) * width]).unwrap();

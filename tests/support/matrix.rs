@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use realizar::backend::weights::{MatrixSource, SharedBytes};
 use realizar::error::{Error, Result};
+use realizar::graph::weights::{MatrixSource, SharedBytes};
 use realizar::quant;
 use realizar::tensor::DType;
 

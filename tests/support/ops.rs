@@ -7,14 +7,14 @@ pub mod matrix;
 
 use std::sync::Arc;
 
-use realizar::backend::batch::StepLimits;
-use realizar::backend::cpu::pool::Pool;
-use realizar::backend::op::{Act, MemoryId, Op, Projection, RopeTable, StateId, Vector, Weight};
-use realizar::backend::program::{Program, ProgramBuilder};
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{MatrixSource, Progress, Rope, Weights};
-use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::cpu::threads::pool::Pool;
+use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use realizar::error::Result;
+use realizar::graph::op::{Act, MemoryId, Op, Projection, RopeTable, StateId, Vector, Weight};
+use realizar::graph::program::{Program, ProgramBuilder};
+use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::step::StepLimits;
+use realizar::graph::weights::{MatrixSource, Progress, Rope, Weights};
 use realizar::quant;
 
 use matrix::Matrix;

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cpu::pool::Pool;
-use realizar::backend::op::Act;
-use realizar::backend::program::Program;
-use realizar::backend::state_spec::StateSpec;
-use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::cpu::threads::pool::Pool;
+use realizar::device::Batch;
+use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use realizar::format::{Access, Source};
+use realizar::graph::op::Act;
+use realizar::graph::program::Program;
+use realizar::graph::sequence_spec::StateSpec;
+use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::model::arch;
 use realizar::quant;
 
@@ -68,12 +69,15 @@ fn run(
     ids: &[u32],
     input: Option<(Act, &[f32])>,
 ) -> (Executor, Vec<Vec<f32>>) {
-    let mut state = backend.new_state(&spec(program)).unwrap();
+    let mut state = backend.new_sequence(&spec(program)).unwrap();
     let mut executor = backend.new_executor(program, LIMITS).unwrap();
     let all: Vec<u32> = (0..ids.len() as u32).collect();
     let slots = vec![0; ids.len()];
-    let mut batch = Batch { ids, positions: &all, slots: &slots, states: &mut [&mut state], outputs: &all, rules: &[] };
-    executor.begin(&batch, 0..program.ops.len()).unwrap();
+    let mut batch = Batch {
+        inputs: StepInputs { ids, positions: &all, outputs: &all, rules: &[], sequences: &slots },
+        sequences: &mut [&mut state],
+    };
+    executor.begin(&mut batch, 0..program.ops.len()).unwrap();
     if let Some((act, values)) = input {
         executor.write(act, values).unwrap();
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
-use realizar::backend::cuda::Driver;
+use realizar::cuda::Driver;
 use realizar::engine::{Chooser, SamplerParams, Session, decode_batch};
 
 /// An image in place of compiled kernels: the shim has its own.

@@ -1,9 +1,9 @@
 //! Trinity: gated attention, norms on both sides of each block, normalised queries and keys, three layers of four with a
 //! window and three of four that rotate; experts told by the file, the first layers dense.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 

@@ -1,8 +1,8 @@
 //! Arcee AFM: Llama with a feed-forward block that squares what is positive, without a gate.
 
-use crate::backend::op::Activation::Relu2;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Relu2;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

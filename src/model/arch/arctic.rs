@@ -1,8 +1,8 @@
 //! Arctic: a dense block as wide as the model behind attention, and beside both, on the input of the layer, experts.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Baichuan: Llama with rotations, or in the 13B with linear biases in their place.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 /// Layers of the 7B, the only one that rotates, and of the 13B.

@@ -1,10 +1,10 @@
 //! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries and
 //! keys where BERT has learned positions, the second of Jina's has linear biases.
 
-use crate::backend::op::Activation::{GeluErf, Silu};
-use crate::backend::op::Mask;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::{GeluErf, Silu};
+use crate::graph::op::Mask;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 
 pub fn build(b: &mut Builder) -> Result<()> {

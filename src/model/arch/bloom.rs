@@ -1,7 +1,7 @@
 //! BLOOM: LayerNorm, also on the embedding, linear biases in place of rotations, GELU.
 
-use crate::backend::op::Activation::Gelu;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -2,9 +2,9 @@
 //! generation on three layers of four see a window, and those alone turn. With experts, whose sum with a shared one is halved,
 //! the norms may be RMS norms, and dense layers turn as well.
 
-use crate::backend::op::{NormKind, RouterScore};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::{NormKind, RouterScore};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

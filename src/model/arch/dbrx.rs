@@ -1,7 +1,7 @@
 //! DBRX: LayerNorm without biases, clamped queries, keys and values, experts in every layer.
 
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

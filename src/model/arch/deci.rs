@@ -1,8 +1,8 @@
 //! DeciLM and Llama-Nemotron: Llama with layers of which some have no attention, one matrix in its place, or nothing at all.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! DeepSeek's first mixture, Qwen 2's and Ling's: many small experts whose weights are made to sum to 1 in Ling where the file
 //! says so, a shared expert, gated in Qwen, the first layers dense.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: latent attention, a router that the file tells, a shared expert,
 //! the first layers dense.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
 
 pub fn build(b: &mut Builder) -> Result<()> {

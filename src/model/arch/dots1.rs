@@ -1,8 +1,8 @@
 //! dots.llm1, Ling 2 and Hunyuan 3: Qwen 3's attention; a router that the file tells, a shared expert, the first layers dense.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,7 +1,7 @@
 //! ERNIE 4.5: Llama, in the larger ones with experts that have a bias on their choice and a shared one, in every so many layers.
 
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

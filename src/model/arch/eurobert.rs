@@ -1,9 +1,9 @@
 //! EuroBERT: Llama's layers, in which every token sees all others.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::Mask;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::Mask;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! EXAONE 4: norms on the output of each block, and of each head of queries and keys. The largest, told by its layers, has
 //! three layers of four with a window, and those alone rotate.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 const LAYERS_OF_LARGEST: usize = 64;

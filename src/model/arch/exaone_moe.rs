@@ -1,9 +1,9 @@
 //! K-EXAONE and Mellum 2: normalised queries and keys, experts, a window in three layers of four. Those alone rotate in
 //! K-EXAONE; in Mellum their rotation is not stretched.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::{RopeConfig, RopeScaling};
 

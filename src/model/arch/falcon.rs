@@ -1,8 +1,8 @@
 //! Falcon: attention and feed-forward block side by side, on one LayerNorm or, in the 40B, on one each.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Falcon H1: attention and a block of Mamba 2 side by side in every layer. Folders tell factors on products, which are
 //! within the weights of GGUF files.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

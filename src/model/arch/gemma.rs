@@ -1,8 +1,8 @@
 //! Gemma: embeddings scaled by the root of the width, GeGLU.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

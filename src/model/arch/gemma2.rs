@@ -1,8 +1,8 @@
 //! Gemma 2: norms on both sides of each block, soft-capped scores and logits, every other layer sees a window.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

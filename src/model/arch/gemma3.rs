@@ -2,10 +2,10 @@
 //! base of their own. EmbeddingGemma is the same network, in which tokens see later ones too.
 
 use super::gemma2::attention_scale;
-use crate::backend::op::Activation::Gelu;
-use crate::backend::op::Mask;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::op::Mask;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::{RopeConfig, RopeScaling};
 

@@ -1,10 +1,10 @@
 //! Gemma 4: Gemma 3 with heads of two widths, values that are normalised, last layers that read the keys and values of earlier
 //! ones, inputs of each layer's own, and experts beside the dense feed-forward block.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::op::{Mask, StateId};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::op::{Mask, StateId};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{RopeConfig, RopeScaling};

@@ -1,9 +1,9 @@
 //! GLM 4: norms on both sides of each block, gate and up in one tensor; half of each head turns, in adjacent pairs or, where
 //! the file has sections of positions in images, in halves.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::sections;
 

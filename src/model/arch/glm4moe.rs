@@ -1,9 +1,9 @@
 //! GLM 4.5 to 4.7 with experts: a sigmoid router with a bias on the choice, a shared expert, the first layers dense; the norm
 //! ahead of the feed-forward block is named after attention.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::sections;
 

@@ -1,7 +1,7 @@
 //! GPT-2 and the first StarCoder: LayerNorm, learned positions, biases everywhere, one tensor for q, k and v, GELU.
 
-use crate::backend::op::Activation::Gelu;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,8 +1,8 @@
 //! gpt-oss: a sink in every softmax, biases everywhere, experts with a clamped SwiGLU; every other layer sees a window.
 
-use crate::backend::op::{Activation, RouterScore};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::{Activation, RouterScore};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! GPT-NeoX and Pythia: LayerNorm and biases, a part of each head turns; attention and feed-forward block are side by side
 //! on norms of their own, or one after the other where a file says so.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

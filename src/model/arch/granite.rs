@@ -1,9 +1,9 @@
 //! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a shared one
 //! where the file has them. Granite with windows has sinks, and lists the layers that see a window and those that rotate.
 
-use crate::backend::op::Mask;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Mask;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

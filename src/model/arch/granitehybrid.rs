@@ -1,7 +1,7 @@
 //! Granite 4: Granite whose layers mostly are blocks of Mamba 2.
 
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

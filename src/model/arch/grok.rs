@@ -3,10 +3,10 @@
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
-use crate::backend::op::Act;
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Act;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Hunyuan, dense and with experts, and Maincoder: queries and keys are normalised head by head after they have turned, by a base
 //! that may be stretched.
 
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::sections;
 

@@ -1,9 +1,9 @@
 //! Jais and Refact: linear biases in place of rotations, SwiGLU. Jais has LayerNorm and divides scores by the width of a
 //! head; Refact has no biases.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::NormKind;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::NormKind;
 use crate::model::builder::{Attention, Builder};
 
 /// Tensors that files of Refact may hold beside its network.

@@ -1,9 +1,9 @@
 //! Kimi Linear: delta rules with a decay for each channel (Kimi Delta Attention), latent attention without positions in a few
 //! layers, experts behind the first ones.
 
-use crate::backend::op::{Act, RouterScore};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::{Act, RouterScore};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
 
 /// Biases and factors of projections that the network does not have; delta layers have none at all.

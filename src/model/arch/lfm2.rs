@@ -1,9 +1,9 @@
 //! LFM 2: most layers are short convolutions between two gates, the others attention.
 
-use crate::backend::op::Activation::Identity;
-use crate::backend::op::{Act, RouterScore};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Identity;
+use crate::graph::op::{Act, RouterScore};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

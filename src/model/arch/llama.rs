@@ -1,9 +1,9 @@
 //! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
 //! Mixtral is the same with experts; InternLM 2, XVERSE and ChatGLM 3 are the same under other names.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

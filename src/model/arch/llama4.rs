@@ -1,10 +1,10 @@
 //! Llama 4: three layers of four rotate, and most see the chunk of the context that they are in; the others do not rotate, and their
 //! queries grow with the logarithm of the position. One expert of a sigmoid router, which multiplies its input, and a shared one.
 
-use crate::backend::op::NormKind::Rms;
-use crate::backend::op::{Mask, RouterScore};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::NormKind::Rms;
+use crate::graph::op::{Mask, RouterScore};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 /// Length of a chunk, and of the positions over which queries keep their size.

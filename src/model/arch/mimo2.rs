@@ -1,9 +1,9 @@
 //! MiMo V2: sinks in every softmax that has them, layers with a window, which have a rotary base of their own and may have
 //! fewer key-value heads; experts of a sigmoid router, and a factor on what attention adds.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 

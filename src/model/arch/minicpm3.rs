@@ -1,9 +1,9 @@
 //! MiniCPM 3: latent attention with LongRoPE, and MiniCPM's three scales, which GGUF files do not tell.
 
 use super::phi3;
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
 use crate::model::rope;
 

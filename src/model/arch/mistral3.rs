@@ -1,8 +1,8 @@
 //! Ministral 3 and Devstral 2: Llama whose queries grow with the logarithm of their position beyond the trained context, which
 //! YaRN stretches.
 
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeScaling;
 

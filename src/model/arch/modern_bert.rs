@@ -1,10 +1,10 @@
 //! ModernBERT: norms without biases before each block, gated feed-forward blocks, and layers that see a window to both sides,
 //! all but the first of each period, with a rotation of their own.
 
-use crate::backend::op::Activation::{GeluErf, Silu};
-use crate::backend::op::Mask;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::{GeluErf, Silu};
+use crate::graph::op::Mask;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 

@@ -1,7 +1,7 @@
 //! MPT: LayerNorm, linear biases or learned positions in place of rotations, clamped queries, keys and values, GELU.
 
-use crate::backend::op::Activation::Gelu;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,10 +1,10 @@
 //! Muse Glimmer: a norm without weights on the embedding, gated attention, norms on both sides of each block, normalised queries
 //! and keys; three layers of four see a window, and those alone rotate.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::NormKind::Rms;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::NormKind::Rms;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 /// The epsilon of the norms behind blocks.

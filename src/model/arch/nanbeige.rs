@@ -1,9 +1,9 @@
 //! Nanbeige: Llama whose layers are passed several times where the file says so, with keys and values of each time, and the last
 //! norm in between.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 /// Bound of layers times turns.

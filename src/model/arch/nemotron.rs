@@ -1,8 +1,8 @@
 //! Nemotron, Minitron and Jais 2: LayerNorm, rotation of a part of each head or all of it, a feed-forward block that squares what is positive.
 
-use crate::backend::op::Activation::Relu2;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Relu2;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Nemotron H: each layer is one block, of Mamba 2, attention without positions, or a feed-forward block that squares what
 //! is positive. Experts may work on a narrower stream.
 
-use crate::backend::op::Activation::Relu2;
-use crate::backend::op::{Act, RouterScore};
 use crate::error::Result;
+use crate::graph::op::Activation::Relu2;
+use crate::graph::op::{Act, RouterScore};
 use crate::model::builder::{Attention, Builder, Moe};
 
 pub fn build(b: &mut Builder) -> Result<()> {

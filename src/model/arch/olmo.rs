@@ -1,9 +1,9 @@
 //! OLMo: LayerNorm without weights, clamped queries, keys and values.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::NormKind::Layer;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::NormKind::Layer;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! OLMo 2 and 3: norms on the output of each block instead of its input, and on the whole of q and k. OLMo 3 has layers
 //! with a window, whose rotation is not scaled.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::{RopeConfig, RopeScaling};
 

@@ -1,9 +1,9 @@
 //! OLMoE and MiniMax M2: norms on the whole of q and k, experts in every layer; OLMoE's weights are a softmax's as they are,
 //! MiniMax's are told by the file and made to sum to 1.
 
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Phi 1.5 and 2: attention and feed-forward block side by side on one LayerNorm, biases everywhere, a part of each head
 //! turns.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Phi 3 and 4: one tensor for q, k and v, one for gate and up; longer contexts by LongRoPE.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::RopeChoice;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::RopeChoice;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope;
 

@@ -1,9 +1,9 @@
 //! PLaMo 2: the scan of Mamba 2 in a block like that of Mamba 1, attention in a few layers, norms around each block.
 
-use crate::backend::op::Act;
-use crate::backend::op::Activation::{Silu, Softplus};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Act;
+use crate::graph::op::Activation::{Silu, Softplus};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::mixers::MambaShape;
 

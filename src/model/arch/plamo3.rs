@@ -1,9 +1,9 @@
 //! PLaMo 3: norms on both sides of each block, normalised queries and keys, seven layers of eight with a window and a rotary
 //! base of their own where the file tells one.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 

@@ -1,9 +1,9 @@
 //! Qwen 1 to 2.5: Llama with biases on q, k and v, in half-split rotary order. EXAONE and openPangu Embedded are the same,
 //! and so are networks that see images, on text.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::{RopeConfig, RopeScaling, sections};
 

@@ -1,8 +1,8 @@
 //! Qwen 3: queries and keys are normalised head by head, and the heads together may be wider than the model. The
 //! mixture has experts in every layer, chosen by a softmax over all of them.
 
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::sections;
 

@@ -1,9 +1,9 @@
 //! Qwen 3.5 and Qwen 3 Next: three of four layers are gated delta nets, the others attention whose output has a gate.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::{Act, RopeChoice};
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::{Act, RopeChoice};
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::mixers::MambaShape;
 use crate::model::rope::sections;

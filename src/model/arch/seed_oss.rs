@@ -1,8 +1,8 @@
 //! Seed-OSS: Qwen 2 whose norm ahead of the feed-forward block is named `post_attention_norm`.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,10 +1,10 @@
 //! SmallThinker: experts with ReLU in every layer, chosen by the input of the layer ahead of attention. Where there are
 //! windows, the first layer of four has none and does not rotate.
 
-use crate::backend::op::Activation::Relu;
-use crate::backend::op::RouterScore;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Relu;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 

@@ -1,9 +1,9 @@
 //! StableLM 2: LayerNorm, a part of each head turns; the 12B has attention and feed-forward block side by side on one norm,
 //! and a norm for each head of queries and keys.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

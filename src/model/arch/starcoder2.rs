@@ -1,8 +1,8 @@
 //! StarCoder 2 and CodeShell: LayerNorm and biases as in GPT-2, rotary positions, grouped-query attention.
 
-use crate::backend::op::Activation::Gelu;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

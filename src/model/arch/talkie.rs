@@ -1,10 +1,10 @@
 //! Talkie: norms without weights, also on the embedding, which is added again to each layer times a number of the file; queries
 //! and keys are normalised after they have turned, queries times a number a head.
 
-use crate::backend::op::Activation::Silu;
-use crate::backend::op::NormKind::Rms;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::NormKind::Rms;
+use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -2,10 +2,10 @@
 //! hidden states that they end with. Ends every program.
 
 use super::{Builder, Network};
-use crate::backend::op::{Act, Index, Mask, NormKind, Op, StateId};
-use crate::backend::state_spec::KvLayer;
 use crate::error::{Error, Result};
 use crate::format::Passed;
+use crate::graph::op::{Act, Index, Mask, NormKind, Op, StateId};
+use crate::graph::sequence_spec::KvLayer;
 use crate::model::no_effect;
 
 impl<'a> Builder<'a> {

@@ -7,10 +7,10 @@
 use std::ops::Range;
 
 use super::{Attention, Builder};
-use crate::backend::op::{Act, Attend, Op, RopeChoice};
-use crate::backend::state_spec::KvLayer;
-use crate::backend::weights::RopePairs;
 use crate::error::{Error, Result};
+use crate::graph::op::{Act, Attend, Op, RopeChoice};
+use crate::graph::sequence_spec::KvLayer;
+use crate::graph::weights::RopePairs;
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{self, RopeScaling};
 use crate::model::tensors::RowRuns;

@@ -2,9 +2,9 @@
 //! read, inputs of a layer's own.
 
 use super::{Attention, Builder};
-use crate::backend::op::{Act, Activation, Index, Norm, NormKind, Op, RopeChoice, StateId};
-use crate::backend::state_spec::KvLayer;
 use crate::error::{Error, Result};
+use crate::graph::op::{Act, Activation, Index, Norm, NormKind, Op, RopeChoice, StateId};
+use crate::graph::sequence_spec::KvLayer;
 use crate::model::hyper::HeadShape;
 use crate::model::rope::RopeConfig;
 

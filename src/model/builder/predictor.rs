@@ -2,9 +2,9 @@
 //! next one, of the hidden state of a token and the embedding of the token behind it.
 
 use super::Builder;
-use crate::backend::op::{Act, Index, Op};
-use crate::backend::program::Program;
 use crate::error::{Error, Result};
+use crate::graph::op::{Act, Index, Op};
+use crate::graph::program::Program;
 use crate::model::hyper::Hyper;
 
 /// A network with the weights of another one that predicts what that will choose.

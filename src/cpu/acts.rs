@@ -1,0 +1,92 @@
+//! The activations of a step on the CPU, and loops over their rows. Knows no op.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::memory::Floats;
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::pool::Team;
+use crate::error::{Result, try_vec};
+use crate::graph::op::Act;
+use crate::graph::program::{ActSpec, Program};
+
+/// Values below which an op is done before another thread has noticed it.
+pub const SMALL: usize = 16 * 1024;
+
+/// The activations of a step.
+pub struct Acts {
+    program: Arc<Program>,
+    /// `[max_tokens, width]`
+    pub buffers: Vec<Floats>,
+    /// Rows of the step.
+    pub n: usize,
+}
+
+impl Acts {
+    pub fn new(program: &Arc<Program>, max_tokens: usize) -> Result<Acts> {
+        let mut buffers = try_vec("activations", program.buffers.len())?;
+        for width in &program.buffers {
+            buffers.push(Floats::new("activations", max_tokens, *width)?);
+        }
+        Ok(Acts { program: program.clone(), buffers, n: 0 })
+    }
+
+    pub fn spec(&self, act: Act) -> ActSpec {
+        self.program.acts[act.0 as usize]
+    }
+
+    pub fn width(&self, act: Act) -> usize {
+        self.spec(act).width
+    }
+
+    pub fn get(&mut self, act: Act) -> Rows<'_> {
+        let ActSpec { width, buffer } = self.spec(act);
+        (&mut self.buffers[buffer][..self.n * width], width)
+    }
+
+    /// Activations that live together, and so lie in different buffers.
+    pub fn disjoint<const N: usize>(&mut self, acts: [Act; N]) -> [Rows<'_>; N] {
+        let specs = acts.map(|act| self.spec(act));
+        let buffers = self.buffers.get_disjoint_mut(specs.map(|spec| spec.buffer));
+        let mut buffers = buffers.expect("`Program` lays them apart").into_iter().zip(specs);
+        std::array::from_fn(|_| {
+            let (buffer, ActSpec { width, .. }) = buffers.next().expect("as many as there are specs");
+            (&mut buffer[..self.n * width], width)
+        })
+    }
+}
+
+/// `[n, width]` and the width.
+pub type Rows<'a> = (&'a mut [f32], usize);
+
+/// Calls `row(t, a[t], b[t])` for every row of two arrays, on all threads where that is worth it.
+pub fn each_row(
+    team: &Team,
+    (a, width_a): Rows,
+    (b, width_b): Rows,
+    row: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+) {
+    let n = a.len().checked_div(width_a).unwrap_or(0);
+    assert!(a.len() == n * width_a && b.len() == n * width_b);
+    let small = a.len() + b.len() <= SMALL;
+    let (a, b) = (DisjointSlice::new(a), DisjointSlice::new(b));
+    let rows = |rows: Range<usize>| {
+        for t in rows {
+            // SAFETY: ranges of rows do not overlap.
+            let (a, b) =
+                unsafe { (a.slice_mut(t * width_a..(t + 1) * width_a), b.slice_mut(t * width_b..(t + 1) * width_b)) };
+            row(t, a, b);
+        }
+    };
+    if small {
+        return rows(0..n);
+    }
+    let partition = team.partition(n, 1);
+    team.run(|share| rows(partition.range(share)));
+}
+
+/// `each_row` for one array.
+pub fn each(team: &Team, rows: Rows, row: impl Fn(usize, &mut [f32]) + Sync) {
+    each_row(team, rows, (&mut [], 0), |t, x, _| row(t, x));
+}

@@ -1,0 +1,97 @@
+//! Low-rank adapters on the CPU: their factors, packed as weights are, and the sets of them that sequences have. Knows no
+//! step: `adapt` multiplies.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::CpuBackend;
+use super::load::{self, PlannedMatrix};
+use super::memory;
+use crate::cpu::matmul::matrix::WeightMatrix;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::weights::{Beside, LowRank, MatrixSource};
+use crate::os::Pages;
+
+/// The factors of an adapter.
+pub struct CpuAdapter {
+    packed: Pages,
+    bytes: usize,
+    matrices: Vec<(WeightMatrix, Range<usize>)>,
+    /// By the product that they stand beside.
+    products: Vec<LowRank>,
+}
+
+impl CpuBackend {
+    /// Packs the factors of an adapter of this model. `host_bytes`: the ceiling on their bytes.
+    pub fn load_adapter(
+        &self,
+        sources: &[&dyn MatrixSource],
+        products: &[LowRank],
+        host_bytes: u64,
+    ) -> Result<CpuAdapter> {
+        let (planned, bytes) = load::plan_each(sources, |_| false)?;
+        if bytes as u64 > host_bytes {
+            let (what, needed) = ("the adapter", bytes as u64);
+            return Err(Error::Limit { what, needed, left: host_bytes, limit: host_bytes });
+        }
+        let mut packed = memory::map_huge("the adapter", bytes)?;
+        load::pack(&self.pool, self.isa, sources, &planned, &mut packed, &mut |_, _| Ok(()))?;
+        let mut matrices = try_vec("the list of factors", planned.len())?;
+        matrices.extend(planned.into_iter().map(|PlannedMatrix { matrix, range }| (matrix, range)));
+        let mut sorted = try_vec("the list of factors", products.len())?;
+        sorted.extend_from_slice(products);
+        sorted.sort_by_key(|product| product.beside);
+        Ok(CpuAdapter { packed, bytes, matrices, products: sorted })
+    }
+}
+
+impl CpuAdapter {
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// The products that are added to another one.
+    pub fn beside(&self, beside: Beside) -> &[LowRank] {
+        let start = self.products.partition_point(|product| product.beside < beside);
+        let n = self.products[start..].partition_point(|product| product.beside == beside);
+        &self.products[start..start + n]
+    }
+
+    /// The largest size of a factor on a product.
+    pub fn largest_factor(&self) -> f64 {
+        self.products.iter().fold(0.0, |most, product| product.factor.abs().max(most))
+    }
+
+    pub fn matrix(&self, i: usize) -> (WeightMatrix, &[u8]) {
+        let (matrix, range) = &self.matrices[i];
+        (*matrix, &self.packed[range.clone()])
+    }
+}
+
+/// The adapters of a sequence, in the order in which they are added, each with a factor.
+#[derive(Clone, Default)]
+pub struct AdapterSet(Option<Arc<Vec<Scaled>>>);
+
+/// An adapter and the factor on it.
+pub type Scaled = (Arc<CpuAdapter>, f32);
+
+impl AdapterSet {
+    /// A set of adapters whose factors are finite; those with 0 are left out.
+    pub fn new(mut adapters: Vec<Scaled>) -> AdapterSet {
+        adapters.retain(|(_, factor)| *factor != 0.0);
+        AdapterSet((!adapters.is_empty()).then(|| Arc::new(adapters)))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Scaled> {
+        self.0.iter().flat_map(|adapters| adapters.iter())
+    }
+
+    /// True for the same adapters with the same factors.
+    pub fn is(&self, other: &AdapterSet) -> bool {
+        self.iter().map(|(a, x)| (Arc::as_ptr(a), x)).eq(other.iter().map(|(a, x)| (Arc::as_ptr(a), x)))
+    }
+}

@@ -1,0 +1,315 @@
+//! The loops of attention: the division of queries and keys among the threads. The arithmetic is in `kernels::attend`.
+//!
+//! Queries that share a head of the cache are computed together, and a sequence's tokens in tiles, so that each row of the
+//! cache is read once for all of them. A tile goes through its segments in order, or, where there are too few tiles for the
+//! threads, segments are spread over the threads and joined in the same order. Either way each result is the same sequence
+//! of operations.
+#![allow(unsafe_code)]
+
+mod plan;
+mod scratch;
+mod source;
+
+use std::f32::consts::LOG2_E;
+
+pub use self::plan::{Heads, Scoring};
+use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, chunks, divide, segments, visible};
+pub use self::scratch::AttentionScratch;
+use self::scratch::{PartialBuffer, TileScratch};
+use self::source::PlainCache;
+pub use self::source::{KvSource, LayerSource};
+use super::kernels::hadamard::rotate;
+use super::kernels::quantize::{quantize_bytes, quantize_rows};
+use super::kernels::{Isa, elementwise};
+use crate::cpu::kernels::attention::kv_storage::{BLOCK, Storage, padded};
+use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Queries, Seen, attend_chunk, join};
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::pool::Team;
+use crate::error::{Error, Result};
+
+/// Computes `out = softmax(scale * Q K^T) V` from the cursor of the scratch on; true when all is done. `positions` and
+/// `sequences` are `[n]`, tokens of a sequence side by side; `q` is `[n, queries * dim]`, `out` `[n, queries * value_dim]`. The
+/// source holds every position up to a token's own.
+pub fn attend(
+    team: &Team,
+    isa: Isa,
+    scoring: &Scoring,
+    positions: &[u32],
+    sequences: &[u32],
+    source: &impl KvSource,
+    q: &[f32],
+    out: &mut [f32],
+    scratch: &mut AttentionScratch,
+) -> bool {
+    let AttentionScratch { heads, per_thread, partials, joined, tiles, tasks, cursor } = scratch;
+    let heads = *heads;
+    let n = positions.len();
+    assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= per_thread.len());
+    assert!(q.len() == n * heads.queries * heads.dim && out.len() == n * heads.queries * heads.value_dim);
+    divide(heads, scoring, positions, sequences, tiles);
+
+    let pass = AttentionPass { isa, heads, scoring, positions, source, q, out: DisjointSlice::new(out) };
+    let threads = per_thread.len();
+    let per_thread = DisjointSlice::new(per_thread);
+    let products: usize = tiles.iter().map(|t| t.tokens.len() * t.sees.len() * heads.queries * heads.dim).sum();
+    let pairs = tiles.len() * heads.kv;
+    // The threads of the scratch, because those of the team may change between shares.
+    if pairs >= 2 * threads || products <= SMALL || partials.is_empty() {
+        let execute = |share: usize, i: usize| {
+            // The last tiles see most; those that are left when other threads are done should be short.
+            let tile = &tiles[tiles.len() - 1 - i / heads.kv];
+            // SAFETY: a share runs on one thread at a time.
+            let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
+            pass.attend_tile(tile, i % heads.kv, scratch);
+        };
+        if products <= SMALL {
+            (0..pairs).for_each(|i| execute(0, i));
+            return true;
+        }
+        let taken = cursor.take(pairs, products, threads);
+        team.for_each_with(taken.len(), |share, i| execute(share, taken.start + i));
+        return cursor.ends(taken.end == pairs);
+    }
+
+    tasks.clear();
+    let (mut n_done, mut waves) = (cursor.done, 0);
+    for (t, tile) in tiles.iter().enumerate() {
+        for kv in 0..heads.kv {
+            for segment in segments(&tile.sees) {
+                if n_done > 0 {
+                    n_done -= 1;
+                    continue;
+                }
+                tasks.push(SegmentTask { tile: t, kv, segment });
+                if tasks.len() == tasks.capacity() {
+                    pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
+                    cursor.done += tasks.len();
+                    tasks.clear();
+                    waves += 1;
+                    if waves >= cursor.share.of(1) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
+    cursor.ends(true)
+}
+
+/// The arguments that all tiles of a call share.
+struct AttentionPass<'a, S> {
+    isa: Isa,
+    heads: Heads,
+    scoring: &'a Scoring<'a>,
+    positions: &'a [u32],
+    source: &'a S,
+    q: &'a [f32],
+    out: DisjointSlice<'a, f32>,
+}
+
+impl<S: KvSource> AttentionPass<'_, S> {
+    /// Computes one tile and one head of the cache, from its queries to its output.
+    fn attend_tile(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) {
+        let dims = padded(self.heads.value_dim);
+        let rows = self.gather_queries(tile, kv, scratch);
+        let TileScratch { all, segment, .. } = scratch;
+        let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
+        self.begin(kv, rows, &mut all);
+        for s in segments(&tile.sees) {
+            self.attend_segment(tile, kv, s, rows, scratch, &mut segment);
+            join(self.isa, &mut all.rows(rows, dims), &segment.rows(rows, dims));
+        }
+        self.finish(tile, kv, &all);
+        (scratch.all, scratch.segment) = (all, segment);
+    }
+
+    /// Executes tasks on all threads, then joins their results in order.
+    fn attend_segments(
+        &self,
+        team: &Team,
+        tiles: &[QueryTile],
+        tasks: &[SegmentTask],
+        per_thread: &DisjointSlice<TileScratch>,
+        partials: &mut [PartialBuffer],
+        joined: &mut PartialBuffer,
+    ) {
+        let dims = padded(self.heads.value_dim);
+        let slots = DisjointSlice::new(partials);
+        team.for_each_with(tasks.len(), |share, i| {
+            let SegmentTask { tile, kv, segment } = tasks[i];
+            // SAFETY: a share runs on one thread at a time.
+            let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
+            let rows = self.gather_queries(&tiles[tile], kv, scratch);
+            // SAFETY: every task has a slot of its own.
+            let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0];
+            self.attend_segment(&tiles[tile], kv, segment, rows, scratch, partial);
+        });
+        for (task, partial) in tasks.iter().zip(partials) {
+            let tile = &tiles[task.tile];
+            let rows = tile.tokens.len() * self.heads.sharing(task.kv).len();
+            if task.segment == segments(&tile.sees).start {
+                self.begin(task.kv, rows, joined);
+            }
+            join(self.isa, &mut joined.rows(rows, dims), &partial.rows(rows, dims));
+            if task.segment + 1 == segments(&tile.sees).end {
+                self.finish(tile, task.kv, joined);
+            }
+        }
+    }
+
+    /// Resets the rows of a tile to those that have seen no key but the sink of their head.
+    fn begin(&self, kv: usize, rows: usize, all: &mut PartialBuffer) {
+        all.clear(rows, padded(self.heads.value_dim));
+        if let Some(sinks) = self.scoring.sinks {
+            let of_rows = sinks[self.heads.sharing(kv)].iter().cycle();
+            for ((peak, sum), sink) in all.peaks[..rows].iter_mut().zip(&mut all.sums).zip(of_rows) {
+                (*peak, *sum) = (sink * LOG2_E, 1.0);
+            }
+        }
+    }
+
+    /// Computes the partial results of the gathered queries of a tile over a segment.
+    fn attend_segment(
+        &self,
+        tile: &QueryTile,
+        kv: usize,
+        segment: usize,
+        rows: usize,
+        scratch: &mut TileScratch,
+        out: &mut PartialBuffer,
+    ) {
+        let dims = padded(self.heads.value_dim);
+        let TileScratch { floats, integers, bytes, visible, products, chunk, converted, .. } = scratch;
+        let queries = match self.source.key_storage(tile.sequence) {
+            Storage::F32 => Queries::Floats(&floats[..rows * self.heads.dim]),
+            Storage::I16 => Queries::Integers(integers),
+            Storage::I8 | Storage::I4 => Queries::Bytes(bytes),
+        };
+        let visible = &mut visible[..rows];
+        let chunks = chunks(&tile.sees);
+        out.clear(rows, dims);
+        for c in chunks.start.max(segment * SEGMENT)..chunks.end.min((segment + 1) * SEGMENT) {
+            let partial = &mut chunk.rows(rows, dims);
+            self.attend_chunk(tile, kv, c, queries, visible, products, converted, partial);
+            join(self.isa, &mut out.rows(rows, dims), partial);
+        }
+    }
+
+    /// Copies the queries of a tile that read head `kv`, multiplied by the scale, in the form that the keys need. Returns their
+    /// number.
+    fn gather_queries(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) -> usize {
+        let d = self.heads.dim;
+        let sharing = self.heads.sharing(kv);
+        let scale = match self.scoring.softcap {
+            0.0 => self.scoring.scale * LOG2_E,
+            cap => self.scoring.scale / cap,
+        };
+        let rows = tile.tokens.len() * sharing.len();
+        let storage = self.source.key_storage(tile.sequence);
+        for (token, first) in tile.tokens.clone().zip((0..rows).step_by(sharing.len())) {
+            let queries = &self.q[(token * self.heads.queries + sharing.start) * d..][..sharing.len() * d];
+            if storage == Storage::I16 {
+                quantize_rows(self.isa, queries, d, scale, first, rows, &mut scratch.integers);
+                continue;
+            }
+            let floats = &mut scratch.floats[first * d..][..queries.len()];
+            floats.copy_from_slice(queries);
+            if storage == Storage::F32 {
+                elementwise::scale(self.isa, floats, scale);
+                continue;
+            }
+            if !self.heads.is_latent {
+                rotate(self.isa, floats, d);
+            }
+            quantize_bytes(self.isa, floats, d, scale, first, rows, &mut scratch.bytes);
+        }
+        rows
+    }
+
+    /// Computes the partial results of some queries of a tile over a chunk.
+    fn attend_chunk(
+        &self,
+        tile: &QueryTile,
+        kv: usize,
+        chunk: usize,
+        queries: Queries,
+        rows: &mut [Seen],
+        products: &mut ChunkScratch,
+        converted: &mut [f32],
+        out: &mut Partial,
+    ) {
+        let from = (chunk * CHUNK).max(tile.sees.start / BLOCK * BLOCK);
+        let to = ((chunk + 1) * CHUNK).min(tile.sees.end);
+        let sharing = self.heads.sharing(kv);
+        for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(sharing.len())) {
+            let sees = visible(self.scoring, position, tile.len);
+            let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
+            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32 });
+            if let Some(slopes) = self.scoring.slopes {
+                rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
+            }
+        }
+        let cached = self.source.read(tile.sequence, kv, from..to, converted);
+        let cap = self.scoring.softcap * LOG2_E;
+        attend_chunk(self.isa, queries, rows, &cached, to - from, cap, products, out);
+    }
+
+    /// Writes the finished rows of a tile to the output.
+    fn finish(&self, tile: &QueryTile, kv: usize, all: &PartialBuffer) {
+        let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
+        let sharing = self.heads.sharing(kv);
+        let rotates = self.source.value_storage(tile.sequence).is_rotated() && !self.heads.is_latent;
+        for (r, (token, head)) in tile.tokens.clone().flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
+            let start = (token * self.heads.queries + head) * d;
+            // SAFETY: this head of this token belongs to this tile and head of the cache alone.
+            let out = unsafe { self.out.slice_mut(start..start + d) };
+            out.copy_from_slice(&all.values[r * dims..][..d]);
+            elementwise::scale(self.isa, out, 1.0 / all.sums[r]);
+            if rotates {
+                rotate(self.isa, out, d);
+            }
+        }
+    }
+}
+
+/// Computes the attention of one token over a cache in memory of the caller and its own key and value.
+///
+/// `q` and `out` are `[queries * dim]`, the caches `[len, kv * dim]`, `current_k` and `current_v` `[kv * dim]`.
+/// Lengths that do not fit together are `InvalidArgument`.
+pub fn attention_gqa(
+    team: &Team,
+    isa: Isa,
+    heads: Heads,
+    scale: f32,
+    q: &[f32],
+    k_cache: &[f32],
+    v_cache: &[f32],
+    current_k: &[f32],
+    current_v: &[f32],
+    out: &mut [f32],
+) -> Result<()> {
+    let width = heads.kv.checked_mul(heads.dim);
+    let queries = heads.queries.checked_mul(heads.dim);
+    if Some(q.len()) != queries || Some(out.len()) != queries {
+        return Err(Error::invalid(format!("{heads:?} with {} query values and room for {}", q.len(), out.len())));
+    }
+    if current_k.is_empty()
+        || Some(current_k.len()) != width
+        || Some(current_v.len()) != width
+        || !k_cache.len().is_multiple_of(current_k.len())
+        || v_cache.len() != k_cache.len()
+    {
+        return Err(Error::invalid(format!("{heads:?} with caches of {} and {} values", k_cache.len(), v_cache.len())));
+    }
+    let position = u32::try_from(k_cache.len() / current_k.len())
+        .map_err(|_| Error::invalid("a cache of more than 2^32 - 1 positions"))?;
+    let source =
+        PlainCache { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
+    let scoring = Scoring::new(scale);
+    let mut scratch = AttentionScratch::new(heads, 1, team.threads(), true)?;
+    attend(team, isa, &scoring, &[position], &[0], &source, q, out, &mut scratch);
+    Ok(())
+}
+
+mod tests;

@@ -1,0 +1,160 @@
+//! The division of attention: tokens into tiles of query rows, positions into chunks and segments that begin at fixed places.
+
+use std::ops::Range;
+
+use crate::cpu::kernels::attention::CHUNK;
+use crate::cpu::matmul::plan::Share;
+use crate::graph::op::Mask;
+
+/// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk of
+/// keys and values.
+pub(super) const TILE_ROWS: usize = 96;
+
+/// Number of chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that threads share
+/// a context of some hundred tokens.
+pub(super) const SEGMENT: usize = 2;
+
+/// Number of products of queries and keys up to which one thread is done before another has started.
+pub(super) const SMALL: usize = 32 * 1024;
+
+/// The heads of a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heads {
+    pub queries: usize,
+    pub kv: usize,
+    /// Width of a query and of a key.
+    pub dim: usize,
+    /// Width of a value.
+    pub value_dim: usize,
+    /// True where values are the first numbers of their keys.
+    pub is_latent: bool,
+}
+
+impl Heads {
+    /// Keys and values of one width.
+    pub const fn new(queries: usize, kv: usize, dim: usize) -> Heads {
+        Heads { queries, kv, dim, value_dim: dim, is_latent: false }
+    }
+
+    /// Returns the query heads that read head `kv` of the cache: query head i reads `i * kv / queries`.
+    pub fn sharing(self, kv: usize) -> Range<usize> {
+        (kv * self.queries).div_ceil(self.kv)..((kv + 1) * self.queries).div_ceil(self.kv)
+    }
+
+    /// Returns the largest number of query heads that read one head of the cache.
+    pub(super) fn most_sharing(self) -> usize {
+        self.queries.div_ceil(self.kv)
+    }
+}
+
+/// The rules by which queries score keys: see `op::Attend`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scoring<'a> {
+    pub scale: f32,
+    pub softcap: f32,
+    pub mask: Mask,
+    pub slopes: Option<&'a [f32]>,
+    pub sinks: Option<&'a [f32]>,
+}
+
+impl Scoring<'_> {
+    /// All earlier keys by their products with the query, times a factor.
+    pub fn new(scale: f32) -> Self {
+        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
+    }
+}
+
+/// Consecutive tokens of one sequence.
+#[derive(Clone, Debug)]
+pub(super) struct QueryTile {
+    pub tokens: Range<usize>,
+    pub sequence: u32,
+    /// Positions of the sequence, with those of the step.
+    pub len: usize,
+    /// Positions that any of them sees.
+    pub sees: Range<usize>,
+}
+
+/// A segment of positions of one head of the cache, for the queries of a tile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentTask {
+    pub tile: usize,
+    pub kv: usize,
+    pub segment: usize,
+}
+
+/// Products in a short share of attention, for each thread.
+const SHARE_PRODUCTS: usize = 4 << 20;
+
+/// The place in an attention: the number of its parts that are done.
+#[derive(Default)]
+pub struct AttendCursor {
+    pub done: usize,
+    /// The share that a call computes.
+    pub share: Share,
+}
+
+impl AttendCursor {
+    /// Takes the next of `parts` parts of about the same length.
+    pub(super) fn take(&mut self, parts: usize, products: usize, threads: usize) -> Range<usize> {
+        let each = products / parts.max(1) + 1;
+        let share = threads.saturating_mul((self.share.of(SHARE_PRODUCTS) / each).max(1));
+        let start = self.done;
+        self.done = parts.min(start.saturating_add(share));
+        start..self.done
+    }
+
+    /// Goes back to the first part where all are done, which it returns.
+    pub(super) fn ends(&mut self, all: bool) -> bool {
+        if all {
+            self.done = 0;
+        }
+        all
+    }
+}
+
+/// Divides the tokens into tiles.
+pub(super) fn divide(
+    heads: Heads,
+    scoring: &Scoring,
+    positions: &[u32],
+    sequences: &[u32],
+    tiles: &mut Vec<QueryTile>,
+) {
+    let most = (TILE_ROWS / heads.most_sharing()).max(1);
+    tiles.clear();
+    let mut t = 0;
+    for tokens in sequences.chunk_by(|a, b| a == b) {
+        let (first, sequence) = (t, tokens[0]);
+        let len = positions[first + tokens.len() - 1] as usize + 1;
+        while t < first + tokens.len() {
+            let tokens = t..first + tokens.len().min(t - first + most);
+            let of = |t: usize| visible(scoring, positions[t], len);
+            let sees = of(t).start..of(tokens.end - 1).end;
+            t = tokens.end;
+            tiles.push(QueryTile { tokens, sequence, len, sees });
+        }
+    }
+}
+
+/// Returns the positions of `len` that a token at `position` sees. Neither end falls as the position grows.
+pub(super) fn visible(scoring: &Scoring, position: u32, len: usize) -> Range<usize> {
+    let end = position as usize + 1;
+    match scoring.mask {
+        Mask::Causal => 0..end,
+        Mask::Window(n) => end.saturating_sub(n as usize)..end,
+        Mask::Chunk(n) => (position / n * n) as usize..end,
+        Mask::All => 0..len,
+        Mask::Around(n) => end.saturating_sub(n as usize + 1)..len.min(end + n as usize),
+    }
+}
+
+/// Returns the numbers of the chunks that hold some positions.
+pub(super) fn chunks(sees: &Range<usize>) -> Range<usize> {
+    sees.start / CHUNK..sees.end.div_ceil(CHUNK)
+}
+
+/// Returns the numbers of the segments that hold some positions.
+pub(super) fn segments(sees: &Range<usize>) -> Range<usize> {
+    sees.start / (CHUNK * SEGMENT)..sees.end.div_ceil(CHUNK * SEGMENT)
+}

@@ -1,0 +1,108 @@
+//! The memory of attention, allocated once for a number of tokens and threads.
+
+use super::plan::{AttendCursor, Heads, QueryTile, SegmentTask, TILE_ROWS};
+use crate::cpu::kernels::attention::kv_storage::padded;
+use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Seen};
+use crate::cpu::kernels::quantize::{QuantizedBytes, QuantizedRows};
+use crate::error::{Error, Result, try_filled, try_vec};
+
+/// Memory for attention with up to some number of tokens.
+pub struct AttentionScratch {
+    pub(super) heads: Heads,
+    pub(super) per_thread: Vec<TileScratch>,
+    /// Results of segments that are joined after all are there.
+    pub(super) partials: Vec<PartialBuffer>,
+    pub(super) joined: PartialBuffer,
+    pub(super) tiles: Vec<QueryTile>,
+    pub(super) tasks: Vec<SegmentTask>,
+    /// Between two shares of an attention nothing else may use the scratch.
+    pub cursor: AttendCursor,
+}
+
+/// Memory of one thread for one tile.
+pub(super) struct TileScratch {
+    /// `[rows, dim]`, multiplied by the scale, for keys of floats; `integers` and `bytes` for keys of integers.
+    pub floats: Vec<f32>,
+    pub integers: QuantizedRows,
+    pub bytes: QuantizedBytes,
+    pub visible: Vec<Seen>,
+    pub products: ChunkScratch,
+    pub chunk: PartialBuffer,
+    pub segment: PartialBuffer,
+    pub all: PartialBuffer,
+    /// A chunk of what a source converts.
+    pub converted: Vec<f32>,
+}
+
+/// The memory of a `Partial`.
+#[derive(Default)]
+pub(super) struct PartialBuffer {
+    pub peaks: Vec<f32>,
+    pub sums: Vec<f32>,
+    pub values: Vec<f32>,
+}
+
+impl PartialBuffer {
+    pub fn new(rows: usize, dims: usize) -> Result<PartialBuffer> {
+        let zeros = |n| try_filled("attention scratch", n, 0.0);
+        Ok(PartialBuffer { peaks: zeros(rows)?, sums: zeros(rows)?, values: zeros(rows * dims)? })
+    }
+
+    /// Returns the first rows.
+    pub fn rows(&mut self, rows: usize, dims: usize) -> Partial<'_> {
+        Partial {
+            peaks: &mut self.peaks[..rows],
+            sums: &mut self.sums[..rows],
+            values: &mut self.values[..rows * dims],
+        }
+    }
+
+    /// Resets rows to those that have seen no key.
+    pub fn clear(&mut self, rows: usize, dims: usize) {
+        self.peaks[..rows].fill(f32::NEG_INFINITY);
+        self.sums[..rows].fill(0.0);
+        self.values[..rows * dims].fill(0.0);
+    }
+}
+
+impl AttentionScratch {
+    /// Allocates for up to `max_tokens` tokens; `converts` where a source converts keys and values.
+    pub fn new(heads: Heads, max_tokens: usize, threads: usize, converts: bool) -> Result<AttentionScratch> {
+        let Heads { queries, kv, dim, value_dim, is_latent } = heads;
+        if [queries, kv, dim, value_dim].contains(&0) || kv > queries {
+            return Err(Error::invalid(format!("attention with {heads:?}")));
+        }
+        let dims = padded(value_dim);
+        let converted = if converts { dim + dims } else { 0 }.max(if is_latent { dims } else { 0 });
+        let rows = heads.most_sharing().max(TILE_ROWS.min(heads.most_sharing() * max_tokens));
+        let mut per_thread = try_vec("attention scratch", threads)?;
+        for _ in 0..threads {
+            per_thread.push(TileScratch {
+                floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
+                integers: QuantizedRows::new(rows, heads.dim)?,
+                bytes: QuantizedBytes::new(rows, heads.dim)?,
+                visible: try_filled("attention scratch", rows, Seen::default())?,
+                products: ChunkScratch::new(rows, if is_latent { 0 } else { value_dim })?,
+                chunk: PartialBuffer::new(rows, dims)?,
+                segment: PartialBuffer::new(rows, dims)?,
+                all: PartialBuffer::new(rows, dims)?,
+                converted: try_filled("attention scratch", CHUNK * converted, 0.0)?,
+            });
+        }
+        // Enough that the barrier after so many segments costs little.
+        let waiting = if threads > 1 { 8 * threads } else { 0 };
+        let mut partials = try_vec("attention scratch", waiting)?;
+        for _ in 0..waiting {
+            partials.push(PartialBuffer::new(rows, dims)?);
+        }
+        Ok(AttentionScratch {
+            heads,
+            per_thread,
+            partials,
+            joined: PartialBuffer::new(rows, dims)?,
+            tiles: try_vec("attention scratch", max_tokens)?,
+            tasks: try_vec("attention scratch", waiting)?,
+            cursor: AttendCursor::default(),
+        })
+    }
+}

@@ -1,0 +1,733 @@
+//! The ops on the CPU, the specification of their formulas. Owns the activations and all other memory of a step, so that
+//! no op allocates. Relies on `Program::check` for shapes. Ops with little to do run on the caller alone: a fork costs more
+//! than they do.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::CpuBackend;
+use super::acts::{Acts, Rows, SMALL, each, each_row};
+use super::adapter::AdapterSet;
+use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
+use super::kernels::{Isa, elementwise};
+use super::kv::{CpuKv, KvPart};
+use super::matmul;
+use super::memory::Floats;
+use super::sequence::CpuSequence;
+use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, ProductCursor, Share};
+use crate::cpu::ops::adapt::{Adapted, Means};
+use crate::cpu::ops::experts::ExpertScratch;
+use crate::cpu::ops::heads::HeadScratch;
+use crate::cpu::ops::recurrent;
+use crate::cpu::threads::pool::Team;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
+use crate::graph::program::{ActSpec, Program};
+use crate::graph::sequence_spec::KvLayer;
+use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
+use crate::graph::step_budget::Pace;
+use crate::graph::weights::{Rope, RopePairs};
+
+pub struct CpuExecutor {
+    backend: Arc<CpuBackend>,
+    program: Arc<Program>,
+    /// Threads for which there is scratch.
+    threads: usize,
+    /// True for each op that is a sum which the next op normalises: both are one pass over memory.
+    residual_norms: Vec<bool>,
+    /// The team that computes, while a step advances.
+    team: Option<Team>,
+    /// A step was begun and not ended.
+    open: bool,
+    /// Another step has waited for the threads during this one.
+    was_waited_for: bool,
+    /// The ops of the step that are left, and the place in the first of them.
+    ops: Range<usize>,
+    cursor: OpCursor,
+    /// Seconds that a share of each op has lately taken, of one row, of few and of many.
+    expected: [Vec<f32>; 3],
+    acts: Acts,
+    /// `[rows]`, of the tokens that the activations have rows for.
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    /// Rotary tables, by `RopeTable`.
+    angles: Vec<Angles>,
+    products: MatmulWorkspace,
+    /// One for each shape of heads.
+    attention: Vec<(Heads, AttentionScratch)>,
+    /// `[max_outputs, vocab]`
+    logits: Floats,
+    /// Number of outputs with logits.
+    outputs: usize,
+    experts: ExpertScratch,
+    heads: HeadScratch,
+    adapted: Adapted,
+    max_tokens: usize,
+}
+
+/// The place in an op that is divided into shares.
+#[derive(Default)]
+struct OpCursor {
+    /// Groups of products, or experts, that are done.
+    parts: usize,
+    products: ProductCursor,
+}
+
+/// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
+struct Angles {
+    /// `[max_tokens, width]`
+    cos: Floats,
+    sin: Floats,
+    width: usize,
+    made: bool,
+}
+
+impl CpuExecutor {
+    pub fn new(backend: Arc<CpuBackend>, program: &Arc<Program>, limits: StepLimits) -> Result<CpuExecutor> {
+        let StepLimits { max_tokens, max_outputs } = limits;
+        let threads = backend.pool.threads();
+        let mut angles = try_vec("rotary tables", backend.ropes.len())?;
+        for rope in &backend.ropes {
+            let width = match rope.pairs {
+                RopePairs::Halves => rope.inv_freq.len(),
+                RopePairs::Adjacent => 2 * rope.inv_freq.len(),
+            };
+            let table = || Floats::new("rotary tables", max_tokens, width);
+            angles.push(Angles { cos: table()?, sin: table()?, width, made: false });
+        }
+        let mut attention = Vec::new();
+        for op in &program.ops {
+            if let Op::Attend(a) = op {
+                let heads = heads(program, a);
+                if !attention.iter().any(|(known, _)| *known == heads) {
+                    attention.push((heads, AttentionScratch::new(heads, max_tokens, threads, false)?));
+                }
+            }
+        }
+        let experts = ExpertScratch::new(program, max_tokens)?;
+        let seconds = || try_filled("times of ops", program.ops.len(), 0f32);
+        let residual_norms = (0..program.ops.len()).map(|i| is_residual_norm(program, i)).collect();
+        Ok(CpuExecutor {
+            threads,
+            residual_norms,
+            team: None,
+            open: false,
+            was_waited_for: false,
+            ops: 0..0,
+            cursor: OpCursor::default(),
+            expected: [seconds()?, seconds()?, seconds()?],
+            acts: Acts::new(program, max_tokens)?,
+            positions: try_vec("positions", max_tokens)?,
+            slots: try_vec("slots", max_tokens)?,
+            angles,
+            products: MatmulWorkspace::new(threads, max_tokens, program.widest_input())?,
+            attention,
+            logits: Floats::new("logits", max_outputs, program.vocab)?,
+            outputs: 0,
+            experts,
+            heads: HeadScratch::new(&backend, program, max_tokens, threads)?,
+            adapted: Adapted::default(),
+            max_tokens,
+            program: program.clone(),
+            backend,
+        })
+    }
+
+    /// False where the pool has got more threads than there is scratch for.
+    pub fn fits_threads(&self) -> bool {
+        self.threads >= self.backend.pool.threads()
+    }
+
+    pub fn begin(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &dyn Sequences<CpuSequence>,
+        ops: Range<usize>,
+    ) -> Result<()> {
+        self.end()?;
+        self.outputs = 0;
+        let fits =
+            |kv: &CpuKv| (&kv.spec().layers, &kv.spec().memories) == (&self.program.states, &self.program.memories);
+        if !(0..sequences.len()).all(|i| sequences.get(i).and_then(CpuSequence::kv).is_some_and(fits)) {
+            return Err(Error::Mismatch("a cache of another device".to_owned()));
+        }
+        self.acts.n = inputs.ids.len();
+        self.positions.clear();
+        self.positions.extend_from_slice(inputs.positions);
+        self.slots.clear();
+        self.slots.extend_from_slice(inputs.sequences);
+        self.adapted.begin(&self.program, self.max_tokens, &self.slots, |slot| adapters(sequences, slot))?;
+        self.angles.iter_mut().for_each(|angles| angles.made = false);
+        (self.ops, self.cursor, self.open, self.was_waited_for) = (ops, OpCursor::default(), true, false);
+        self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.done = 0);
+        Ok(())
+    }
+
+    pub fn advance(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &mut dyn SequencesMut<CpuSequence>,
+        pace: &Pace,
+    ) -> Result<bool> {
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
+        }
+        let done = self.execute_all(inputs, sequences, pace);
+        self.team = None;
+        self.backend.pool.take_fault().and(done)
+    }
+
+    fn execute_all(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &mut dyn SequencesMut<CpuSequence>,
+        pace: &Pace,
+    ) -> Result<bool> {
+        let program = self.program.clone();
+        while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
+            let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.acts.n > few).count());
+            if !self.has_turn(pace)? || pace.pauses(Duration::from_secs_f32(self.expected[class][at])) {
+                return Ok(false);
+            }
+            let started = pace.is_timed().then(Instant::now);
+            let share = if pace.is_timed() || self.was_waited_for { Share::Short } else { Share::Long };
+            self.cursor.products.share = share;
+            self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.share = share);
+            let taken = match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
+                (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. })) if self.residual_norms[self.ops.start] => {
+                    self.residual_norm(*x, *scale, norm, *out)?;
+                    2
+                }
+                (Op::KeepOutputs { .. }, _) if inputs.outputs.is_empty() => self.ops.len(),
+                _ => usize::from(self.execute(op, inputs, sequences)?),
+            };
+            if let Some(started) = started {
+                let expected = &mut self.expected[class][at];
+                *expected = 0.5 * (*expected + started.elapsed().as_secs_f32());
+            }
+            if taken > 0 {
+                self.ops.start += taken;
+                self.cursor = OpCursor::default();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Has the threads for the next share, behind other steps where this one has had its turn; false where `pace` ends the wait.
+    fn has_turn(&mut self, pace: &Pace) -> Result<bool> {
+        if self.team.as_ref().is_some_and(Team::is_over) {
+            self.was_waited_for = true;
+            self.team = None;
+        }
+        if self.team.is_none() {
+            self.team = self.backend.pool.enter_at(self.threads, pace)?;
+        }
+        Ok(self.team.is_some())
+    }
+
+    /// Arg-max of the logits of output `i`.
+    pub fn token(&mut self, i: usize) -> Result<u32> {
+        Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)
+    }
+
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        let logits = self.output(i)?;
+        if out.len() != logits.len() {
+            return Err(Error::BufferTooSmall { needed: logits.len(), capacity: out.len() });
+        }
+        out.copy_from_slice(logits);
+        Ok(())
+    }
+
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        let (to, _) = self.acts.get(act);
+        if to.len() != values.len() {
+            return Err(Error::invalid(format!("{} values for the {} of {act:?}", values.len(), to.len())));
+        }
+        to.copy_from_slice(values);
+        Ok(())
+    }
+
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        let (from, _) = self.acts.get(act);
+        if from.len() != out.len() {
+            return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
+        }
+        out.copy_from_slice(from);
+        Ok(())
+    }
+
+    pub fn read_rows(&self, act: Act, first: usize, out: &mut [f32]) -> Result<()> {
+        let ActSpec { width, buffer } = self.acts.spec(act);
+        let from = first.checked_mul(width).and_then(|from| self.acts.buffers[buffer].get(from..)?.get(..out.len()));
+        match from.filter(|_| self.program.kept.contains(&act)) {
+            Some(from) => out.copy_from_slice(from),
+            None => return Err(Error::invalid(format!("rows of {act:?} from {first} on"))),
+        }
+        Ok(())
+    }
+
+    pub fn end(&mut self) -> Result<()> {
+        self.open = false;
+        Ok(())
+    }
+
+    /// Logits of output `i` of the last step.
+    fn output(&self, i: usize) -> Result<&[f32]> {
+        if i >= self.outputs {
+            return Err(Error::invalid(format!("output {i} of {}", self.outputs)));
+        }
+        let vocab = self.program.vocab;
+        Ok(&self.logits[i * vocab..(i + 1) * vocab])
+    }
+
+    /// Number of rows that activations have now.
+    pub fn rows(&self) -> usize {
+        self.acts.n
+    }
+
+    /// Executes an op, or, where time counts, the next share of a long one; true when all of it is done.
+    fn execute(&mut self, op: &Op, inputs: &StepInputs, sequences: &mut dyn SequencesMut<CpuSequence>) -> Result<bool> {
+        let isa = self.backend.isa;
+        match op {
+            Op::Embed { table, index, scale, out, .. } => {
+                let (matrix, bytes) = self.backend.matrix(*table);
+                let row = |t: usize| match index {
+                    Index::Id => inputs.ids[t] as usize,
+                    Index::Position => inputs.positions[t] as usize,
+                    Index::Zero => 0,
+                };
+                each(&*team(&mut self.team)?, self.acts.get(*out), |t, x| {
+                    matrix.decode_row(bytes, row(t), x);
+                    if *scale != 1.0 {
+                        elementwise::scale(isa, x, *scale);
+                    }
+                });
+            }
+            Op::Norm { norm, x, out } => {
+                let norm = WeightedNorm::new(&self.backend, norm);
+                if x == out {
+                    each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| norm.apply(x));
+                } else {
+                    let [x, out] = self.acts.disjoint([*x, *out]);
+                    each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+                        out.copy_from_slice(x);
+                        norm.apply(out);
+                    });
+                }
+            }
+            Op::Add { x, delta, scale } => {
+                let [x, delta] = self.acts.disjoint([*x, *delta]);
+                each_row(&*team(&mut self.team)?, x, delta, |_, x, delta| {
+                    elementwise::add_scaled(isa, x, delta, *scale);
+                });
+            }
+            Op::Scale { x, factor } => {
+                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::scale(isa, x, *factor));
+            }
+            Op::ScaleColumns { x, by } => {
+                let by = self.backend.vector(*by);
+                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::multiply(isa, x, by));
+            }
+            Op::ScaleByPosition { x, slope, length, offset } => {
+                let positions = &self.positions;
+                each(&*team(&mut self.team)?, self.acts.get(*x), |t, x| {
+                    let periods = (u64::from(positions[t]) + u64::from(*offset)) / u64::from(*length) + 1;
+                    let factor = 1.0 + f64::from(*slope) * libm::log(periods as f64);
+                    elementwise::scale(isa, x, factor as f32);
+                });
+            }
+            Op::Clamp { x, limit } => {
+                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
+            }
+            Op::Project { x, projections } => {
+                let mut groups = projections.chunks(6).skip(self.cursor.parts);
+                // By number, because the jobs of a product live on the stack.
+                let done = match groups.next().unwrap_or_default() {
+                    [a] => self.project(*x, &[*a])?,
+                    [a, b] => self.project(*x, &[*a, *b])?,
+                    [a, b, c] => self.project(*x, &[*a, *b, *c])?,
+                    [a, b, c, d] => self.project(*x, &[*a, *b, *c, *d])?,
+                    [a, b, c, d, e] => self.project(*x, &[*a, *b, *c, *d, *e])?,
+                    [a, b, c, d, e, f] => self.project(*x, &[*a, *b, *c, *d, *e, *f])?,
+                    _ => true,
+                };
+                if done {
+                    self.cursor = OpCursor { parts: self.cursor.parts + 1, ..OpCursor::default() };
+                }
+                let all_done = done && groups.next().is_none();
+                if all_done && self.adapted.is_active() {
+                    let CpuExecutor { team: open, acts, products: workspace, adapted, .. } = self;
+                    let means = Means { team: &*team(open)?, isa, workspace };
+                    adapted.project(means, acts, *x, projections, |slot| adapters(sequences, slot))?;
+                }
+                return Ok(all_done);
+            }
+            Op::ProjectHeads { x, weight, heads, out } => {
+                let CpuExecutor { backend, team: open, acts, heads: scratch, .. } = self;
+                scratch.multiply(backend, &*team(open)?, acts, [*x, *out], *weight, *heads);
+            }
+            Op::JoinHeads { x, tail, heads, out } => {
+                let [(x, x_width), (tail, tail_width), out] = self.acts.disjoint([*x, *tail, *out]);
+                each(&*team(&mut self.team)?, out, |t, out| {
+                    let (x, tail) = (&x[t * x_width..][..x_width], &tail[t * tail_width..][..tail_width]);
+                    let from = x_width / heads;
+                    for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
+                        out[..from].copy_from_slice(x);
+                        out[from..].copy_from_slice(tail);
+                    }
+                });
+            }
+            Op::Slice { x, first, out } => {
+                let [x, out] = self.acts.disjoint([*x, *out]);
+                each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+                    out.copy_from_slice(&x[*first..][..out.len()]);
+                });
+            }
+            Op::Rope { rope, head_dim, first, q, k } => {
+                let table = match rope.long {
+                    Some((above, long)) if is_longer_than(sequences, above) => long,
+                    _ => rope.table,
+                };
+                self.rotate(table, *head_dim, *first, *q, *k)?;
+            }
+            Op::StoreKv { state, k, v } => self.store(inputs, sequences, *state, *k, *v)?,
+            Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),
+            Op::Attend(attend) => return self.attend(sequences, attend),
+            Op::Conv(op) => {
+                let (backend, team) = (&self.backend, team(&mut self.team)?);
+                let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
+                recurrent::conv(&team, isa, op, vectors, &mut self.acts, inputs, sequences)?;
+            }
+            Op::DeltaRule(op) => {
+                let rate = self.backend.vector(op.rate);
+                recurrent::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.acts, inputs, sequences)?;
+            }
+            Op::Scan(op) => {
+                let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
+                recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.acts, inputs, sequences)?;
+            }
+            Op::Glu { gate, up: None, activation } => {
+                each(&*team(&mut self.team)?, self.acts.get(*gate), |_, g| elementwise::activate(isa, *activation, g));
+            }
+            Op::Glu { gate, up: Some(up), activation } => {
+                let [gate, up] = self.acts.disjoint([*gate, *up]);
+                each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
+            }
+            Op::Gate { x, gate } => {
+                let [x, gate] = self.acts.disjoint([*x, *gate]);
+                each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| elementwise::gate(isa, x, gate));
+            }
+            Op::Experts(experts) => {
+                let CpuExecutor { backend, team: open, acts, products, experts: scratch, cursor, .. } = self;
+                if cursor.parts == 0 {
+                    scratch.route(backend, acts, experts);
+                }
+                let place = (&mut cursor.parts, cursor.products.share);
+                return Ok(scratch.multiply(backend, &*team(open)?, products, acts, experts, place));
+            }
+            Op::Logits { x, head, bias, scale, softcap } => {
+                let CpuExecutor { backend, team: open, acts, products, logits, cursor, adapted, .. } = self;
+                let (team, vocab) = (team(open)?, self.program.vocab);
+                let (matrix, bytes) = backend.matrix(*head);
+                let m = acts.n;
+                let (x, _) = acts.get(*x);
+                let logits = &mut logits[..m * vocab];
+                let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
+                if !matmul::multiply_share(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
+                    return Ok(false);
+                }
+                if adapted.is_active() {
+                    let means = Means { team: &team, isa, workspace: products };
+                    adapted.logits(means, x, (&mut *logits, vocab), |slot| adapters(sequences, slot))?;
+                }
+                if *softcap != 0.0 {
+                    team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));
+                } else if *scale != 1.0 {
+                    team.chunks_mut(logits, SMALL, |_, x| elementwise::scale(isa, x, *scale));
+                }
+                self.outputs = m;
+            }
+        }
+        Ok(true)
+    }
+
+    /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
+    fn residual_norm(&mut self, x: Act, scale: f32, norm: &Norm, out: Act) -> Result<()> {
+        let (isa, norm) = (self.backend.isa, WeightedNorm::new(&self.backend, norm));
+        let [x, out] = self.acts.disjoint([x, out]);
+        each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+            elementwise::add_scaled(isa, x, out, scale);
+            out.copy_from_slice(x);
+            norm.apply(out);
+        });
+        Ok(())
+    }
+
+    /// `N` products of one input.
+    fn project<const N: usize>(&mut self, input: Act, projections: &[Projection; N]) -> Result<bool> {
+        let CpuExecutor { backend, team: open, acts, products, cursor, .. } = self;
+        let (n, cols) = (acts.n, acts.width(input));
+        let specs = projections.map(|p| acts.spec(p.out));
+        let input = acts.spec(input).buffer;
+        let mut buffers = acts.buffers.iter_mut().enumerate();
+        let mut x: &[f32] = &[];
+        let mut outs = [const { None }; N];
+        for (i, buffer) in &mut buffers {
+            if i == input {
+                x = &buffer[..n * cols];
+            } else if let Some(j) = specs.iter().position(|spec| spec.buffer == i) {
+                outs[j] = Some(&mut buffer[..n * specs[j].width]);
+            }
+        }
+        let mut jobs = std::array::from_fn::<_, N, _>(|i| {
+            let (matrix, bytes) = backend.matrix(projections[i].weight);
+            let bias = projections[i].bias.map(|bias| backend.vector(bias));
+            MatmulJob::new(matrix, bytes, bias, outs[i].take().expect("`Program` lays them apart"))
+        });
+        let (team, cursor) = (team(open)?, &mut cursor.products);
+        Ok(matmul::multiply_share(&team, backend.isa, products, x, n, &mut jobs, cursor))
+    }
+
+    fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: Act, k: Option<Act>) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, angles, positions, .. } = self;
+        let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
+        if angles.width == 0 {
+            return Ok(());
+        }
+        if !angles.made {
+            angles.compute(rope, positions);
+        }
+        let (isa, angles) = (backend.isa, &*angles);
+        let rotate = |t: usize, q: &mut [f32], k: &mut [f32]| {
+            let row = t * angles.width..(t + 1) * angles.width;
+            let (cos, sin) = (&angles.cos[row.clone()], &angles.sin[row]);
+            for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
+                match rope.pairs {
+                    RopePairs::Halves => elementwise::rope_halves(isa, &mut head[first..], cos, sin),
+                    RopePairs::Adjacent => elementwise::rope_adjacent(isa, &mut head[first..], cos, sin),
+                }
+            }
+        };
+        let team = team(open)?;
+        match k {
+            Some(k) => {
+                let [q, k] = acts.disjoint([q, k]);
+                each_row(&team, q, k, rotate);
+            }
+            None => each_row(&team, acts.get(q), (&mut [], 0), rotate),
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &mut dyn SequencesMut<CpuSequence>,
+        state: StateId,
+        k: Act,
+        v: Option<Act>,
+    ) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, program, .. } = self;
+        let (isa, team, layer) = (backend.isa, team(open)?, state.0 as usize);
+        let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = program.states[layer];
+        let mut parts: [Rows; 2] = match v {
+            Some(v) => acts.disjoint([k, v]),
+            None => [acts.get(k), (&mut [], 0)],
+        };
+        let [(keys, key_width), (values, value_width)] = &mut parts;
+        let (key_width, value_width) = (*key_width, *value_width);
+        for (i, tokens) in inputs.runs() {
+            let Some(cache) = sequences.get_mut(i as usize).and_then(CpuSequence::kv_mut) else {
+                return Err(Error::invalid(format!("sequence {i} of {}", inputs.ids.len())));
+            };
+            let positions = &inputs.positions[tokens.clone()];
+            let keys = &keys[tokens.start * key_width..tokens.end * key_width];
+            let values = &values[tokens.start * value_width..tokens.end * value_width];
+            if keys.len() <= SMALL / 8 {
+                for (i, &position) in positions.iter().enumerate() {
+                    let value = &values[i * value_width..][..value_width];
+                    cache.write(isa, layer, position as usize, &keys[i * key_width..][..key_width], value)?;
+                }
+                continue;
+            }
+            // Ascending within a sequence.
+            let writer = cache.writer(layer, positions[0] as usize..positions[positions.len() - 1] as usize + 1)?;
+            let of_head = if value_width > 0 { 2 } else { 1 };
+            team.for_each(of_head * n_heads, |i| {
+                let head = i / of_head;
+                let (part, rows, width, dim) = match i % of_head {
+                    0 => (KvPart::Keys, keys, key_width, head_dim),
+                    _ => (KvPart::Values, values, value_width, value_dim),
+                };
+                for (&position, row) in positions.iter().zip(rows.chunks(width)) {
+                    let row = &row[head * dim..][..dim];
+                    // SAFETY: a part of a head is one item, and items go to one thread each.
+                    unsafe { writer.write(isa, head, part, position as usize, row) };
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn keep_outputs(&mut self, inputs: &StepInputs, sequences: &dyn Sequences<CpuSequence>, moves: &[[Act; 2]]) {
+        for &[from, to] in moves {
+            let [(from, width), (to, _)] = self.acts.disjoint([from, to]);
+            for (&t, row) in inputs.outputs.iter().zip(to.chunks_exact_mut(width)) {
+                row.copy_from_slice(&from[t as usize * width..][..width]);
+            }
+        }
+        for (to, &from) in inputs.outputs.iter().enumerate() {
+            self.positions[to] = self.positions[from as usize];
+            self.slots[to] = self.slots[from as usize];
+        }
+        let m = inputs.outputs.len();
+        if m < self.acts.n {
+            self.angles.iter_mut().for_each(|angles| angles.made = false);
+        }
+        self.positions.truncate(m);
+        self.slots.truncate(m);
+        self.adapted.keep(&self.slots, |slot| adapters(sequences, slot));
+        self.acts.n = m;
+    }
+
+    fn attend(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Attend) -> Result<bool> {
+        let CpuExecutor { backend, team: open, acts, attention, positions, slots, program, .. } = self;
+        let heads = heads(program, op);
+        let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
+        let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
+        let source = LayerSource::new(backend.isa, op.state.0 as usize, cache);
+        let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
+        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
+        let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
+        let team = team(open)?;
+        Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
+    }
+}
+
+/// The adapters of a sequence of the step.
+fn adapters<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, i: u32) -> &AdapterSet {
+    &sequences.get(i as usize).expect("`begin` has looked").adapters
+}
+
+/// True where the capacity of the caches is above a bound; those of a step are all on one side of it.
+fn is_longer_than<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, above: usize) -> bool {
+    let mut all = (0..sequences.len()).filter_map(|i| sequences.get(i).and_then(CpuSequence::kv));
+    all.any(|kv| kv.spec().capacity > above)
+}
+
+/// The heads that an attention works on.
+fn heads(program: &Program, op: &Attend) -> Heads {
+    let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.states[op.state.0 as usize];
+    Heads { queries: program.width(op.q) / dim, kv, dim, value_dim, is_latent }
+}
+
+/// True where op `i` is a sum whose norm follows it, and the norm's result replaces the summand.
+fn is_residual_norm(program: &Program, i: usize) -> bool {
+    match program.ops[i..] {
+        [Op::Add { x, delta, .. }, Op::Norm { x: input, out, .. }, ..] => {
+            let buffer = |act: Act| program.acts[act.0 as usize].buffer;
+            x == input && out != x && buffer(delta) == buffer(out)
+        }
+        _ => false,
+    }
+}
+
+impl Angles {
+    fn compute(&mut self, rope: &Rope, positions: &[u32]) {
+        let tokens = self.cos.chunks_exact_mut(self.width).zip(self.sin.chunks_exact_mut(self.width));
+        for ((cos, sin), &position) in tokens.zip(positions) {
+            for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
+                let (s, c) = libm::sincos(f64::from(position) * inv_freq);
+                let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
+                match rope.pairs {
+                    RopePairs::Halves => (cos[i], sin[i]) = (c, s),
+                    RopePairs::Adjacent => {
+                        cos[2 * i..2 * i + 2].copy_from_slice(&[c, c]);
+                        sin[2 * i..2 * i + 2].copy_from_slice(&[-s, s]);
+                    }
+                }
+            }
+        }
+        self.made = true;
+    }
+}
+
+/// The team of the open step while an op runs. A panic gives the pool back to its other users.
+struct OpenTeam<'a>(&'a mut Option<Team>);
+
+fn team(open: &mut Option<Team>) -> Result<OpenTeam<'_>> {
+    match open {
+        Some(_) => Ok(OpenTeam(open)),
+        None => Err(Error::invalid("no step is open")),
+    }
+}
+
+impl Deref for OpenTeam<'_> {
+    type Target = Team;
+
+    fn deref(&self) -> &Team {
+        self.0.as_ref().expect("`team` has looked")
+    }
+}
+
+impl Drop for OpenTeam<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0 = None;
+        }
+    }
+}
+
+/// A norm with its weights.
+struct WeightedNorm<'a> {
+    isa: Isa,
+    norm: Norm,
+    weight: Option<&'a [f32]>,
+    bias: Option<&'a [f32]>,
+}
+
+impl<'a> WeightedNorm<'a> {
+    fn new(backend: &'a CpuBackend, norm: &Norm) -> Self {
+        let [weight, bias] = [norm.weight, norm.bias].map(|v| v.map(|v| backend.vector(v)));
+        WeightedNorm { isa: backend.isa, norm: *norm, weight, bias }
+    }
+
+    fn apply(&self, row: &mut [f32]) {
+        let group = self.norm.group;
+        for (i, x) in row.chunks_exact_mut(group).enumerate() {
+            // The same vector for all groups, or the part of each.
+            let of_group = |v: &'a [f32]| if v.len() == group { v } else { &v[i * group..][..group] };
+            let (weight, bias) = (self.weight.map(of_group), self.bias.map(of_group));
+            match self.norm.kind {
+                NormKind::Rms => elementwise::rms_norm(self.isa, x, weight, self.norm.eps),
+                NormKind::Layer => elementwise::layer_norm(self.isa, x, weight, self.norm.eps),
+            }
+            if let Some(bias) = bias {
+                elementwise::add_scaled(self.isa, x, bias, 1.0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::cpu::threads::pool::Pool;
+
+    #[test]
+    fn a_panic_in_an_op_gives_the_pool_back() {
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let mut open = Some(pool.enter().unwrap());
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let team = team(&mut open).unwrap();
+            team.run(|share| assert_eq!(share, 0));
+        }));
+        assert!(panic.is_err() && team(&mut open).is_err());
+        pool.enter().unwrap().run(|_| ());
+    }
+}

@@ -1,0 +1,374 @@
+//! Attention of a few query rows over one chunk of keys and values, and the joining of chunks.
+//!
+//! Both halves, `Q K^T` and `P V`, are the same product: rows times a matrix whose vectors of 16 lanes are positions of
+//! keys or dimensions of values, so that nothing is ever summed across lanes. Keys lie in panels of 16 positions, dimension
+//! by dimension; values lie row by row.
+//!
+//! With 16-bit caches this is a product of integers: processors multiply twice as many of them as of floats, and their
+//! sums are exact. Terms go in pairs, and in blocks of 32 that share a scale: a query and a key have one for each 32
+//! dimensions. The values of a position have one, which is multiplied into the position's weight; the weights of a row then
+//! share one for each 32 positions, so that a large weight of a small value, as at the first token of a text, takes no bits
+//! from other weights. Other caches are expanded to f32 in registers.
+//!
+//! The softmax is online (Milakov and Gimelshein, arXiv 1805.02867): a chunk yields its peak, the sum of its weights
+//! and its weighted values, all relative to the peak, and chunks are joined in the order of positions. Every element
+//! is computed in the same order of operations whatever rows surround it, and a key that a row does not see adds
+//! exact zeros; therefore results do not depend on how queries are grouped.
+#![allow(unsafe_code)]
+
+pub mod kv_storage;
+pub mod latent;
+mod products;
+
+use std::ops::Range;
+
+use crate::cpu::kernels::attention::kv_storage::{BLOCK, KEY_LINE, KvView, SCALES, Storage, padded};
+use crate::cpu::kernels::attention::products::{
+    ByteBlocks, FloatBlocks, FloatRows, FloatRowsMut, IntegerBlocks, MatrixView, UnitView, multiply,
+};
+use crate::cpu::kernels::math::{exp2, tanh};
+use crate::cpu::kernels::quantize::{I16_PEAK, QuantizedBytes, QuantizedRows};
+use crate::cpu::kernels::simd::{LANES, Simd};
+use crate::cpu::kernels::{Isa, dispatch, prefetch};
+use crate::error::{Result, try_filled};
+
+/// Number of positions in a chunk: large enough that joining chunks costs little, small enough that the scores of a tile and the keys
+/// and values of a chunk stay in the second-level cache.
+pub const CHUNK: usize = 256;
+
+/// Queries in the form that the keys' storage needs, already multiplied by the scale.
+#[derive(Clone, Copy)]
+pub enum Queries<'a> {
+    /// `[rows, head_dim]`
+    Floats(&'a [f32]),
+    /// For keys of `Storage::I16`.
+    Integers(&'a QuantizedRows),
+    /// For keys of `Storage::I8` and `Storage::I4`.
+    Bytes(&'a QuantizedBytes),
+}
+
+/// Memory for `attend_chunk`.
+pub struct ChunkScratch {
+    /// `[rows, CHUNK]`, overwritten by weights.
+    scores: Vec<f32>,
+    /// `[rows, CHUNK]`, times the scales of the values.
+    weights: QuantizedRows,
+    /// The same for each 32 dimensions of values of bytes; none where values are parts of keys.
+    bytes: QuantizedBytes,
+}
+
+impl ChunkScratch {
+    pub fn new(rows: usize, value_dim: usize) -> Result<ChunkScratch> {
+        Ok(ChunkScratch {
+            scores: try_filled("attention scratch", rows * CHUNK, 0.0)?,
+            weights: QuantizedRows::new(rows, CHUNK)?,
+            bytes: QuantizedBytes::new(rows, CHUNK * value_dim.div_ceil(BLOCK))?,
+        })
+    }
+}
+
+/// The partial results of rows over some positions.
+pub struct Partial<'a> {
+    /// `[rows]`, largest score; minus infinity where nothing was seen.
+    pub peaks: &'a mut [f32],
+    /// `[rows]`, sum of `2^(score - peak)`.
+    pub sums: &'a mut [f32],
+    /// `[rows, padded(value_dim)]`, values weighted by the same.
+    pub values: &'a mut [f32],
+}
+
+/// The keys of a chunk that a row sees, and their distances.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub keys: Range<usize>,
+    /// Taken from the score of key i times the magnitude of `first + i`.
+    pub slope: f32,
+    /// Position of the chunk's first key less that of the row.
+    pub first: f32,
+}
+
+/// Computes the partial results of `rows = visible.len()` queries over the first `n` positions of `cached`, of which row r sees `visible[r]`.
+/// Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`.
+pub fn attend_chunk(
+    isa: Isa,
+    queries: Queries,
+    visible: &[Seen],
+    cached: &KvView,
+    n: usize,
+    cap: f32,
+    scratch: &mut ChunkScratch,
+    out: &mut Partial,
+) {
+    let (rows, d) = (visible.len(), cached.head_dim);
+    assert!(n <= CHUNK && d > 0);
+    let quants = rows * d.div_ceil(BLOCK);
+    match queries {
+        Queries::Floats(x) => assert!(x.len() == rows * d && cached.key_storage == Storage::F32),
+        Queries::Integers(q) => assert!(q.scales.len() >= quants && cached.key_storage == Storage::I16),
+        Queries::Bytes(q) => assert!(q.scales.len() >= quants && cached.key_storage.is_rotated()),
+    }
+    assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
+    let (each, stride) = (cached.value_storage.value_bytes(cached.value_dim), cached.value_stride);
+    match cached.value_storage {
+        Storage::F32 => {
+            assert!(each <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + each);
+        }
+        _ => assert!(stride == each && cached.values.len() >= n.next_multiple_of(BLOCK) * each),
+    }
+    if cached.value_storage.is_rotated() {
+        assert!(scratch.bytes.scales.len() >= rows * (CHUNK / BLOCK) * cached.value_dim.div_ceil(BLOCK));
+    }
+    assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
+    assert!(scratch.scores.len() >= rows * CHUNK && scratch.weights.scales.len() >= rows * (CHUNK / BLOCK));
+    assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(cached.value_dim));
+    dispatch!(
+        isa,
+        attend_chunk_lanes(
+            queries: Queries,
+            visible: &[Seen],
+            cached: &KvView,
+            n: usize,
+            cap: f32,
+            scratch: &mut ChunkScratch,
+            out: &mut Partial,
+        )
+    )
+}
+
+#[inline(always)]
+fn attend_chunk_lanes<S: Simd>(
+    s: S,
+    queries: Queries,
+    visible: &[Seen],
+    cached: &KvView,
+    n: usize,
+    cap: f32,
+    scratch: &mut ChunkScratch,
+    out: &mut Partial,
+) {
+    let (rows, d) = (visible.len(), cached.head_dim);
+    let panels = n.div_ceil(LANES);
+    let values = cached.values.as_ptr();
+    let value_panel = BLOCK * cached.value_stride;
+    let groups = cached.value_dim.div_ceil(BLOCK);
+    let scales = match cached.value_storage {
+        Storage::F32 => 0,
+        Storage::I16 => 4 * BLOCK,
+        Storage::I8 | Storage::I4 => 2 * BLOCK * groups,
+    };
+    // The scales are read before the values of their panels.
+    for end in (1..=n.div_ceil(BLOCK)).map(|i| i * value_panel) {
+        (end - scales..end).step_by(64).for_each(|line| prefetch::near(values.wrapping_add(line)));
+    }
+
+    let ChunkScratch { scores, weights, bytes } = scratch;
+    let c = FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK };
+    let panel = cached.key_storage.key_panel_bytes(d);
+    let data = cached.keys.as_ptr();
+    // SAFETY: `attend_chunk` asserts that the queries are `rows` rows of d in the form for this storage, that `keys` holds
+    // `panels` panels, and that `scores` holds `rows` rows of CHUNK >= 16 * panels.
+    unsafe {
+        match queries {
+            Queries::Integers(q) => {
+                let b =
+                    UnitView { data, unit: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector: panel, ahead: AHEAD };
+                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, rows, a: q, b, c });
+            }
+            Queries::Bytes(q) => {
+                let nibbles = cached.key_storage == Storage::I4;
+                let block = BLOCK / if nibbles { 8 } else { 4 } * KEY_LINE + SCALES;
+                let b = UnitView { data, unit: KEY_LINE, block, vector: panel, ahead: AHEAD };
+                if nibbles {
+                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, rows, a: q, b, c });
+                } else {
+                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, rows, a: q, b, c });
+                }
+            }
+            Queries::Floats(q) => {
+                let a = FloatRows { data: q.as_ptr(), stride: d };
+                let b = MatrixView { data, row: 4 * LANES, vector: panel, ahead: AHEAD };
+                multiply(s, rows, panels, FloatBlocks { depth: d, a, b, c });
+            }
+        }
+    }
+
+    // One pass over all rows after the other: a row alone would wait for its own latencies.
+    for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
+        *peak = max_score(s, &mut scores[..panels * LANES], visible, n, cap);
+    }
+    for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
+        *sum = soften(s, &mut scores[..panels * LANES], peak);
+    }
+    for (r, weights_of) in scores.chunks_exact(CHUNK).take(rows).enumerate() {
+        let weights_of = &weights_of[..panels * LANES];
+        match cached.value_storage {
+            Storage::F32 => {}
+            Storage::I16 => quantize_weights(s, weights_of, cached.values, value_panel, r, rows, weights),
+            _ => quantize_weights_to_bytes(s, weights_of, cached.values, value_panel, groups, r, rows, bytes),
+        }
+    }
+
+    let dims = padded(cached.value_dim);
+    let vectors = dims / LANES;
+    let c = FloatRowsMut { data: out.values.as_mut_ptr(), stride: dims };
+    let b = UnitView {
+        data: values,
+        unit: 4 * dims,
+        block: value_panel,
+        vector: 4 * LANES,
+        ahead: AHEAD.next_multiple_of(value_panel),
+    };
+    // SAFETY: `attend_chunk` asserts that `scores`, `weights` and `bytes` hold `rows` rows of CHUNK >= n, that `values` holds n
+    // positions, and that `out.values` holds `rows` rows of `dims`.
+    unsafe {
+        match cached.value_storage {
+            Storage::F32 => {
+                let a = FloatRows { data: scores.as_ptr(), stride: CHUNK };
+                let ahead = AHEAD / (4 * dims) * cached.value_stride;
+                let b = MatrixView { data: values, row: cached.value_stride, vector: 4 * LANES, ahead };
+                multiply(s, rows, vectors, FloatBlocks { depth: n, a, b, c });
+            }
+            Storage::I16 => multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, rows, a: weights, b, c }),
+            Storage::I8 => multiply(s, rows, vectors, ByteBlocks::<false, false> { depth: n, rows, a: bytes, b, c }),
+            Storage::I4 => multiply(s, rows, vectors, ByteBlocks::<true, false> { depth: n, rows, a: bytes, b, c }),
+        }
+    }
+}
+
+/// Number of bytes ahead of their use at which keys and values are prefetched: a chunk is too short for the hardware to
+/// recognise its stream.
+const AHEAD: usize = 8192;
+
+/// Computes the largest of the `n` scores of a row; those of keys that it does not see become minus infinity.
+#[inline(always)]
+fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, n: usize, cap: f32) -> f32 {
+    let start = seen.keys.start.min(scores.len());
+    let end = seen.keys.end.min(n).clamp(start, scores.len());
+    if cap != 0.0 {
+        for v in scores.as_chunks_mut::<LANES>().0 {
+            let capped = s.mul(s.splat(cap), tanh(s, s.load(v)));
+            s.store(capped, v);
+        }
+    }
+    if seen.slope != 0.0 {
+        let (slope, step) = (s.splat(seen.slope), s.splat(LANES as f32));
+        let mut distance = s.load(&std::array::from_fn(|i| seen.first + i as f32));
+        for v in scores.as_chunks_mut::<LANES>().0 {
+            let away = s.max(distance, s.sub(s.splat(0.0), distance));
+            let sum = s.fma(slope, s.sub(s.splat(0.0), away), s.load(v));
+            s.store(sum, v);
+            distance = s.add(distance, step);
+        }
+    }
+    // The lanes of keys that are not visible may hold any value so far.
+    scores[..start].fill(f32::NEG_INFINITY);
+    scores[end..].fill(f32::NEG_INFINITY);
+    let mut peak = s.splat(f32::NEG_INFINITY);
+    for v in scores.as_chunks::<LANES>().0 {
+        peak = s.max(peak, s.load(v));
+    }
+    s.max_lane(peak)
+}
+
+/// Turns the scores of a row into weights relative to their peak. Returns their sum.
+#[inline(always)]
+fn soften<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
+    if peak == f32::NEG_INFINITY {
+        scores.fill(0.0);
+        return 0.0;
+    }
+    let mut sum = s.splat(0.0);
+    for v in scores.as_chunks_mut::<LANES>().0 {
+        let weight = exp2(s, s.sub(s.load(v), s.splat(peak)));
+        sum = s.add(sum, weight);
+        s.store(weight, v);
+    }
+    s.sum(sum)
+}
+
+/// Quantizes the weights of row `r` of `rows`, multiplied by the scales of their values, which end panels of `panel` bytes.
+#[inline(always)]
+fn quantize_weights<S: Simd>(
+    s: S,
+    weights: &[f32],
+    values: &[u8],
+    panel: usize,
+    r: usize,
+    rows: usize,
+    out: &mut QuantizedRows,
+) {
+    for (block, (weights, panel)) in weights.chunks(BLOCK).zip(values.chunks_exact(panel)).enumerate() {
+        let scales = &panel[panel.len() - 4 * BLOCK..];
+        let mut products = [s.splat(0.0); BLOCK / LANES];
+        for (i, (product, weights)) in products.iter_mut().zip(weights.as_chunks().0).enumerate() {
+            // SAFETY: `scales` are 32 aligned f32, as `attend_chunk` asserts.
+            let scales = unsafe { &*scales.as_ptr().cast::<f32>().add(i * LANES).cast() };
+            *product = s.mul(s.load(weights), s.load(scales));
+        }
+        let peak = s.max_lane(s.max(products[0], products[1]));
+        let scale = peak * (1.0 / I16_PEAK);
+        let inverse = s.splat(if scale > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 });
+        let i = block * rows + r;
+        out.scales[i] = scale;
+        for (quants, product) in out.quants[i].as_chunks_mut().0.iter_mut().zip(products) {
+            s.store_i16(s.mul(product, inverse), quants);
+        }
+    }
+}
+
+/// Quantizes the weights of row `r` of `rows` as `quantize_weights` does, to 8 bits and once for each of the `groups` of
+/// dimensions that have scales.
+#[inline(always)]
+fn quantize_weights_to_bytes<S: Simd>(
+    s: S,
+    weights: &[f32],
+    values: &[u8],
+    panel: usize,
+    groups: usize,
+    r: usize,
+    rows: usize,
+    out: &mut QuantizedBytes,
+) {
+    let blocks = weights.len().div_ceil(BLOCK);
+    for (block, (weights, panel)) in weights.chunks(BLOCK).zip(values.chunks_exact(panel)).enumerate() {
+        for (group, scales) in panel[panel.len() - 2 * BLOCK * groups..].chunks_exact(2 * BLOCK).enumerate() {
+            let mut products = [s.splat(0.0); BLOCK / LANES];
+            for (i, (product, weights)) in products.iter_mut().zip(weights.as_chunks().0).enumerate() {
+                // SAFETY: `scales` are 32 of 2 bytes.
+                *product = s.mul(s.load(weights), unsafe { s.load_bf16(scales.as_ptr().add(2 * LANES * i)) });
+            }
+            // Scales of 4 bits have signs.
+            out.set(s, (group * blocks + block) * rows + r, products, s.max_abs(products[0], products[1]), 1.0);
+        }
+    }
+}
+
+/// Adds the partial results of a later chunk. A row that saw no key there is left as it is, to the bit.
+pub fn join(isa: Isa, all: &mut Partial, chunk: &Partial) {
+    let rows = all.peaks.len();
+    assert!(all.sums.len() == rows && chunk.peaks.len() == rows && chunk.sums.len() == rows);
+    assert_eq!(all.values.len(), chunk.values.len());
+    dispatch!(isa, join_lanes(all: &mut Partial, chunk: &Partial))
+}
+
+#[inline(always)]
+fn join_lanes<S: Simd>(s: S, all: &mut Partial, chunk: &Partial) {
+    let dims = all.values.len() / all.peaks.len().max(1);
+    for r in 0..all.peaks.len() {
+        let (old, new) = (all.peaks[r], chunk.peaks[r]);
+        if new == f32::NEG_INFINITY {
+            continue;
+        }
+        let peak = old.max(new);
+        let (of_old, of_new) = (exp2(s, s.splat(old - peak)), exp2(s, s.splat(new - peak)));
+        let mut sum = [0.0; LANES];
+        s.store(s.fma(s.splat(chunk.sums[r]), of_new, s.mul(s.splat(all.sums[r]), of_old)), &mut sum);
+        (all.peaks[r], all.sums[r]) = (peak, sum[0]);
+        let range = r * dims..(r + 1) * dims;
+        let (old, _) = all.values[range.clone()].as_chunks_mut::<LANES>();
+        let (new, _) = chunk.values[range].as_chunks::<LANES>();
+        for (old, new) in old.iter_mut().zip(new) {
+            s.store(s.fma(s.load(new), of_new, s.mul(s.load(old), of_old)), old);
+        }
+    }
+}

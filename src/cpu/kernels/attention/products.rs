@@ -1,0 +1,347 @@
+//! The matrix products inside attention, written once over rows, vectors and depth. Owns the sizes of the blocks of sums
+//! that stay in registers, and how a vector of keys or values is expanded.
+#![allow(unsafe_code)]
+
+use crate::cpu::kernels::attention::kv_storage::BLOCK;
+use crate::cpu::kernels::prefetch;
+use crate::cpu::kernels::quantize::{QuantizedBytes, QuantizedRows};
+use crate::cpu::kernels::simd::{LANES, Simd};
+
+/// Rows of f32, `stride` elements apart.
+#[derive(Clone, Copy)]
+pub struct FloatRows {
+    pub data: *const f32,
+    pub stride: usize,
+}
+
+#[derive(Clone, Copy)]
+pub struct FloatRowsMut {
+    pub data: *mut f32,
+    pub stride: usize,
+}
+
+impl FloatRowsMut {
+    /// Stores a block that begins with row `r` and vector `v`.
+    ///
+    /// # Safety
+    /// It lies within the rows.
+    #[inline(always)]
+    unsafe fn store<S: Simd, const R: usize, const V: usize>(self, s: S, r: usize, v: usize, block: &[[S::F; V]; R]) {
+        for (i, row) in block.iter().enumerate() {
+            for (j, &vector) in row.iter().enumerate() {
+                // SAFETY: by contract.
+                s.store(vector, unsafe { &mut *self.data.add((r + i) * self.stride + (v + j) * LANES).cast() });
+            }
+        }
+    }
+}
+
+/// A matrix made of vectors of 16 f32.
+#[derive(Clone, Copy)]
+pub struct MatrixView {
+    pub data: *const u8,
+    /// Bytes from a row to the next.
+    pub row: usize,
+    /// Bytes from a vector of a row to the next.
+    pub vector: usize,
+    /// Distance in bytes at which memory is prefetched.
+    pub ahead: usize,
+}
+
+/// A product of two matrices that are in memory; each element is summed in the order of `depth`.
+pub trait BlockProduct<S: Simd> {
+    /// Computes rows `r..r + R` and vectors `v..v + V`.
+    ///
+    /// # Safety
+    /// They exist.
+    unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize);
+}
+
+/// Computes all rows and vectors.
+///
+/// # Safety
+/// They exist.
+#[inline(always)]
+pub unsafe fn multiply<S: Simd>(s: S, rows: usize, vectors: usize, product: impl BlockProduct<S>) {
+    let p = &product;
+    let mut r = 0;
+    while r < rows {
+        // Rows and vectors of a block: as many as stay in registers, and never so few that the latency of the
+        // multiply-add shows.
+        // SAFETY: rows `r..r + n` exist.
+        unsafe {
+            r += if const { S::ACCUMULATORS == 1 } {
+                row_block::<S, 1, 1>(s, r, vectors, p)
+            } else if const { S::ACCUMULATORS >= 24 } {
+                match rows - r {
+                    12.. => row_block::<S, 12, 2>(s, r, vectors, p),
+                    4.. => row_block::<S, 4, 4>(s, r, vectors, p),
+                    3 => row_block::<S, 3, 4>(s, r, vectors, p),
+                    2 => row_block::<S, 2, 4>(s, r, vectors, p),
+                    _ => row_block::<S, 1, 4>(s, r, vectors, p),
+                }
+            } else {
+                match rows - r {
+                    6.. => row_block::<S, 6, 1>(s, r, vectors, p),
+                    4.. => row_block::<S, 4, 1>(s, r, vectors, p),
+                    3 => row_block::<S, 3, 1>(s, r, vectors, p),
+                    2 => row_block::<S, 2, 2>(s, r, vectors, p),
+                    _ => row_block::<S, 1, 4>(s, r, vectors, p),
+                }
+            };
+        }
+    }
+}
+
+/// Computes rows `r..r + R` and all vectors. Returns `R`.
+///
+/// # Safety
+/// As for `multiply`.
+#[inline(always)]
+unsafe fn row_block<S: Simd, const R: usize, const V: usize>(
+    s: S,
+    r: usize,
+    vectors: usize,
+    product: &impl BlockProduct<S>,
+) -> usize {
+    // SAFETY: every block lies within `vectors`.
+    unsafe {
+        if vectors < V {
+            for v in 0..vectors {
+                product.block::<R, 1>(s, r, v);
+            }
+        } else {
+            for v in (0..vectors).step_by(V) {
+                // The last block may overlap the one before and compute the same again.
+                product.block::<R, V>(s, r, v.min(vectors - V));
+            }
+        }
+    }
+    R
+}
+
+/// The product `C[rows][vectors * 16] = A[rows][depth] B[depth][vectors * 16]`
+pub struct FloatBlocks {
+    pub depth: usize,
+    pub a: FloatRows,
+    pub b: MatrixView,
+    pub c: FloatRowsMut,
+}
+
+impl<S: Simd> BlockProduct<S> for FloatBlocks {
+    #[inline(always)]
+    unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
+        let mut sums = [[s.splat(0.0); V]; R];
+        let b = &self.b;
+        // The bytes that a step reads, as if they were contiguous, and the distance of steps.
+        let step = V * b.row.min(b.vector);
+        let (start, stride) =
+            (b.data.wrapping_add(v * b.vector + b.ahead), if b.row < b.vector { step } else { b.row });
+        // SAFETY: rows `r..r + R`, depth and vectors exist by contract.
+        unsafe {
+            let a = self.a.data.add(r * self.a.stride);
+            for k in 0..self.depth {
+                for line in (0..step).step_by(64) {
+                    prefetch::near(start.wrapping_add(k * stride + line));
+                }
+                let mut vectors = [s.splat(0.0); V];
+                for (i, vector) in vectors.iter_mut().enumerate() {
+                    *vector = s.load_f32(b.data.add(k * b.row + (v + i) * b.vector).cast());
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let x = s.splat(*a.add(r * self.a.stride + k));
+                    for (sum, &vector) in sums.iter_mut().zip(&vectors) {
+                        *sum = s.fma(x, vector, *sum);
+                    }
+                }
+            }
+            self.c.store(s, r, v, &sums);
+        }
+    }
+}
+
+/// A matrix of integers: blocks of at most 32 rows, and in each lane of a vector 32 bits of them, a unit.
+#[derive(Clone, Copy)]
+pub struct UnitView {
+    pub data: *const u8,
+    /// Bytes from a unit to the next.
+    pub unit: usize,
+    /// Bytes from a block to the next.
+    pub block: usize,
+    /// Bytes from a vector to the next.
+    pub vector: usize,
+    /// Distance in bytes at which memory is prefetched.
+    pub ahead: usize,
+}
+
+/// The product of `FloatBlocks` over integers, whose sums over a block are exact. `SCALED`: behind the last pair of a block, each vector
+/// has scales for its lanes.
+pub struct IntegerBlocks<'a, const SCALED: bool> {
+    pub depth: usize,
+    pub rows: usize,
+    pub a: &'a QuantizedRows,
+    pub b: UnitView,
+    pub c: FloatRowsMut,
+}
+
+impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> {
+    #[inline(always)]
+    unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
+        let IntegerBlocks { depth, rows, b, .. } = *self;
+        let mut sums = [[s.splat(0.0); V]; R];
+        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
+        unsafe {
+            // The first rows prefetch for all. Vectors that lie apart are read at once, but prefetched in the order of memory.
+            let prefetches = r == 0;
+            let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
+            for block in 0..depth.div_ceil(BLOCK) {
+                let pairs = (depth - block * BLOCK).div_ceil(2).min(BLOCK / 2);
+                let data = b.data.add(block * b.block + v * b.vector);
+                let a = self.a.quants.as_ptr().add(block * rows + r);
+                let scales = self.a.scales.as_ptr().add(block * rows + r);
+                if !SCALED {
+                    soon = data.wrapping_add(b.ahead);
+                }
+                let mut dots = [[s.splat_i32(0); V]; R];
+                for pair in 0..pairs {
+                    if prefetches {
+                        for line in 0..V {
+                            prefetch::near(soon.wrapping_add(line * 64));
+                        }
+                    }
+                    soon = soon.wrapping_add(if SCALED { V * 64 } else { b.unit });
+                    let mut vectors = [s.splat_pair(0); V];
+                    for (i, vector) in vectors.iter_mut().enumerate() {
+                        *vector = s.load_pairs(data.add(pair * b.unit + i * b.vector));
+                    }
+                    for (r, dots) in dots.iter_mut().enumerate() {
+                        let x = s.splat_pair(a.add(r).cast::<i32>().add(pair).read_unaligned());
+                        for (dot, &vector) in dots.iter_mut().zip(&vectors) {
+                            *dot = s.dot_pairs(*dot, x, vector);
+                        }
+                    }
+                }
+                for i in 0..V {
+                    let of_lanes = if SCALED {
+                        if prefetches {
+                            prefetch::near(soon.wrapping_add(i * 64));
+                        }
+                        s.load(&*data.add(pairs * b.unit + i * b.vector).cast())
+                    } else {
+                        s.splat(1.0)
+                    };
+                    for r in 0..R {
+                        let scale = s.splat(*scales.add(r));
+                        let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
+                        sums[r][i] = s.fma(s.to_f32(dots[r][i]), scale, sums[r][i]);
+                    }
+                }
+                if SCALED {
+                    soon = soon.wrapping_add(V * 64);
+                }
+            }
+            self.c.store(s, r, v, &sums);
+        }
+    }
+}
+
+/// The product of `IntegerBlocks` over numbers of 8 bits, or, `NIBBLES`, of 4 bits that are 8 more than the number. Without
+/// scales of its own in `b`, each 32 columns have rows of their own in `a`.
+pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
+    pub depth: usize,
+    pub rows: usize,
+    pub a: &'a QuantizedBytes,
+    pub b: UnitView,
+    pub c: FloatRowsMut,
+}
+
+impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteBlocks<'_, NIBBLES, SCALED> {
+    #[inline(always)]
+    unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
+        let ByteBlocks { depth, rows, b, .. } = *self;
+        let zero = if NIBBLES { 8 } else { S::WIDE_ZERO };
+        let blocks = depth.div_ceil(BLOCK);
+        let mut sums = [[s.splat(0.0); V]; R];
+        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every unit does.
+        unsafe {
+            let prefetches = r == 0;
+            let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
+            for block in 0..blocks {
+                let units = (depth - block * BLOCK).min(BLOCK).div_ceil(if NIBBLES { 8 } else { 4 });
+                let data = b.data.add(block * b.block + v * b.vector);
+                // Rows of `a` for each vector.
+                let mut first = [block * rows + r; V];
+                if !SCALED {
+                    for (i, first) in first.iter_mut().enumerate() {
+                        *first += (v + i) * LANES / BLOCK * blocks * rows;
+                    }
+                }
+                if !SCALED {
+                    soon = data.wrapping_add(b.ahead);
+                }
+                let mut dots = [[s.splat_i32(0); V]; R];
+                for (r, dots) in dots.iter_mut().enumerate() {
+                    for (i, dot) in dots.iter_mut().enumerate() {
+                        *dot = s.splat_i32(-zero * *self.a.sums.as_ptr().add(first[i] + r));
+                    }
+                }
+                let quants = self.a.quants.as_ptr();
+                for unit in 0..units {
+                    if prefetches {
+                        for line in 0..V {
+                            prefetch::near(soon.wrapping_add(line * 64));
+                        }
+                    }
+                    soon = soon.wrapping_add(if SCALED { V * 64 } else { b.unit });
+                    let mut vectors = [s.splat_i32(0); V];
+                    for (i, vector) in vectors.iter_mut().enumerate() {
+                        *vector = s.load_bytes(data.add(unit * b.unit + i * b.vector));
+                    }
+                    if NIBBLES {
+                        for half in 0..2 {
+                            let mut wide = vectors;
+                            for v in &mut wide {
+                                *v = s.field(*v, 4 * half as i32, 15);
+                            }
+                            for (r, dots) in dots.iter_mut().enumerate() {
+                                for (i, dot) in dots.iter_mut().enumerate() {
+                                    let x = quants.add(first[i] + r).cast::<i32>().add(2 * unit + half);
+                                    *dot = s.dot(*dot, wide[i], *x);
+                                }
+                            }
+                        }
+                    } else {
+                        for v in &mut vectors {
+                            *v = s.wide(*v);
+                        }
+                        for (r, dots) in dots.iter_mut().enumerate() {
+                            for (i, dot) in dots.iter_mut().enumerate() {
+                                let x = quants.add(first[i] + r).cast::<i32>().add(unit);
+                                *dot = s.dot_wide(*dot, vectors[i], *x);
+                            }
+                        }
+                    }
+                }
+                for i in 0..V {
+                    let of_lanes = if SCALED {
+                        if prefetches && i % 2 == 0 {
+                            prefetch::near(soon.wrapping_add(i * 32));
+                        }
+                        s.load_bf16(data.add(units * b.unit + i * b.vector))
+                    } else {
+                        s.splat(1.0)
+                    };
+                    for r in 0..R {
+                        let scale = s.splat(*self.a.scales.as_ptr().add(first[i] + r));
+                        let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
+                        sums[r][i] = s.fma(s.to_f32(dots[r][i]), scale, sums[r][i]);
+                    }
+                }
+                if SCALED {
+                    soon = soon.wrapping_add(V * 32);
+                }
+            }
+            self.c.store(s, r, v, &sums);
+        }
+    }
+}

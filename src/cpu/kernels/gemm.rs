@@ -1,0 +1,632 @@
+//! The loops of matrix products with quantized activations: `gemv` multiplies packed weights with a few tokens, `unpack` and
+//! `gemm` unpack them once into a tile in the first-level cache for many. Relies on `codec` for the weights and on
+//! `activations` for the tokens; knows nothing of threads and of matrices in memory.
+//!
+//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each set of 32
+//! columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its halves have
+//! scales of their own, then `acc += x_min * min` for each min. `isum` is an exact integer, and every product is fused
+//! with the sum to its left.
+#![allow(unsafe_code)]
+// Loops over registers are written over indices, which unroll.
+#![allow(clippy::needless_range_loop)]
+
+use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use super::activations::{InputType, ZERO_STEP, offset};
+use super::codec::{Codec, Kind};
+use super::prefetch;
+use super::simd::PANEL_ROWS;
+use super::simd::Simd;
+
+/// Returns the bytes of a row panel in one set of a tile: integers, scales, mins.
+pub const fn tile_bytes<K: Kind>() -> usize {
+    64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
+}
+
+/// Computes the first value of an integer sum, which makes up for the zero point of the weights, from a token's activations.
+#[inline(always)]
+unsafe fn start<S: Simd, K: Kind>(s: S, x: *const u8, half: usize, zero: i32) -> S::I {
+    if zero == 0 {
+        return s.splat_i32(0);
+    }
+    let at = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
+    // SAFETY: the callers' activations hold it.
+    let minus_64_sums = s.splat_i32(unsafe { read(x, at) });
+    let shift = zero.trailing_zeros() as i32 - ZERO_STEP.trailing_zeros() as i32;
+    if shift == 0 { minus_64_sums } else { s.shift(minus_64_sums, shift) }
+}
+
+#[inline(always)]
+fn dot<S: Simd, K: Kind>(s: S, acc: S::I, w: S::I, x: i32) -> S::I {
+    match K::INPUT {
+        InputType::I16 => s.dot_pairs(acc, s.pairs(w), s.splat_pair(x)),
+        InputType::I8 if K::WIDE => s.dot_wide(acc, w, x),
+        InputType::I8 => s.dot(acc, w, x),
+    }
+}
+
+/// True where `S` multiplies weights with activations of this type for two tokens at once, with woven tiles.
+const fn woven<S: Simd>(input: InputType) -> bool {
+    S::PAIRS_OF_TOKENS && matches!(input, InputType::I8)
+}
+
+#[inline(always)]
+unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
+    // SAFETY: by the callers' contract.
+    unsafe { p.add(offset).cast::<T>().read_unaligned() }
+}
+
+/// Repeats `$body` for each constant `$i` of 0..16 below the constant `$n`, unrolled, so that shifts and offsets are
+/// constants; the compiler does not unroll loops with inline assembly in them. Where one of `$t` does not unroll, it is a loop.
+macro_rules! unroll {
+    ($($t:ident)*, $i:ident < $n:expr, $body:block) => {
+        if const { true $(&& $t::UNROLL)* } {
+            $crate::cpu::kernels::gemm::unroll!(@ $n, $body, $i, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        } else {
+            for $i in 0..const { $n } $body
+        }
+    };
+    (@ $n:expr, $body:block, $i:ident, $($k:literal)*) => {
+        $(if const { $k < $n } {
+            let $i: usize = $k;
+            $body
+        })*
+    };
+}
+pub(super) use unroll;
+
+/// Number of bytes ahead of its use at which `gemv` prefetches a packed weight into the first- and the second-level cache.
+/// Processors have fewer buffers for lines on their way to the first.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const GEMV_PREFETCH: [usize; 2] = [2048, 8192];
+/// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
+const UNPACK_PREFETCH: usize = 4096;
+
+/// Calls `prefetch` for the lines of set `b` of the block at `w`.
+#[inline(always)]
+fn prefetch_block<Q: Codec>(w: *const u8, b: usize, prefetch: impl Fn(*const u8)) {
+    // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
+    compiler_fence(Ordering::SeqCst);
+    let lines = Q::BYTES.div_ceil(64);
+    for line in b * lines / Q::SETS..(b + 1) * lines / Q::SETS {
+        prefetch(w.wrapping_add(64 * line));
+    }
+}
+
+/// The weights of one set of 32 columns and `R` row panels, packed or unpacked.
+trait WeightSet<S: Simd> {
+    /// Zero point of the bytes.
+    const ZERO: i32;
+    /// True where vectors of integers are woven by twos.
+    const WOVEN: bool;
+    /// Returns vector `j` of the integers of panel `r`.
+    ///
+    /// # Safety
+    /// `r` is one of the panels, and the memory of the set is readable, as for the functions below.
+    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I;
+    /// Returns the scales of the set or of one of its halves.
+    ///
+    /// # Safety
+    /// As for `quants`.
+    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F;
+    /// Returns the mins of the set or of one of its halves.
+    ///
+    /// # Safety
+    /// As for `quants`; the kind has mins.
+    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F;
+}
+
+/// Set `b` of a block of one row panel, in registers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+struct RegisterSet<'a, S: Simd, Q> {
+    quants: [S::I; 16],
+    scale: &'a [S::F; 16],
+    min: &'a [S::F; 16],
+    b: usize,
+    codec: PhantomData<Q>,
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
+    const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
+    const WOVEN: bool = false;
+    #[inline(always)]
+    unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
+        self.quants[j]
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, _: S, _: usize, half: usize) -> S::F {
+        self.scale[Q::Kind::SUBS * self.b + half]
+    }
+    #[inline(always)]
+    unsafe fn min(&self, _: S, _: usize, half: usize) -> S::F {
+        self.min[Q::Kind::SUBS * self.b + half]
+    }
+}
+
+/// A set of a tile made by `unpack`.
+struct TileSet<K, const R: usize>(*const u8, PhantomData<K>);
+
+impl<S: Simd, K: Kind, const R: usize> WeightSet<S> for TileSet<K, R> {
+    const ZERO: i32 = match (K::INPUT, K::WIDE) {
+        (InputType::I16, _) => 0,
+        (_, true) => S::WIDE_ZERO,
+        _ => K::ZERO,
+    };
+    const WOVEN: bool = woven::<S>(K::INPUT);
+    #[inline(always)]
+    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
+        // SAFETY: inside the set.
+        unsafe { s.load_bytes(self.0.add(64 * (R * j + r))) }
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F {
+        // SAFETY: inside the set.
+        unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + half) + r)).cast()) }
+    }
+    #[inline(always)]
+    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F {
+        // SAFETY: inside the set, for kinds that have mins.
+        unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + K::SUBS + half) + r)).cast()) }
+    }
+}
+
+/// Adds the products of a set of `R` row panels with `N` tokens to `acc`.
+///
+/// # Safety
+/// `w` is readable and `x` points to the set's activations of `N` tokens.
+#[inline(always)]
+unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    acc: &mut [[S::F; N]; R],
+) {
+    // The first half's sums times their scales.
+    let mut scaled = [[s.splat(0.0); N]; R];
+    // SAFETY: the same contract.
+    unsafe {
+        for half in 0..K::SUBS {
+            let sum = match W::WOVEN {
+                true => woven_sums::<S, K, W, R, N>(s, w, x, half),
+                false => sums_of_set::<S, K, W, R, N>(s, w, x, half),
+            };
+            add_half::<S, K, W, R, N>(s, w, x, half, sum, &mut scaled, acc);
+        }
+        add_mins::<S, K, W, R, N>(s, w, x, acc);
+    }
+}
+
+/// Adds the integer sums of a half of a set, times its scales, to `acc`, or the first half's to `scaled`.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn add_half<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    half: usize,
+    sum: [[S::I; N]; R],
+    scaled: &mut [[S::F; N]; R],
+    acc: &mut [[S::F; N]; R],
+) {
+    for r in 0..R {
+        // SAFETY: weights and activations are readable by this function's contract.
+        let scale = unsafe { w.scale(s, r, half) };
+        for t in 0..N {
+            // SAFETY: as above.
+            let x_scale = s.splat(unsafe { read(x, K::INPUT.bytes() * t + K::INPUT.scale()) });
+            let sum = s.to_f32(sum[r][t]);
+            if K::SUBS == 1 {
+                acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
+            } else if half == 0 {
+                scaled[r][t] = s.mul(sum, scale);
+            } else {
+                acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
+            }
+        }
+    }
+}
+
+/// Adds the mins of a set to `acc`.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn add_mins<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    acc: &mut [[S::F; N]; R],
+) {
+    for half in 0..if K::MIN { K::SUBS } else { 0 } {
+        let factor = if K::SUBS == 1 { offset::MIN } else { offset::MIN_HALVES + 4 * half };
+        for r in 0..R {
+            // SAFETY: weights and activations are readable by this function's contract.
+            let min = unsafe { w.min(s, r, half) };
+            for t in 0..N {
+                // SAFETY: as above.
+                let x = s.splat(unsafe { read(x, K::INPUT.bytes() * t + factor) });
+                acc[r][t] = s.fma(min, x, acc[r][t]);
+            }
+        }
+    }
+}
+
+/// Computes the integer sums of products of a half of a set, or of all of it where there are no halves.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn sums_of_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    half: usize,
+) -> [[S::I; N]; R] {
+    let (registers, bytes) = const { (K::INPUT.registers(), K::INPUT.bytes()) };
+    // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency, but
+    // 2 and 3 are the sizes of instruction sets without registers for more chains.
+    let chains = match (K::INPUT, R * N * K::SUBS) {
+        (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
+        _ => 1,
+    };
+    // With sums of 16 bits, `other` holds those of a run.
+    let run = if S::SUMS_OF_16_BITS { K::RUN } else { 1 };
+    // SAFETY: weights and activations are readable by this function's contract.
+    unsafe {
+        let mut sum = [[s.splat_i32(0); N]; R];
+        let mut other = [[s.splat_i32(0); N]; R];
+        let start = |t: usize| start::<S, K>(s, x.wrapping_add(bytes * t), half, const { W::ZERO });
+        if run == 1 {
+            for t in 0..N {
+                for r in 0..R {
+                    sum[r][t] = start(t);
+                }
+            }
+        }
+        macro_rules! column {
+            ($j:expr) => {
+                let mut weights = [s.splat_i32(0); R];
+                for r in 0..R {
+                    weights[r] = w.quants(s, r, $j);
+                }
+                for t in 0..N {
+                    let x = read(x, bytes * t + 4 * $j);
+                    for r in 0..R {
+                        let (sum, other) = (&mut sum[r][t], &mut other[r][t]);
+                        if run > 1 {
+                            *other = match $j % run {
+                                0 => s.products(weights[r], x),
+                                _ => s.add_products(*other, weights[r], x),
+                            };
+                        } else if chains == 2 && $j % 2 == 1 {
+                            *other = dot::<S, K>(s, *other, weights[r], x);
+                        } else {
+                            *sum = dot::<S, K>(s, *sum, weights[r], x);
+                        }
+                    }
+                }
+                if run > 1 && $j % run == run - 1 {
+                    let first = $j % (registers / K::SUBS) == run - 1;
+                    for t in 0..N {
+                        let start = if first { start(t) } else { s.splat_i32(0) };
+                        for r in 0..R {
+                            let sum = &mut sum[r][t];
+                            *sum = s.sum_products(if first { start } else { *sum }, other[r][t]);
+                        }
+                    }
+                }
+            };
+        }
+        // By hand only where the compiler does not do it: many copies take it minutes.
+        if const { S::SUMS_OF_16_BITS || matches!(K::INPUT, InputType::I16) } {
+            unroll!(S, j < K::INPUT.registers() / K::SUBS, {
+                column!(half * (registers / K::SUBS) + j);
+            });
+        } else {
+            for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
+                column!(j);
+            }
+        }
+        if chains == 2 && run == 1 {
+            for r in 0..R {
+                for t in 0..N {
+                    sum[r][t] = s.add_i32(sum[r][t], other[r][t]);
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Computes the sums of products of a half of a woven set, or of all of it where there are no halves. An odd last token is
+/// its own partner.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn woven_sums<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    half: usize,
+) -> [[S::I; N]; R] {
+    let (bytes, columns) = const { (K::INPUT.bytes(), K::INPUT.registers() / K::SUBS) };
+    let partner = |t: usize| (t + 1).min(N - 1);
+    // Element t holds the sums of tokens t and t + 1, for even t.
+    let mut two = [[[s.splat_i32(0); 2]; N]; R];
+    unroll!(S, pair < K::INPUT.registers() / K::SUBS / 2, {
+        let j = half * columns + 2 * pair;
+        for r in 0..R {
+            // SAFETY: weights and activations are readable by this function's contract.
+            let weights = unsafe { [w.quants(s, r, j), w.quants(s, r, j + 1)] };
+            unroll!(S, i < N.div_ceil(2), {
+                let t = 2 * i;
+                // SAFETY: as above.
+                let x = unsafe { [read(x, bytes * t + 4 * j), read(x, bytes * partner(t) + 4 * j)] };
+                two[r][t] = s.dot_two(two[r][t], weights, x);
+            });
+        }
+    });
+    let mut sum = [[s.splat_i32(0); N]; R];
+    for r in 0..R {
+        for t in (0..N).step_by(2) {
+            [sum[r][t], sum[r][partner(t)]] = s.part_two(two[r][t]);
+        }
+        if const { W::ZERO != 0 } {
+            for t in 0..N {
+                // SAFETY: as above.
+                let start = unsafe { start::<S, K>(s, x.wrapping_add(bytes * t), half, const { W::ZERO }) };
+                sum[r][t] = s.add_i32(sum[r][t], start);
+            }
+        }
+    }
+    sum
+}
+
+/// Reads the results of `R` row panels of `N` tokens, one token after the other, or returns zeros.
+///
+/// # Safety
+/// `out` points to that many values where it is read.
+#[inline(always)]
+pub unsafe fn load_results<S: Simd, const R: usize, const N: usize>(
+    s: S,
+    out: *const f32,
+    zero: bool,
+) -> [[S::F; N]; R] {
+    let mut acc = [[s.splat(0.0); N]; R];
+    if !zero {
+        for r in 0..R {
+            for t in 0..N {
+                // SAFETY: one of the results.
+                acc[r][t] = unsafe { s.load_f32(out.add(PANEL_ROWS * (R * t + r))) };
+            }
+        }
+    }
+    acc
+}
+
+/// Writes what `load_results` reads, with tokens `stride` values apart.
+///
+/// # Safety
+/// Every row of every token at `out` is writable.
+#[inline(always)]
+pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
+    s: S,
+    acc: [[S::F; N]; R],
+    out: *mut f32,
+    stride: usize,
+) {
+    for r in 0..R {
+        for t in 0..N {
+            // SAFETY: one of the results.
+            unsafe { s.store_f32(out.add(stride * t + PANEL_ROWS * r), acc[r][t]) }
+        }
+    }
+}
+
+/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with registers.
+///
+/// # Safety
+/// `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
+    s: S,
+    mut w: *const u8,
+    n: usize,
+    mut x: *const u8,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+) {
+    // SAFETY: results, blocks and activations are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, 1, N>(s, sum, first);
+        for _ in 0..n {
+            let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
+            Q::scales(s, w, &mut scale, &mut min);
+            unroll!(S Q, b < Q::SETS, {
+                prefetch_block::<Q>(w, b, |line| {
+                    let [near, next] = GEMV_PREFETCH;
+                    prefetch::near(line.wrapping_add(near));
+                    prefetch::next(line.wrapping_add(next));
+                });
+                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                let set = RegisterSet::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
+                let bytes = const { Q::Kind::INPUT.bytes() };
+                if N <= 4 {
+                    add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
+                } else {
+                    // Four at a time: with more, the compiler moves all products of a block behind its loads, which
+                    // then go through memory.
+                    unroll!(S, i < N / 4, {
+                        let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
+                        add_set::<S, Q::Kind, _, 1, 4>(s, &set, x.add(bytes * 4 * i), acc);
+                    });
+                }
+                x = x.add(bytes * N);
+            });
+            w = w.add(Q::BYTES);
+        }
+        store_results(s, acc, out, stride);
+    }
+}
+
+/// Decodes set `b` of a block, in as many vectors as its kind has.
+///
+/// # Safety
+/// `w` points to a block.
+#[inline(always)]
+unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
+    let mut quants = [s.splat_i32(0); 16];
+    let octets = const { Q::Kind::INPUT.registers() / 8 };
+    unroll!(S, octet < Q::Kind::INPUT.registers() / 8, {
+        // SAFETY: by this function's contract.
+        let part = unsafe { Q::quants(s, w, octets * b + octet, scale[Q::Kind::SUBS * b]) };
+        for j in 0..8 {
+            quants[8 * octet + j] = part[j];
+        }
+    });
+    quants
+}
+
+/// Unpacks `n` blocks of one row panel into a tile of `R` panels, whose sets of 32 columns hold `R` times the kind's
+/// vectors of integers, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the panel's
+/// first vector.
+///
+/// # Safety
+/// `w` points to `n` blocks, `tile` to a tile of their sets.
+#[inline(always)]
+pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, n: usize, mut tile: *mut u8) {
+    let registers = const { Q::Kind::INPUT.registers() };
+    for _ in 0..n {
+        let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
+        // SAFETY: block and sets are inside by this function's contract.
+        unsafe {
+            Q::scales(s, w, &mut scale, &mut min);
+            unroll!(S Q, b < Q::SETS, {
+                prefetch_block::<Q>(w, b, |line| prefetch::near(line.wrapping_add(UNPACK_PREFETCH)));
+                let mut quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                if const { woven::<S>(Q::Kind::INPUT) } {
+                    for j in (0..registers).step_by(2) {
+                        [quants[j], quants[j + 1]] = s.weave(quants[j], quants[j + 1]);
+                    }
+                }
+                for j in 0..registers {
+                    let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && Q::ZERO != Q::Kind::ZERO };
+                    let q = if shifted { s.add_bytes(quants[j], (Q::Kind::ZERO - Q::ZERO) as u8) } else { quants[j] };
+                    s.store_bytes(tile.add(64 * R * j), q);
+                }
+                for half in 0..Q::Kind::SUBS {
+                    let i = Q::Kind::SUBS * b + half;
+                    s.store_f32(tile.add(64 * R * (registers + half)).cast(), scale[i]);
+                    if Q::Kind::MIN {
+                        s.store_f32(tile.add(64 * R * (registers + Q::Kind::SUBS + half)).cast(), min[i]);
+                    }
+                }
+                tile = tile.add(tile_bytes::<Q::Kind>() * R);
+            });
+            w = w.add(Q::BYTES);
+        }
+    }
+}
+
+/// Multiplies a tile of `R` row panels and `n` sets of 32 columns with `N` tokens and adds the results of earlier columns
+/// unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the new ones at
+/// `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
+///
+/// # Safety
+/// `tile` points to `n` sets of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and `out` to
+/// results.
+#[inline(always)]
+pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
+    s: S,
+    mut tile: *const u8,
+    n: usize,
+    mut x: *const u8,
+    tokens: usize,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+) {
+    // Lines of the next tokens' results, which may be far apart in memory.
+    for t in N..2 * N {
+        for r in 0..R {
+            prefetch::near(out.wrapping_add(t * stride + PANEL_ROWS * r).cast());
+        }
+    }
+    // SAFETY: results, sets and activations are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, R, N>(s, sum, first);
+        for _ in 0..n {
+            add_set::<S, K, _, R, N>(s, &TileSet::<K, R>(tile, PhantomData), x, &mut acc);
+            x = x.add(K::INPUT.bytes() * tokens);
+            tile = tile.add(tile_bytes::<K>() * R);
+        }
+        store_results(s, acc, out, stride);
+    }
+}
+
+/// Most tokens of `gemm_of_sums`.
+#[cfg(target_arch = "x86_64")]
+pub const MANY_TOKENS: usize = 16;
+/// Integer sums of some tokens, for halves of a set and `R` row panels; without halves, the first are those of the set.
+#[cfg(target_arch = "x86_64")]
+pub type TileSums<const R: usize> = [[[[i32; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
+
+/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a set `sums` computes from tile and activations.
+///
+/// # Safety
+/// As for `gemm`, with `tokens` in place of `N`; `sums` may rely on it too.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub unsafe fn gemm_of_sums<S: Simd, K: Kind, const R: usize>(
+    s: S,
+    mut tile: *const u8,
+    n: usize,
+    mut x: *const u8,
+    tokens: usize,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+    mut sums: impl FnMut(*const u8, *const u8, &mut TileSums<R>),
+) {
+    let bytes = const { K::INPUT.bytes() };
+    let mut acc = [[[s.splat(0.0); 1]; R]; MANY_TOKENS];
+    let mut tile_sums = [[[[0; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
+    // SAFETY: results, sets and activations are inside by this function's contract.
+    unsafe {
+        for t in 0..tokens {
+            acc[t] = load_results::<S, R, 1>(s, sum.wrapping_add(PANEL_ROWS * R * t), first);
+        }
+        for _ in 0..n {
+            sums(tile, x, &mut tile_sums);
+            let set = TileSet::<K, R>(tile, PhantomData);
+            for t in 0..tokens {
+                let x = x.add(bytes * t);
+                let mut scaled = [[s.splat(0.0); 1]; R];
+                for half in 0..K::SUBS {
+                    let start = start::<S, K>(s, x, half, <TileSet<K, R> as WeightSet<S>>::ZERO);
+                    let mut sum = [[start]; R];
+                    for r in 0..R {
+                        sum[r][0] = s.add_i32(start, s.load_bytes(tile_sums[half][r][t].as_ptr().cast()));
+                    }
+                    add_half::<S, K, _, R, 1>(s, &set, x, half, sum, &mut scaled, &mut acc[t]);
+                }
+                add_mins::<S, K, _, R, 1>(s, &set, x, &mut acc[t]);
+            }
+            x = x.add(bytes * tokens);
+            tile = tile.add(tile_bytes::<K>() * R);
+        }
+        for t in 0..tokens {
+            store_results(s, acc[t], out.wrapping_add(stride * t), stride);
+        }
+    }
+}

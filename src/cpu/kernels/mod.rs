@@ -1,0 +1,202 @@
+//! Inner loops, written once over `simd::Simd` and compiled for each instruction set. Owns the choice of the instruction
+//! set: a value of `Isa` other than `Scalar` exists only for a set that was detected on this machine, and tables of kernels
+//! are reached through such a value only. Knows nothing of matrices in memory, threads and models.
+#![allow(unsafe_code)]
+
+pub(super) mod activations;
+mod amx;
+pub(super) mod attention;
+mod avx2;
+mod avx512vnni;
+mod codec;
+mod codec_iq;
+pub(super) mod elementwise;
+mod float;
+pub(super) mod float_gemm;
+mod gemm;
+pub(super) mod hadamard;
+mod math;
+mod neon;
+pub(super) mod prefetch;
+pub(super) mod quantize;
+pub(super) mod recurrent;
+mod scalar;
+pub(super) mod simd;
+pub(super) mod small;
+pub(super) mod table;
+
+#[cfg(target_arch = "aarch64")]
+use self::neon::{BASE, DOTPROD, I8MM, Neon};
+use self::scalar::Scalar;
+pub use self::simd::{PANEL_ROWS, SET};
+use self::table::MatmulKernels;
+#[cfg(target_arch = "x86_64")]
+use self::{amx::Amx, avx2::Avx2, avx512vnni::Avx512Vnni};
+
+/// An instruction set that this machine has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isa {
+    /// Plain Rust; the twin that the others are compared with.
+    Scalar,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2<false>),
+    /// With AVX-VNNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx2Vnni(Avx2<true>),
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni(Avx512Vnni<false>),
+    /// With VBMI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vbmi(Avx512Vnni<true>),
+    /// With VBMI and AMX.
+    #[cfg(target_arch = "x86_64")]
+    Amx(Amx<amx::Processor>),
+    /// The scalar twin of AMX.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    AmxTwin(Amx<amx::twin::Twin>),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon<BASE>),
+    /// With the dot product instructions.
+    #[cfg(target_arch = "aarch64")]
+    NeonDotprod(Neon<DOTPROD>),
+    /// With the matrix instructions for integers too.
+    #[cfg(target_arch = "aarch64")]
+    NeonI8mm(Neon<I8MM>),
+}
+
+impl Isa {
+    /// Finds the fastest instruction set of this machine, but never AMX: no processor that has it has run these tests yet,
+    /// and the system grants it to the whole process, whose signal handlers then need more stack.
+    pub fn detect() -> Isa {
+        Isa::common().last().copied().unwrap_or(Isa::Scalar)
+    }
+
+    /// Lists every instruction set of this machine.
+    pub fn available() -> Vec<Isa> {
+        let more: &[Option<Isa>] = &[
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Amx::<amx::twin::Twin>::detect().map(Isa::AmxTwin),
+            #[cfg(target_arch = "x86_64")]
+            Amx::<amx::Processor>::detect().map(Isa::Amx),
+        ];
+        Isa::common().into_iter().chain(more.iter().flatten().copied()).collect()
+    }
+
+    /// Lists the instruction sets that `detect` chooses from, slowest first.
+    fn common() -> Vec<Isa> {
+        let isas = [
+            Some(Isa::Scalar),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::<false>::detect().map(Isa::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::<true>::detect().map(Isa::Avx2Vnni),
+            #[cfg(target_arch = "x86_64")]
+            Avx512Vnni::<false>::detect().map(Isa::Avx512Vnni),
+            #[cfg(target_arch = "x86_64")]
+            Avx512Vnni::<true>::detect().map(Isa::Avx512Vbmi),
+            #[cfg(target_arch = "aarch64")]
+            Neon::<BASE>::detect().map(Isa::Neon),
+            #[cfg(target_arch = "aarch64")]
+            Neon::<DOTPROD>::detect().map(Isa::NeonDotprod),
+            #[cfg(target_arch = "aarch64")]
+            Neon::<I8MM>::detect().map(Isa::NeonI8mm),
+        ];
+        isas.into_iter().flatten().collect()
+    }
+
+    /// Names the instruction set for listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2Vnni(_) => "avx2-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(_) => "avx512-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi(_) => "avx512-vbmi",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx(_) => "amx",
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxTwin(_) => "amx's twin",
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(_) => "neon",
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDotprod(_) => "neon-dotprod",
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm(_) => "neon-i8mm",
+        }
+    }
+
+    /// Returns the matrix kernels of the instruction set.
+    pub(super) fn matmul(self) -> &'static MatmulKernels {
+        match self {
+            Isa::Scalar => Scalar.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(token) => token.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2Vnni(token) => token.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(token) => token.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi(token) => token.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx(token) => token.matmul(),
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxTwin(token) => token.matmul(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(token) => token.matmul(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDotprod(token) => token.matmul(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm(token) => token.matmul(),
+        }
+    }
+}
+
+/// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI, AMX, dot products and I8MM serve
+/// matrix products only and share the code of their base.
+macro_rules! dispatch {
+    ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
+        use $crate::cpu::kernels::{self, Isa};
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn avx2(token: kernels::avx2::Avx2<false>, $($arg: $ty),*) $(-> $ret)? {
+            $body(token, $($arg),*)
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+        fn avx512(token: kernels::avx512vnni::Avx512Vnni<false>, $($arg: $ty),*) $(-> $ret)? {
+            $body(token, $($arg),*)
+        }
+        match $isa {
+            Isa::Scalar => $body(kernels::scalar::Scalar, $($arg),*),
+            // SAFETY: the token proves the features that the function enables.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(token) => unsafe { avx2(token, $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2Vnni(token) => unsafe { avx2(token.base(), $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(token) => unsafe { avx512(token, $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi(token) => unsafe { avx512(token.base(), $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx(token) => unsafe { avx512(token.base(), $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxTwin(token) => unsafe { avx512(token.base(), $($arg),*) },
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(token) => $body(token, $($arg),*),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDotprod(token) => $body(token.base(), $($arg),*),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm(token) => $body(token.base(), $($arg),*),
+        }
+    }};
+}
+use dispatch;

@@ -1,0 +1,255 @@
+//! The tables of matrix kernels, one for each instruction set. Owns the types of the kernels and the macros that fill a
+//! table; `Isa::matmul` is the only way to one.
+#![allow(unsafe_code)]
+
+use super::activations::InputType;
+use super::float_gemm::FloatPanels;
+use super::small::{Columns, packing};
+use crate::tensor::DType;
+
+/// `gemm::unpack` of one format.
+pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
+/// `gemm::gemv` of one format and number of tokens.
+pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
+/// `gemm::gemm` of one kind and number of tokens, which is the fourth argument.
+pub type TileProduct = unsafe fn(*const u8, usize, *const u8, usize, *const f32, bool, *mut f32, usize);
+/// `float_gemm::multiply` of one type and number of tokens, which is the third argument.
+pub type FloatProduct = unsafe fn(&FloatPanels, usize, usize, *const f32, usize, *mut f32, bool);
+/// `activations::quantize_i8`.
+pub type QuantizeI8 = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
+/// `activations::quantize_i16`.
+pub type QuantizeI16 = unsafe fn(&[f32], &mut [u8], usize, usize);
+/// `small::Pack` of one type.
+pub type PackFloats = unsafe fn(&Columns, *mut u8);
+
+/// The kernels of a block format.
+pub struct BlockKernels {
+    /// Sets of 32 columns in a block.
+    pub sets: usize,
+    pub input: InputType,
+    /// True where halves of a set have scales of their own.
+    pub halves: bool,
+    /// Bytes of a row panel in a set of an unpacked tile.
+    pub tile_bytes: usize,
+    /// For 1, 2, 4, ... tokens.
+    pub gemv: &'static [QuantProduct],
+    pub unpack: Unpack,
+    /// By number of tokens less one.
+    pub gemm: &'static [TileProduct],
+}
+
+/// The kernels of a float type.
+pub struct FloatKernels {
+    /// One token and `FLOAT_PANELS` row panels.
+    pub gemv: FloatProduct,
+    /// By number of tokens less one.
+    pub gemm: &'static [FloatProduct],
+}
+
+/// The matrix kernels of an instruction set.
+#[derive(Clone, Copy)]
+pub struct MatmulKernels {
+    /// Row panels in a tile.
+    pub panels: usize,
+    /// Most tokens in a call of `gemm`.
+    pub tokens: usize,
+    /// Most tokens in a call of `gemv`, a power of two, or 0 where there is none.
+    pub gemv_tokens: usize,
+    pub quantize_i8: QuantizeI8,
+    pub quantize_i16: QuantizeI16,
+    /// For types that are packed as small floats.
+    pub pack: fn(DType) -> Option<PackFloats>,
+    pub blocks: fn(DType) -> Option<&'static BlockKernels>,
+    pub floats: fn(DType) -> Option<&'static FloatKernels>,
+}
+
+impl MatmulKernels {
+    /// Packs a set of 32 columns and sixteen rows of 16-bit floats into exactly the bytes that they take.
+    pub fn pack_floats(&self, dtype: DType, columns: &Columns, out: &mut [u8]) {
+        let (Some(pack), Some(packing)) = ((self.pack)(dtype), packing(dtype)) else { return };
+        assert!(out.len() == packing.bytes);
+        // SAFETY: tables come from an `Isa`, and so from an instruction set that was detected; `out` is as long as asserted.
+        unsafe { pack(columns, out.as_mut_ptr()) }
+    }
+}
+
+/// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row panels, and
+/// `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set for the functions
+/// into which everything else is inlined.
+macro_rules! instantiate_blocks {
+    ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
+        use std::marker::PhantomData;
+
+        use $crate::cpu::kernels::codec::Codec;
+        use $crate::cpu::kernels::gemm;
+        use $crate::cpu::kernels::table::QuantProduct;
+
+        $(#[$enable])*
+        pub(super) unsafe fn unpack<Q: Codec>(w: *const u8, n: usize, tile: *mut u8) {
+            // SAFETY: the same contract.
+            unsafe { gemm::unpack::<_, Q, $panels>($token, w, n, tile) }
+        }
+
+        /// A place for the constants of a type of weights.
+        pub struct Packed<T>(PhantomData<T>);
+
+        impl<Q: Codec> Packed<Q> {
+            const GEMV: &'static [QuantProduct] =
+                $crate::cpu::kernels::table::instantiate_blocks!(@gemv $token, [$($few)*], $(#[$enable])*);
+        }
+    };
+    (@gemv $token:expr, [], $(#[$enable:meta])*) => { &[] };
+    (@gemv $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
+        $(#[$enable])*
+        unsafe fn gemv<Q: Codec, const N: usize>(
+            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { gemm::gemv::<_, Q, N>($token, w, n, x, sum, first, out, stride) }
+        }
+        &[$(gemv::<Q, $few>),+]
+    }};
+}
+pub(super) use instantiate_blocks;
+
+/// Finds the constant `BLOCKS` of `$of::<Codec>`, or of `$of::<Codec, $more>`, for the codec of an element type.
+macro_rules! block_kernels {
+    ($dtype:expr, $of:ident $(, $more:ident)?) => {
+        Some(match $dtype {
+            quant::F16 => &$of::<small::SmallF16$(, $more)?>::BLOCKS,
+            quant::BF16 => &$of::<small::SmallBf16$(, $more)?>::BLOCKS,
+            quant::F8_E4M3 => &$of::<codec::F8Blocks$(, $more)?>::BLOCKS,
+            quant::Q4_0 => &$of::<codec::Q4_0$(, $more)?>::BLOCKS,
+            quant::Q4_1 => &$of::<codec::Q4_1$(, $more)?>::BLOCKS,
+            quant::Q5_0 => &$of::<codec::Q5_0$(, $more)?>::BLOCKS,
+            quant::Q5_1 => &$of::<codec::Q5_1$(, $more)?>::BLOCKS,
+            quant::Q8_0 => &$of::<codec::Q8_0$(, $more)?>::BLOCKS,
+            quant::Q2_K => &$of::<codec::Q2K$(, $more)?>::BLOCKS,
+            quant::Q3_K => &$of::<codec::Q3K$(, $more)?>::BLOCKS,
+            quant::Q4_K => &$of::<codec::Q4K$(, $more)?>::BLOCKS,
+            quant::Q5_K => &$of::<codec::Q5K$(, $more)?>::BLOCKS,
+            quant::Q6_K => &$of::<codec::Q6K$(, $more)?>::BLOCKS,
+            quant::IQ4_NL => &$of::<codec::Iq4Nl$(, $more)?>::BLOCKS,
+            quant::IQ4_XS => &$of::<codec::Iq4Xs$(, $more)?>::BLOCKS,
+            quant::MXFP4 => &$of::<codec::Mxfp4$(, $more)?>::BLOCKS,
+            quant::IQ1_S => &$of::<codec_iq::Iq1S$(, $more)?>::BLOCKS,
+            quant::IQ1_M => &$of::<codec_iq::Iq1M$(, $more)?>::BLOCKS,
+            quant::IQ2_XXS => &$of::<codec_iq::Iq2Xxs$(, $more)?>::BLOCKS,
+            quant::IQ2_XS => &$of::<codec_iq::Iq2Xs$(, $more)?>::BLOCKS,
+            quant::IQ2_S => &$of::<codec_iq::Iq2S$(, $more)?>::BLOCKS,
+            quant::IQ3_XXS => &$of::<codec_iq::Iq3Xxs$(, $more)?>::BLOCKS,
+            quant::IQ3_S => &$of::<codec_iq::Iq3S$(, $more)?>::BLOCKS,
+            quant::TQ1_0 => &$of::<codec::Tq1_0$(, $more)?>::BLOCKS,
+            quant::TQ2_0 => &$of::<codec::Tq2_0$(, $more)?>::BLOCKS,
+            _ => return None,
+        })
+    };
+}
+pub(super) use block_kernels;
+
+/// Instantiates the sums of products of unpacked blocks, and the table of all block formats as `blocks`, after
+/// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
+macro_rules! instantiate_gemm {
+    ($token:expr, $panels:literal panels, gemm tokens $($n:literal)*, unpack $unpack:expr, $(#[$enable:meta])*) => {
+        use $crate::cpu::kernels::codec::Kind;
+        use $crate::cpu::kernels::table::BlockKernels;
+        use $crate::cpu::kernels::{codec, codec_iq, small};
+        use $crate::quant;
+        use $crate::tensor::DType;
+
+        $(#[$enable])*
+        unsafe fn gemm<K: Kind, const N: usize>(
+            tile: *const u8, n: usize, x: *const u8, _: usize, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { gemm::gemm::<_, K, $panels, N>($token, tile, n, x, N, sum, first, out, stride) }
+        }
+
+        impl<Q: Codec> Packed<Q> {
+            pub const BLOCKS: BlockKernels = BlockKernels {
+                sets: Q::SETS,
+                input: Q::Kind::INPUT,
+                halves: Q::Kind::SUBS == 2,
+                tile_bytes: gemm::tile_bytes::<Q::Kind>(),
+                gemv: Self::GEMV,
+                unpack: $unpack,
+                gemm: &[$(gemm::<Q::Kind, $n>),*],
+            };
+        }
+
+        pub(super) fn blocks(dtype: DType) -> Option<&'static BlockKernels> {
+            $crate::cpu::kernels::table::block_kernels!(dtype, Packed)
+        }
+    };
+}
+pub(super) use instantiate_gemm;
+
+/// Instantiates all kernels for the instruction set of `$token` as `KERNELS`.
+macro_rules! instantiate {
+    ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, gemm tokens $($n:literal)*, $(#[$enable:meta])*) => {
+        $crate::cpu::kernels::table::instantiate_blocks!(
+            $token, $panels panels, gemv tokens $($few)*, $(#[$enable])*
+        );
+        $crate::cpu::kernels::table::instantiate_gemm!(
+            $token, $panels panels, gemm tokens $($n)*, unpack unpack::<Q>, $(#[$enable])*
+        );
+
+        use $crate::cpu::kernels::float::Float;
+        use $crate::cpu::kernels::small::{Columns, Pack};
+        use $crate::cpu::kernels::table::{FloatKernels, MatmulKernels};
+        use $crate::cpu::kernels::{activations, float, float_gemm};
+
+        $(#[$enable])*
+        unsafe fn multiply_floats<T: Float, const R: usize, const N: usize>(
+            w: &float_gemm::FloatPanels, n: usize, _: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { float_gemm::multiply::<_, T, R, N>($token, w, n, x, x_stride, out, first) }
+        }
+
+        $(#[$enable])*
+        unsafe fn quantize_i8(x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {
+            activations::quantize_i8($token, x, out, n, t, halves)
+        }
+
+        $(#[$enable])*
+        unsafe fn quantize_i16(x: &[f32], out: &mut [u8], n: usize, t: usize) {
+            activations::quantize_i16($token, x, out, n, t)
+        }
+
+        $(#[$enable])*
+        unsafe fn pack<T: Pack>(columns: &Columns, out: *mut u8) {
+            // SAFETY: the same contract.
+            unsafe { T::pack($token, columns, out) }
+        }
+
+        impl<T: Float> Packed<T> {
+            pub const FLOATS: FloatKernels = FloatKernels {
+                gemv: multiply_floats::<T, { float_gemm::FLOAT_PANELS }, 1>,
+                gemm: &[$(multiply_floats::<T, $panels, $n>),*],
+            };
+        }
+
+        pub const KERNELS: MatmulKernels = MatmulKernels {
+            panels: $panels,
+            tokens: [$($n),*].len(),
+            gemv_tokens: { let tokens: &[usize] = &[$($few),*]; if let Some(most) = tokens.last() { *most } else { 0 } },
+            quantize_i8,
+            quantize_i16,
+            pack: |dtype| Some(match dtype {
+                quant::F16 => pack::<small::SmallF16>,
+                quant::BF16 => pack::<small::SmallBf16>,
+                _ => return None,
+            }),
+            blocks,
+            floats: |dtype| Some(match dtype {
+                quant::F32 => &Packed::<float::F32>::FLOATS,
+                quant::F16 => &Packed::<float::F16>::FLOATS,
+                quant::BF16 => &Packed::<float::Bf16>::FLOATS,
+                quant::F8_E4M3 => &Packed::<float::F8>::FLOATS,
+                _ => return None,
+            }),
+        };
+    };
+}
+pub(super) use instantiate;

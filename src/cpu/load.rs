@@ -1,0 +1,176 @@
+//! Loading of weights: the place of each matrix in one mapping, and the pieces in which threads read and pack it. Its workers
+//! are a pool of its own, joined before a load returns, whatever its end.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use twox_hash::XxHash64;
+
+use super::kernels::{Isa, PANEL_ROWS};
+use crate::cpu::matmul::matrix::WeightMatrix;
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::pool::Pool;
+use crate::cpu::threads::thread::apart;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::op::Weight;
+use crate::graph::program::Program;
+use crate::graph::step_budget::Pace;
+use crate::graph::weights::{MatrixSource, Progress};
+use crate::os;
+
+/// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
+const PIECE: usize = 512 << 10;
+
+/// Returns the rows of a piece: whole row panels, because a panel is packed at once.
+fn piece_rows(matrix: &WeightMatrix) -> usize {
+    (PIECE / (matrix.row_bytes() * PANEL_ROWS).max(1)).max(1) * PANEL_ROWS
+}
+
+/// A number that tells some rows of a file's matrix from others. Those of all pieces are added up, in any order.
+fn digest(weight: usize, rows: &Range<usize>, raw: &[u8]) -> u64 {
+    XxHash64::oneshot((weight as u64) << 40 ^ rows.start as u64, raw)
+}
+
+/// The sum of the digests of a matrix that stays in its file.
+pub fn digest_mapped(weight: usize, matrix: &WeightMatrix, raw: &[u8]) -> u64 {
+    let rows = piece_rows(matrix);
+    let pieces = raw.chunks(rows * matrix.row_bytes()).enumerate();
+    pieces.fold(0, |sum, (i, raw)| sum.wrapping_add(digest(weight, &(i * rows..matrix.rows), raw)))
+}
+
+/// Number of pieces for each thread between two reports of progress.
+const PIECES_PER_REPORT: usize = 8;
+
+/// Alignment of packed matrices: a cache line.
+const ALIGN: usize = 64;
+
+/// A matrix and its bytes in the packed mapping, none where it stays in the file.
+pub struct PlannedMatrix {
+    pub matrix: WeightMatrix,
+    pub range: Range<usize>,
+}
+
+/// Plans the place of each source, and returns the bytes of all.
+pub fn plan(programs: &[&Program], sources: &[&dyn MatrixSource]) -> Result<(Vec<PlannedMatrix>, usize)> {
+    plan_each(sources, |i| programs.iter().all(|program| program.is_table(Weight(i as u32))))
+}
+
+/// `plan` for matrices of which a function tells whether rows are looked up in them.
+pub fn plan_each(
+    sources: &[&dyn MatrixSource],
+    is_table: impl Fn(usize) -> bool,
+) -> Result<(Vec<PlannedMatrix>, usize)> {
+    let mut planned = try_vec("the list of weights", sources.len())?;
+    let mut end = 0usize;
+    for (i, source) in sources.iter().enumerate() {
+        let (matrix, bytes) = plan_matrix(*source, is_table(i))?;
+        let start = end;
+        let too_large = || Error::OutOfMemory { what: "weights", bytes: u64::MAX };
+        end = start.checked_add(bytes).and_then(|n| n.checked_next_multiple_of(ALIGN)).ok_or_else(too_large)?;
+        planned.push(PlannedMatrix { matrix, range: start..start + bytes });
+    }
+    Ok((planned, end))
+}
+
+/// Returns the matrix that a source becomes, and its bytes in the packed mapping.
+fn plan_matrix(source: &dyn MatrixSource, is_table: bool) -> Result<(WeightMatrix, usize)> {
+    let (dtype, rows, cols) = (source.dtype(), source.rows(), source.cols());
+    let Some(mapped) = source.mapped() else {
+        let matrix = match is_table {
+            true => WeightMatrix::mapped(dtype, rows, cols)?,
+            false => WeightMatrix::packed(dtype, rows, cols)?,
+        };
+        return Ok((matrix, matrix.bytes()));
+    };
+    let matrix = WeightMatrix::mapped(dtype, rows, cols)?;
+    if mapped.owner.as_ref().as_ref().get(mapped.range.clone()).is_none_or(|bytes| bytes.len() != matrix.bytes()) {
+        return Err(Error::invalid(format!(
+            "{} has bytes {:?}, {} expected",
+            source.name(),
+            mapped.range,
+            matrix.bytes()
+        )));
+    }
+    Ok((matrix, 0))
+}
+
+/// Bytes that a thread holds of a file while it packs them.
+pub fn staging(planned: &[PlannedMatrix]) -> usize {
+    let packed = planned.iter().filter(|place| !place.range.is_empty());
+    packed.map(|p| piece_rows(&p.matrix).min(p.matrix.rows) * p.matrix.row_bytes()).max().unwrap_or(0)
+}
+
+/// Reads matrices on all threads, piece by piece, and packs each piece straight into its place. Returns the sum of the
+/// digests of all.
+pub fn pack(
+    pool: &Arc<Pool>,
+    isa: Isa,
+    sources: &[&dyn MatrixSource],
+    planned: &[PlannedMatrix],
+    mapping: &mut [u8],
+    progress: &mut Progress,
+) -> Result<u64> {
+    let all = || sources.iter().zip(planned).enumerate();
+    let packed = || all().map(|(i, (source, place))| (i, source, place)).filter(|(.., place)| !place.range.is_empty());
+    let total: u64 = packed().map(|(.., place)| place.range.len() as u64).sum();
+    let digests = AtomicU64::new(0);
+    let mut done = 0;
+    progress(done, total)?;
+    let staging = staging(planned);
+    if staging == 0 {
+        return Ok(0);
+    }
+    // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers of its own,
+    // because its pieces take milliseconds, for which steps of other models do not wait.
+    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
+    let threads = pool.threads();
+    let mut staged = try_vec("staging", threads)?;
+    for _ in 0..threads {
+        staged.push(try_filled("staging", staging, 0u8)?);
+    }
+    let (staged, mapping) = (DisjointSlice::new(&mut staged), DisjointSlice::new(mapping));
+
+    let mut pieces = packed().flat_map(|(i, source, place)| {
+        let rows = piece_rows(&place.matrix);
+        let end = place.matrix.rows;
+        (0..end).step_by(rows).map(move |from| (i, *source, place, from..end.min(from + rows)))
+    });
+    let mut wave = try_vec("the list of pieces", PIECES_PER_REPORT * threads)?;
+    loop {
+        wave.clear();
+        wave.extend(pieces.by_ref().take(wave.capacity()));
+        if wave.is_empty() {
+            return Ok(digests.into_inner());
+        }
+        let pack = |share, (i, source, place, rows): &(usize, &dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
+            let PlannedMatrix { matrix, range: place } = place;
+            // SAFETY: a share is one thread, which does not begin a piece within another.
+            let staged = &mut unsafe { staged.slice_mut(share..share + 1) }[0];
+            let raw = &mut staged[..rows.len() * matrix.row_bytes()];
+            let range = matrix.range(rows.clone());
+            // SAFETY: pieces are of different rows, and `plan` gives matrices different places.
+            let out = unsafe { mapping.slice_mut(place.start + range.start..place.start + range.end) };
+            source.read(rows.clone(), raw)?;
+            digests.fetch_add(digest(*i, rows, raw), Ordering::Relaxed);
+            matrix.pack(isa, raw, out);
+            Ok(())
+        };
+        // For each wave, so that steps on the host's threads have turns between them.
+        let team = pool.enter_at(threads, &Pace::new(&|| false))?.ok_or(Error::Cancelled)?;
+        let result = Mutex::new(Ok(()));
+        let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
+        team.for_each_with(wave.len(), |share, i| {
+            // Nothing more is read after an error.
+            let goes_on = result_so_far().is_ok();
+            if goes_on && let Err(e) = pack(share, &wave[i]) {
+                *result_so_far() = Err(e);
+            }
+        });
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        pool.take_fault()?;
+        done += wave.iter().map(|(_, _, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
+        progress(done, total)?;
+    }
+}

@@ -1,0 +1,371 @@
+//! The order of weights in memory. Sixteen rows form a row panel, and every field of their blocks is interleaved unit by
+//! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of integers is four bytes, the operand of one lane
+//! of a dot product, so that a load of 64 bytes reads every row's next columns; a unit of scales is one scale. All
+//! instruction sets read this one order. Packed bytes are as many as the file's, except of 16-bit floats, of which 32
+//! columns at a time become smaller ones (`kernels::small`). Rows beyond the last are zero.
+
+use std::ops::Range;
+
+use crate::cpu::kernels::small::{self, Columns, Packing};
+use crate::cpu::kernels::table::MatmulKernels;
+use crate::cpu::kernels::{PANEL_ROWS, SET};
+use crate::error::{Error, Result};
+use crate::quant::{self, Format};
+use crate::tensor::DType;
+
+/// A run of units of one size in a block.
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Bytes(usize),
+    Halves(usize),
+    Words(usize),
+    /// 32 bits, one for each column, which packing sorts: bit `j` of byte `b` is that of column `4 j + b`.
+    Bits,
+}
+use Field::{Bits, Bytes, Halves, Words};
+
+impl Field {
+    fn bytes(self) -> usize {
+        match self {
+            Bytes(n) => n,
+            Halves(n) => 2 * n,
+            Words(n) => 4 * n,
+            Bits => 4,
+        }
+    }
+}
+
+/// Returns the fields of a block in the order of the file.
+fn fields(dtype: DType) -> Option<&'static [Field]> {
+    Some(match dtype {
+        quant::F32 => &[Words(1)],
+        quant::F16 | quant::BF16 => &[Halves(1)],
+        quant::F8_E4M3 => &[Bytes(1)],
+        quant::Q4_0 | quant::IQ4_NL => &[Halves(1), Words(4)],
+        quant::Q4_1 => &[Halves(2), Words(4)],
+        quant::Q5_0 => &[Halves(1), Bits, Words(4)],
+        quant::Q5_1 => &[Halves(2), Bits, Words(4)],
+        quant::Q8_0 => &[Halves(1), Words(8)],
+        quant::Q2_K => &[Bytes(16), Words(16), Halves(2)],
+        quant::Q3_K => &[Words(8), Words(16), Bytes(12), Halves(1)],
+        quant::Q4_K => &[Halves(2), Bytes(12), Words(32)],
+        quant::Q5_K => &[Halves(2), Bytes(12), Words(8), Words(32)],
+        quant::Q6_K => &[Words(32), Words(16), Bytes(16), Halves(1)],
+        quant::IQ4_XS => &[Halves(2), Bytes(4), Words(32)],
+        quant::MXFP4 => &[Bytes(1), Words(4)],
+        quant::IQ1_S => &[Halves(1), Words(8), Words(4)],
+        quant::IQ1_M => &[Words(8), Words(4), Words(2)],
+        quant::IQ2_XXS => &[Halves(1), Words(16)],
+        quant::IQ2_XS => &[Halves(1), Words(16), Words(2)],
+        quant::IQ2_S => &[Halves(1), Words(8), Words(8), Words(2), Words(2)],
+        quant::IQ3_XXS => &[Halves(1), Words(16), Words(8)],
+        quant::IQ3_S => &[Halves(1), Words(16), Words(2), Words(8), Words(1)],
+        quant::TQ1_0 => &[Words(8), Words(4), Words(1), Halves(1)],
+        quant::TQ2_0 => &[Words(16), Halves(1)],
+        _ => return None,
+    })
+}
+
+/// The order of a matrix in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedLayout {
+    pub dtype: DType,
+    pub cols: usize,
+    /// Bytes of a row in the file and, within a row panel, in memory.
+    pub row_bytes: usize,
+    pub interleaved: bool,
+    block_len: usize,
+    block_bytes: usize,
+    fields: &'static [Field],
+    /// Takes the place of the fields where rows are whole sets of 16-bit floats.
+    small: Option<Packing>,
+}
+
+impl PackedLayout {
+    /// Returns the packed layout, or an error where `cols` is no whole number of blocks.
+    pub fn packed(dtype: DType, cols: usize) -> Result<PackedLayout> {
+        Ok(PackedLayout { interleaved: true, ..PackedLayout::raw(dtype, cols)? })
+    }
+
+    /// Returns the layout of the file.
+    pub fn raw(dtype: DType, cols: usize) -> Result<PackedLayout> {
+        let Format { block_len, block_bytes, name, .. } = *quant::format(dtype)?;
+        let fields = fields(dtype).ok_or_else(|| Error::unsupported(format!("the CPU has no kernels for {name}")))?;
+        let row_bytes = quant::format(dtype)?.row_bytes(cols as u64)?;
+        let row_bytes = usize::try_from(row_bytes)
+            .ok()
+            .filter(|bytes| bytes.checked_mul(PANEL_ROWS).is_some())
+            .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))?;
+        let small = small::packing(dtype).filter(|_| cols.is_multiple_of(SET));
+        Ok(PackedLayout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields, small })
+    }
+
+    /// Returns the columns that are packed together, and their bytes in a row panel.
+    fn unit(&self) -> (usize, usize) {
+        self.small.map_or((self.block_len, PANEL_ROWS * self.block_bytes), |small| (SET, small.bytes))
+    }
+
+    /// Returns the bytes of an interleaved row panel.
+    pub fn panel_bytes(&self) -> usize {
+        self.packed_range(0..self.cols).end
+    }
+
+    /// Returns the bytes of `rows` rows: whole row panels where they are interleaved.
+    pub fn bytes(&self, rows: usize) -> Option<usize> {
+        if self.interleaved {
+            rows.div_ceil(PANEL_ROWS).checked_mul(self.panel_bytes())
+        } else {
+            rows.checked_mul(self.row_bytes)
+        }
+    }
+
+    /// Returns the place of some columns, whole blocks, in an interleaved row panel.
+    pub fn packed_range(&self, columns: Range<usize>) -> Range<usize> {
+        let (columns_of_unit, bytes) = self.unit();
+        columns.start / columns_of_unit * bytes..columns.end / columns_of_unit * bytes
+    }
+
+    /// Packs whole rows of the file, sixteen or at the end fewer to a row panel, into exactly the bytes that they take.
+    pub fn pack(&self, kernels: &MatmulKernels, raw: &[u8], out: &mut [u8]) {
+        if !self.interleaved {
+            return out.copy_from_slice(raw);
+        }
+        let panels = raw.chunks(PANEL_ROWS * self.row_bytes).zip(out.chunks_exact_mut(self.panel_bytes()));
+        for (raw, out) in panels {
+            self.pack_columns(kernels, raw, 0..self.cols, out);
+        }
+    }
+
+    /// Interleaves some columns, whole blocks or sets, of a row panel whose rows are in the order of the file. `out` holds
+    /// sixteen rows of them.
+    pub fn pack_columns(&self, kernels: &MatmulKernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
+        if let Some(small) = self.small {
+            let first = columns.start / SET;
+            // Rows that are missing stay zero.
+            let mut set = Columns::default();
+            for (i, out) in out.chunks_exact_mut(small.bytes).enumerate() {
+                for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
+                    let row = &row[2 * SET * (first + i)..][..2 * SET];
+                    for (pair, rows) in row.as_chunks::<4>().0.iter().zip(&mut set) {
+                        rows[r] = u32::from_le_bytes(*pair);
+                    }
+                }
+                kernels.pack_floats(self.dtype, &set, out);
+            }
+            return;
+        }
+        let blocks = columns.start / self.block_len..columns.end / self.block_len;
+        let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
+        if raw.len() < PANEL_ROWS * self.row_bytes {
+            out.fill(0);
+        }
+        for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
+            let row = &row[bytes.clone()];
+            if let [field] = self.fields {
+                // Floats: one run over the row.
+                interleave(*field, row, out, r);
+                continue;
+            }
+            for (block, out) in
+                row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(PANEL_ROWS * self.block_bytes))
+            {
+                let mut at = 0;
+                for &field in self.fields {
+                    let end = at + field.bytes();
+                    interleave(field, &block[at..end], &mut out[PANEL_ROWS * at..PANEL_ROWS * end], r);
+                    at = end;
+                }
+            }
+        }
+    }
+
+    /// Decodes row `row` of a matrix to the values of the reference codec, or of packed 16-bit floats to those that products
+    /// use.
+    pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
+        let Ok(format) = quant::format(self.dtype) else { return };
+        if !self.interleaved {
+            return (format.dequantize)(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
+        }
+        let panel = &bytes[row / PANEL_ROWS * self.panel_bytes()..][..self.panel_bytes()];
+        if let Some(small) = self.small {
+            for (set, out) in panel.chunks_exact(small.bytes).zip(out.chunks_exact_mut(SET)) {
+                (small.decode)(set, row % PANEL_ROWS, out);
+            }
+            return;
+        }
+        // As many blocks at a time as the buffer holds.
+        let mut raw = [0; 1024];
+        let raw = &mut raw[..1024 / self.block_bytes * self.block_bytes];
+        let values = raw.len() / self.block_bytes * self.block_len;
+        for (packed, out) in panel.chunks(PANEL_ROWS * raw.len()).zip(out.chunks_mut(values)) {
+            let raw = &mut raw[..packed.len() / PANEL_ROWS];
+            for (packed, block) in
+                packed.chunks_exact(PANEL_ROWS * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
+            {
+                let mut at = 0;
+                for &field in self.fields {
+                    let end = at + field.bytes();
+                    deinterleave(
+                        field,
+                        &packed[PANEL_ROWS * at..PANEL_ROWS * end],
+                        &mut block[at..end],
+                        row % PANEL_ROWS,
+                    );
+                    at = end;
+                }
+            }
+            (format.dequantize)(raw, out);
+        }
+    }
+}
+
+/// Writes the units of row `r` to their places among sixteen rows.
+fn interleave(field: Field, row: &[u8], out: &mut [u8], r: usize) {
+    match field {
+        Bytes(_) => interleave_units::<1, { PANEL_ROWS }>(row, out, r),
+        Halves(_) => interleave_units::<2, { 2 * PANEL_ROWS }>(row, out, r),
+        Words(_) => interleave_units::<4, { 4 * PANEL_ROWS }>(row, out, r),
+        Bits => {
+            for (bits, out) in row.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<{ 4 * PANEL_ROWS }>().0) {
+                out[4 * r..4 * r + 4].copy_from_slice(&sort_bits(*bits));
+            }
+        }
+    }
+}
+
+fn interleave_units<const UNIT: usize, const ROWS: usize>(row: &[u8], out: &mut [u8], r: usize) {
+    assert!((r + 1) * UNIT <= ROWS);
+    for (unit, out) in row.as_chunks::<UNIT>().0.iter().zip(out.as_chunks_mut::<ROWS>().0) {
+        out[r * UNIT..(r + 1) * UNIT].copy_from_slice(unit);
+    }
+}
+
+/// Reads the units of row `r` from their places among sixteen rows.
+fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
+    let unit = match field {
+        Bytes(_) => 1,
+        Halves(_) => 2,
+        Words(_) | Bits => 4,
+    };
+    for (unit, packed) in row.chunks_exact_mut(unit).zip(packed.chunks_exact(PANEL_ROWS * unit)) {
+        unit.copy_from_slice(&packed[r * unit.len()..(r + 1) * unit.len()]);
+        if let (Bits, Ok(bits)) = (field, <&mut [u8; 4]>::try_from(unit)) {
+            *bits = unsort_bits(*bits);
+        }
+    }
+}
+
+/// Moves bit `4 j + b` to bit `j` of byte `b`.
+fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
+    let bits = u32::from_le_bytes(bits);
+    std::array::from_fn(|b| {
+        // Gathers every fourth bit, by halves.
+        let mut v = bits >> b & 0x1111_1111;
+        v = (v | v >> 3) & 0x0303_0303;
+        v = (v | v >> 6) & 0x000f_000f;
+        (v | v >> 12) as u8
+    })
+}
+
+/// Moves bit `j` of byte `b` to bit `4 j + b`.
+fn unsort_bits(bytes: [u8; 4]) -> [u8; 4] {
+    let mut bits = 0u32;
+    for (b, byte) in bytes.into_iter().enumerate() {
+        for j in 0..8 {
+            bits |= u32::from(byte >> j & 1) << (4 * j + b);
+        }
+    }
+    bits.to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::kernels::Isa;
+
+    /// Bytes of a counter through a multiplicative hash.
+    fn noise(n: usize) -> Vec<u8> {
+        (0..n as u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect()
+    }
+
+    #[test]
+    fn fields_add_up_to_blocks() {
+        for format in quant::FORMATS {
+            if let Some(fields) = fields(format.dtype) {
+                assert_eq!(fields.iter().map(|f| f.bytes()).sum::<usize>(), format.block_bytes, "{}", format.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packed_row_decodes_as_in_the_file() {
+        for format in quant::FORMATS {
+            // No whole sets of floats.
+            let cols = if format.block_len == 1 { 195 } else { 3 * format.block_len };
+            let layout = PackedLayout::packed(format.dtype, cols).unwrap();
+            for rows in [1, 15, 16, 17, 40] {
+                let raw = noise(rows * layout.row_bytes);
+                let mut packed = vec![1; layout.bytes(rows).unwrap()];
+                layout.pack(Isa::detect().matmul(), &raw, &mut packed);
+                for row in 0..rows {
+                    let (mut expected, mut found) = (vec![0f32; cols], vec![1f32; cols]);
+                    (format.dequantize)(&raw[row * layout.row_bytes..][..layout.row_bytes], &mut expected);
+                    layout.decode_row(&packed, row, &mut found);
+                    let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    assert_eq!(bits(&expected), bits(&found), "{} row {row} of {rows}", format.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_pack_as_part_of_the_row() {
+        for format in quant::FORMATS.iter().filter(|f| fields(f.dtype).is_some()) {
+            let cols = 4 * format.block_len;
+            let layout = PackedLayout::packed(format.dtype, cols).unwrap();
+            let raw = noise(PANEL_ROWS * layout.row_bytes);
+            let mut whole = vec![0; layout.panel_bytes()];
+            layout.pack(Isa::detect().matmul(), &raw, &mut whole);
+            let mut part = vec![0; layout.panel_bytes() / 2];
+            layout.pack_columns(Isa::detect().matmul(), &raw, format.block_len..3 * format.block_len, &mut part);
+            assert_eq!(part, whole[layout.panel_bytes() / 4..][..part.len()], "{}", format.name);
+        }
+    }
+
+    /// Integers, none of which is rounded beside the others.
+    #[test]
+    fn a_packed_row_of_16_bit_floats_decodes_as_in_the_file() {
+        let cols = 96;
+        for dtype in [quant::F16, quant::BF16] {
+            let layout = PackedLayout::packed(dtype, cols).unwrap();
+            for rows in [1, 15, 16, 17, 40] {
+                let values: Vec<f32> = (0..rows * cols).map(|i| (i * 37 % 512) as f32 - 256.0).collect();
+                let mut raw = vec![0; rows * layout.row_bytes];
+                quant::quantize(dtype, &values, &mut raw).unwrap();
+                let mut expected = vec![0f32; values.len()];
+                quant::dequantize(dtype, &raw, &mut expected).unwrap();
+                let mut packed = vec![1; layout.bytes(rows).unwrap()];
+                layout.pack(Isa::detect().matmul(), &raw, &mut packed);
+                assert!(packed.len() < rows.next_multiple_of(PANEL_ROWS) * layout.row_bytes);
+                for (row, expected) in expected.chunks(cols).enumerate() {
+                    let mut found = vec![1f32; cols];
+                    layout.decode_row(&packed, row, &mut found);
+                    assert_eq!(found, expected);
+                }
+                let mut part = vec![1; layout.panel_bytes() / 3];
+                let panel = &raw[..raw.len().min(PANEL_ROWS * layout.row_bytes)];
+                layout.pack_columns(Isa::detect().matmul(), panel, 32..64, &mut part);
+                assert_eq!(part, packed[part.len()..2 * part.len()]);
+            }
+        }
+    }
+
+    #[test]
+    fn bits_are_sorted_by_column() {
+        for column in 0..32 {
+            let sorted = sort_bits((1u32 << column).to_le_bytes());
+            assert_eq!(sorted[column % 4], 1 << (column / 4));
+            assert_eq!(unsort_bits(sorted), (1u32 << column).to_le_bytes());
+        }
+    }
+}

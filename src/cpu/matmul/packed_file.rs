@@ -1,0 +1,182 @@
+//! Packed weights in a file of their own: made by the first load of a model, mapped by those after it, whose processes share
+//! its memory. Owns the head of such a file and the ways to make and to find it; relies on `load` for the order behind it.
+//!
+//! A page with the magic bytes, a stamp, the number of bytes that follow, the digest of the weights as their files have them,
+//! a checksum of the bytes that follow, and one of these; then the packed mapping, byte for byte. The stamp tells which files, which rows of which types and
+//! which release of the library it was made from.
+#![allow(unsafe_code)]
+
+use std::fs::{self, OpenOptions};
+use std::hash::Hasher;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::Mmap;
+use twox_hash::XxHash64;
+
+use crate::cpu::load::PlannedMatrix;
+use crate::cpu::threads::pool::Pool;
+use crate::cpu::threads::thread::apart;
+use crate::error::{Error, Result, try_filled};
+use crate::graph::weights::{MatrixSource, Progress};
+use crate::os;
+
+const MAGIC: &[u8] = b"RZPACKED";
+/// Bytes ahead of the weights: a page, so that they are aligned as memory is.
+const HEAD: usize = 4096;
+/// Places in the head of the digest and of the checksum of the weights.
+const DIGEST: Range<usize> = 24..32;
+const CHECKSUM: Range<usize> = 32..40;
+/// Bytes written between two questions whether to stop, and those that a thread adds to a checksum at a time.
+const PIECE: usize = 8 << 20;
+
+/// The place of packed weights, and a number that tells the files they are made from from others.
+#[derive(Clone, Debug)]
+pub struct PackedAt {
+    pub path: PathBuf,
+    pub files: u64,
+}
+
+impl PackedAt {
+    /// Returns the stamp: beside what `files` knows it covers the place of each matrix and three of its rows.
+    pub fn stamp(&self, sources: &[&dyn MatrixSource], planned: &[PlannedMatrix]) -> Result<u64> {
+        let mut hash = XxHash64::with_seed(self.files);
+        hash.write(env!("CARGO_PKG_VERSION").as_bytes());
+        for (source, PlannedMatrix { matrix, range }) in sources.iter().zip(planned) {
+            for n in [matrix.dtype().0 as usize, matrix.rows, matrix.cols(), range.start, range.end] {
+                hash.write_u64(n as u64);
+            }
+            let mut raw = try_filled("a row of weights", matrix.row_bytes(), 0u8)?;
+            for row in [0, matrix.rows / 2, matrix.rows - 1] {
+                source.read(row..row + 1, &mut raw)?;
+                hash.write(&raw);
+            }
+        }
+        Ok(hash.finish())
+    }
+}
+
+/// Returns the page ahead of the weights.
+fn head(stamp: u64, bytes: u64, digest: u64, checksum: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..8].copy_from_slice(MAGIC);
+    for (place, n) in head[8..].as_chunks_mut::<8>().0.iter_mut().zip([stamp, bytes, digest, checksum]) {
+        *place = n.to_le_bytes();
+    }
+    let of_head = XxHash64::oneshot(0, &head[..CHECKSUM.end]);
+    head[CHECKSUM.end..][..8].copy_from_slice(&of_head.to_le_bytes());
+    head
+}
+
+/// Returns the number at a place of a head.
+fn word(head: &[u8; HEAD], place: Range<usize>) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&head[place]);
+    u64::from_le_bytes(word)
+}
+
+/// Returns the sum of the checksums of pieces, which all threads compute. The workers are a pool of their own, as those of a
+/// load are: steps of other models do not wait for them.
+fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
+    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
+    let sum = AtomicU64::new(0);
+    let add = |i: usize| {
+        let piece = &weights[i * PIECE..weights.len().min((i + 1) * PIECE)];
+        sum.fetch_add(XxHash64::oneshot(i as u64, piece), Ordering::Relaxed);
+    };
+    pool.enter()?.for_each(weights.len().div_ceil(PIECE), add);
+    pool.take_fault()?;
+    Ok(sum.into_inner())
+}
+
+/// A mapped file of packed weights.
+pub struct PackedFile {
+    map: Mmap,
+    pub digest: u64,
+}
+
+impl PackedFile {
+    /// Maps the file with this stamp and `bytes` of weights. `None` where there is none, or one that a load has to make anew,
+    /// because it is of something else or damaged; a file that is no such file is an error, because it would be lost.
+    /// Without `checked_by` the weights are not read, and so not checked.
+    pub fn open(path: &Path, stamp: u64, bytes: usize, checked_by: Option<&Arc<Pool>>) -> Result<Option<PackedFile>> {
+        let file = match os::open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io(path, "cannot open", &e)),
+        };
+        let cannot_read = |e| Error::io(path, "cannot read", &e);
+        let len = file.metadata().map_err(cannot_read)?.len();
+        let is_regular = os::is_regular(&file).map_err(cannot_read)?;
+        if is_regular && len == 0 {
+            return Ok(None);
+        }
+        let something_else = || Error::format(path, "no file of packed weights, and not to be replaced by one");
+        if len < HEAD as u64 || !is_regular {
+            return Err(something_else());
+        }
+        let mut found = [0; HEAD];
+        os::read_exact_at(&file, &mut found, 0).map_err(cannot_read)?;
+        if !found.starts_with(MAGIC) {
+            return Err(something_else());
+        }
+        let (digest, of_weights) = (word(&found, DIGEST), word(&found, CHECKSUM));
+        if found != head(stamp, bytes as u64, digest, of_weights) || len != HEAD as u64 + bytes as u64 {
+            return Ok(None);
+        }
+        // SAFETY: the mapping is read-only, and the library replaces such a file by another without writing to it; that
+        // nobody else changes or shortens it is the caller's promise, stated at `rz_model_params.packed_path`.
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io(path, "cannot map", &e))?;
+        // It may have become shorter since.
+        if map.len() as u64 != len {
+            return Ok(None);
+        }
+        let file = PackedFile { map, digest };
+        let is_whole = match checked_by {
+            Some(pool) => checksum(pool, file.weights())? == of_weights,
+            None => true,
+        };
+        Ok(is_whole.then_some(file))
+    }
+
+    /// Writes packed weights under another name first, so that a file with this name is a whole one.
+    pub fn write(
+        path: &Path,
+        stamp: u64,
+        weights: &[u8],
+        digest: u64,
+        pool: &Arc<Pool>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mut part = path.as_os_str().to_owned();
+        part.push(format!(".{}-{}.part", os::process_id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let part = Path::new(&part);
+        let (total, of_weights) = (weights.len() as u64, checksum(pool, weights)?);
+        let mut write = || -> Result<()> {
+            let cannot_write = |e| Error::io(part, "cannot write", &e);
+            let mut file = OpenOptions::new().write(true).create_new(true).open(part).map_err(cannot_write)?;
+            file.write_all(&head(stamp, total, digest, of_weights)).map_err(cannot_write)?;
+            for piece in weights.chunks(PIECE) {
+                progress(total, total)?;
+                file.write_all(piece).map_err(cannot_write)?;
+            }
+            // Ahead of the name: a system that fails leaves no file whose bytes are missing.
+            file.sync_all().map_err(cannot_write)?;
+            drop(file);
+            fs::rename(part, path).map_err(|e| Error::io(path, "cannot be replaced", &e))
+        };
+        let written = write();
+        if written.is_err() {
+            let _ = fs::remove_file(part);
+        }
+        written
+    }
+
+    pub fn weights(&self) -> &[u8] {
+        &self.map[HEAD..]
+    }
+}

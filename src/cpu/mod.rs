@@ -1,0 +1,266 @@
+//! The CPU backend: weights packed into one mapping, and the threads and kernels that work on them.
+//!
+//! This file owns the memory of a model: matrices, vectors and rotary tables. `load` reads and packs weights, `exec` executes
+//! ops, `kv` lays out caches, `thread` is the only place that starts threads, `kernels` the only one that knows instruction
+//! sets.
+#![allow(unsafe_code)]
+
+mod acts;
+pub mod adapter;
+pub mod attention;
+pub mod executor;
+pub mod kernels;
+pub mod kv;
+mod load;
+pub mod matmul;
+mod memory;
+pub mod ops;
+pub mod recurrent_state;
+pub mod sequence;
+pub mod threads;
+
+use std::hash::Hasher;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use twox_hash::XxHash64;
+
+use self::kernels::Isa;
+use self::load::PlannedMatrix;
+use self::matmul::matrix::WeightMatrix;
+pub use self::matmul::packed_file::PackedAt;
+use self::matmul::packed_file::PackedFile;
+use self::threads::pool::Pool;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::op::{Vector, Weight};
+use crate::graph::program::Program;
+use crate::graph::weights::{Progress, Rope, SharedBytes, Weights};
+use crate::os::{self, Pages};
+
+/// A processor with the weights of one model.
+pub struct CpuBackend {
+    info: DeviceInfo,
+    pool: Arc<Pool>,
+    isa: Isa,
+    packed: PackedWeights,
+    packed_bytes: usize,
+    staging_bytes: usize,
+    /// Matrices, vectors and rotary tables, by `Weight`, `Vector` and `RopeTable`.
+    matrices: Vec<StoredMatrix>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+    /// Digest of the packed matrices, and that of all weights once somebody has asked.
+    packed_digest: u64,
+    digest: OnceLock<u64>,
+}
+
+/// A matrix and the place of its bytes.
+struct StoredMatrix {
+    matrix: WeightMatrix,
+    place: WeightBytes,
+}
+
+enum WeightBytes {
+    Packed(Range<usize>),
+    Mapped(SharedBytes),
+}
+
+/// The packed mapping.
+enum PackedWeights {
+    Memory(Pages),
+    File(PackedFile),
+}
+
+impl PackedWeights {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            PackedWeights::Memory(pages) => pages,
+            PackedWeights::File(file) => file.weights(),
+        }
+    }
+}
+
+/// Describes this machine for listings.
+pub fn device(isa: Isa) -> DeviceInfo {
+    let [memory_total, memory_free] = os::memory();
+    DeviceInfo {
+        name: os::processor(),
+        kind: DeviceKind::Cpu,
+        isa: isa.name().to_owned(),
+        memory_total,
+        memory_free,
+        unavailable: String::new(),
+    }
+}
+
+/// The bytes a second at which the threads of a pool read memory, measured once for each number of them.
+pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
+    const BYTES: usize = 64 << 20;
+    static MEASURED: Mutex<Vec<(usize, f64)>> = Mutex::new(Vec::new());
+    let team = pool.enter()?;
+    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    let threads = team.threads();
+    if let Some((_, rate)) = measured.iter().find(|(n, _)| *n == threads) {
+        return Ok(*rate);
+    }
+    let mut memory = memory::map_huge("a measurement", BYTES)?;
+    memory.fill(1);
+    let share = BYTES / threads;
+    let read = |i: usize| {
+        let words = memory[i * share..][..share].as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        std::hint::black_box(words.fold(0u64, u64::wrapping_add));
+    };
+    team.run(read);
+    let started = Instant::now();
+    team.run(read);
+    let rate = BYTES as f64 / started.elapsed().as_secs_f64().max(1e-9);
+    measured.push((threads, rate));
+    Ok(rate)
+}
+
+impl CpuBackend {
+    /// Packs the weights of some programs, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling on their bytes.
+    /// Without `weights_follow` a backend that tells what it would take, and computes nothing.
+    pub fn load(
+        pool: &Arc<Pool>,
+        isa: Isa,
+        programs: &[&Program],
+        weights: &Weights,
+        packed_at: Option<&PackedAt>,
+        host_bytes: u64,
+        weights_follow: bool,
+        progress: &mut Progress,
+    ) -> Result<CpuBackend> {
+        let (planned, bytes) = load::plan(programs, &weights.matrices)?;
+        let file = match packed_at {
+            Some(at) => Some((&at.path, at.stamp(&weights.matrices, &planned)?)),
+            None => None,
+        };
+        let find = || match file {
+            Some((path, stamp)) => PackedFile::open(path, stamp, bytes, weights_follow.then_some(pool)),
+            None => Ok(None),
+        };
+        let mut found = find()?;
+        // Memory beside the weights that last, to which those that go to a file do not belong.
+        let mut staging_bytes = 0;
+        let (mut packed, mut packed_digest) = (memory::map("weights", 0)?, 0);
+        if found.is_none() {
+            if bytes as u64 > host_bytes {
+                let (what, needed) = ("the model's weights", bytes as u64);
+                return Err(Error::Limit { what, needed, left: host_bytes, limit: host_bytes });
+            }
+            staging_bytes = load::staging(&planned).saturating_mul(pool.threads());
+            staging_bytes += if file.is_some() { bytes } else { 0 };
+            if weights_follow {
+                packed = memory::map_huge("weights", bytes)?;
+                packed_digest = load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?;
+                if let Some((path, stamp)) = file {
+                    PackedFile::write(path, stamp, &packed[..bytes], packed_digest, pool, progress)?;
+                    found = find()?;
+                }
+            }
+        }
+        let (packed, packed_digest, packed_bytes) = match found {
+            Some(file) => {
+                let digest = file.digest;
+                (PackedWeights::File(file), digest, 0)
+            }
+            None if file.is_some() && !weights_follow => (PackedWeights::Memory(packed), 0, 0),
+            None => (PackedWeights::Memory(packed), packed_digest, bytes),
+        };
+        let mut matrices = try_vec("the list of weights", planned.len())?;
+        for (source, PlannedMatrix { matrix, range }) in weights.matrices.iter().zip(planned) {
+            let place = match source.mapped() {
+                Some(bytes) => WeightBytes::Mapped(bytes),
+                None => WeightBytes::Packed(range),
+            };
+            matrices.push(StoredMatrix { matrix, place });
+        }
+        let mut vectors = try_vec("vectors", weights.vectors.len())?;
+        for values in &weights.vectors {
+            let mut vector = try_vec("a vector", values.len())?;
+            vector.extend_from_slice(values);
+            vectors.push(vector);
+        }
+        Ok(CpuBackend {
+            info: device(isa),
+            pool: pool.clone(),
+            isa,
+            packed,
+            packed_bytes,
+            staging_bytes,
+            matrices,
+            vectors,
+            ropes: weights.ropes.clone(),
+            packed_digest,
+            digest: OnceLock::new(),
+        })
+    }
+
+    pub fn device(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Bytes held for weights.
+    pub fn weight_bytes(&self) -> u64 {
+        self.packed_bytes as u64 + self.vector_bytes()
+    }
+
+    pub fn vector_bytes(&self) -> u64 {
+        self.vectors.iter().map(|v| 4 * v.len() as u64).sum()
+    }
+
+    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped. Mapped
+    /// ones are read as a whole for it, once.
+    pub fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| {
+            let mut hash = XxHash64::with_seed(0);
+            let mut matrices = self.packed_digest;
+            for (i, StoredMatrix { matrix, place }) in self.matrices.iter().enumerate() {
+                [matrix.dtype().0 as usize, matrix.rows, matrix.cols()].iter().for_each(|n| hash.write_u64(*n as u64));
+                if let WeightBytes::Mapped(bytes) = place {
+                    let raw = &bytes.owner.as_ref().as_ref()[bytes.range.clone()];
+                    matrices = matrices.wrapping_add(load::digest_mapped(i, matrix, raw));
+                }
+            }
+            hash.write_u64(matrices);
+            for vector in &self.vectors {
+                hash.write_u64(vector.len() as u64);
+                vector.iter().for_each(|x| hash.write_u32(x.to_bits()));
+            }
+            for rope in &self.ropes {
+                hash.write_u64(rope.inv_freq.len() as u64);
+                rope.inv_freq.iter().for_each(|x| hash.write_u64(x.to_bits()));
+                hash.write_u32(rope.magnitude.to_bits());
+            }
+            hash.finish()
+        })
+    }
+
+    /// Bytes that are held beside weights while they are packed.
+    pub fn staging_bytes(&self) -> u64 {
+        self.staging_bytes as u64
+    }
+
+    /// A matrix and its bytes.
+    fn matrix(&self, weight: Weight) -> (WeightMatrix, &[u8]) {
+        let held = &self.matrices[weight.0 as usize];
+        let bytes = match &held.place {
+            WeightBytes::Packed(range) => &self.packed.bytes()[range.clone()],
+            // `load::plan` has compared the lengths.
+            WeightBytes::Mapped(bytes) => &bytes.owner.as_ref().as_ref()[bytes.range.clone()],
+        };
+        (held.matrix, bytes)
+    }
+
+    /// A matrix whose bytes need not be there, as where a load is planned.
+    fn shape(&self, weight: Weight) -> WeightMatrix {
+        self.matrices[weight.0 as usize].matrix
+    }
+
+    fn vector(&self, vector: Vector) -> &[f32] {
+        &self.vectors[vector.0 as usize]
+    }
+}

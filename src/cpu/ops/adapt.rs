@@ -1,0 +1,270 @@
+//! The products of low-rank adapters in a step: rows of sequences with the same adapters are multiplied together and added
+//! to the products of the weights. A row's result depends on no other row. Steps without adapters take no memory for it.
+
+use std::ops::Range;
+
+use crate::cpu::acts::{Acts, Rows, each_row};
+use crate::cpu::adapter::{AdapterSet, CpuAdapter};
+use crate::cpu::kernels::{Isa, elementwise};
+use crate::cpu::matmul;
+use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace};
+use crate::cpu::memory::Floats;
+use crate::cpu::threads::pool::Team;
+use crate::error::{Result, try_vec};
+use crate::graph::op::{Act, Op, Projection};
+use crate::graph::program::Program;
+use crate::graph::weights::{Beside, LowRank};
+
+/// Rows that are multiplied at once.
+const ROWS: usize = 128;
+
+/// Multiplications of products that are done before another thread has started.
+const SMALL: usize = 16 * 1024;
+
+/// The rows of a step that have adapters.
+#[derive(Default)]
+pub struct Adapted {
+    scratch: Option<Scratch>,
+    is_active: bool,
+}
+
+struct Scratch {
+    /// Rows, group by group.
+    rows: Vec<u32>,
+    groups: Vec<Group>,
+    products: Products,
+}
+
+/// Rows that have the same adapters.
+struct Group {
+    /// A sequence that has them.
+    slot: u32,
+    rows: Range<usize>,
+}
+
+struct Products {
+    /// `[ROWS, widest input]`, rows that do not stand together.
+    input: Floats,
+    /// `[rows, rank]` of each factor A that shares the input, one behind the other.
+    inner: Floats,
+    /// The numbers of those factors, and where their results begin.
+    reduced: Vec<(usize, usize)>,
+    /// `[ROWS, widest result]`
+    outer: Floats,
+}
+
+/// The means of a step.
+pub struct Means<'a> {
+    pub team: &'a Team,
+    pub isa: Isa,
+    pub workspace: &'a mut MatmulWorkspace,
+}
+
+/// Most projections of one input, at least that of the head.
+fn projections(program: &Program) -> usize {
+    let of = |op: &Op| if let Op::Project { projections, .. } = op { projections.len() } else { 1 };
+    program.ops.iter().map(of).max().unwrap_or(1)
+}
+
+/// Widths of `Products::input`, `inner` and `outer`; no rank is above the width of the widest input.
+fn widths(program: &Program) -> [usize; 3] {
+    let (input, widest) = (program.widest_input(), program.acts.iter().map(|act| act.width).max().unwrap_or(0));
+    // One row of logits at least.
+    [input, input * projections(program), widest.max(program.vocab.div_ceil(ROWS))]
+}
+
+/// Bytes of scratch that a step with adapters takes at most.
+pub fn scratch_bytes(program: &Program) -> u64 {
+    (ROWS * size_of::<f32>() * widths(program).iter().sum::<usize>()) as u64
+}
+
+impl Adapted {
+    /// Groups the rows of a step by their adapters, those of a sequence being told by its slot.
+    pub fn begin<'a>(
+        &mut self,
+        program: &Program,
+        max_tokens: usize,
+        slots: &[u32],
+        set: impl Fn(u32) -> &'a AdapterSet,
+    ) -> Result<()> {
+        self.is_active = slots.iter().any(|&slot| !set(slot).is_empty());
+        if self.is_active && self.scratch.is_none() {
+            self.scratch = Some(Scratch::new(program, max_tokens)?);
+        }
+        self.keep(slots, set);
+        Ok(())
+    }
+
+    /// `begin` with fewer rows.
+    pub fn keep<'a>(&mut self, slots: &[u32], set: impl Fn(u32) -> &'a AdapterSet) {
+        let Some(Scratch { rows, groups, .. }) = self.scratch.as_mut().filter(|_| self.is_active) else { return };
+        rows.clear();
+        groups.clear();
+        for (i, &slot) in slots.iter().enumerate() {
+            let adapters = set(slot);
+            let is_known = groups.iter().any(|group| set(group.slot).is(adapters));
+            if !adapters.is_empty() && !is_known {
+                let start = rows.len();
+                let same = (i..).zip(&slots[i..]).filter(|(_, other)| set(**other).is(adapters));
+                rows.extend(same.map(|(row, _)| row as u32));
+                groups.push(Group { slot, rows: start..rows.len() });
+            }
+        }
+    }
+
+    /// True where some rows have adapters.
+    pub fn is_active(&self) -> bool {
+        self.is_active
+    }
+
+    /// Adds to the results of projections.
+    pub fn project<'a>(
+        &mut self,
+        mut means: Means,
+        acts: &mut Acts,
+        x: Act,
+        projections: &[Projection],
+        set: impl Fn(u32) -> &'a AdapterSet,
+    ) -> Result<()> {
+        let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
+        for group in groups {
+            for rows in rows[group.rows.clone()].chunks(ROWS) {
+                for (adapter, scale) in set(group.slot).iter() {
+                    let beside = |i: usize| adapter.beside(Beside::Project(projections[i].weight));
+                    products.reduce(
+                        &mut means,
+                        adapter,
+                        (0..projections.len()).flat_map(beside),
+                        rows,
+                        acts.get(x).0,
+                    )?;
+                    for (i, projection) in projections.iter().enumerate() {
+                        for product in beside(i) {
+                            products.add(&mut means, adapter, product, *scale, rows, acts.get(projection.out));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to logits, `[rows, vocab]`.
+    pub fn logits<'a>(
+        &mut self,
+        mut means: Means,
+        x: &[f32],
+        (logits, vocab): Rows,
+        set: impl Fn(u32) -> &'a AdapterSet,
+    ) -> Result<()> {
+        let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
+        let at_once = (products.outer.len() / vocab).clamp(1, ROWS);
+        for group in groups {
+            for rows in rows[group.rows.clone()].chunks(at_once) {
+                for (adapter, scale) in set(group.slot).iter() {
+                    for product in adapter.beside(Beside::Logits) {
+                        products.reduce(&mut means, adapter, [product].into_iter(), rows, x)?;
+                        products.add(&mut means, adapter, product, *scale, rows, (&mut *logits, vocab));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scratch {
+    fn new(program: &Program, max_tokens: usize) -> Result<Scratch> {
+        let floats = |width| Floats::new("products of adapters", ROWS, width);
+        let [input, inner, outer] = widths(program);
+        let (input, inner, outer) = (floats(input)?, floats(inner)?, floats(outer)?);
+        let reduced = try_vec("products of adapters", projections(program))?;
+        Ok(Scratch {
+            rows: try_vec("rows with adapters", max_tokens)?,
+            groups: try_vec("rows with adapters", max_tokens)?,
+            products: Products { input, inner, reduced, outer },
+        })
+    }
+}
+
+impl Products {
+    /// `inner = A x` of each product for some rows.
+    fn reduce<'a>(
+        &mut self,
+        means: &mut Means,
+        adapter: &'a CpuAdapter,
+        products: impl Iterator<Item = &'a LowRank>,
+        rows: &[u32],
+        x: &[f32],
+    ) -> Result<()> {
+        let Products { input, inner, reduced, .. } = self;
+        reduced.clear();
+        let (mut jobs, mut left, mut at) = (try_vec("products of adapters", reduced.capacity())?, &mut inner[..], 0);
+        let (n, mut cols) = (rows.len(), 0);
+        for product in products {
+            if reduced.iter().any(|(a, _)| *a == product.a) {
+                continue;
+            }
+            let (matrix, bytes) = adapter.matrix(product.a);
+            let (out, rest) = left.split_at_mut(n * matrix.rows);
+            (left, cols) = (rest, matrix.cols());
+            reduced.push((product.a, at));
+            at += out.len();
+            jobs.push(MatmulJob::new(matrix, bytes, None, out));
+        }
+        let x = match is_run(rows) {
+            true => &x[rows[0] as usize * cols..][..n * cols],
+            false => {
+                for (row, to) in rows.iter().zip(input.chunks_exact_mut(cols.max(1))) {
+                    to.copy_from_slice(&x[*row as usize * cols..][..cols]);
+                }
+                &input[..n * cols]
+            }
+        };
+        means.multiply(x, n, &mut jobs);
+        Ok(())
+    }
+
+    /// `out += factor * B inner` for some rows.
+    fn add(
+        &mut self,
+        means: &mut Means,
+        adapter: &CpuAdapter,
+        product: &LowRank,
+        scale: f32,
+        rows: &[u32],
+        (out, width): Rows,
+    ) {
+        let Some(&(_, at)) = self.reduced.iter().find(|(a, _)| *a == product.a) else { return };
+        let (matrix, bytes) = adapter.matrix(product.b);
+        let (isa, n) = (means.isa, rows.len());
+        let outer = &mut self.outer[..n * width];
+        let inner = &self.inner[at..at + n * matrix.cols()];
+        means.multiply(inner, n, &mut [MatmulJob::new(matrix, bytes, None, outer)]);
+        let factor = (product.factor * f64::from(scale)) as f32;
+        let add = |out: &mut [f32], delta: &mut [f32]| elementwise::add_scaled(isa, out, delta, factor);
+        if is_run(rows) {
+            let out = &mut out[rows[0] as usize * width..][..n * width];
+            each_row(means.team, (out, width), (outer, width), |_, out, delta| add(out, delta));
+        } else {
+            for (row, delta) in rows.iter().zip(outer.chunks_exact_mut(width)) {
+                add(&mut out[*row as usize * width..][..width], delta);
+            }
+        }
+    }
+}
+
+impl Means<'_> {
+    fn multiply(&mut self, x: &[f32], rows: usize, jobs: &mut [MatmulJob]) {
+        let work: usize = jobs.iter().map(|job| x.len() * job.matrix.rows).sum();
+        match work <= SMALL {
+            true => matmul::multiply_alone(self.isa, self.workspace, x, rows, jobs),
+            false => matmul::multiply(self.team, self.isa, self.workspace, x, rows, jobs),
+        }
+    }
+}
+
+/// True for rows that follow one another.
+fn is_run(rows: &[u32]) -> bool {
+    rows.last().zip(rows.first()).is_some_and(|(last, first)| (last - first) as usize + 1 == rows.len())
+}

@@ -1,0 +1,267 @@
+//! Mixtures of experts on the CPU: the choice of experts for each row, and the products of the rows that chose one.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use crate::cpu::CpuBackend;
+use crate::cpu::acts::{Acts, each, each_row};
+use crate::cpu::kernels::{Isa, PANEL_ROWS, elementwise};
+use crate::cpu::matmul;
+use crate::cpu::matmul::matrix::WeightMatrix;
+use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, SHARE_PRODUCTS, Share};
+use crate::cpu::memory::Floats;
+use crate::cpu::threads::pool::Team;
+use crate::error::{Result, try_filled, try_vec};
+use crate::graph::op::{Experts, Op, RouterScore, Vector};
+use crate::graph::program::Program;
+
+/// Rows whose products take as long as reading the weights.
+const FEW: usize = 8;
+
+/// Memory for experts.
+pub struct ExpertScratch {
+    /// `[n, n_used]`: expert and weight, in the order of experts.
+    chosen: Vec<(u32, f32)>,
+    /// Experts and what they are chosen by, in the order of preference.
+    ranking: Vec<(u32, f32)>,
+    /// `[n_experts]`, weights of one token before the choice.
+    weights: Vec<f32>,
+    /// `[groups]`, in the order of preference.
+    groups: Vec<(u32, f32)>,
+    /// Tokens that chose the expert at hand, and its weight for them.
+    members: Vec<(u32, f32)>,
+    /// `[max_tokens, hidden]`
+    input: Floats,
+    /// `[max_tokens, ffn]`, and room for the rows that share a group of 16 with them.
+    gate: Floats,
+    up: Floats,
+    /// The same for `hidden`.
+    down: Floats,
+}
+
+impl ExpertScratch {
+    pub fn new(program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
+        let (mut used, mut n, mut hidden, mut ffn) = (0, 0, 0, 0);
+        for op in &program.ops {
+            if let Op::Experts(e) = op {
+                (used, n) = (used.max(e.routing.n_used), n.max(e.n_experts));
+                (hidden, ffn) = (hidden.max(program.width(e.x)), ffn.max(e.ffn));
+            }
+        }
+        let tokens = if used > 0 { max_tokens } else { 0 };
+        let floats = |width| Floats::new("activations", tokens, width);
+        Ok(ExpertScratch {
+            chosen: try_filled("routing", tokens.saturating_mul(used), (0, 0.0))?,
+            ranking: try_vec("routing", n)?,
+            weights: try_vec("routing", n)?,
+            groups: try_vec("routing", n)?,
+            members: try_vec("routing", tokens)?,
+            input: floats(hidden)?,
+            gate: floats(ffn + 2 * PANEL_ROWS)?,
+            up: floats(ffn + 2 * PANEL_ROWS)?,
+            down: floats(hidden + 2 * PANEL_ROWS)?,
+        })
+    }
+
+    /// Chooses experts for each row.
+    pub fn route(&mut self, backend: &CpuBackend, acts: &mut Acts, op: &Experts) {
+        let routing = op.routing;
+        let bias = routing.bias.map(|bias| backend.vector(bias));
+        let (scores, n_experts) = acts.get(op.scores);
+        let ExpertScratch { chosen, ranking, weights, groups, .. } = self;
+        for (scores, chosen) in scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used)) {
+            rank(ranking, scores.iter().copied());
+            let peak = ranking[0].1;
+            let considered = match routing.score {
+                RouterScore::SoftmaxOfChosen => &ranking[..routing.n_used],
+                _ => &ranking[..],
+            };
+            let sum: f32 = considered.iter().map(|(_, score)| exp(score - peak)).sum();
+            weights.clear();
+            weights.extend(scores.iter().map(|score| match routing.score {
+                RouterScore::Sigmoid => 1.0 / (1.0 + exp(-score)),
+                _ => exp(score - peak) / sum,
+            }));
+            if let Some(bias) = bias {
+                rank(ranking, weights.iter().zip(bias).map(|(weight, bias)| weight + bias));
+            } else if routing.groups > 1 {
+                rank(ranking, weights.iter().copied());
+            }
+            if routing.groups > 1 {
+                let size = n_experts / routing.groups;
+                let group = |expert: u32| expert as usize / size;
+                let two_best = |g| ranking.iter().filter(|(e, _)| group(*e) == g).take(2).map(|(_, by)| by).sum();
+                rank(groups, (0..routing.groups).map(two_best));
+                let kept = &groups[..routing.groups_used];
+                ranking.retain(|(e, _)| kept.iter().any(|(g, _)| *g as usize == group(*e)));
+            }
+            for (chosen, (expert, _)) in chosen.iter_mut().zip(&*ranking) {
+                *chosen = (*expert, weights[*expert as usize]);
+            }
+            if routing.renormalise {
+                // No less than the least normal number of 16 bits.
+                let sum = chosen.iter().map(|(_, weight)| weight).sum::<f32>().max(6.103_515_6e-5);
+                chosen.iter_mut().for_each(|(_, weight)| *weight /= sum);
+            }
+            if routing.scale != 1.0 {
+                chosen.iter_mut().for_each(|(_, weight)| *weight *= routing.scale);
+            }
+            chosen.sort_unstable_by_key(|(expert, _)| *expert);
+        }
+    }
+
+    /// Multiplies, expert by expert, the rows that chose it: the experts of a share, from number `next` on, which moves behind
+    /// them. True when all are done.
+    pub fn multiply(
+        &mut self,
+        backend: &CpuBackend,
+        team: &Team,
+        products: &mut MatmulWorkspace,
+        acts: &mut Acts,
+        op: &Experts,
+        (next, share): (&mut usize, Share),
+    ) -> bool {
+        let (isa, n_used) = (backend.isa, op.routing.n_used);
+        let [up, down] = [op.up, op.down].map(|weight| backend.matrix(weight));
+        let gate = op.gate.map(|gate| backend.matrix(gate));
+        // Rows of an expert in the matrices of gate and up, and those ahead of its `up`.
+        let ffn = op.ffn;
+        let (stride, ahead) = if op.gate == Some(op.up) { (2 * ffn, ffn) } else { (ffn, 0) };
+        let [of_gate, of_up, of_down] = std::array::from_fn(|i| Affine {
+            isa,
+            scales: op.scales[i].map(|v: Vector| backend.vector(v)),
+            biases: op.biases[i].map(|v: Vector| backend.vector(v)),
+        });
+        let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = self;
+        let chosen = &chosen[..acts.n * n_used];
+        let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);
+        if *next == 0 {
+            out.fill(0.0);
+        }
+        let most = share.of(SHARE_PRODUCTS).saturating_mul(team.threads());
+        let mut spent = 0usize;
+        for expert in *next..op.n_experts {
+            if spent > most {
+                return false;
+            }
+            *next = expert + 1;
+            members.clear();
+            let tokens = chosen.chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
+                chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
+            });
+            members.extend(tokens);
+            let m = members.len();
+            if m == 0 {
+                continue;
+            }
+            // A few rows take as long as reading the weights does.
+            spent = spent.saturating_add(m.max(FEW) * hidden * ffn * if gate.is_some() { 3 } else { 2 });
+            for ((t, weight), row) in members.iter_mut().zip(input.chunks_exact_mut(hidden)) {
+                row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
+                if op.routing.on_input {
+                    elementwise::scale(isa, row, std::mem::replace(weight, 1.0));
+                }
+            }
+            let input = &input[..m * hidden];
+            let up_rows = Slab::new(expert * stride + ahead, ffn, &up.0);
+            match gate {
+                Some(gate) => {
+                    let gate_rows = Slab::new(expert * stride, ffn, &gate.0);
+                    let mut jobs = [gate_rows.job(gate, m, gates), up_rows.job(up, m, ups)];
+                    matmul::multiply(team, isa, products, input, m, &mut jobs);
+                    gate_rows.compact(m, gates);
+                    up_rows.compact(m, ups);
+                    each_row(team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
+                        of_gate.apply(expert, g);
+                        of_up.apply(expert, u);
+                        elementwise::glu(isa, op.activation, g, u);
+                    });
+                }
+                None => {
+                    matmul::multiply(team, isa, products, input, m, &mut [up_rows.job(up, m, gates)]);
+                    up_rows.compact(m, gates);
+                    each(team, (&mut gates[..m * ffn], ffn), |_, u| {
+                        of_up.apply(expert, u);
+                        elementwise::activate(isa, op.activation, u);
+                    });
+                }
+            }
+            let rows = Slab::new(expert * hidden, hidden, &down.0);
+            matmul::multiply(team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
+            rows.compact(m, downs);
+            for ((t, weight), row) in members.iter().zip(downs.chunks_exact_mut(hidden)) {
+                of_down.apply(expert, row);
+                elementwise::add_scaled(isa, &mut out[*t as usize * hidden..][..hidden], row, *weight);
+            }
+        }
+        true
+    }
+}
+
+/// Orders numbers from the largest to the least, each with its place. Of equal ones the first comes first, so that an
+/// unstable sort, for which no two elements are equal, is as good.
+fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
+    ranking.clear();
+    ranking.extend((0..).zip(numbers));
+    ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
+}
+
+/// Computes `e^x`, the same bits on every system.
+fn exp(x: f32) -> f32 {
+    libm::exp(f64::from(x)) as f32
+}
+
+/// The factor and bias of each expert on one of its products.
+struct Affine<'a> {
+    isa: Isa,
+    scales: Option<&'a [f32]>,
+    biases: Option<&'a [f32]>,
+}
+
+impl Affine<'_> {
+    fn apply(&self, expert: usize, row: &mut [f32]) {
+        if let Some(scales) = self.scales {
+            elementwise::scale(self.isa, row, scales[expert]);
+        }
+        if let Some(biases) = self.biases {
+            elementwise::add_scaled(self.isa, row, &biases[expert * row.len()..][..row.len()], 1.0);
+        }
+    }
+}
+
+/// The rows of one expert or head in a stack, widened to whole groups of 16.
+pub struct Slab {
+    wanted: Range<usize>,
+    whole: Range<usize>,
+}
+
+impl Slab {
+    /// `rows` rows of a matrix from `first` on.
+    pub fn new(first: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
+        let wanted = first..first + rows;
+        let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);
+        Slab { wanted, whole }
+    }
+
+    /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
+    pub fn job<'a>(
+        &self,
+        (matrix, bytes): (WeightMatrix, &'a [u8]),
+        tokens: usize,
+        out: &'a mut [f32],
+    ) -> MatmulJob<'a> {
+        let (part, bytes) = matrix.part(bytes, self.whole.clone());
+        MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
+    }
+
+    /// Drops the rows of others from the product.
+    pub fn compact(&self, tokens: usize, out: &mut [f32]) {
+        let (offset, n) = (self.wanted.start - self.whole.start, self.wanted.len());
+        if self.whole.len() != n {
+            for t in 0..tokens {
+                let start = t * self.whole.len() + offset;
+                out.copy_within(start..start + n, t * n);
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Recurrent ops on the CPU: each sequence of a step by itself, divided among threads by channels or columns, which never
+//! depend on each other.
+#![allow(unsafe_code)]
+
+use crate::cpu::acts::Acts;
+use crate::cpu::kernels::recurrent::{self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE};
+use crate::cpu::kernels::{Isa, PANEL_ROWS};
+use crate::cpu::sequence::CpuSequence;
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::pool::Team;
+use crate::error::{Error, Result};
+use crate::graph::op::{Conv, DeltaRule, MemoryId, Scan};
+use crate::graph::step::{SequencesMut, StepInputs};
+
+/// Channels of a convolution that a thread takes at a time: whole cache lines of each row.
+const CHANNELS: usize = 64;
+
+/// Values that are convolved before another thread has noticed it.
+const SMALL_CONV: usize = 2048;
+
+/// Numbers of a state that are advanced before another thread has noticed it.
+const SMALL_STATE: usize = 8192;
+
+/// Calls `advance` with the rows of each sequence, the memory that it has ahead of them and the place of that behind.
+fn each_sequence(
+    inputs: &StepInputs,
+    sequences: &mut dyn SequencesMut<CpuSequence>,
+    memory: MemoryId,
+    mut advance: impl FnMut(std::ops::Range<usize>, &[f32], &mut [f32]),
+) -> Result<()> {
+    for (i, rows) in inputs.runs() {
+        let (from, to) = sequences.recurrent_buffers(i as usize, inputs.positions[rows.start] as usize)?;
+        let Some(sequence) = sequences.get_mut(i as usize) else {
+            return Err(Error::invalid(format!("sequence {i} of {}", inputs.ids.len())));
+        };
+        let (from, to) = sequence.recurrent.step(memory, from, to)?;
+        advance(rows, from, to);
+    }
+    Ok(())
+}
+
+/// Calls `item` for all items, on the caller's thread alone where they are `small`.
+fn for_each(team: &Team, small: bool, n: usize, item: impl Fn(usize) + Sync) {
+    if small { (0..n).for_each(item) } else { team.for_each(n, item) }
+}
+
+/// `kernel` and `bias` of the op.
+pub fn conv(
+    team: &Team,
+    isa: Isa,
+    op: &Conv,
+    [kernel, bias]: [Option<&[f32]>; 2],
+    acts: &mut Acts,
+    inputs: &StepInputs,
+    sequences: &mut dyn SequencesMut<CpuSequence>,
+) -> Result<()> {
+    let (x, width) = acts.get(op.x);
+    let kernel = kernel.unwrap_or_default();
+    each_sequence(inputs, sequences, op.memory, |rows, from, to| {
+        let (x, to) = (&mut x[rows.start * width..rows.end * width], DisjointSlice::new(to));
+        let (n, small) = (rows.len(), x.len() <= SMALL_CONV);
+        let x = DisjointSlice::new(x);
+        for_each(team, small, width.div_ceil(CHANNELS), |i| {
+            let channels = i * CHANNELS..width.min((i + 1) * CHANNELS);
+            let (to, x) = (&to, &x);
+            let (taps, silu) = (op.taps, op.silu);
+            let part = ConvChannels { n, taps, channels, width, kernel, bias, silu, from, to, x };
+            // SAFETY: channels are of one item.
+            unsafe { recurrent::conv(isa, &part) };
+        });
+    })
+}
+
+/// Columns of some rows of an activation.
+fn columns<'a>(values: &'a [f32], width: usize, rows: &std::ops::Range<usize>, first: usize) -> Columns<'a> {
+    Columns { values: &values[rows.start * width..rows.end * width], width, first }
+}
+
+/// `rate`: of the op.
+pub fn delta_rule(
+    team: &Team,
+    isa: Isa,
+    op: &DeltaRule,
+    rate: &[f32],
+    acts: &mut Acts,
+    inputs: &StepInputs,
+    sequences: &mut dyn SequencesMut<CpuSequence>,
+) -> Result<()> {
+    let all = acts.disjoint([op.q, op.k, op.v, op.dt, op.beta, op.out]);
+    let [(q, _), (k, keys), (v, values), (dt, decays), (beta, heads), (out, _)] = all;
+    let (q, k, v, dt, beta) = (&*q, &*k, &*v, &*dt, &*beta);
+    let (key_heads, value_dim, blocks) = (keys / op.key_dim, values / heads, values / heads / PANEL_ROWS);
+    let (tiles, block) = (blocks.div_ceil(TILE), op.key_dim * PANEL_ROWS);
+    each_sequence(inputs, sequences, op.memory, |rows, from, to| {
+        let small = rows.len() * from.len() <= SMALL_STATE;
+        let (to, out) = (DisjointSlice::new(to), DisjointSlice::new(&mut out[rows.start * values..rows.end * values]));
+        for_each(team, small, heads * tiles, |i| {
+            let (head, tile) = (i / tiles, i % tiles);
+            let key_head = if op.tiled { head % key_heads } else { head * key_heads / heads };
+            let first = head * blocks + tile * TILE;
+            let place = first * block..(head * blocks + blocks.min((tile + 1) * TILE)) * block;
+            let per_row = decays > heads;
+            let column = head * value_dim + tile * TILE * PANEL_ROWS;
+            let mut part = DeltaColumns {
+                n: rows.len(),
+                key_dim: op.key_dim,
+                q: columns(q, keys, &rows, key_head * op.key_dim),
+                k: columns(k, keys, &rows, key_head * op.key_dim),
+                v: columns(v, values, &rows, column),
+                dt: columns(dt, decays, &rows, if per_row { head * op.key_dim } else { head }),
+                per_row,
+                beta: columns(beta, heads, &rows, head),
+                rate: rate[head],
+                from: &from[place.clone()],
+                // SAFETY: a tile of a head is one item.
+                to: unsafe { to.slice_mut(place) },
+                out: ColumnsMut { values: &out, width: values, first: column },
+            };
+            // SAFETY: as above.
+            unsafe { recurrent::delta_rule(isa, &mut part) };
+        });
+    })
+}
+
+/// `rate` and `skip` of the op.
+pub fn scan(
+    team: &Team,
+    isa: Isa,
+    op: &Scan,
+    [rate, skip]: [&[f32]; 2],
+    acts: &mut Acts,
+    inputs: &StepInputs,
+    sequences: &mut dyn SequencesMut<CpuSequence>,
+) -> Result<()> {
+    let [(x, width), (dt, heads), (b, grouped), (c, _), (out, _)] = acts.disjoint([op.x, op.dt, op.b, op.c, op.out]);
+    let (x, dt, b, c) = (&*x, &*dt, &*b, &*c);
+    let (groups, head_dim, block) = (grouped / op.state, width / heads, op.state * PANEL_ROWS);
+    let blocks = width / groups / PANEL_ROWS;
+    let tiles = blocks.div_ceil(TILE);
+    each_sequence(inputs, sequences, op.memory, |rows, from, to| {
+        let small = rows.len() * from.len() <= SMALL_STATE;
+        let (to, out) = (DisjointSlice::new(to), DisjointSlice::new(&mut out[rows.start * width..rows.end * width]));
+        for_each(team, small, groups * tiles, |i| {
+            let (group, tile) = (i / tiles, i % tiles);
+            let first = group * blocks + tile * TILE;
+            let place = first * block..(group * blocks + blocks.min((tile + 1) * TILE)) * block;
+            let mut part = ScanChannels {
+                n: rows.len(),
+                state: op.state,
+                head_dim,
+                x: columns(x, width, &rows, first * PANEL_ROWS),
+                dt: columns(dt, heads, &rows, 0),
+                b: columns(b, grouped, &rows, group * op.state),
+                c: columns(c, grouped, &rows, group * op.state),
+                rate,
+                per_state: rate.len() > heads,
+                skip,
+                from: &from[place.clone()],
+                // SAFETY: a tile of a group is one item.
+                to: unsafe { to.slice_mut(place) },
+                out: ColumnsMut { values: &out, width, first: first * PANEL_ROWS },
+            };
+            // SAFETY: as above.
+            unsafe { recurrent::scan(isa, &mut part) };
+        });
+    })
+}

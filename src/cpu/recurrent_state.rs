@@ -1,0 +1,84 @@
+//! Recurrent memories of one sequence in memory: buffers, each with the values of all layers. Which of them stands for which
+//! number of tokens, `checkpoints` knows.
+
+use super::memory::Floats;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::op::MemoryId;
+use crate::graph::sequence_spec::RECURRENT_BUFFERS;
+
+/// The buffers of a sequence.
+pub struct CpuRecurrent {
+    /// The place of each memory, by `MemoryId`, and the end of the last.
+    starts: Vec<usize>,
+    buffers: Vec<Floats>,
+}
+
+impl CpuRecurrent {
+    /// Maps zeros; pages that no step has reached cost nothing.
+    pub fn new(memories: &[usize]) -> Result<CpuRecurrent> {
+        let mut starts = try_vec("recurrent memories", memories.len() + 1)?;
+        let mut end = 0usize;
+        starts.push(end);
+        for values in memories {
+            let too_large = || Error::invalid("the size of recurrent memories overflows");
+            end = end.checked_add(*values).ok_or_else(too_large)?;
+            starts.push(end);
+        }
+        let count = if end == 0 { 0 } else { RECURRENT_BUFFERS };
+        let mut buffers = try_vec("recurrent memories", count)?;
+        for _ in 0..count {
+            buffers.push(Floats::huge("recurrent memories", end)?);
+        }
+        Ok(CpuRecurrent { starts, buffers })
+    }
+
+    /// Memory set aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.buffers.iter().map(|b| 4 * b.len() as u64).sum()
+    }
+
+    /// A memory in the buffer that a step reads and in another one that it writes.
+    pub fn step(&mut self, memory: MemoryId, from: usize, to: usize) -> Result<(&[f32], &mut [f32])> {
+        let range = match self.starts.get(memory.0 as usize..=memory.0 as usize + 1) {
+            Some(&[start, end]) => start..end,
+            _ => return Err(Error::Mismatch(format!("{memory:?} of {}", self.starts.len() - 1))),
+        };
+        let both = self.buffers.get_disjoint_mut([from, to]);
+        let [from, to] = both.map_err(|_| Error::invalid(format!("buffers {from} and {to}")))?;
+        Ok((&from[range.clone()], &mut to[range]))
+    }
+
+    /// Sets a buffer to the zeros of an empty sequence.
+    pub fn clear(&mut self, buffer: usize) {
+        if let Some(buffer) = self.buffers.get_mut(buffer) {
+            buffer.fill(0.0);
+        }
+    }
+
+    /// An empty one of the same shape.
+    pub fn like(&self) -> Result<CpuRecurrent> {
+        let mut buffers = try_vec("recurrent memories", self.buffers.len())?;
+        for buffer in &self.buffers {
+            buffers.push(Floats::huge("recurrent memories", buffer.len())?);
+        }
+        Ok(CpuRecurrent { starts: self.starts.clone(), buffers })
+    }
+
+    /// The memories of a buffer as bytes; none where the sequence has none.
+    pub fn bytes_of(&self, buffer: usize) -> &[u8] {
+        self.buffers.get(buffer).map_or(&[], |buffer| buffer.as_bytes())
+    }
+
+    pub fn bytes_of_mut(&mut self, buffer: usize) -> &mut [u8] {
+        self.buffers.get_mut(buffer).map_or(&mut [], |buffer| buffer.as_bytes_mut())
+    }
+
+    /// Copies some buffers from a sequence of the same shape.
+    pub fn copy(&mut self, from: &CpuRecurrent, buffers: impl Iterator<Item = usize>) {
+        for i in buffers {
+            if let (Some(to), Some(from)) = (self.buffers.get_mut(i), from.buffers.get(i)) {
+                to.copy_from_slice(from);
+            }
+        }
+    }
+}

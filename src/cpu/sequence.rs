@@ -1,0 +1,51 @@
+//! What the CPU keeps of one sequence: keys and values, recurrent state, and the adapters of its steps.
+
+use super::adapter::AdapterSet;
+use super::kv::CpuKv;
+use super::recurrent_state::CpuRecurrent;
+use crate::error::Result;
+use crate::graph::sequence_spec::StateSpec;
+
+pub struct CpuSequence {
+    /// `None` once it was released: all tokens are to be computed again, in another one.
+    kv: Option<CpuKv>,
+    pub recurrent: CpuRecurrent,
+    /// Adapters of every step of the sequence.
+    pub adapters: AdapterSet,
+}
+
+impl CpuSequence {
+    /// Maps zeros; pages that no step has reached cost nothing.
+    pub fn new(spec: &StateSpec) -> Result<CpuSequence> {
+        let (kv, recurrent) = (Some(CpuKv::new(spec)?), CpuRecurrent::new(&spec.memories)?);
+        Ok(CpuSequence { kv, recurrent, adapters: AdapterSet::default() })
+    }
+
+    pub fn kv(&self) -> Option<&CpuKv> {
+        self.kv.as_ref()
+    }
+
+    pub fn kv_mut(&mut self) -> Option<&mut CpuKv> {
+        self.kv.as_mut()
+    }
+
+    /// Memory set aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.kv().map_or(0, CpuKv::bytes) + self.recurrent.bytes()
+    }
+
+    /// A copy of the first `len` positions and of some buffers of recurrent state.
+    pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CpuSequence> {
+        let kv = self.kv().map(|kv| kv.fork(len)).transpose()?;
+        let mut recurrent = self.recurrent.like()?;
+        recurrent.copy(&self.recurrent, buffers);
+        Ok(CpuSequence { kv, recurrent, adapters: self.adapters.clone() })
+    }
+
+    /// Gives the memory back and keeps the adapters.
+    pub fn release(&mut self) -> Result<()> {
+        self.recurrent = CpuRecurrent::new(&[])?;
+        self.kv = None;
+        Ok(())
+    }
+}

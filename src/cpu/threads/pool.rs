@@ -1,0 +1,714 @@
+//! The threads that compute tokens. Owns the workers and the barrier of a job. A step takes the pool once (`enter`) and
+//! then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a system
+//! call. Relies on `thread` to start workers and on `partition` to divide items; knows nothing of the work. In place of
+//! workers, the host's own threads may execute the shares of a job, in any order and any number at once.
+//!
+//! The division of work never depends on the thread that executes a part, so that results do not depend on timing.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self as system, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::fair_semaphore::FairSemaphore;
+use crate::cpu::threads::partition::{Claims, Partition};
+use crate::cpu::threads::thread::{MAX_THREADS, as_own, check_cpus, spawn};
+use crate::error::{Error, Result, try_vec};
+use crate::graph::step_budget::Pace;
+use crate::os;
+
+/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
+/// between two ops, too short to cost noticeable energy.
+const SPINS: usize = 2000;
+/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from running.
+const SPINS_OVERSUBSCRIBED: usize = 8;
+/// Number of time slices given up before a worker parks.
+const YIELDS: usize = 32;
+
+/// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as many
+/// lines as threads.
+const HELPED: usize = 16;
+
+/// Time that a step has the workers while others wait: longer than one token of a small model takes, so that most tokens come of
+/// one turn.
+const TURN: Duration = Duration::from_millis(5);
+/// The same while one waits whose time is bounded.
+const SHORT_TURN: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// The host's function runs on this thread.
+    static WITHIN_HOST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The function that every share of a job executes.
+type ShareFn = dyn Fn(usize) + Sync;
+
+/// A share of a job, by a context and its number, for the host to call.
+pub type Share = unsafe extern "C" fn(context: *mut c_void, i: u32);
+
+/// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or another
+/// number where it could not.
+pub type HostParallel = Box<dyn Fn(u32, Share, *mut c_void) -> i32 + Send + Sync>;
+
+/// Workers that sleep between steps and are joined when the pool is dropped, or threads of the host.
+pub struct Pool {
+    crew: Mutex<Arc<Crew>>,
+    /// Those of the crew.
+    threads: AtomicUsize,
+    /// The processors to which threads are bound, none where they are not.
+    cpus: Vec<u32>,
+    /// One permit: the workers.
+    turns: FairSemaphore,
+    host: Option<HostParallel>,
+    /// The reason why the host has not executed all shares of a job.
+    fault: Mutex<Option<Error>>,
+}
+
+/// The workers of a pool, until their number is changed and the last team that has them ends.
+struct Crew {
+    core: Arc<Core>,
+    workers: Vec<JoinHandle<()>>,
+    /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
+    process: u32,
+}
+
+/// The state that the caller and the workers share.
+struct Core {
+    phase: AtomicU8,
+    /// Number of the current job.
+    epoch: AtomicUsize,
+    job: UnsafeCell<Option<&'static ShareFn>>,
+    slots: Vec<Slot>,
+    /// The claims of every share.
+    claims: Vec<Claims>,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    spins: usize,
+}
+
+// SAFETY: `job` is written only by the holder of the one team, while every slot has finished the job before
+// (`Team::run` waits for that), and read only after a slot of the current job was claimed.
+unsafe impl Sync for Core {}
+// SAFETY: the job inside is `Sync`, so that a reference to it may be used from any thread.
+unsafe impl Send for Core {}
+
+/// The part of the barrier that belongs to one share, on two cache lines of its own, for the adjacent-line prefetcher.
+#[repr(align(128))]
+struct Slot {
+    /// The last job whose share was claimed; it rises by one with each job.
+    claimed: AtomicUsize,
+    /// The last job whose share is done.
+    done: AtomicUsize,
+    parked: AtomicBool,
+}
+
+/// The phase between steps, in which workers park at once.
+const RESTING: u8 = 0;
+const WORKING: u8 = 1;
+const STOPPING: u8 = 2;
+
+impl Pool {
+    /// Starts a pool of the caller and `threads - 1` workers; 0: as many threads as there are processors to use.
+    pub fn new(threads: usize) -> Result<Pool> {
+        Pool::bound(threads, &[])
+    }
+
+    /// Starts a pool whose workers are bound to `cpus`, one each in turn; the caller's thread is not bound.
+    pub fn bound(threads: usize, cpus: &[u32]) -> Result<Pool> {
+        check_cpus(cpus)?;
+        let mut copy = try_vec("processors", cpus.len())?;
+        copy.extend_from_slice(cpus);
+        Pool::start(threads, copy, None)
+    }
+
+    /// A pool without workers, whose jobs of so many shares the host executes.
+    pub fn of_host(threads: usize, host: HostParallel) -> Result<Pool> {
+        Pool::start(threads, Vec::new(), Some(host))
+    }
+
+    fn start(threads: usize, cpus: Vec<u32>, host: Option<HostParallel>) -> Result<Pool> {
+        let crew = Crew::start(threads, &cpus, host.is_none())?;
+        Ok(Pool {
+            threads: AtomicUsize::new(crew.core.slots.len()),
+            crew: Mutex::new(Arc::new(crew)),
+            cpus,
+            turns: FairSemaphore::new(1),
+            host,
+            fault: Mutex::new(None),
+        })
+    }
+
+    /// A pool of as many workers of its own, on the same processors.
+    pub(crate) fn another(&self) -> Result<Arc<Pool>> {
+        Ok(Arc::new(Pool::bound(self.threads(), &self.cpus)?))
+    }
+
+    /// Changes the number of threads, from the next `enter` on; 0 stands for what it does in `new`.
+    pub fn set_threads(&self, threads: usize) -> Result<()> {
+        let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none())?);
+        let mut current = lock(&self.crew);
+        self.threads.store(crew.core.slots.len(), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *current, crew);
+        drop(current);
+        // Joined here, unless a step still has them.
+        drop(before);
+        Ok(())
+    }
+
+    /// Returns the number of threads that work on a job, the caller included.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether a step waits for another one to end: a child of `fork`, which has no workers, would wait for ever.
+    pub fn is_waited_for(&self) -> bool {
+        lock(&self.crew).threads() > 1
+    }
+
+    /// Tells whether threads of the host do the work.
+    pub fn is_of_host(&self) -> bool {
+        self.host.is_some()
+    }
+
+    /// Takes the reason why the host has not executed all shares of a job; the caller of `run` has.
+    pub fn take_fault(&self) -> Result<()> {
+        lock(&self.fault).take().map_or(Ok(()), Err)
+    }
+
+    /// Refuses a call on a thread that waits for shares of a job: with threads of the host it may be handed other work
+    /// meanwhile, which would wait for the step that waits for this thread.
+    pub fn check_not_within_share(&self) -> Result<()> {
+        match self.is_of_host() && WITHIN_HOST.get() {
+            true => Err(Error::Busy("a runtime whose rz_parallel_callback runs on this thread")),
+            false => Ok(()),
+        }
+    }
+
+    /// `enter_at` for jobs of any number of shares, however long other steps have the workers.
+    pub fn enter(self: &Arc<Self>) -> Result<Team> {
+        self.enter_at(usize::MAX, &Pace::new(&|| false))?.ok_or(Error::Cancelled)
+    }
+
+    /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for its turn, or
+    /// gives up where `pace` says so: `None`. A pool of one thread is never waited for.
+    pub fn enter_at(self: &Arc<Self>, most: usize, pace: &Pace) -> Result<Option<Team>> {
+        self.check_not_within_share()?;
+        let mut crew = lock(&self.crew).clone();
+        let locked = crew.threads() > 1;
+        if locked {
+            if !self.turns.acquire(pace.is_timed(), || pace.patience())? {
+                return Ok(None);
+            }
+            crew = lock(&self.crew).clone();
+            crew.core.phase.store(WORKING, Ordering::SeqCst);
+            crew.wake();
+        }
+        let threads = crew.threads().min(most.max(1));
+        Ok(Some(Team { pool: self.clone(), crew, threads, locked, since: Instant::now(), not_sync: PhantomData }))
+    }
+}
+
+/// The processor of a worker.
+fn cpu(cpus: &[u32], index: usize) -> Option<u32> {
+    Some(cpus[index.checked_sub(1)?.checked_rem(cpus.len())?])
+}
+
+impl Crew {
+    /// Makes room for `threads` shares and starts a worker for each but the first, unless the host has threads.
+    fn start(threads: usize, cpus: &[u32], has_workers: bool) -> Result<Crew> {
+        let processors = system::available_parallelism().map_or(1, usize::from);
+        let threads = if threads == 0 { processors.min(MAX_THREADS) } else { threads };
+        if threads > MAX_THREADS {
+            return Err(Error::invalid(format!("{threads} threads, at most {MAX_THREADS} are supported")));
+        }
+        let mut claims = try_vec("threads", threads)?;
+        claims.extend((0..threads).map(|_| Claims::default()));
+        let mut slots = try_vec("threads", threads)?;
+        slots.extend((0..threads).map(|_| Slot {
+            claimed: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            parked: AtomicBool::new(false),
+        }));
+        let core = Arc::new(Core {
+            phase: AtomicU8::new(RESTING),
+            epoch: AtomicUsize::new(0),
+            job: UnsafeCell::new(None),
+            slots,
+            claims,
+            panic: Mutex::new(None),
+            spins: if threads > processors { SPINS_OVERSUBSCRIBED } else { SPINS },
+        });
+        let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: os::process_id() };
+        for index in (1..threads).filter(|_| has_workers) {
+            let core = crew.core.clone();
+            // On an error `crew` is dropped, which joins those that were started.
+            crew.workers.push(spawn(index, threads, cpu(cpus, index), move || core.work(index))?);
+        }
+        Ok(crew)
+    }
+
+    /// Returns the number of shares of a job.
+    fn threads(&self) -> usize {
+        if os::process_id() == self.process { self.core.slots.len() } else { 1 }
+    }
+
+    /// Wakes the workers that are parked, after a `SeqCst` store of the reason.
+    fn wake(&self) {
+        for (slot, worker) in self.core.slots[1..].iter().zip(&self.workers) {
+            if slot.parked.load(Ordering::SeqCst) && slot.parked.swap(false, Ordering::SeqCst) {
+                worker.thread().unpark();
+            }
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        if os::process_id() != self.process {
+            // There is nothing to join, and joining would never return.
+            std::mem::forget(std::mem::take(&mut self.workers));
+            return;
+        }
+        self.core.phase.store(STOPPING, Ordering::SeqCst);
+        self.wake();
+        for worker in self.workers.drain(..) {
+            // A worker catches the panics of its jobs, so that there is no error to see here.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Core {
+    fn work(&self, index: usize) {
+        let mut seen = 0;
+        while let Some(epoch) = self.wait(&self.slots[index], seen) {
+            seen = epoch;
+            self.execute_once(index, epoch);
+        }
+    }
+
+    /// Executes share `index` of a job, unless somebody has claimed it.
+    fn execute_once(&self, index: usize, epoch: usize) {
+        let slot = &self.slots[index];
+        if slot.claim(epoch) {
+            // SAFETY: the share of this epoch is claimed, so that `run` waits for `done` before it returns.
+            unsafe { self.execute(index) };
+            slot.done.store(epoch, Ordering::Release);
+        }
+    }
+
+    /// Waits for the next job after `seen`; `None` when the pool ends.
+    fn wait(&self, slot: &Slot, seen: usize) -> Option<usize> {
+        let mut looks = 0;
+        loop {
+            let epoch = self.epoch.load(Ordering::Acquire);
+            if epoch != seen {
+                return Some(epoch);
+            }
+            let phase = self.phase.load(Ordering::Relaxed);
+            if phase == STOPPING {
+                return None;
+            }
+            looks += 1;
+            if phase == WORKING && looks < self.spins {
+                std::hint::spin_loop();
+            } else if phase == WORKING && looks < self.spins + YIELDS {
+                system::yield_now();
+            } else {
+                // The flag is set before the second read: either that read sees the change, or `wake` sees the flag.
+                slot.parked.store(true, Ordering::SeqCst);
+                if self.epoch.load(Ordering::SeqCst) == seen && self.phase.load(Ordering::SeqCst) == phase {
+                    while slot.parked.load(Ordering::SeqCst) {
+                        system::park();
+                    }
+                }
+                slot.parked.store(false, Ordering::SeqCst);
+                looks = 0;
+            }
+        }
+    }
+
+    /// Executes share `index` of the current job; keeps its panic for the caller.
+    ///
+    /// # Safety
+    /// The share was claimed for the current epoch and is not yet done.
+    unsafe fn execute(&self, index: usize) {
+        // SAFETY: nobody writes `job` before this share is done, by this function's contract.
+        let job = unsafe { *self.job.get() };
+        if let Some(job) = job
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(index)))
+        {
+            lock(&self.panic).get_or_insert(panic);
+        }
+    }
+}
+
+/// Executes share `i` of the job that the core at `context` has, unless it was executed; any other number is passed over.
+unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
+    // SAFETY: the host passes the context that `run` gave it, while the function that it was given to runs.
+    let core = unsafe { &*context.cast::<Core>() };
+    if (i as usize) < core.slots.len() {
+        as_own(|| core.execute_once(i as usize, core.epoch.load(Ordering::Acquire)));
+    }
+}
+
+impl Slot {
+    fn claim(&self, epoch: usize) -> bool {
+        let before = epoch.wrapping_sub(1);
+        self.claimed.load(Ordering::Relaxed) == before
+            && self.claimed.compare_exchange(before, epoch, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The right of one step to use the workers. Dropping it lets them park.
+///
+/// It is not `Sync`, so that a job cannot start another one.
+pub struct Team {
+    pool: Arc<Pool>,
+    crew: Arc<Crew>,
+    /// Shares of a job, at most as many as the crew has.
+    threads: usize,
+    /// The pool's permit is held, since then.
+    locked: bool,
+    since: Instant,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl Team {
+    /// Returns the number of shares of a job.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// True where another step waits for the workers and this one has had its turn: it shall end here, to go on behind the
+    /// others.
+    pub fn is_over(&self) -> bool {
+        let turns = &self.pool.turns;
+        self.locked && turns.waiting() > 0 && self.since.elapsed() >= if turns.is_urgent() { SHORT_TURN } else { TURN }
+    }
+
+    /// Executes `job(0)`, ..., `job(threads - 1)`, each once, and returns when all are done. A panic of one of
+    /// them is raised here after the others have ended.
+    ///
+    /// Worker i takes share i; the caller executes the share of a worker that has not run so far, so that a step never
+    /// waits for a processor that is busy elsewhere.
+    pub fn run(&self, job: impl Fn(usize) + Sync) {
+        let core = &*self.crew.core;
+        if self.threads == 1 {
+            return job(0);
+        }
+        let threads = self.threads;
+        let job = |share: usize| {
+            if share < threads {
+                job(share)
+            }
+        };
+        let job: &(dyn Fn(usize) + Sync) = &job;
+        // SAFETY: only the lifetime changes. Shares are executed between their claim and `done`, and this
+        // function returns (`execute` catches panics, so it cannot be left early) after every share is done.
+        let job: &'static ShareFn = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static ShareFn>(job) };
+        // SAFETY: all shares of the previous job are done and no worker reads the cell before the store below.
+        unsafe { *core.job.get() = Some(job) };
+        let epoch = core.epoch.load(Ordering::Relaxed).wrapping_add(1);
+        core.epoch.store(epoch, Ordering::SeqCst);
+        self.crew.wake();
+        if let Some(host) = &self.pool.host {
+            let context = std::ptr::from_ref(core).cast_mut().cast();
+            let within = WITHIN_HOST.replace(true);
+            let status = host(core.slots.len() as u32, execute_share, context);
+            WITHIN_HOST.set(within);
+            let is_done = |slot: &Slot| slot.done.load(Ordering::Acquire) == epoch;
+            if status != 0 || !core.slots.iter().all(is_done) {
+                let what = match status {
+                    0 => "returned before every share of a job had run".to_owned(),
+                    _ => format!("returned {status}"),
+                };
+                *lock(&self.pool.fault) = Some(Error::invalid(format!("rz_runtime_params.parallel {what}")));
+            }
+        }
+        (0..core.slots.len()).for_each(|i| core.execute_once(i, epoch));
+        for slot in &core.slots {
+            let mut looks = 0;
+            while slot.done.load(Ordering::Acquire) != epoch {
+                looks += 1;
+                if looks < core.spins { std::hint::spin_loop() } else { system::yield_now() }
+            }
+        }
+        // SAFETY: every share is done.
+        unsafe { *core.job.get() = None };
+        let panic = lock(&core.panic).take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Executes `item(0)`, ..., `item(n - 1)`, each once on any thread: for items of uneven cost or of more than
+    /// some microseconds each.
+    pub fn for_each(&self, n: usize, item: impl Fn(usize) + Sync) {
+        self.for_each_with(n, |_, i| item(i));
+    }
+
+    /// Executes as `for_each` and passes the share, `0..threads`, for scratch that belongs to a thread.
+    pub fn for_each_with(&self, n: usize, item: impl Fn(usize, usize) + Sync) {
+        if n <= 1 {
+            return (0..n).for_each(|i| item(0, i));
+        }
+        let partition = Partition::new(n, 1, self.threads);
+        self.for_each_within(|share| partition.range(share), item);
+    }
+
+    /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the front, so
+    /// that it streams through memory, and then items of the next ones from the back. `range` is called for the shares in order.
+    pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
+        if self.threads == 1 {
+            return range(0).for_each(|i| item(0, i));
+        }
+        let claims = &self.crew.core.claims[..self.threads];
+        for (share, claims) in claims.iter().enumerate() {
+            claims.set(range(share));
+        }
+        self.run(|share| {
+            for helped in 0..claims.len().min(HELPED) {
+                while let Some(i) = claims[(share + helped) % claims.len()].take(helped == 0) {
+                    item(share, i);
+                }
+            }
+        });
+    }
+
+    /// Executes as `for_each` over pieces of `chunk_len` elements, the last one shorter.
+    pub fn chunks_mut<T: Send>(&self, out: &mut [T], chunk_len: usize, item: impl Fn(usize, &mut [T]) + Sync) {
+        let (len, chunk_len) = (out.len(), chunk_len.max(1));
+        let out = DisjointSlice::new(out);
+        self.for_each(len.div_ceil(chunk_len), |i| {
+            // SAFETY: every index occurs once, and pieces of different indices do not overlap.
+            item(i, unsafe { out.slice_mut(i * chunk_len..len.min((i + 1) * chunk_len)) });
+        });
+    }
+
+    /// Divides `n` items into one contiguous range for each share; the length of each but the last is a multiple of `align`.
+    pub fn partition(&self, n: usize, align: usize) -> Partition {
+        Partition::new(n, align, self.threads)
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        if self.locked {
+            self.crew.core.phase.store(RESTING, Ordering::SeqCst);
+            self.pool.turns.release();
+        }
+    }
+}
+
+/// Locks a mutex; a panic that poisoned it has been handed on already.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn pool(threads: usize) -> Arc<Pool> {
+        Arc::new(Pool::new(threads).unwrap())
+    }
+
+    #[test]
+    fn unusable_processors_are_refused() {
+        assert!(Pool::bound(2, &[1 << 20]).is_err());
+        let first = (0..1024).find(|cpu| Pool::bound(1, &[*cpu]).is_ok()).unwrap();
+        let pool = Arc::new(Pool::bound(3, &[first]).unwrap());
+        let sum = AtomicUsize::new(0);
+        pool.enter().unwrap().run(|i| _ = sum.fetch_add(i, Ordering::Relaxed));
+        assert_eq!(sum.into_inner(), 3);
+    }
+
+    #[test]
+    fn every_share_runs_once_a_job() {
+        for threads in 1..=8 {
+            let pool = pool(threads);
+            assert_eq!(pool.threads(), threads);
+            let counts: Vec<_> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+            for _ in 0..20 {
+                let team = pool.enter().unwrap();
+                for _ in 0..50 {
+                    team.run(|share| {
+                        counts[share].fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            }
+            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1000), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_job_sees_what_earlier_jobs_wrote() {
+        let pool = pool(4);
+        let team = pool.enter().unwrap();
+        let mut a = vec![0usize; 1000];
+        let mut b = vec![0usize; 1000];
+        for _ in 0..300 {
+            team.chunks_mut(&mut b, 7, |i, chunk| {
+                for (j, x) in chunk.iter_mut().enumerate() {
+                    *x = a[999 - (i * 7 + j)] + 1;
+                }
+            });
+            std::mem::swap(&mut a, &mut b);
+        }
+        assert!(a.iter().all(|&x| x == 300));
+    }
+
+    #[test]
+    fn a_panic_of_any_share_reaches_the_caller_and_the_pool_lives_on() {
+        for threads in 1..=4 {
+            let pool = pool(threads);
+            for bad in 0..threads {
+                let team = pool.enter().unwrap();
+                let ended = AtomicUsize::new(0);
+                let panic = catch_unwind(AssertUnwindSafe(|| {
+                    team.run(|share| {
+                        if share == bad {
+                            panic!("share {share}");
+                        }
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    });
+                }))
+                .unwrap_err();
+                assert_eq!(panic.downcast_ref::<String>().unwrap(), &format!("share {bad}"));
+                assert_eq!(ended.load(Ordering::Relaxed), threads - 1);
+                let sum = AtomicUsize::new(0);
+                team.run(|share| {
+                    sum.fetch_add(share + 1, Ordering::Relaxed);
+                });
+                assert_eq!(sum.load(Ordering::Relaxed), threads * (threads + 1) / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn steps_of_several_threads_take_turns() {
+        let pool = pool(3);
+        let inside = AtomicUsize::new(0);
+        system::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let team = pool.enter().unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        team.run(|_| ());
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn one_thread_is_never_waited_for() {
+        let pool = pool(1);
+        let (_a, _b) = (pool.enter().unwrap(), pool.enter().unwrap());
+    }
+
+    #[test]
+    fn dropping_ends_workers_that_never_ran_that_sleep_and_that_spin() {
+        for threads in 1..=6 {
+            drop(Pool::new(threads).unwrap());
+            let pool = pool(threads);
+            pool.enter().unwrap().run(|_| ());
+            system::sleep(Duration::from_millis(2));
+            let team = pool.enter().unwrap();
+            team.run(|_| ());
+            drop(pool);
+            drop(team);
+        }
+    }
+
+    #[test]
+    fn workers_that_parked_within_a_step_are_woken() {
+        let pool = pool(3);
+        let team = pool.enter().unwrap();
+        for _ in 0..20 {
+            system::sleep(Duration::from_millis(2));
+            let n = AtomicUsize::new(0);
+            team.for_each(100, |_| {
+                n.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(n.load(Ordering::Relaxed), 100);
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_from_the_next_step_on() {
+        let pool = pool(3);
+        let team = pool.enter().unwrap();
+        pool.set_threads(1).unwrap();
+        let count = |team: &Team| {
+            let n = AtomicUsize::new(0);
+            team.run(|_| _ = n.fetch_add(1, Ordering::Relaxed));
+            n.into_inner()
+        };
+        assert_eq!((count(&team), pool.threads(), count(&pool.enter().unwrap())), (3, 1, 1));
+        drop(team);
+        pool.set_threads(4).unwrap();
+        assert_eq!(count(&pool.enter().unwrap()), 4);
+        assert_eq!(count(&pool.enter_at(2, &Pace::new(&|| false)).unwrap().unwrap()), 2);
+        assert!(pool.set_threads(1_000_000).is_err() && pool.threads() == 4);
+    }
+
+    /// The host may run shares forwards, backwards, on threads of its own, some of them never, some twice, some late.
+    #[test]
+    fn threads_of_the_host_execute_each_share_once() {
+        #[derive(Clone, Copy)]
+        struct Context(*mut c_void);
+        // SAFETY: `execute_share` may be called from any thread.
+        unsafe impl Send for Context {}
+        impl Context {
+            fn run(self, share: Share, i: u32) {
+                // SAFETY: called while the function that was given both runs.
+                unsafe { share(self.0, i) }
+            }
+        }
+        let hosts: [(HostParallel, bool); 5] = [
+            (Box::new(|n, share, c| ((0..n).for_each(|i| Context(c).run(share, i)), 0).1), true),
+            (Box::new(|n, share, c| ((0..n).rev().for_each(|i| Context(c).run(share, i)), 0).1), true),
+            (
+                Box::new(|n, share, c| {
+                    let context = Context(c);
+                    system::scope(|scope| (0..n).for_each(|i| _ = scope.spawn(move || context.run(share, i))));
+                    0
+                }),
+                true,
+            ),
+            (Box::new(|n, share, c| ([0, 0, n + 7].iter().for_each(|i| Context(c).run(share, *i)), 0).1), false),
+            (Box::new(|_, _, _| 5), false),
+        ];
+        for (host, is_good) in hosts {
+            let pool = Arc::new(Pool::of_host(3, host).unwrap());
+            let team = pool.enter().unwrap();
+            for _ in 0..20 {
+                let counts: [AtomicUsize; 3] = Default::default();
+                team.run(|share| _ = counts[share].fetch_add(1, Ordering::Relaxed));
+                assert_eq!(counts.map(AtomicUsize::into_inner), [1; 3]);
+            }
+            let panic = catch_unwind(AssertUnwindSafe(|| team.run(|share| assert!(share != 1, "share {share}"))));
+            assert!(panic.is_err());
+            assert_eq!(pool.take_fault().is_ok(), is_good);
+            assert!(pool.take_fault().is_ok());
+        }
+    }
+
+    #[test]
+    fn absurd_thread_counts_are_refused() {
+        assert!(matches!(Pool::new(1_000_000), Err(Error::InvalidArgument(_))));
+    }
+}

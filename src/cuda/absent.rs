@@ -1,0 +1,138 @@
+//! The place of `cuda` on systems that no driver exists for: one unavailable device, and types that have no values.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::graph::device_info::{DeviceInfo, DeviceKind, Times};
+use crate::graph::op::Act;
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::{Sequences, StepInputs, StepLimits};
+use crate::graph::step_budget::Pace;
+use crate::graph::weights::{Progress, Weights};
+use crate::tensor::DType;
+
+const WHY: &str = "there is no CUDA for this system";
+
+enum Never {}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Uses {
+    pub deterministic: bool,
+    pub profile: bool,
+    pub plan: bool,
+}
+
+/// The name of the kernel that a device may go without.
+pub const WGMMA: &str = "wgmma_256";
+
+pub struct CudaDevice(Never);
+pub struct CudaModel(Never);
+pub struct CudaKv(Never);
+pub struct CudaExecutor(Never);
+pub struct Crossing(Never);
+
+pub fn devices() -> Vec<DeviceInfo> {
+    vec![DeviceInfo {
+        name: "cuda:0".to_owned(),
+        kind: DeviceKind::Cuda,
+        isa: String::new(),
+        memory_total: 0,
+        memory_free: 0,
+        unavailable: WHY.to_owned(),
+    }]
+}
+
+pub fn open(ordinal: i32, _uses: Uses) -> Result<Arc<CudaDevice>> {
+    Err(Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why: WHY.to_owned() })
+}
+
+impl CudaExecutor {
+    pub fn new(model: Arc<CudaModel>, _program: &Arc<Program>, _limits: StepLimits) -> Result<CudaExecutor> {
+        match model.0 {}
+    }
+}
+
+impl Crossing {
+    pub fn new(from: &CudaExecutor, _to: &CudaExecutor, _bytes: usize) -> Result<Crossing> {
+        match from.0 {}
+    }
+}
+
+impl CudaKv {
+    pub fn fork(&self, _len: usize, _buffers: impl Iterator<Item = usize>) -> Result<CudaKv> {
+        match self.0 {}
+    }
+}
+
+/// Methods of types without values.
+macro_rules! absent {
+    ($($type:ident { $(fn $name:ident($self:ty $(, $argument:ty)*) -> $result:ty;)* })*) => {
+        $(impl $type {
+            $(pub fn $name(self: $self, $(_: $argument),*) -> $result {
+                match self.0 {}
+            })*
+        })*
+    };
+}
+
+absent! {
+    CudaDevice {
+        fn info(&Self) -> &DeviceInfo;
+        fn ordinal(&Self) -> i32;
+        fn cache_bytes(&Self, &StateSpec) -> Result<u64>;
+        fn supports(&Self, &Program, &Weights, Range<usize>) -> Result<()>;
+        fn weight_bytes(&Self, &Weights) -> Result<u64>;
+        fn working_bytes(&Self, &Program, &StateSpec, StepLimits) -> Result<u64>;
+        fn load(&Arc<Self>, &Program, &Weights, &mut Progress) -> Result<CudaModel>;
+        fn groups(&Self, &Program, &Weights) -> Result<Vec<Vec<usize>>>;
+        fn stored_type(&Self, DType) -> Result<DType>;
+        fn is_deterministic(&Self) -> bool;
+        fn plans(&Self) -> bool;
+        fn rates(&Self) -> Result<(f64, f64)>;
+        fn has_passed(&Self, u64) -> bool;
+        fn pass(&Self, u64) -> ();
+        fn fail(&Self, String) -> Error;
+        fn has_wgmma(&Self) -> bool;
+        fn leave_out_wgmma(&Self) -> ();
+    }
+    CudaModel {
+        fn device(&Self) -> &DeviceInfo;
+        fn ordinal(&Self) -> i32;
+        fn weight_bytes(&Self) -> u64;
+        fn staging_bytes(&Self) -> u64;
+        fn digest(&Self) -> u64;
+        fn taken(&Self) -> [u64; 2];
+        fn new_kv(&Self, &StateSpec) -> Result<CudaKv>;
+    }
+    CudaKv {
+        fn spec(&Self) -> &StateSpec;
+        fn bytes(&Self) -> u64;
+        fn token_bytes(&Self) -> Result<u64>;
+        fn save(&Self, usize, Range<usize>, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+        fn load(&mut Self, usize, Range<usize>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
+        fn save_memory(&Self, usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+        fn load_memory(&mut Self, usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
+    }
+    CudaExecutor {
+        fn begin(&mut Self, &StepInputs, &dyn Sequences<CudaKv>, Range<usize>) -> Result<()>;
+        fn advance(&mut Self, &Pace) -> Result<bool>;
+        fn token(&mut Self, usize) -> Result<u32>;
+        fn read_logits(&mut Self, usize, &mut [f32]) -> Result<()>;
+        fn write(&mut Self, Act, &[f32]) -> Result<()>;
+        fn read(&mut Self, Act, &mut [f32]) -> Result<()>;
+        fn end(&mut Self) -> Result<()>;
+        fn kernels(&Self) -> std::iter::Empty<&'static str>;
+        fn times(&mut Self) -> Times;
+        fn ahead(&Self) -> usize;
+        fn follows(&Self) -> bool;
+        fn submit(&mut Self) -> Result<()>;
+        fn collect(&mut Self, &mut [u32]) -> Result<()>;
+        fn finish(&mut Self) -> Result<()>;
+    }
+    Crossing {
+        fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[Act]) -> Result<()>;
+        fn hand_tokens(&mut Self, &CudaExecutor, &CudaExecutor) -> Result<()>;
+    }
+}

@@ -1,0 +1,69 @@
+//! The way of values from a GPU to another one that executes the next part of a program.
+//!
+//! Copies are queued: the source's work is followed by an event, for which the destination's stream waits. They go from
+//! device to device, or by way of page-locked memory where the devices refuse each other. A way carries one set of values at
+//! a time: nothing may be queued at its source before the host, or a way back, has waited for the destination.
+
+use super::executor::CudaExecutor;
+use super::launch::{Context, Event, PinnedBuffer};
+use crate::error::{Error, Result, try_vec};
+use crate::graph::op::Act;
+
+pub struct Crossing {
+    /// Stands behind the work of the source.
+    ready: Event,
+    /// Memory on the way; `None`: copies are direct.
+    via: Option<PinnedBuffer>,
+}
+
+/// Offsets in the buffers of both ends, and bytes.
+type Piece = (usize, usize, usize);
+
+impl Crossing {
+    /// A way for at most so many bytes at a time.
+    pub fn new(from: &CudaExecutor, to: &CudaExecutor, bytes: usize) -> Result<Crossing> {
+        let is_direct = Context::reach(to.context(), from.context())?;
+        let ready = from.context().enter()?.event(false)?;
+        let via = if is_direct { None } else { Some(to.context().enter()?.alloc_pinned(bytes)?) };
+        Ok(Crossing { ready, via })
+    }
+
+    /// Queues copies of activations of the open step.
+    pub fn hand_on(&mut self, from: &CudaExecutor, to: &CudaExecutor, acts: &[Act]) -> Result<()> {
+        let mut pieces = try_vec("activations", acts.len())?;
+        for &act in acts {
+            let ((len, source), (room, target)) = (from.place(act), to.place(act));
+            if len != room {
+                return Err(Error::Mismatch(format!("{len} values of {act:?} for {room}")));
+            }
+            pieces.push((source, target, 4 * len));
+        }
+        self.queue(from, to, &pieces)
+    }
+
+    /// Queues a copy of the tokens behind the outputs, for the next step to look up.
+    pub fn hand_tokens(&mut self, from: &CudaExecutor, to: &CudaExecutor) -> Result<()> {
+        self.queue(from, to, &[(from.tokens(), to.tokens(), 4 * from.outputs())])
+    }
+
+    fn queue(&mut self, from: &CudaExecutor, to: &CudaExecutor, pieces: &[Piece]) -> Result<()> {
+        let places = pieces.iter().scan(0, |end, (_, _, bytes)| Some(std::mem::replace(end, *end + bytes)));
+        let current = from.context().enter()?;
+        if let Some(via) = &self.via {
+            for (&(source, _, bytes), at) in pieces.iter().zip(places.clone()) {
+                current.fetch(from.stream(), (via, at), (from.buffer(), source), bytes)?;
+            }
+        }
+        current.record(from.stream(), &self.ready)?;
+        drop(current);
+        let current = to.context().enter()?;
+        current.follow(to.stream(), &self.ready)?;
+        for (&(source, target, bytes), at) in pieces.iter().zip(places) {
+            match &self.via {
+                Some(via) => current.upload(to.stream(), to.buffer(), target, via, at, bytes)?,
+                None => current.copy_from(to.stream(), (to.buffer(), target), (from.buffer(), source), bytes)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! A GPU that was opened for one model, and the model on it.
+//!
+//! Owns the kernels, the weights and the limits of what the kernels can execute. Refuses to know how a step runs.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::fuse::Fusions;
+use super::inputs::InputStaging;
+use super::kv::{self, CudaKv};
+use super::launch::{Context, CudaKernel, Stream};
+use super::module::{KernelTable, ProjectArgs};
+use super::probe::{self, Driver};
+use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
+use super::weights::{self, DeviceWeights};
+use crate::error::{Error, Result};
+use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::op::{Op, Projection, RouterScore, Routing, Vector, Weight};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::step::StepLimits;
+use crate::graph::weights::{Progress, Weights};
+use crate::tensor::DType;
+
+/// Numbers of the longest key and the longest value that attention has kernels for.
+const MAX_KEY: usize = 1024;
+const MAX_VALUE: usize = 512;
+
+/// The name of the kernel that a device may go without.
+pub const WGMMA: &str = "wgmma_256";
+
+/// Experts of a router, and numbers of a row of a scan's state, at most.
+const MAX_EXPERTS: usize = 4096;
+const MAX_STATE: usize = 256;
+
+/// The choices of those who open a device.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Uses {
+    /// Every row is computed in one way, whatever else is in the batch.
+    pub deterministic: bool,
+    /// Executors measure the parts of their steps.
+    pub profile: bool,
+    /// Memory is counted and not taken; nothing is computed.
+    pub plan: bool,
+}
+
+/// A GPU without weights.
+pub struct CudaDevice {
+    info: DeviceInfo,
+    pub(super) kernels: KernelTable,
+    /// Copies of weights and caches.
+    pub(super) stream: Arc<Stream>,
+    /// Kernels may start before the one ahead has ended.
+    pub(super) early_launch: bool,
+    /// Every product goes through the kernels of few rows, which give a row the same bits whatever the others, and positions
+    /// of attention are divided in one way: slower for prompts, whose own kernels read weights less often.
+    pub(super) fixed: bool,
+    pub(super) profile: bool,
+    pub(super) context: Arc<Context>,
+}
+
+impl CudaDevice {
+    /// Opens device `ordinal` with the compiled kernels in `image`.
+    pub fn open(
+        driver: &Arc<Driver>,
+        ordinal: i32,
+        image: &'static [u8],
+        Uses { deterministic, profile, plan }: Uses,
+    ) -> Result<Arc<CudaDevice>> {
+        let context = Context::new(driver, ordinal, plan)?;
+        let properties = &context.properties;
+        if let Some(why) = probe::why_unusable(driver, properties, Ok(0)) {
+            return Err(Error::DeviceUnavailable { device: context.device.clone(), why });
+        }
+        let current = context.enter()?;
+        let kernels = KernelTable::load(&current, image)?;
+        let k = &kernels;
+        let attention = k.attention().into_iter().flat_map(|(_, kernels)| kernels).flatten();
+        for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any]) {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        for kernel in k.attention_alone().into_iter().flat_map(|(_, kernels)| kernels) {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        for kernel in k.products() {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        for kernel in [&k.delta_chunks_128, &k.delta_chunks_256] {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        for kernel in [&k.scan_chunks_128, &k.scan_chunks_256] {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        let info = DeviceInfo {
+            name: format!("{} {}", context.device, properties.name),
+            kind: DeviceKind::Cuda,
+            isa: properties.isa(),
+            memory_total: properties.memory,
+            memory_free: current.memory_free()?,
+            unavailable: String::new(),
+        };
+        let stream = Arc::new(current.stream()?);
+        // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3 on.
+        let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
+        drop(current);
+        Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context }))
+    }
+
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Number of the device among those of the driver.
+    pub fn ordinal(&self) -> i32 {
+        self.context.ordinal
+    }
+
+    /// Fails with the reason why the kernels cannot execute some ops of a program.
+    pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
+        let mut layers: Vec<KvLayer> = Vec::new();
+        for op in &program.ops[ops] {
+            if let Some(what) = lacking(weights, op)? {
+                return Err(Error::unsupported(format!("{what} on a GPU")));
+            }
+            let mut op = op.clone();
+            layers.extend(op.state_mut().and_then(|state| program.states.get(state.0 as usize)));
+        }
+        if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
+            let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
+            let what = format!("keys of {} and values of {} numbers on a GPU, {most}", l.head_dim, l.value_dim);
+            return Err(Error::unsupported(what));
+        }
+        Ok(())
+    }
+
+    /// Bytes that weights take.
+    pub fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
+        weights::bytes(weights)
+    }
+
+    /// Bytes of a cache.
+    pub fn cache_bytes(&self, cache: &StateSpec) -> Result<u64> {
+        kv::kv_bytes(cache)
+    }
+
+    /// Bytes of a cache and of an executor.
+    pub fn working_bytes(&self, program: &Program, cache: &StateSpec, limits: StepLimits) -> Result<u64> {
+        let dims = self.dims(program, limits)?;
+        let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
+        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len(), program.vocab)) as u64)
+    }
+
+    /// Brings the weights of a program to the device.
+    pub fn load(self: &Arc<Self>, program: &Program, weights: &Weights, progress: &mut Progress) -> Result<CudaModel> {
+        self.supports(program, weights, 0..program.ops.len())?;
+        let weights = weights::upload(&self.context, weights, progress)?;
+        Ok(CudaModel { weights, device: self.clone() })
+    }
+
+    /// The ops of a program that are executed together, as `Fusions::groups` lists them.
+    pub fn groups(&self, program: &Program, weights: &Weights) -> Result<Vec<Vec<usize>>> {
+        let mut shapes = Vec::with_capacity(weights.matrices.len());
+        for matrix in &weights.matrices {
+            shapes.push((self.stored_type(matrix.dtype())?, matrix.rows()));
+        }
+        Ok(self.fusions(program, |weight| shapes.get(weight.0 as usize)).groups(program))
+    }
+
+    /// The ops that share kernels; `shape` tells type and rows of a matrix.
+    pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
+        let is_gate = |gate: &Projection, up: &Projection| shape(gate.weight) == shape(up.weight);
+        Fusions::all(program, is_gate)
+    }
+
+    /// The type in which matrices of a type are kept.
+    pub fn stored_type(&self, dtype: DType) -> Result<DType> {
+        Ok(weights::stored_format(dtype)?.dtype)
+    }
+
+    /// Every row is computed in one way, whatever else is in the batch.
+    pub fn is_deterministic(&self) -> bool {
+        self.fixed
+    }
+
+    /// Tells whether memory is only counted.
+    pub fn plans(&self) -> bool {
+        self.context.plans()
+    }
+
+    /// Tells whether a self-test, by its number, has been passed by the device in this process.
+    pub fn has_passed(&self, test: u64) -> bool {
+        self.context.verdicts().has_passed(self.context.ordinal, test)
+    }
+
+    pub fn pass(&self, test: u64) {
+        self.context.verdicts().pass(self.context.ordinal, test);
+    }
+
+    /// Makes the device unavailable for as long as the process lasts; models that it has go on.
+    pub fn fail(&self, why: String) -> Error {
+        self.context.verdicts().fail(self.context.ordinal, why.clone());
+        Error::DeviceUnavailable { device: self.context.device.clone(), why }
+    }
+
+    /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a self-test.
+    pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
+        self.kernels.wgmma_256.as_ref().filter(|_| !self.context.verdicts().leaves_out(self.context.ordinal, WGMMA))
+    }
+
+    /// Tells whether there is such a kernel.
+    pub fn has_wgmma(&self) -> bool {
+        self.wgmma().is_some()
+    }
+
+    /// Leaves that kernel to others for as long as the process lasts.
+    pub fn leave_out_wgmma(&self) {
+        self.context.verdicts().leave_out(self.context.ordinal, WGMMA);
+    }
+
+    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process. A device
+    /// that is lost meanwhile is unavailable from then on, because each further measurement might wait as long.
+    pub fn rates(&self) -> Result<(f64, f64)> {
+        let known = self.context.verdicts().rates(self.context.ordinal);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let rates = self.measure_rates().map_err(|e| match e {
+            Error::DeviceLost { why, .. } => self.fail(format!("measuring its rates failed: {why}")),
+            e => e,
+        })?;
+        self.context.verdicts().measure(self.context.ordinal, rates);
+        Ok(rates)
+    }
+
+    fn measure_rates(&self) -> Result<(f64, f64)> {
+        const BYTES: usize = 64 << 20;
+        const LAUNCHES: u32 = 64;
+        let rate = self.copy_rate(BYTES)?;
+        let current = self.context.enter()?;
+        let few = current.alloc("a measurement", 256)?;
+        let started = Instant::now();
+        for _ in 0..LAUNCHES {
+            current.clear(&self.stream, &few, 0, 256)?;
+        }
+        current.synchronize(&self.stream)?;
+        Ok((rate, started.elapsed().as_secs_f64() / f64::from(LAUNCHES)))
+    }
+
+    /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes.
+    pub fn copy_rate(&self, bytes: usize) -> Result<f64> {
+        const COPIES: usize = 10;
+        let current = self.context.enter()?;
+        let (to, from) = (current.alloc("a copy", bytes)?, current.alloc("a copy", bytes)?);
+        current.clear(&self.stream, &from, 0, bytes)?;
+        current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
+        current.synchronize(&self.stream)?;
+        let start = Instant::now();
+        for _ in 0..COPIES {
+            current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
+        }
+        current.synchronize(&self.stream)?;
+        Ok((2 * COPIES * bytes) as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Dimensions of an executor on this device.
+    pub(super) fn dims(&self, program: &Program, limits: StepLimits) -> Result<ExecutorDims> {
+        ExecutorDims::new(program, limits, self.context.properties.multiprocessors, self.fixed)
+    }
+}
+
+/// The part of an op that there are no kernels for.
+fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
+    let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
+    let routing_is_known = |r: &Routing| r.score != RouterScore::SoftmaxOfChosen || (r.bias.is_none() && r.groups == 1);
+    Ok(match op {
+        Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
+            Some("norms whose bias is not as long as their weights")
+        }
+        Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
+        Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
+        Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
+        Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
+        _ => None,
+    })
+}
+
+/// A GPU with the weights of one model.
+pub struct CudaModel {
+    pub(super) weights: DeviceWeights,
+    pub(super) device: Arc<CudaDevice>,
+}
+
+impl CudaModel {
+    pub fn device(&self) -> &DeviceInfo {
+        &self.device.info
+    }
+
+    /// Number of the device among those of the driver.
+    pub fn ordinal(&self) -> i32 {
+        self.device.context.ordinal
+    }
+
+    pub fn weight_bytes(&self) -> u64 {
+        self.weights.bytes()
+    }
+
+    /// Page-locked bytes of the host that the load of the weights took.
+    pub fn staging_bytes(&self) -> u64 {
+        self.weights.staging()
+    }
+
+    /// A digest of the weights as their files have them.
+    pub fn digest(&self) -> u64 {
+        self.weights.digest()
+    }
+
+    /// Bytes of the device that the model, its caches and executors take now, and page-locked ones of the host.
+    pub fn taken(&self) -> [u64; 2] {
+        self.device.context.taken()
+    }
+
+    /// An empty cache.
+    pub fn new_kv(&self, spec: &StateSpec) -> Result<CudaKv> {
+        CudaKv::new(&self.device.context, &self.device.stream, spec)
+    }
+}

@@ -1,0 +1,492 @@
+//! Executes steps of a program on a GPU.
+//!
+//! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs, the
+//! next can be made and submitted. Relies on `Batch::check`. Refuses to know which kernels an op becomes.
+
+use std::ffi::CStr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::device::CudaModel;
+use super::fuse::Fusions;
+use super::graph::Graphs;
+use super::inputs::{InputStaging, Tilings};
+use super::kv::{self, CudaKv};
+use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
+use super::lower::{Answers, Lowering, StepShape};
+use super::module::{DeviceKv, KvPlace, StepArgs};
+use super::profile::Profile;
+use super::rules::{Needs, StepRules};
+use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
+use crate::error::{Error, Result, try_vec};
+use crate::graph::device_info::Times;
+use crate::graph::op::{Act, Op};
+use crate::graph::program::Program;
+use crate::graph::step::{CHOSEN_BEFORE, Sequences, StepInputs, StepLimits};
+use crate::graph::step_budget::Pace;
+use crate::quant;
+use crate::sampling::NO_TOKEN;
+
+/// Steps in flight: one that runs, one that waits for it, one that is being made. Few, because a text that ends early
+/// discards the others.
+const SLOTS: usize = 3;
+
+/// Bytes of activations that the host may queue before it waits for the device.
+const TRANSFER_BYTES: usize = 256 << 10;
+
+/// The place of each memory behind those before it.
+fn memory_places(memories: &[usize]) -> Vec<u64> {
+    let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
+    memories.iter().scan(0, place).collect()
+}
+
+/// An executor of steps with a stream of its own.
+pub struct CudaExecutor {
+    /// First, because it waits for its work when it is dropped.
+    stream: Stream,
+    model: Arc<CudaModel>,
+    program: Arc<Program>,
+    /// Fusions in a part of the program, and in all of it.
+    fusions: [Fusions; 2],
+    /// Place of `KeepOutputs`.
+    keep: Option<usize>,
+    has_head: bool,
+    /// Bounds above which rotations change.
+    rope_bounds: Vec<usize>,
+    kv_places: Vec<KvPlace>,
+    /// Places of recurrent memories in a buffer of them, in values.
+    memory_places: Vec<u64>,
+    dims: ExecutorDims,
+    /// Memory of everything in `scratch`.
+    buffer: DeviceBuffer,
+    scratch: DeviceScratch,
+    inputs: InputStaging,
+    /// `[SLOTS, max_outputs]`, the tokens that the device has chosen.
+    answers: PinnedBuffer,
+    /// The end of the last step of each slot.
+    ended: Vec<Event>,
+    /// Slot of the step that was opened last.
+    slot: usize,
+    /// Number of steps that were submitted and not collected, the newest ones.
+    in_flight: usize,
+    /// The step before has left its tokens on the device.
+    leads: bool,
+    /// Positions and caches of the step that was begun last, where all of its tokens were outputs.
+    positions: Vec<u32>,
+    caches: Vec<DeviceKv>,
+    /// Activations queued from the host, and the bytes taken since the last wait for the device.
+    transfer: PinnedBuffer,
+    transfer_used: usize,
+    graphs: Graphs,
+    profile: Option<Profile>,
+    /// Names of the kernels that the step has launched, but for those of a record.
+    launched: Vec<&'static CStr>,
+    shape: StepShape,
+    /// Arguments and tiles for all tokens and for the outputs alone, and the sequences of these.
+    steps: [(StepArgs, Tilings); 2],
+    rules: StepRules,
+    kept_slots: Vec<u32>,
+    /// The ops of the step that are left.
+    ops: Range<usize>,
+    /// The step has all ops of the program, or all up to `KeepOutputs`.
+    whole: bool,
+    /// No op of the step was queued.
+    untouched: bool,
+    /// Outputs with logits.
+    outputs: usize,
+    open: bool,
+}
+
+impl CudaExecutor {
+    pub fn new(model: Arc<CudaModel>, program: &Arc<Program>, limits: StepLimits) -> Result<CudaExecutor> {
+        let device = &model.device;
+        let dims = device.dims(program, limits)?;
+        let (_, bytes) = DeviceScratch::at(0, &dims, program)?;
+        let context = device.context.clone();
+        let current = context.enter()?;
+        let stream = current.stream()?;
+        let buffer = current.alloc("activations", bytes)?;
+        let (scratch, _) = DeviceScratch::at(buffer.address(), &dims, program)?;
+        let inputs = InputStaging::new(&current, SLOTS, limits, dims.tilings.len(), program.vocab)?;
+        let answers = current.alloc_pinned(SLOTS * 4 * limits.max_outputs)?;
+        let mut ended = try_vec("events", SLOTS)?;
+        for _ in 0..SLOTS {
+            ended.push(current.event(false)?);
+        }
+        let counters = (scratch.attention_counters - buffer.address()) as usize;
+        current.clear(&stream, &buffer, counters, 4 * dims.counters())?;
+        let shape = |weight| {
+            let matrix = model.weights.matrix(weight);
+            (matrix.dtype, matrix.rows)
+        };
+        let bound = |op: &Op| match op {
+            Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
+            _ => None,
+        };
+        Ok(CudaExecutor {
+            fusions: [Fusions::none(program), device.fusions(program, shape)],
+            keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
+            has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
+            rope_bounds: program.ops.iter().filter_map(bound).collect(),
+            kv_places: kv::places(&program.states)?,
+            memory_places: memory_places(&program.memories),
+            program: program.clone(),
+            buffer,
+            scratch,
+            inputs,
+            answers,
+            ended,
+            slot: 0,
+            in_flight: 0,
+            leads: false,
+            positions: try_vec("outputs", limits.max_outputs)?,
+            caches: Vec::new(),
+            transfer: current.alloc_pinned(TRANSFER_BYTES)?,
+            transfer_used: 0,
+            graphs: Graphs::default(),
+            profile: device.profile.then(Profile::default),
+            launched: Vec::new(),
+            shape: StepShape::default(),
+            steps: Default::default(),
+            rules: StepRules::default(),
+            kept_slots: try_vec("outputs", limits.max_outputs)?,
+            ops: 0..0,
+            untouched: false,
+            whole: false,
+            outputs: 0,
+            open: false,
+            stream,
+            dims,
+            model,
+        })
+    }
+
+    /// The caches of the sequences of a step, which must be of this model.
+    fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<CudaKv>) -> Result<Vec<DeviceKv>> {
+        let mut caches = try_vec("a step's caches", sequences.len())?;
+        for i in 0..sequences.len() {
+            let of_program = (&self.program.states, &self.program.memories);
+            let fits = |kv: &&CudaKv| {
+                Arc::ptr_eq(kv.context(), &self.model.device.context)
+                    && (&kv.spec().layers, &kv.spec().memories) == of_program
+            };
+            let kv =
+                sequences.get(i).filter(fits).ok_or_else(|| Error::Mismatch("a cache of another model".to_owned()))?;
+            if self.program.memories.is_empty() {
+                caches.push(kv.view(None, 0));
+                continue;
+            }
+            let first = inputs.positions.get(inputs.sequences.partition_point(|&s| (s as usize) < i));
+            let first = first.map_or(0, |&first| first as usize);
+            let (from, to) = sequences.recurrent_buffers(i, first)?;
+            // Those of an empty sequence are zeros, which no buffer has to hold.
+            caches.push(kv.view((first > 0).then_some(from), to));
+        }
+        Ok(caches)
+    }
+
+    /// Opens a step of a range of ops.
+    pub fn begin(&mut self, inputs: &StepInputs, sequences: &dyn Sequences<CudaKv>, ops: Range<usize>) -> Result<()> {
+        if self.in_flight == SLOTS {
+            return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
+        }
+        let context = self.model.device.context.clone();
+        // Told now where the device is gone, before a caller has put work into the step.
+        let current = context.enter()?;
+        // The inputs of a step that was abandoned may still be on their way.
+        if std::mem::take(&mut self.open) {
+            current.synchronize(&self.stream)?;
+            self.leads = false;
+        }
+        let caches = self.caches(inputs, sequences)?;
+        let goes_on = self.goes_on(inputs, &caches);
+        self.slot = (self.slot + 1) % SLOTS;
+        let to = (&current, &self.stream);
+        if goes_on {
+            // Everything else has moved on where it is.
+            if !self.program.memories.is_empty() {
+                self.inputs.send_caches(to, self.slot, &caches)?;
+            }
+        } else {
+            let follows = inputs.ids.contains(&CHOSEN_BEFORE);
+            if follows && (!inputs.rules.is_empty() || self.shape.needs != Needs::default()) {
+                return Err(Error::invalid("rules of a step ahead that is not the one behind the last"));
+            }
+            self.kept_slots.clear();
+            self.kept_slots.extend(inputs.outputs.iter().map(|&t| inputs.sequences[t as usize]));
+            (self.steps, self.rules) =
+                self.inputs.send(to, self.slot, inputs, &self.kept_slots, &caches, &self.dims.tilings)?;
+        }
+        let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
+        let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
+        let needs = match (goes_on, self.has_head) {
+            (true, _) => self.shape.needs,
+            (false, true) => Needs::of(inputs.rules, self.program.vocab),
+            (false, false) => Needs::default(),
+        };
+        let is_longer = |bound: &usize| caches.iter().any(|kv| kv.capacity as usize > *bound);
+        self.shape = StepShape {
+            needs,
+            n: inputs.ids.len(),
+            n_outputs: inputs.outputs.len(),
+            n_tiles,
+            n_slots: caches.len(),
+            alone: inputs.sequences.iter().copied().eq(0..inputs.ids.len() as u32)
+                && (inputs.ids.len() == 1 || inputs.outputs.len() == inputs.ids.len()),
+            kept_tiles,
+            reach: self.dims.reach(longest),
+            halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
+            longer_than: self.rope_bounds.iter().copied().filter(is_longer).max(),
+        };
+        self.positions.clear();
+        if inputs.outputs.len() == inputs.ids.len() {
+            self.positions.extend_from_slice(inputs.positions);
+        }
+        self.caches = caches;
+        self.launched.clear();
+        (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
+        if inputs.outputs.is_empty() {
+            // Nothing is left where rows of outputs alone go on.
+            let end = if self.is_kept() { self.ops.start } else { self.keep.unwrap_or(self.ops.end) };
+            self.ops.end = self.ops.end.min(end);
+        }
+        (self.untouched, self.outputs, self.open) = (true, 0, true);
+        Ok(())
+    }
+
+    /// Tells whether a step is the one after the last one, with the tokens that were chosen there: the device has moved
+    /// ids, positions and rules on by itself.
+    fn goes_on(&self, inputs: &StepInputs, caches: &[DeviceKv]) -> bool {
+        let place = |kv: &DeviceKv| DeviceKv { from: 0, to: 0, ..*kv };
+        self.leads
+            && self.has_head
+            && inputs.ids.iter().all(|id| *id == CHOSEN_BEFORE)
+            && inputs.outputs.len() == inputs.ids.len()
+            && inputs.positions.iter().copied().eq(self.positions.iter().map(|position| position + 1))
+            && inputs.sequences == self.kept_slots
+            && caches.iter().map(place).eq(self.caches.iter().map(place))
+    }
+
+    /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a program.
+    fn is_kept(&self) -> bool {
+        self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
+    }
+
+    /// Queues ops in order until none is left or `pace`, asked between launches, says so; true when all are queued.
+    pub fn advance(&mut self, pace: &Pace) -> Result<bool> {
+        let stop = &|| pace.pauses(Duration::ZERO);
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
+        }
+        if self.ops.is_empty() {
+            return Ok(true);
+        }
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        let is_kept = self.is_kept();
+        let CudaExecutor { stream, model, program, dims, scratch, graphs, profile, .. } = self;
+        let (shape, launched) = (&self.shape, &mut self.launched);
+        let stride = dims.limits.max_outputs as u32;
+        let answers = Answers { address: self.answers.address(), slots: SLOTS as u32, stride };
+        let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
+        let records = self.untouched && self.whole && shape.n <= FEW_ROWS && profile.is_none();
+        let mut launch = |stop: &dyn Fn() -> bool| {
+            let mut lowering = Lowering {
+                model,
+                program,
+                fusions: &self.fusions[usize::from(self.whole)],
+                dims,
+                scratch,
+                acts: &scratch.acts[usize::from(shape.n == shape.n_outputs)],
+                current: &current,
+                stream,
+                shape: if is_kept { shape.kept() } else { *shape },
+                step: if is_kept { kept } else { all },
+                kept_step: kept,
+                answers,
+                rules: self.rules,
+                kv_places,
+                memory_places,
+                follows: false,
+                profile: profile.as_mut(),
+                launched,
+            };
+            lowering.run(self.ops.clone(), stop)
+        };
+        let key = (&self.ops, *shape);
+        // A record stands for a whole step.
+        let recorded = records && !stop() && graphs.queue(&current, stream, key, || launch(&|| false).map(|_| ()))?;
+        self.ops.start = if recorded { self.ops.end } else { launch(stop)? };
+        self.untouched = false;
+        let done = self.ops.is_empty();
+        if done && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
+            self.outputs = self.shape.n_outputs;
+        }
+        Ok(done)
+    }
+
+    /// Waits for the end of all queued work.
+    pub fn finish(&mut self) -> Result<()> {
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        current.synchronize(&self.stream)?;
+        self.transfer_used = 0;
+        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
+    }
+
+    /// The token behind output `i` of the step in a slot.
+    fn answer(&self, slot: usize, i: usize) -> Result<u32> {
+        let answers = self.answers.bytes().as_chunks().0;
+        let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));
+        let answer = answer.ok_or_else(|| Error::invalid(format!("output {i}")))?;
+        let vocab = self.program.vocab;
+        if answer as usize >= vocab && answer != NO_TOKEN {
+            return Err(self.context().lose(format!("token {answer} of {vocab} was chosen")));
+        }
+        Ok(answer)
+    }
+
+    fn check_output(&self, i: usize) -> Result<()> {
+        let missing = || Error::invalid(format!("output {i} of {}", self.outputs));
+        (i < self.outputs).then_some(()).ok_or_else(missing)
+    }
+
+    pub fn token(&mut self, i: usize) -> Result<u32> {
+        self.finish()?;
+        self.check_output(i)?;
+        self.answer(self.slot, i)
+    }
+
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        self.check_output(i)?;
+        let vocab = self.program.vocab;
+        if out.len() != vocab {
+            return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
+        }
+        let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
+        self.download(offset, out)
+    }
+
+    /// Copies values of `buffer` once all work has ended.
+    fn download(&mut self, offset: usize, out: &mut [f32]) -> Result<()> {
+        let context = self.model.device.context.clone();
+        let (current, bytes) = (context.enter()?, size_of_val(out));
+        let mut out = out.iter_mut();
+        current.download(&self.stream, &self.buffer, (offset, bytes), &mut self.transfer, &mut |piece| {
+            piece.as_chunks().0.iter().zip(&mut out).for_each(|(bytes, to)| *to = f32::from_le_bytes(*bytes));
+            Ok(())
+        })
+    }
+
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.model.device.context
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn buffer(&self) -> &DeviceBuffer {
+        &self.buffer
+    }
+
+    /// Number of outputs of the step.
+    pub(super) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Offset in `buffer` of the tokens that steps hand on.
+    pub(super) fn tokens(&self) -> usize {
+        (self.scratch.tokens - self.buffer.address()) as usize
+    }
+
+    /// Number of values of an activation, and its offset in `buffer`.
+    pub(super) fn place(&self, act: Act) -> (usize, usize) {
+        let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
+        let address = self.scratch.acts[usize::from(self.shape.n == self.shape.n_outputs)][act.0 as usize];
+        (rows * self.program.width(act), (address - self.buffer.address()) as usize)
+    }
+
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        let (len, mut offset) = self.place(act);
+        if values.len() != len {
+            return Err(Error::invalid(format!("{} values for the {len} of {act:?}", values.len())));
+        }
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        for piece in values.chunks(TRANSFER_BYTES / 4) {
+            let bytes = size_of_val(piece);
+            if self.transfer_used + bytes > TRANSFER_BYTES {
+                current.synchronize(&self.stream)?;
+                self.transfer_used = 0;
+            }
+            let transfer = &mut self.transfer.bytes_mut()[self.transfer_used..][..bytes];
+            transfer.as_chunks_mut().0.iter_mut().zip(piece).for_each(|(to, v)| *to = v.to_le_bytes());
+            current.upload(&self.stream, &self.buffer, offset, &self.transfer, self.transfer_used, bytes)?;
+            self.transfer_used += bytes;
+            offset += bytes;
+        }
+        Ok(())
+    }
+
+    /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        let (len, offset) = self.place(act);
+        if out.len() != len {
+            return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
+        }
+        self.download(offset, out)
+    }
+
+    pub fn end(&mut self) -> Result<()> {
+        let open = std::mem::take(&mut self.open);
+        let idle = std::mem::take(&mut self.in_flight) == 0;
+        self.leads = false;
+        if open || !idle { self.finish() } else { Ok(()) }
+    }
+
+    /// Names of the kernels that the step has launched.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
+        self.launched.iter().map(|name| name.to_str().unwrap_or_default())
+    }
+
+    pub fn times(&mut self) -> Times {
+        self.profile.as_mut().map_or_else(Times::default, Profile::take)
+    }
+
+    pub fn ahead(&self) -> usize {
+        if self.model.device.profile { 0 } else { SLOTS }
+    }
+
+    /// Tells whether a token can be the one that was chosen in the step before.
+    pub fn follows(&self) -> bool {
+        self.leads
+    }
+
+    pub fn submit(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.open) {
+            return Err(Error::invalid("no step is open"));
+        }
+        if self.has_head {
+            self.check_output(0)?;
+        }
+        let context = self.model.device.context.clone();
+        context.enter()?.record(&self.stream, &self.ended[self.slot])?;
+        self.in_flight += 1;
+        self.leads = true;
+        Ok(())
+    }
+
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
+        let Some(newer) = self.in_flight.checked_sub(1) else {
+            return Err(Error::invalid("no step was submitted"));
+        };
+        let slot = (self.slot + SLOTS - newer) % SLOTS;
+        self.model.device.context.enter()?.wait(&self.ended[slot])?;
+        self.in_flight = newer;
+        tokens.iter_mut().enumerate().try_for_each(|(i, token)| self.answer(slot, i).map(|answer| *token = answer))
+    }
+}

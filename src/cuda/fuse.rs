@@ -1,0 +1,324 @@
+//! Ops that share a kernel, chosen once for a program.
+//!
+//! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and norm,
+//! rotation and cache of queries and keys are one pass, of tokens alone of their sequences with their attention. A value that a shared kernel does
+//! not write is one that no later op names and the caller does not keep. Refuses to know how a kernel is launched.
+
+use std::ops::Range;
+
+use super::scratch::{AttentionShape, TILE_ROWS};
+use crate::graph::op::{Act, Norm, Op, Projection, RopeChoice, StateId};
+use crate::graph::program::Program;
+
+/// The ops that are executed together, by the first of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fusion {
+    /// One op.
+    Alone,
+    /// A norm that the products of its result apply to their input.
+    Delayed,
+    /// Rows of a table and their sum with an activation.
+    EmbedSum,
+    /// A sum and its norm.
+    SumNorm,
+    /// A norm and its sum with an activation.
+    NormSum,
+    /// A product and its sum with an activation.
+    ProductSum,
+    /// Experts and their sum with an activation.
+    ExpertsSum,
+    /// The products of gate and up, and the gate.
+    ProductGate,
+    /// Norms of heads, rotation and storing of keys and values: so many ops.
+    Heads(usize),
+    /// So many of these and the attention behind them, which tokens that are alone of their sequences have in one kernel; with
+    /// the choice of outputs between them so many ops.
+    Attention { heads: usize, ops: usize },
+}
+
+impl Fusion {
+    /// Number of ops.
+    pub fn ops(self) -> usize {
+        match self {
+            Fusion::Alone | Fusion::Delayed => 1,
+            Fusion::EmbedSum
+            | Fusion::SumNorm
+            | Fusion::NormSum
+            | Fusion::ProductSum
+            | Fusion::ExpertsSum
+            | Fusion::ProductGate => 2,
+            Fusion::Heads(n) | Fusion::Attention { ops: n, .. } => n,
+        }
+    }
+}
+
+/// The fusions of a program.
+pub struct Fusions {
+    /// The fusion that begins with each op.
+    first: Vec<Fusion>,
+    /// The norm that products apply to its input in place of reading each `Act`, and this input.
+    delayed: Vec<Option<(Norm, Act)>>,
+}
+
+impl Fusions {
+    /// Makes no choice, as for a part of a program, whose results other ops may read.
+    pub fn none(program: &Program) -> Fusions {
+        Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.acts.len()] }
+    }
+
+    /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
+    pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
+        let mut named = vec![Vec::new(); program.acts.len()];
+        for (i, op) in program.ops.iter().enumerate() {
+            op.for_each_act(|act| named[act.0 as usize].push(i));
+        }
+        let mut chooser = Chooser { program, named, fusions: Fusions::none(program) };
+        let mut at = 0;
+        while at < program.ops.len() {
+            let fusion = chooser.choose(at, &is_gate);
+            chooser.fusions.first[at] = fusion;
+            at += fusion.ops();
+        }
+        chooser.fusions
+    }
+
+    /// The fusion that begins with the first of some ops, where the tokens of a step are `alone` of their sequences or not.
+    pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
+        match self.first[ops.start] {
+            Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
+            fusion => fusion,
+        }
+    }
+
+    /// The ops that are executed together, in order; behind the norm that they apply to their input where there is one.
+    pub fn groups(&self, program: &Program) -> Vec<Vec<usize>> {
+        let mut groups = Vec::new();
+        let mut at = 0;
+        while at < program.ops.len() {
+            let ops = at..at + self.first[at].ops();
+            if self.first[at] != Fusion::Delayed {
+                let is_norm = |act: Act, op: &Op| matches!(op, Op::Norm { x, out, .. } if *out == act && x != out);
+                let mut group = Vec::new();
+                for op in &program.ops[ops.clone()] {
+                    op.for_each_act(|act| {
+                        let norm = self.delayed(act).and_then(|_| program.ops.iter().position(|op| is_norm(act, op)));
+                        group.extend(norm.filter(|norm| !group.contains(norm)));
+                    });
+                }
+                group.extend(ops.clone());
+                groups.push(group);
+            }
+            at = ops.end;
+        }
+        groups
+    }
+
+    /// The norm that stands for an activation, and its input.
+    pub fn delayed(&self, act: Act) -> Option<(Norm, Act)> {
+        self.delayed[act.0 as usize]
+    }
+}
+
+struct Chooser<'a> {
+    program: &'a Program,
+    /// The ops that name each `Act`.
+    named: Vec<Vec<usize>>,
+    fusions: Fusions,
+}
+
+impl Chooser<'_> {
+    fn choose(&mut self, at: usize, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusion {
+        match &self.program.ops[at..] {
+            [Op::Norm { norm, x, out }, ..] if self.is_delayable(at, norm, *x, *out) => {
+                self.fusions.delayed[out.0 as usize] = Some((*norm, *x));
+                Fusion::Delayed
+            }
+            [Op::Embed { scale, out, .. }, Op::Add { delta, scale: factor, .. }, ..]
+                if out == delta && self.ends(*out, at + 1) && (*scale == 1.0 || *factor == 1.0) =>
+            {
+                Fusion::EmbedSum
+            }
+            [Op::Add { x, .. }, Op::Norm { x: input, out, .. }, ..] if x == input && out != x => Fusion::SumNorm,
+            [Op::Norm { out, .. }, Op::Add { x, delta, .. }, ..]
+                if out == delta && x != out && self.ends(*out, at + 1) =>
+            {
+                Fusion::NormSum
+            }
+            [Op::Experts(e), Op::Add { x, delta, .. }, ..]
+                if e.out == *delta && *x != e.out && self.ends(e.out, at + 1) =>
+            {
+                Fusion::ExpertsSum
+            }
+            // While some rows of a product are written, others still read its input.
+            [Op::Project { x: input, projections }, Op::Add { x, delta, .. }, ..]
+                if projections.len() == 1
+                    && projections[0].out == *delta
+                    && self.ends(*delta, at + 1)
+                    && self.buffer(self.source(*input)) != self.buffer(*x) =>
+            {
+                Fusion::ProductSum
+            }
+            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), .. }, ..] => match **projections {
+                [a, b] if (a.out, b.out) == (*gate, *up) && self.ends(*up, at + 1) && is_gate(&a, &b) => {
+                    Fusion::ProductGate
+                }
+                _ => Fusion::Alone,
+            },
+            ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| {
+                let attention = self.attention(at, &heads);
+                attention.unwrap_or(Fusion::Heads(heads.taken))
+            }),
+        }
+    }
+
+    /// The fusion of the ops on heads from `at` on with the attention behind them: no more query heads share a key than a block
+    /// has rows for, and nothing else reads queries and keys, which stay as they were.
+    fn attention(&self, at: usize, heads: &HeadOps) -> Option<Fusion> {
+        let behind = &self.program.ops[at + heads.taken..];
+        let (attend, moves, between) = match behind {
+            [Op::Attend(attend), ..] => (attend, &[][..], 0),
+            [Op::KeepOutputs { moves }, Op::Attend(attend), ..] => (attend, &moves[..], 1),
+            _ => return None,
+        };
+        let ops = heads.taken + between + 1;
+        let end = at + ops;
+        let is_query = |act: Act| act == attend.q || moves.contains(&[act, attend.q]);
+        let is_last = |act: Act| self.named[act.0 as usize].last().is_none_or(|last| *last < end);
+        let is_unread = |act: Act| is_last(act) && !self.program.kept.contains(&act);
+        // While some heads are written, keys and values of others are still read.
+        let is_apart = |act: Act| self.buffer(act) != self.buffer(attend.out);
+        let (stored, shape) = (heads.store.map(|(state, _)| state), AttentionShape::new(self.program, attend));
+        let values = heads.store.and_then(|(_, v)| v);
+        let fits = heads.q.is_none_or(|q| is_query(q) && is_unread(q))
+            && is_unread(attend.q)
+            && stored.is_none_or(|state| state == attend.state)
+            && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_apart(k))
+            && values.is_none_or(is_apart)
+            && heads.head_dim == shape.head_dim
+            && shape.group() <= TILE_ROWS
+            && !shape.is_wide();
+        fits.then_some(Fusion::Attention { heads: heads.taken, ops })
+    }
+
+    fn buffer(&self, act: Act) -> usize {
+        self.program.acts[act.0 as usize].buffer
+    }
+
+    /// The activation that a product with the input `act` reads.
+    fn source(&self, act: Act) -> Act {
+        self.fusions.delayed(act).map_or(act, |(_, x)| x)
+    }
+
+    /// Tells whether nothing reads an activation behind op `at`.
+    fn ends(&self, act: Act, at: usize) -> bool {
+        !self.program.kept.contains(&act) && self.named[act.0 as usize].last() == Some(&at)
+    }
+
+    /// Tells whether products alone read a norm of whole rows, and its input is not written before the last of them.
+    fn is_delayable(&self, at: usize, norm: &Norm, x: Act, out: Act) -> bool {
+        let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
+        let is_product = |op: &Op| match op {
+            Op::Project { .. } | Op::Logits { .. } => true,
+            Op::Experts(e) => e.scores != out,
+            _ => false,
+        };
+        let last = readers.last().unwrap_or(first);
+        let lasts = |op: &Op| {
+            let mut lasts = true;
+            for_each_written(op, |act| lasts &= self.buffer(act) != self.buffer(x));
+            lasts
+        };
+        *first == at
+            && x != out
+            && norm.group == self.program.width(x)
+            && self.ends(out, *last)
+            && readers.iter().all(|&i| is_product(&self.program.ops[i]))
+            && self.program.ops[at + 1..=*last].iter().all(lasts)
+    }
+}
+
+/// Shows every activation that an op writes to `f`.
+fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
+    match op {
+        Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } => f(*out),
+        Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
+        Op::Add { x, .. }
+        | Op::Scale { x, .. }
+        | Op::ScaleColumns { x, .. }
+        | Op::ScaleByPosition { x, .. }
+        | Op::Clamp { x, .. }
+        | Op::Gate { x, .. } => f(*x),
+        Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
+        Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
+        Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
+        Op::Attend(a) => f(a.out),
+        Op::Glu { gate, .. } => f(*gate),
+        Op::Conv(c) => f(c.x),
+        Op::DeltaRule(d) => f(d.out),
+        Op::Scan(s) => f(s.out),
+        Op::Experts(e) => f(e.out),
+        Op::StoreKv { .. } | Op::Logits { .. } => {}
+    }
+}
+
+/// The heads that one kernel normalises, rotates and stores, in this order.
+pub struct HeadOps<'a> {
+    pub head_dim: usize,
+    /// Heads that are normalised and rotated only.
+    pub q: Option<Act>,
+    /// Heads that are stored as well where there is a `store`.
+    pub k: Option<Act>,
+    pub q_norm: Option<&'a Norm>,
+    pub k_norm: Option<&'a Norm>,
+    pub rope: Option<RopeChoice>,
+    /// Value of a head that the rotation begins with.
+    pub first: usize,
+    /// The layer, and the values that are stored beside the keys unless they are parts of these.
+    pub store: Option<(StateId, Option<Act>)>,
+    /// Number of ops.
+    pub taken: usize,
+}
+
+impl<'a> HeadOps<'a> {
+    /// Takes the first ops of a list: norms of heads in place, a rotation, a storing; one of the latter two must be there.
+    pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
+        let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
+        let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());
+        let dim = |state: StateId| program.states[state.0 as usize].head_dim;
+        let (q_norm, k_norm) = (None, None);
+        let none =
+            HeadOps { head_dim: 0, q: None, k: None, q_norm, k_norm, rope: None, first: 0, store: None, taken: 0 };
+        let mut heads = match *rest {
+            [Op::Rope { rope, head_dim, first, q, k }, Op::StoreKv { state, k: keys, v }, ..]
+                if k == Some(keys) && head_dim == dim(state) && v != Some(q) =>
+            {
+                let store = Some((state, v));
+                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), first, store, taken: 2, ..none }
+            }
+            [Op::Rope { rope, head_dim, first, q, k }, ..] => {
+                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), first, taken: 1, ..none }
+            }
+            [Op::StoreKv { state, k, v }, ..] => {
+                HeadOps { head_dim: dim(state), k: Some(k), store: Some((state, v)), taken: 1, ..none }
+            }
+            _ => return None,
+        };
+        heads.taken += norms.len();
+        for op in norms {
+            let Op::Norm { norm, x, .. } = op else { return None };
+            let stored = heads.store.is_some_and(|(_, v)| v == Some(*x));
+            let place = match Some(*x) {
+                x if x == heads.k => &mut heads.k_norm,
+                x if heads.q.is_none() || x == heads.q => {
+                    heads.q = x;
+                    &mut heads.q_norm
+                }
+                _ => return None,
+            };
+            if stored || norm.group != heads.head_dim || place.replace(norm).is_some() {
+                return None;
+            }
+        }
+        Some(heads)
+    }
+}

@@ -1,0 +1,146 @@
+//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, and rules by which tokens are chosen.
+//!
+//! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded step
+//! serves every token, position and cache. Refuses to know how a batch was checked and what is computed from it.
+
+use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
+use super::module::{DeviceKv, DeviceTile, StepArgs};
+use super::probe::Address;
+use super::rules::{self, StepRules};
+use super::writer::{ALIGN, Writer};
+use crate::error::Result;
+use crate::graph::step::{StepInputs, StepLimits};
+
+/// The tiles of a step, of at most so many tokens each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tiling {
+    pub address: Address,
+    pub n: u32,
+}
+
+/// A tiling for each number of tokens that attention's tiles have, one for prompts, and one of whole sequences.
+pub const TILINGS: usize = 9;
+pub type Tilings = [Tiling; TILINGS];
+
+/// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.
+pub struct InputStaging {
+    staging: PinnedBuffer,
+    device: DeviceBuffer,
+    vocab: usize,
+    /// Place of the caches that were sent last.
+    caches_at: usize,
+}
+
+/// The inputs of a step on the device: arguments and tiles for all tokens and for the outputs alone, and rules.
+pub type Sent = ([(StepArgs, Tilings); 2], StepRules);
+
+impl InputStaging {
+    /// Bytes of the inputs of one step: seven arrays, two for each tiling, and rules.
+    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize, vocab: usize) -> usize {
+        let tiles = tilings * size_of::<DeviceTile>();
+        let (token, output) = (3 * 4 + tiles + size_of::<DeviceKv>(), 3 * 4 + tiles);
+        let arrays = max_tokens * token + max_outputs * output + (7 + 2 * tilings) * ALIGN;
+        arrays + rules::bytes(max_outputs, vocab)
+    }
+
+    pub fn new(
+        current: &Current,
+        slots: usize,
+        limits: StepLimits,
+        tilings: usize,
+        vocab: usize,
+    ) -> Result<InputStaging> {
+        let bytes = InputStaging::bytes(limits, tilings, vocab);
+        let device = current.alloc("a step's inputs", bytes)?;
+        Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device, vocab, caches_at: 0 })
+    }
+
+    /// Writes checked inputs into the host's side of `slot`, whose last copy has ended, and queues the copy to the device.
+    /// The sequences of the outputs are `kept_slots`; the tiles of each tiling have at most so many tokens.
+    pub fn send(
+        &mut self,
+        (current, stream): (&Current, &Stream),
+        slot: usize,
+        inputs: &StepInputs,
+        kept_slots: &[u32],
+        caches: &[DeviceKv],
+        tile_tokens: &[usize],
+    ) -> Result<Sent> {
+        let first = slot * self.device.len();
+        let bytes = &mut self.staging.bytes_mut()[first..][..self.device.len()];
+        let mut writer = Writer::new(bytes, self.device.address());
+        let tilings = writer.tilings(inputs.sequences, tile_tokens);
+        let step = StepArgs {
+            ids: writer.words(inputs.ids),
+            positions: writer.words(inputs.positions),
+            slots: writer.words(inputs.sequences),
+            outputs: writer.words(inputs.outputs),
+            tiles: 0,
+            kvs: writer.kvs(caches),
+            n: inputs.ids.len() as u32,
+            n_outputs: inputs.outputs.len() as u32,
+            n_tiles: 0,
+            pad: 0,
+        };
+        let (mut kept, mut kept_tilings) = (step, tilings);
+        if step.n_outputs < step.n {
+            kept.positions = writer.array();
+            inputs.outputs.iter().for_each(|&t| writer.put(inputs.positions[t as usize].to_le_bytes()));
+            kept.slots = writer.words(kept_slots);
+            kept_tilings = writer.tilings(kept_slots, tile_tokens);
+            kept.n = step.n_outputs;
+        }
+        // Of another length in every step, and therefore last.
+        let rules = rules::write(&mut writer, inputs.rules, inputs.outputs.len(), slot, self.vocab);
+        let written = writer.written();
+        self.caches_at = (step.kvs - self.device.address()) as usize;
+        current.upload(stream, &self.device, 0, &self.staging, first, written)?;
+        Ok(([(step, tilings), (kept, kept_tilings)], rules))
+    }
+
+    /// Replaces the caches alone of the inputs that were sent last.
+    pub fn send_caches(
+        &mut self,
+        (current, stream): (&Current, &Stream),
+        slot: usize,
+        caches: &[DeviceKv],
+    ) -> Result<()> {
+        let at = slot * self.device.len() + self.caches_at;
+        let bytes = &mut self.staging.bytes_mut()[at..][..size_of_val(caches)];
+        Writer::new(bytes, 0).kvs(caches);
+        current.upload(stream, &self.device, self.caches_at, &self.staging, at, size_of_val(caches))
+    }
+}
+
+impl Writer<'_> {
+    /// Writes tiles of up to `most` consecutive tokens of one sequence.
+    fn tiles(&mut self, slots: &[u32], most: usize) -> Tiling {
+        let (address, mut first, mut n) = (self.array(), 0, 0);
+        for run in slots.chunk_by(|a, b| a == b) {
+            let last = first + run.len() as u32 - 1;
+            for tile in run.chunks(most) {
+                let count = tile.len() as u32;
+                let tile = DeviceTile { first, count, slot: tile[0], last };
+                [tile.first, tile.count, tile.slot, tile.last].iter().for_each(|w| self.put(w.to_le_bytes()));
+                (first, n) = (first + count, n + 1);
+            }
+        }
+        Tiling { address, n }
+    }
+
+    fn tilings(&mut self, slots: &[u32], tile_tokens: &[usize]) -> Tilings {
+        let mut tilings = Tilings::default();
+        tilings.iter_mut().zip(tile_tokens).for_each(|(tiling, most)| *tiling = self.tiles(slots, *most));
+        tilings
+    }
+
+    fn kvs(&mut self, caches: &[DeviceKv]) -> Address {
+        let address = self.array();
+        for view in caches {
+            let addresses = [view.k, view.v, view.k_scales, view.v_scales, view.from, view.to];
+            addresses.iter().for_each(|a| self.put(a.to_le_bytes()));
+            [view.capacity, view.ring, view.k_type, view.v_type].iter().for_each(|w| self.put(w.to_le_bytes()));
+        }
+        address
+    }
+}

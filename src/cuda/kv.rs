@@ -1,0 +1,266 @@
+//! Keys, values and recurrent memories of one sequence on a device.
+//!
+//! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`. Refuses to know which positions and
+//! which buffers of memories are valid.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::arena::Arena;
+use super::launch::{Context, DeviceBuffer, Stream};
+use super::module::{DeviceKv, KvPlace, ValuesBefore};
+use super::probe::Address;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, StateSpec};
+use crate::quant;
+use crate::tensor::DType;
+
+/// Rows of the cache are a multiple of this, a block of Q8_0.
+const WIDTH: usize = 32;
+
+/// Keys and values, each `[layer][head][position][stride]`; the stride is the width rounded up, so that rows can be read 16
+/// bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for every 32 values.
+/// Recurrent memories have a few buffers, each with those of all layers.
+pub struct CudaKv {
+    spec: StateSpec,
+    buffer: DeviceBuffer,
+    view: DeviceKv,
+    memories: Vec<Address>,
+    stream: Arc<Stream>,
+}
+
+/// Page-locked bytes that saved rows go through.
+const SAVED_PIECE: usize = 256 << 10;
+
+/// Bytes of a stored value.
+fn value_bytes(dtype: DType) -> Result<usize> {
+    match dtype {
+        quant::F32 => Ok(4),
+        quant::F16 => Ok(2),
+        quant::Q8_0 => Ok(1),
+        _ => {
+            let types = "F32, F16 and Q8_0 are supported";
+            Err(Error::unsupported(format!("a cache of tensor type {} on a GPU; {types}", dtype.0)))
+        }
+    }
+}
+
+fn too_large() -> Error {
+    Error::invalid("the size of a cache overflows")
+}
+
+/// The places of layers in a cache, and behind them that of a further one.
+pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
+    let mut places = try_vec("places in a cache", layers.len() + 1)?;
+    let mut next = KvPlace::default();
+    for layer in layers {
+        let stride = |width: usize| u32::try_from(width.next_multiple_of(WIDTH)).map_err(|_| too_large());
+        let (k_stride, is_ring) = (stride(layer.head_dim)?, layer.window > 0);
+        let v_stride = if layer.is_latent { k_stride } else { stride(layer.value_dim)? };
+        let (is_latent, v) = (layer.is_latent, if layer.is_latent { next.k } else { next.v });
+        places.push(KvPlace {
+            k_stride,
+            v_stride,
+            v,
+            is_ring: u32::from(is_ring),
+            is_latent: u32::from(is_latent),
+            ..next
+        });
+        let add = |before: &mut ValuesBefore, stride: u32| {
+            let before = if is_ring { &mut before.rings } else { &mut before.whole };
+            let values =
+                u32::try_from(layer.n_kv_heads).ok().and_then(|heads| heads.checked_mul(stride)?.checked_add(*before));
+            *before = values.ok_or_else(too_large)?;
+            Ok::<_, Error>(())
+        };
+        add(&mut next.k, k_stride)?;
+        if !is_latent {
+            add(&mut next.v, v_stride)?;
+        }
+    }
+    places.push(next);
+    Ok(places)
+}
+
+/// Lays a cache out from `base` on; returns its view, the buffers of its recurrent memories and the bytes that it takes.
+fn kv_layout(base: Address, spec: &StateSpec) -> Result<(DeviceKv, Vec<Address>, usize)> {
+    spec.check()?;
+    let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
+    if spec.capacity > i32::MAX as usize {
+        return Err(too_large());
+    }
+    // One length for all rings: the longest that a layer asks for.
+    let rings = (0..spec.layers.len()).filter(|&i| spec.layers[i].window > 0);
+    let ring = rings.map(|i| spec.kept(i)).max().unwrap_or(0);
+    let ends = places(&spec.layers)?.pop().unwrap_or_default();
+    let values = |end: ValuesBefore| {
+        let whole = (end.whole as usize).checked_mul(spec.capacity);
+        whole.and_then(|n| n.checked_add((end.rings as usize).checked_mul(ring)?)).ok_or_else(too_large)
+    };
+    let (keys, values) = (values(ends.k)?, values(ends.v)?);
+    let scales = |dtype, values| if dtype == quant::Q8_0 { values / WIDTH } else { 0 };
+    let mut arena = Arena::default();
+    let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
+    let view = DeviceKv {
+        k: add(keys, k_bytes)?,
+        v: add(values, v_bytes)?,
+        k_scales: add(scales(spec.k_type, keys), 2)?,
+        v_scales: add(scales(spec.v_type, values), 2)?,
+        from: 0,
+        to: 0,
+        capacity: spec.capacity as u32,
+        ring: ring as u32,
+        k_type: spec.k_type.0,
+        v_type: spec.v_type.0,
+    };
+    let memory = spec.memories.iter().try_fold(0usize, |sum, n| sum.checked_add(*n)).ok_or_else(too_large)?;
+    let count = if memory == 0 { 0 } else { RECURRENT_BUFFERS };
+    let memories = (0..count).map(|_| add(memory, 4)).collect::<Result<_>>()?;
+    Ok((view, memories, arena.bytes()))
+}
+
+/// Bytes of a cache.
+pub fn kv_bytes(spec: &StateSpec) -> Result<u64> {
+    Ok(kv_layout(0, spec)?.2 as u64)
+}
+
+impl CudaKv {
+    pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &StateSpec) -> Result<CudaKv> {
+        let (_, _, bytes) = kv_layout(0, spec)?;
+        let buffer = context.enter()?.alloc("a cache", bytes)?;
+        let (view, memories, _) = kv_layout(buffer.address(), spec)?;
+        Ok(CudaKv { spec: spec.clone(), buffer, view, memories, stream: stream.clone() })
+    }
+
+    pub fn spec(&self) -> &StateSpec {
+        &self.spec
+    }
+
+    /// Returns what kernels see of it in a step that reads recurrent memories from one buffer, or zeros, and writes them to another.
+    pub fn view(&self, from: Option<usize>, to: usize) -> DeviceKv {
+        let memory = |buffer: usize| self.memories.get(buffer).copied().unwrap_or(0);
+        DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view }
+    }
+
+    pub fn context(&self) -> &Arc<Context> {
+        self.buffer.context()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    /// Memory that one more position of capacity takes, in bytes; rings do not grow.
+    pub fn token_bytes(&self) -> Result<u64> {
+        let mut sum = 0;
+        for (i, layer) in self.spec.layers.iter().enumerate().filter(|(_, layer)| layer.window == 0) {
+            sum += self.arrays(i)?.iter().map(|(_, row)| (layer.n_kv_heads * row) as u64).sum::<u64>();
+        }
+        Ok(sum)
+    }
+
+    /// A copy of the first `len` positions, or of those of them that a ring keeps, and of some buffers of recurrent state.
+    pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CudaKv> {
+        let fork = CudaKv::new(self.context(), &self.stream, &self.spec)?;
+        let current = self.context().enter()?;
+        let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.memory(buffer)).collect();
+        for layer in 0..self.spec.layers.len() {
+            runs.extend(self.runs(layer, 0..len.min(self.kept(layer)))?);
+        }
+        for (offset, bytes) in runs.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            current.copy(&self.stream, (&fork.buffer, offset), (&self.buffer, offset), bytes)?;
+        }
+        current.synchronize(&self.stream)?;
+        Ok(fork)
+    }
+
+    /// Hands the rows of positions of a layer to `write`, in an order that does not depend on the capacity.
+    pub fn save(
+        &self,
+        layer: usize,
+        positions: Range<usize>,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.save_runs(self.runs(layer, positions)?, write)
+    }
+
+    /// Fills positions of a layer in the order of `save`.
+    pub fn load(
+        &mut self,
+        layer: usize,
+        positions: Range<usize>,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.load_runs(self.runs(layer, positions)?, read)
+    }
+
+    /// Hands a buffer of recurrent memories to `write`.
+    pub fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.save_runs(self.memory(buffer).into_iter().collect(), write)
+    }
+
+    /// Fills a buffer of recurrent memories.
+    pub fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.load_runs(self.memory(buffer).into_iter().collect(), read)
+    }
+
+    fn save_runs(&self, runs: Vec<(usize, usize)>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let current = self.context().enter()?;
+        let mut via = current.alloc_pinned(SAVED_PIECE)?;
+        runs.into_iter().try_for_each(|run| current.download(&self.stream, &self.buffer, run, &mut via, write))
+    }
+
+    fn load_runs(&mut self, runs: Vec<(usize, usize)>, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let current = self.context().enter()?;
+        let mut via = current.alloc_pinned(SAVED_PIECE)?;
+        runs.into_iter().try_for_each(|run| current.upload_now(&self.stream, &self.buffer, run, &mut via, read))
+    }
+
+    /// Offset and bytes of a buffer of recurrent memories, where there are such.
+    fn memory(&self, buffer: usize) -> Option<(usize, usize)> {
+        let address = *self.memories.get(buffer)?;
+        Some(((address - self.buffer.address()) as usize, 4 * self.spec.memories.iter().sum::<usize>()))
+    }
+
+    /// The arrays of a layer: the offset of its first row, and the bytes of a row.
+    fn arrays(&self, layer: usize) -> Result<Vec<(usize, usize)>> {
+        let (view, place) = (&self.view, places(&self.spec.layers)?[layer]);
+        let keys = (view.k, view.k_scales, view.k_type, place.k, place.k_stride as usize);
+        let values = (view.v, view.v_scales, view.v_type, place.v, place.v_stride as usize);
+        let planes = [Some(keys), (place.is_latent == 0).then_some(values)];
+        let mut arrays = Vec::new();
+        for (plane, scales, dtype, before, stride) in planes.into_iter().flatten() {
+            let (each, offset) =
+                (value_bytes(DType(dtype))?, |array: Address| (array - self.buffer.address()) as usize);
+            let before = before.whole as usize * self.spec.capacity + before.rings as usize * view.ring as usize;
+            arrays.push((offset(plane) + before * each, stride * each));
+            if DType(dtype) == quant::Q8_0 {
+                arrays.push((offset(scales) + before / WIDTH * 2, stride / WIDTH * 2));
+            }
+        }
+        Ok(arrays)
+    }
+
+    /// Number of positions that a layer keeps.
+    fn kept(&self, layer: usize) -> usize {
+        let is_ring = self.spec.layers[layer].window > 0;
+        if is_ring { self.view.ring as usize } else { self.spec.capacity }
+    }
+
+    /// Offset and bytes of the rows of positions of a layer: array by array, head by head, in pieces where a ring goes round.
+    fn runs(&self, layer: usize, positions: Range<usize>) -> Result<Vec<(usize, usize)>> {
+        let (heads, kept) = (self.spec.layers[layer].n_kv_heads, self.kept(layer));
+        let mut runs = Vec::new();
+        for (array, row) in self.arrays(layer)? {
+            for head in 0..heads {
+                let mut at = positions.start;
+                while at < positions.end {
+                    let n = (positions.end - at).min(kept - at % kept);
+                    runs.push((array + (head * kept + at % kept) * row, n * row));
+                    at += n;
+                }
+            }
+        }
+        Ok(runs)
+    }
+}

@@ -1,0 +1,165 @@
+//! Launches of attention, and of what is done to heads before it: norms, rotation, and keys and values into the cache.
+//!
+//! Relies on `fuse` for the ops that a launch stands for. Refuses to know how positions are divided (`scratch`).
+
+use crate::cuda::fuse::HeadOps;
+use crate::cuda::inputs::Tiling;
+use crate::cuda::launch::CudaKernel;
+use crate::cuda::lower::Lowering;
+use crate::cuda::module::{AttendAloneArgs, AttendArgs, HeadsArgs, StepArgs};
+use crate::cuda::scratch::{AttentionShape, PROMPT_TOKENS, TILE_ROWS};
+use crate::error::Result;
+use crate::graph::op::{Act, Attend, Mask, Norm, RopeChoice};
+use crate::graph::weights::RopePairs;
+
+impl Lowering<'_> {
+    /// Norms of heads, rotation and the cache.
+    pub(crate) fn heads(&mut self, ops: &HeadOps) -> Result<()> {
+        const WARPS: usize = 4;
+        let args = self.heads_args(ops);
+        let heads = args.heads + if args.v == 0 { 1 } else { 2 } * args.kv_heads;
+        let blocks = (heads as usize).div_ceil(WARPS);
+        self.launch(&self.model.device.kernels.heads, [blocks, self.shape.n, 1], 32 * WARPS as u32, 0, &args)
+    }
+
+    fn heads_args(&self, ops: &HeadOps) -> HeadsArgs {
+        let (program, weights) = (self.program, &self.model.weights);
+        let count = |act: Option<Act>| act.map_or(0, |act| program.width(act) / ops.head_dim);
+        let address = |act: Option<Act>| act.map_or(0, |act| self.act(act));
+        let own = |norm: Option<&Norm>| u32::from(norm.is_some_and(|norm| self.own_weights(norm) > 1));
+        let values = ops.store.and_then(|(_, v)| v);
+        let mut args = HeadsArgs {
+            step: self.step.0,
+            q: address(ops.q),
+            k: address(ops.k),
+            v: address(values),
+            q_norm: self.norm(ops.q_norm),
+            k_norm: self.norm(ops.k_norm),
+            inv_freq: 0,
+            n_pairs: 0,
+            adjacent: 0,
+            magnitude: 1.0,
+            first: ops.first as u32,
+            heads: count(ops.q) as u32,
+            kv_heads: count(ops.k) as u32,
+            head_dim: ops.head_dim as u32,
+            value_dim: ops.store.map_or(0, |(state, _)| program.states[state.0 as usize].value_dim) as u32,
+            store: u32::from(ops.store.is_some()),
+            own_norms: own(ops.q_norm) + 2 * own(ops.k_norm),
+            layer: ops.store.map(|(state, _)| self.kv_places[state.0 as usize]).unwrap_or_default(),
+        };
+        if let Some(RopeChoice { table, long }) = ops.rope {
+            let table = match long {
+                Some((above, long)) if self.shape.longer_than.is_some_and(|bound| bound >= above) => long,
+                _ => table,
+            };
+            let rope = weights.rope(table);
+            (args.inv_freq, args.n_pairs) = (rope.inv_freq, rope.pairs as u32);
+            args.adjacent = u32::from(rope.order == RopePairs::Adjacent);
+            args.magnitude = rope.magnitude;
+        }
+        args
+    }
+
+    /// Attention, with norms of heads, rotation and the cache where tokens that are alone of their sequences have them together.
+    pub(crate) fn attend(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
+        let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
+        let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
+        let is_prompt = d.is_prompt(&shape, s.n, prompt_tiles);
+        let tiling = d.tiling(if is_prompt { PROMPT_TOKENS } else { shape.tile_tokens() });
+        let n_tiles = s.n_tiles[tiling];
+        let splits = match is_prompt {
+            true => d.prompt_splits(&shape, s.n, n_tiles, s.reach),
+            false => d.splits(&shape, n_tiles, s.reach),
+        };
+        // A window is soon dealt out.
+        let splits = match op.mask.span() {
+            0 => splits,
+            window => splits.min(window.div_ceil(64).next_power_of_two()),
+        };
+        let (mask, window) = match op.mask {
+            Mask::Causal => (0, 0),
+            Mask::Window(n) => (0, n),
+            Mask::Chunk(n) => (1, n),
+            Mask::All => (2, u32::MAX),
+            Mask::Around(n) => (2, n),
+        };
+        let Tiling { address: tiles, n } = self.step.1[tiling];
+        let weights = &self.model.weights;
+        let args = AttendArgs {
+            step: StepArgs { tiles, n_tiles: n, ..self.step.0 },
+            q: self.act(op.q),
+            out: self.act(op.out),
+            partials: self.scratch.partials,
+            counters: self.scratch.attention_counters,
+            slopes: weights.vector(op.slopes),
+            sinks: weights.vector(op.sinks),
+            heads: shape.heads as u32,
+            kv_heads: shape.kv_heads as u32,
+            head_dim: shape.head_dim as u32,
+            value_dim: shape.value_dim as u32,
+            layer: self.kv_places[op.state.0 as usize],
+            first_tile: 0,
+            mask,
+            window,
+            splits: splits as u32,
+            scale: op.scale,
+            softcap: op.softcap,
+        };
+        let k = &self.model.device.kernels;
+        let widest = shape.head_dim.max(shape.value_dim);
+        let alone = k.attention_alone().into_iter().find(|(dim, _)| widest <= *dim);
+        if let (Some(heads), Some((dim, kernels))) = (heads, alone) {
+            let args = AttendAloneArgs { attend: args, heads: self.heads_args(&heads) };
+            // Queries as operands; heads as they are with sines and cosines, and then the parts of four warps; a flag.
+            let pairs = args.heads.n_pairs as usize;
+            let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
+            let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
+            let of = |attend| AttendAloneArgs { attend, ..args };
+            return self.attend_tiles(kernels[usize::from(!s.halves)], &shape, n_tiles, shared, args.attend, of);
+        }
+        let Some((dim, kernels)) = k.attention().into_iter().find(|(dim, _)| widest <= *dim) else {
+            // Queries, [32 dimensions][1024 bytes], two turns of scores, and a flag.
+            let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
+            let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
+            return self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args);
+        };
+        let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
+        // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
+        let queries = if dim > 128 { 4 * 16 * 512 } else { 0 };
+        if is_prompt {
+            let blocks = n_tiles * shape.prompt_blocks(s.n) * splits;
+            // Two stages of keys and values of 64 positions, of 32 where heads are long; a flag.
+            let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
+            return self.launch(
+                kernel,
+                [blocks, shape.kv_heads, 1],
+                2 * shape.prompt_rows() as u32,
+                queries + planes,
+                &args,
+            );
+        }
+        let shared = queries + 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16;
+        self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
+    }
+
+    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts; `whole` makes
+    /// the kernel's arguments of those of attention.
+    fn attend_tiles<A: Copy>(
+        &mut self,
+        kernel: &CudaKernel<A>,
+        shape: &AttentionShape,
+        n_tiles: usize,
+        shared: usize,
+        args: AttendArgs,
+        whole: impl Fn(AttendArgs) -> A,
+    ) -> Result<()> {
+        let splits = args.splits as usize;
+        let room = if splits == 1 { n_tiles } else { self.dims.max_parts / (splits * shape.rows()) };
+        for first in (0..n_tiles).step_by(room.max(1)) {
+            let (n, args) = (room.max(1).min(n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
+            self.launch(kernel, [n * splits, shape.rows(), 1], 128, shared, &whole(args))?;
+        }
+        Ok(())
+    }
+}

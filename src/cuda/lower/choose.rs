@@ -1,0 +1,61 @@
+//! The launches that choose a token behind each output: `kernels/sample.cu`.
+
+use crate::cuda::lower::Lowering;
+use crate::cuda::module::ChooseArgs;
+use crate::cuda::rules::StepRules;
+use crate::cuda::scratch::ARGMAX_BLOCKS;
+use crate::error::Result;
+use crate::sampling::MAX_ENTRIES;
+
+/// Blocks that draw a token.
+const DRAW_BLOCKS: usize = 64;
+
+/// Shared memory of `weigh` and of `keep`: `kBins` and `kListed` of `args.cuh`, a sum a thread and a few words.
+const WEIGH_SHARED: usize = 12 * 512 + 16;
+const KEEP_SHARED: usize = 8 * (2048 + 256) + 32;
+
+impl Lowering<'_> {
+    /// Chooses a token for each row of logits.
+    pub(crate) fn choose(&mut self) -> Result<()> {
+        let (vocab, rows) = (self.program.vocab, self.shape.n);
+        let StepRules { rules, states } = self.rules;
+        let s = self.scratch;
+        let args = ChooseArgs {
+            logits: s.logits,
+            rules,
+            states,
+            draws: s.draws,
+            best: s.best,
+            at: s.best_at,
+            counters: s.argmax_counters,
+            answers: self.answers.address,
+            tokens: s.tokens,
+            ids: self.step.0.ids,
+            positions: self.step.0.positions,
+            unit: unit(vocab),
+            width: vocab as u32,
+            slots: self.answers.slots,
+            stride: self.answers.stride,
+            pad: 0,
+        };
+        let (needs, kernels) = (self.shape.needs, &self.model.device.kernels);
+        if needs.changes {
+            self.launch(&kernels.adjust, [rows, 1, 1], 256, 8 * MAX_ENTRIES, &args)?;
+        }
+        let blocks = |most: usize| [vocab.div_ceil(1024).min(most), rows, 1];
+        self.launch(&kernels.argmax, blocks(ARGMAX_BLOCKS), 256, 2 * 128 + 16, &args)?;
+        if needs.draws {
+            self.launch(&kernels.weigh, blocks(DRAW_BLOCKS), 256, WEIGH_SHARED, &args)?;
+        }
+        if needs.ranks {
+            self.launch(&kernels.keep, blocks(DRAW_BLOCKS), 256, KEEP_SHARED, &args)?;
+        }
+        Ok(())
+    }
+}
+
+/// `unit` of `sample/arithmetic.rs`: a power of two so that weights of `n` tokens have a sum below 2^63.
+fn unit(n: usize) -> f64 {
+    let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
+    (1u64 << (63 - bits)) as f64
+}

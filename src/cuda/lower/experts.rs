@@ -1,0 +1,163 @@
+//! The launches of a router and of experts.
+
+use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
+use crate::cuda::module::{
+    CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, ProjectArgs, RouteArgs, Segment,
+};
+use crate::cuda::probe::Address;
+use crate::cuda::scratch::FEW_TOKENS;
+use crate::error::Result;
+use crate::graph::op::{Act, Experts, RouterScore, Routing, Weight};
+
+impl Lowering<'_> {
+    pub(crate) fn route(&mut self, scores: Act, routing: &Routing) -> Result<()> {
+        let n_experts = self.program.width(scores);
+        let args = RouteArgs {
+            scores: self.act(scores),
+            experts: self.scratch.experts,
+            weights: self.scratch.expert_weights,
+            bias: self.model.weights.vector(routing.bias),
+            n_experts: n_experts as u32,
+            n_used: routing.n_used as u32,
+            score: match routing.score {
+                RouterScore::Softmax => 0,
+                RouterScore::SoftmaxOfChosen => 1,
+                RouterScore::Sigmoid => 2,
+            },
+            renormalise: u32::from(routing.renormalise),
+            groups: routing.groups as u32,
+            groups_used: routing.groups_used as u32,
+            scale: routing.scale,
+            pad: 0,
+        };
+        let shared = 4 * (n_experts + routing.groups);
+        self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
+    }
+
+    /// Each chosen expert of each token is a matrix times a vector. Where there is a `sum`, the result is added to that
+    /// activation, times its factor.
+    pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(Act, f32)>) -> Result<()> {
+        let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
+        let (y, picks) = (self.shape.n * used, self.shape.n * used);
+        let weights = &self.model.weights;
+        let one = |weight: Weight, rows: usize, out: Address| {
+            let w = DeviceMatrix { rows: rows as u32, ..weights.matrix(weight) };
+            Segment { w, out, bias: 0 }
+        };
+        let (gates, ups) = (self.scratch.expert_gate, self.scratch.expert_up);
+        // Gate and up as one product, or one of them alone.
+        let (is_joined, is_single) = (op.gate == Some(op.up), op.gate.is_none() || op.gate == Some(op.up));
+        let stride = if is_joined { 2 * ffn } else { ffn };
+        let gate = one(op.gate.unwrap_or(op.up), stride, gates);
+        let up = if is_single { Segment::default() } else { one(op.up, ffn, ups) };
+        let down = one(op.down, input.width, self.scratch.expert_out);
+        let [of_gate, of_up, of_down] =
+            std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
+        let of_first = if op.gate.is_some() { of_gate } else { of_up };
+        let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
+        let glu = ExpertGluArgs {
+            gate: gates,
+            up: match op.gate {
+                None => 0,
+                Some(_) if is_joined => gates + 4 * ffn as Address,
+                Some(_) => ups,
+            },
+            experts: self.scratch.experts,
+            weights: on_input,
+            factors: [of_first.0, of_up.0],
+            biases: [of_first.1, of_up.1],
+            n: (picks * ffn) as u64,
+            ffn: ffn as u32,
+            stride: stride as u32,
+            activation: activation_code(op.activation),
+            pad: 0,
+        };
+        let first = ProjectArgs {
+            segments: [gate, up, Segment::default(), Segment::default()],
+            n_segments: if is_single { 1 } else { 2 },
+            cols: input.width as u32,
+            activation: glu.activation,
+            x_divisor: used as u32,
+            ..Default::default()
+        };
+        let second = ProjectArgs {
+            segments: [down, Segment::default(), Segment::default(), Segment::default()],
+            n_segments: 1,
+            cols: ffn as u32,
+            x_divisor: 1,
+            ..Default::default()
+        };
+        // Biases are added where the products end, factors behind them.
+        let together = !is_single && gate.w.dtype == up.w.dtype && [on_input, of_gate.0, of_up.0] == [0; 3];
+        let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
+        let mut args = ProjectArgs {
+            epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
+            x: input.address,
+            x_stride: input.width as u32,
+            experts: self.scratch.experts,
+            norm: input.norm,
+            ..first
+        };
+        if together {
+            (args.segments[0].bias, args.segments[1].bias) = (of_gate.1, of_up.1);
+        }
+        let (x, x_stride) = (gate.out, stride as u32);
+        let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
+        let fits = self.fits_blocks(input, 1, &mut args) && self.fits_blocks(gated, 1, &mut last);
+        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
+            self.gathered(input, first, second, &glu, op)?;
+        } else {
+            self.gemv(&mut args, [y, 1])?;
+            if !together {
+                self.expert_glu(&glu)?;
+            }
+            self.gemv(&mut last, [y, 1])?;
+        }
+        let args = CombineArgs {
+            parts: down.out,
+            weights: if on_input == 0 { self.scratch.expert_weights } else { 0 },
+            experts: self.scratch.experts,
+            factors: of_down.0,
+            biases: of_down.1,
+            out: self.act(sum.map_or(op.out, |(x, _)| x)),
+            width: input.width as u32,
+            n_used: used as u32,
+            accumulate: u32::from(sum.is_some()),
+            scale: sum.map_or(1.0, |(_, scale)| scale),
+        };
+        let blocks = [input.width.div_ceil(256), self.shape.n, 1];
+        self.launch(&self.model.device.kernels.combine, blocks, 256, 0, &args)
+    }
+
+    fn expert_glu(&mut self, args: &ExpertGluArgs) -> Result<()> {
+        let blocks = (args.n as usize).div_ceil(256).min(4096);
+        self.launch(&self.model.device.kernels.expert_glu, [blocks, 1, 1], 256, 0, args)
+    }
+
+    /// Each expert is a matrix times the rows of all tokens that chose it.
+    fn gathered(
+        &mut self,
+        input: ProductInput,
+        first: ProjectArgs,
+        second: ProjectArgs,
+        glu: &ExpertGluArgs,
+        op: &Experts,
+    ) -> Result<()> {
+        let (n, n_experts) = (self.shape.n, op.n_experts);
+        let picks = n * op.routing.n_used;
+        let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
+        let args = GroupArgs { experts: self.scratch.experts, order, starts, picks: picks as u32, pad: 0 };
+        self.launch(&self.model.device.kernels.group, [n_experts, 1, 1], 256, 2 * 256 * 4, &args)?;
+        // No token chooses an expert twice.
+        let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
+        let model = self.model;
+        let tile = Tile::new(&model.device, usual, false);
+        self.halves(input, first.segments[0].w.cols, n, &tile)?;
+        self.gemm(&mut ProjectArgs { order, starts, ..first }, &tile, grid)?;
+        self.expert_glu(glu)?;
+        let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
+        let input = ProductInput { address, width, stride, norm: DeviceNorm::default() };
+        self.halves(input, second.segments[0].w.cols, picks, &tile)?;
+        self.gemm(&mut ProjectArgs { order, starts, ..second }, &tile, grid)
+    }
+}

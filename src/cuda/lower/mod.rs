@@ -1,0 +1,619 @@
+//! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
+//!
+//! A row or two take matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for
+//! shapes and on `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
+
+mod attention;
+mod choose;
+mod experts;
+mod rows;
+
+use std::ffi::CStr;
+use std::ops::Range;
+
+use super::device::{CudaDevice, CudaModel};
+use super::fuse::{Fusion, Fusions, HeadOps};
+use super::inputs::{TILINGS, Tilings};
+use super::launch::{CudaKernel, Current, Grid, Stream};
+use super::module::{
+    ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, KeepRowsArgs, KvPlace, Modification, NormArgs,
+    PrepareArgs, ProjectArgs, Segment, StepArgs,
+};
+use super::probe::Address;
+use super::profile::Profile;
+use super::rules::{Needs, StepRules};
+use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS, OWN_ROWS, TILE_ROWS_OF_FEW, TURN, gemv_shared, padded};
+use crate::error::Result;
+use crate::graph::device_info::Part;
+use crate::graph::op::{Act, Activation, Index, Norm, NormKind, Op, Projection, Vector, Weight};
+use crate::graph::program::Program;
+use crate::quant;
+
+/// Matrices that one launch takes.
+const MAX_SEGMENTS: usize = 4;
+
+/// Rows of input up to which they are multiplied by as few at a time as a block of `few.cu` takes.
+const SEVERAL_FEW: usize = 3 * TILE_ROWS_OF_FEW;
+
+/// Warps of a block of `gemv.cu`.
+const WARPS: usize = 12;
+
+/// Numbers that launches depend on besides ops and memory: equal shapes launch equal grids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StepShape {
+    pub n: usize,
+    pub n_outputs: usize,
+    /// Tiles of each tiling, and those for the outputs alone.
+    pub n_tiles: [usize; TILINGS],
+    pub kept_tiles: [usize; TILINGS],
+    pub n_slots: usize,
+    /// Each token is the only one of its sequence, and where there are several all are outputs.
+    pub alone: bool,
+    /// Shares of positions that the longest context has work for.
+    pub reach: usize,
+    /// All caches hold F16.
+    pub halves: bool,
+    /// The largest bound of a rotation that the room of the caches is above.
+    pub longer_than: Option<usize>,
+    /// Rules by which tokens are chosen.
+    pub needs: Needs,
+}
+
+/// Memory of the host for the tokens that are chosen, `[slots, stride]`.
+#[derive(Clone, Copy)]
+pub struct Answers {
+    pub address: Address,
+    pub slots: u32,
+    pub stride: u32,
+}
+
+impl StepShape {
+    /// The shape of the outputs alone.
+    pub fn kept(self) -> StepShape {
+        StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, ..self }
+    }
+}
+
+pub struct Lowering<'a> {
+    pub model: &'a CudaModel,
+    pub program: &'a Program,
+    pub fusions: &'a Fusions,
+    pub dims: &'a ExecutorDims,
+    pub scratch: &'a DeviceScratch,
+    /// Addresses of activations by `Act`.
+    pub acts: &'a [Address],
+    pub current: &'a Current<'a>,
+    pub stream: &'a Stream,
+    /// Shape, arguments and tiles of the tokens that activations have rows for.
+    pub shape: StepShape,
+    pub step: (StepArgs, Tilings),
+    /// Arguments and tiles of the outputs alone.
+    pub kept_step: (StepArgs, Tilings),
+    pub answers: Answers,
+    pub rules: StepRules,
+    /// Places of layers in caches, by `StateId`.
+    pub kv_places: &'a [KvPlace],
+    /// Places of recurrent memories in a buffer of them, by `MemoryId`.
+    pub memory_places: &'a [u64],
+    /// The next launch has a kernel ahead of it, so that it may start early.
+    pub follows: bool,
+    pub profile: Option<&'a mut Profile>,
+    /// Names of the kernels.
+    pub launched: &'a mut Vec<&'static CStr>,
+}
+
+/// An activation as the input of a product.
+#[derive(Clone, Copy)]
+pub(crate) struct ProductInput {
+    pub address: Address,
+    pub width: usize,
+    /// Between rows.
+    pub stride: usize,
+    pub norm: DeviceNorm,
+}
+
+pub(crate) fn activation_code(activation: Activation) -> u32 {
+    match activation {
+        Activation::Silu => 0,
+        Activation::Gelu => 1,
+        Activation::GeluErf => 2,
+        Activation::Relu => 3,
+        Activation::Relu2 => 4,
+        Activation::ClampedSwiglu => 5,
+        Activation::Identity => 6,
+        Activation::Sigmoid => 7,
+        Activation::Softplus => 8,
+    }
+}
+
+/// Part of a step that the time of ops is counted in.
+fn part(fusion: Fusion, op: &Op) -> Part {
+    match (fusion, op) {
+        (Fusion::Heads(_) | Fusion::Attention { .. }, _)
+        | (_, Op::Rope { .. } | Op::StoreKv { .. } | Op::Attend(_)) => Part::Attention,
+        (_, Op::Project { .. }) => Part::Products,
+        (_, Op::Experts(_)) => Part::Experts,
+        (_, Op::Logits { .. }) => Part::Head,
+        _ => Part::Other,
+    }
+}
+
+/// A kernel for products in tiles of 128 rows of a matrix.
+pub(crate) struct Tile<'a> {
+    kernel: &'a CudaKernel<ProjectArgs>,
+    /// Rows of input of a block.
+    tokens: usize,
+    /// Blocks a processor among which the columns of tiles may be divided.
+    resident: usize,
+    threads: u32,
+    /// Bytes.
+    shared: usize,
+    /// Of the columns of the input, and what their number is padded to a multiple of.
+    order: ColumnOrder,
+    step: usize,
+}
+
+impl<'a> Tile<'a> {
+    /// The kernel that suits `usual` rows of input; `fixed`: those that give a row the same bits whatever the others.
+    pub fn new(device: &'a CudaDevice, usual: usize, fixed: bool) -> Tile<'a> {
+        let k = &device.kernels;
+        let few = |kernel, tokens, resident| Tile {
+            kernel,
+            tokens,
+            resident,
+            threads: 256,
+            // Four turns of the input.
+            shared: 4 * TURN * 2 * tokens,
+            order: ColumnOrder::ForFew,
+            step: TURN,
+        };
+        // Four turns of the input and two of the weights.
+        let many = |kernel, threads| Tile {
+            kernel,
+            tokens: 256,
+            resident: 1,
+            threads,
+            shared: 64 * (4 * 256 + 2 * 128),
+            order: ColumnOrder::AsTheyAre,
+            step: 32,
+        };
+        match (usual, device.wgmma()) {
+            (0..=16, _) => few(&k.few_16, 16, 2),
+            (17..=32, _) => few(&k.few_32, 32, 2),
+            // Columns are divided as for fewer rows.
+            _ if fixed => few(&k.few_64, TILE_ROWS_OF_FEW, 2),
+            // Reading the weights three times takes less than tiles of 256 tokens that are not full.
+            (..=SEVERAL_FEW, _) => few(&k.few_64, TILE_ROWS_OF_FEW, 1),
+            // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
+            (_, Some(kernel)) => {
+                Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256) }
+            }
+            (_, None) => many(&k.gemm_256, 512),
+        }
+    }
+}
+
+impl ProductInput {
+    /// Tells whether columns come in groups of four and the norm has neither a mean nor a bias: `simple` of `args.cuh`.
+    fn is_simple(&self) -> bool {
+        self.width.is_multiple_of(4) && self.norm.kind != 2 && self.norm.bias == 0
+    }
+}
+
+impl Lowering<'_> {
+    /// Launches ops in order until none is left or `stop`, asked between launches, says so; returns the first one left.
+    pub fn run(&mut self, ops: Range<usize>, stop: &dyn Fn() -> bool) -> Result<usize> {
+        let mut at = ops.start;
+        while at < ops.end && !stop() {
+            at += self.next(at, ops.end)?;
+        }
+        self.mark(None)?;
+        Ok(at)
+    }
+
+    fn mark(&mut self, part: Option<Part>) -> Result<()> {
+        let Some(profile) = &mut self.profile else { return Ok(()) };
+        // What starts early would be measured with what is ahead of it.
+        self.follows = false;
+        profile.mark(self.current, self.stream, part)
+    }
+
+    /// Launches the ops that are executed together from op `at` on, of those ahead of `end`, and returns their number.
+    fn next(&mut self, at: usize, end: usize) -> Result<usize> {
+        let (program, fusion) = (self.program, self.fusions.at(at..end, self.shape.alone));
+        let ops = &program.ops[at..at + fusion.ops()];
+        if fusion != Fusion::Delayed {
+            self.mark(Some(part(fusion, &ops[0])))?;
+        }
+        match (fusion, ops) {
+            (Fusion::Delayed, _) => {}
+            (Fusion::EmbedSum, [Op::Embed { table, index, scale, .. }, Op::Add { x, scale: factor, .. }]) => {
+                self.embed(*table, *index, scale * factor, *x, true)?;
+            }
+            (Fusion::SumNorm, [Op::Add { x, delta, scale }, Op::Norm { norm, out, .. }]) => {
+                self.add_norm(*x, Some((*delta, *scale)), Some((norm, *out)))?;
+            }
+            (Fusion::NormSum, [Op::Norm { norm, x: delta, .. }, Op::Add { x, scale, .. }]) => {
+                self.add_normed(*x, norm, *delta, *scale)?;
+            }
+            (Fusion::ExpertsSum, [Op::Experts(experts), Op::Add { x, scale, .. }]) => {
+                self.route(experts.scores, &experts.routing)?;
+                self.experts(experts, Some((*x, *scale)))?;
+            }
+            (Fusion::ProductSum, [Op::Project { x: input, projections }, Op::Add { x, scale, .. }]) => {
+                let args = ProjectArgs { epilogue: Epilogue::Add as u32, scale: *scale, ..Default::default() };
+                self.project(*input, &[Projection { out: *x, ..projections[0] }], args)?;
+            }
+            (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
+                let (epilogue, activation) = (Epilogue::Glu as u32, activation_code(*activation));
+                self.project(*x, projections, ProjectArgs { epilogue, activation, ..Default::default() })?;
+            }
+            (Fusion::Attention { .. }, [ops @ .., Op::Attend(attend)]) => {
+                if let Some(Op::KeepOutputs { moves }) = ops.last() {
+                    self.keep_outputs(moves)?;
+                }
+                self.attend(attend, HeadOps::new(program, ops))?;
+            }
+            (_, ops) => match HeadOps::new(program, ops) {
+                Some(heads) => self.heads(&heads)?,
+                None => self.execute(&ops[0])?,
+            },
+        }
+        Ok(ops.len())
+    }
+
+    fn execute(&mut self, op: &Op) -> Result<()> {
+        match op {
+            Op::Embed { table, index, scale, out, .. } => self.embed(*table, *index, *scale, *out, false),
+            Op::Norm { norm, x, out } => self.add_norm(*x, None, Some((norm, *out))),
+            Op::Add { x, delta, scale } => self.add_norm(*x, Some((*delta, *scale)), None),
+            Op::Scale { x, factor } => self.modify(*x, Modification::Scale, *factor, |_| {}),
+            Op::Clamp { x, limit } => self.modify(*x, Modification::Limit, *limit, |_| {}),
+            Op::ScaleColumns { x, by } => {
+                let by = self.model.weights.vector(Some(*by));
+                self.modify(*x, Modification::ByColumn, 0.0, |args| args.by = by)
+            }
+            Op::ScaleByPosition { x, slope, length, offset } => {
+                self.modify(*x, Modification::ByPosition, *slope, |args| {
+                    (args.length, args.offset) = (*length, *offset)
+                })
+            }
+            Op::Gate { x, gate } => {
+                let (by, each) = (self.act(*gate), self.program.width(*x) / self.program.width(*gate));
+                self.modify(*x, Modification::BySigmoid, 0.0, |args| (args.by, args.length) = (by, each as u32))
+            }
+            Op::JoinHeads { x, tail, heads, out } => self.join([*x, *out], 0, Some(*tail), *heads),
+            Op::Slice { x, first, out } => self.join([*x, *out], *first, None, 1),
+            Op::ProjectHeads { x, weight, heads, out } => self.project_heads([*x, *out], *weight, *heads),
+            Op::Conv(op) => self.conv(op),
+            Op::DeltaRule(op) => self.delta_rule(op),
+            Op::Scan(op) => self.scan(op),
+            Op::Project { x, projections } => {
+                projections.chunks(MAX_SEGMENTS).try_for_each(|p| self.project(*x, p, ProjectArgs::default()))
+            }
+            Op::KeepOutputs { moves } => self.keep_outputs(moves),
+            Op::Attend(attend) => self.attend(attend, None),
+            Op::Glu { gate, up, activation } => {
+                let n = self.shape.n * self.program.width(*gate);
+                self.glu(self.act(*gate), up.map_or(0, |up| self.act(up)), n, *activation)
+            }
+            Op::Experts(experts) => {
+                self.route(experts.scores, &experts.routing)?;
+                self.experts(experts, None)
+            }
+            Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
+            // `HeadOps` has them.
+            Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
+        }
+    }
+
+    // ---- operands
+
+    pub(crate) fn act(&self, act: Act) -> Address {
+        self.acts[act.0 as usize]
+    }
+
+    pub(crate) fn input(&self, act: Act) -> ProductInput {
+        let (act, norm) = match self.fusions.delayed(act) {
+            Some((norm, x)) => (x, self.norm(Some(&norm))),
+            None => (act, DeviceNorm::default()),
+        };
+        let width = self.program.width(act);
+        ProductInput { address: self.act(act), width, stride: width, norm }
+    }
+
+    pub(crate) fn norm(&self, norm: Option<&Norm>) -> DeviceNorm {
+        let Some(norm) = norm else { return DeviceNorm::default() };
+        let weights = &self.model.weights;
+        let kind = match norm.kind {
+            NormKind::Rms => 1,
+            NormKind::Layer => 2,
+        };
+        let (weight, bias) = (weights.vector(norm.weight), weights.vector(norm.bias));
+        DeviceNorm { weight, bias, eps: norm.eps, kind }
+    }
+
+    /// Number of groups of a norm that have weights of their own, one after another.
+    pub(crate) fn own_weights(&self, norm: &Norm) -> usize {
+        norm.weight.map_or(1, |weight| self.model.weights.vector_len(weight) / norm.group)
+    }
+
+    // ---- launches
+
+    pub(crate) fn launch<A: Copy>(
+        &mut self,
+        kernel: &CudaKernel<A>,
+        blocks: [usize; 3],
+        threads: u32,
+        shared: usize,
+        args: &A,
+    ) -> Result<()> {
+        let early = self.follows && self.model.device.early_launch;
+        let grid = Grid { blocks: blocks.map(|n| n as u32), threads, shared: shared as u32, early };
+        self.follows = true;
+        self.launched.push(kernel.name());
+        self.current.launch(self.stream, kernel, grid, args)
+    }
+
+    fn embed(&mut self, table: Weight, index: Index, scale: f32, x: Act, accumulate: bool) -> Result<()> {
+        let rows = match index {
+            Index::Id => self.step.0.ids,
+            Index::Position => self.step.0.positions,
+            Index::Zero => 0,
+        };
+        let args = EmbedArgs {
+            table: self.model.weights.matrix(table),
+            rows,
+            following: self.scratch.tokens,
+            x: self.act(x),
+            width: self.program.width(x) as u32,
+            accumulate: u32::from(accumulate),
+            scale,
+            pad: 0,
+        };
+        self.launch(&self.model.device.kernels.embed, [self.shape.n, 1, 1], 128, 0, &args)
+    }
+
+    /// `x += scale * delta`, then the norm of `x` into another activation.
+    fn add_norm(&mut self, x: Act, delta: Option<(Act, f32)>, norm: Option<(&Norm, Act)>) -> Result<()> {
+        let width = self.program.width(x);
+        let group = norm.map_or(width, |(norm, _)| norm.group);
+        let own = norm.map_or(1, |(norm, _)| self.own_weights(norm));
+        let args = NormArgs {
+            norm: self.norm(norm.map(|(norm, _)| norm)),
+            x: self.act(x),
+            delta: delta.map_or(0, |(delta, _)| self.act(delta)),
+            out: norm.map_or(0, |(_, out)| self.act(out)),
+            group: group as u32,
+            own: own as u32,
+            scale: delta.map_or(0.0, |(_, scale)| scale),
+            of_delta: 0,
+        };
+        let blocks = [self.shape.n * width / group, 1, 1];
+        self.launch(&self.model.device.kernels.add_norm, blocks, 256, 128, &args)
+    }
+
+    /// `x += scale * norm(delta)`
+    fn add_normed(&mut self, x: Act, norm: &Norm, delta: Act, scale: f32) -> Result<()> {
+        let args = NormArgs {
+            norm: self.norm(Some(norm)),
+            x: self.act(x),
+            delta: self.act(delta),
+            out: 0,
+            group: norm.group as u32,
+            own: self.own_weights(norm) as u32,
+            scale,
+            of_delta: 1,
+        };
+        let blocks = [self.shape.n * self.program.width(x) / norm.group, 1, 1];
+        self.launch(&self.model.device.kernels.add_norm, blocks, 256, 128, &args)
+    }
+
+    fn glu(&mut self, gate: Address, up: Address, n: usize, activation: Activation) -> Result<()> {
+        let args = GluArgs { gate, up, n: n as u64, activation: activation_code(activation), pad: 0 };
+        self.launch(&self.model.device.kernels.glu, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)
+    }
+
+    /// Products of an activation with matrices; `args` says what follows them.
+    fn project(&mut self, input: Act, projections: &[Projection], args: ProjectArgs) -> Result<()> {
+        let mut segments = [Segment::default(); MAX_SEGMENTS];
+        for (segment, p) in segments.iter_mut().zip(projections) {
+            let weights = &self.model.weights;
+            *segment = Segment { w: weights.matrix(p.weight), out: self.act(p.out), bias: weights.vector(p.bias) };
+        }
+        self.products(self.input(input), ProjectArgs { segments, n_segments: projections.len() as u32, ..args })
+    }
+
+    fn products(&mut self, input: ProductInput, args: ProjectArgs) -> Result<()> {
+        let (n, model) = (self.shape.n, self.model);
+        let fixed = model.device.fixed;
+        let mut args = ProjectArgs { cols: input.width as u32, n: n as u32, ..args };
+        let all = args.segments;
+        let is_plain = |s: &&Segment| match fixed {
+            true => s.w.dtype() == quant::F32,
+            false => n <= FEW_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
+        };
+        let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
+        if n <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, n, &mut args) {
+            (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
+            return self.gemv(&mut args, [1, n]);
+        }
+        if !tiled.is_empty() {
+            args.take(&tiled);
+            let tile = Tile::new(&model.device, n, fixed);
+            self.halves(input, tiled[0].w.cols, n, &tile)?;
+            self.gemm(&mut args, &tile, [n, 1])?;
+        }
+        if !plain.is_empty() {
+            args.take(&plain);
+            self.few_rows(input, args)?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether a block can prepare some rows for itself, and notes the forms of a row that the matrices read.
+    pub(crate) fn fits_blocks(&self, input: ProductInput, rows: usize, args: &mut ProjectArgs) -> bool {
+        let segments = &args.segments[..args.n_segments as usize];
+        let is_plain = |s: &Segment| [quant::F32, quant::F16, quant::BF16].contains(&s.w.dtype());
+        let (plain, blocks) = (segments.iter().any(is_plain), !segments.iter().all(is_plain));
+        args.forms = u32::from(plain) + 2 * u32::from(blocks);
+        let needed = gemv_shared(rows, segments[0].w.cols as usize, plain, blocks);
+        input.is_simple() && needed <= self.model.device.context.properties.shared_per_block as usize
+    }
+
+    /// Matrices without blocks times few rows of input, or some of them at a time.
+    fn few_rows(&mut self, input: ProductInput, mut args: ProjectArgs) -> Result<()> {
+        let (n, all) = (self.shape.n, args.segments);
+        args.prepared = self.scratch.prepared;
+        let prepare = PrepareArgs {
+            x: input.address,
+            rows: args.prepared,
+            norm: input.norm,
+            cols: args.cols,
+            padded: padded(all[0].w.cols as usize) as u32,
+            simple: u32::from(input.is_simple()),
+            pad: 0,
+        };
+        self.launch(&self.model.device.kernels.prepare, [n, 1, 1], 32 * WARPS as u32, 128, &prepare)?;
+        let mut left = &all[..args.n_segments as usize];
+        while let [first, ..] = left {
+            // Neighbours of one type, such as queries and keys.
+            let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
+            left = others;
+            args.take(of_type);
+            let blocks = self.deal(&mut args, 2, n.div_ceil(FEW_ROWS));
+            if let Some(kernel) = self.model.device.kernels.gemv_rows(first.w.dtype()) {
+                self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `rows` rows of an input in binary16, for products in tiles.
+    pub(crate) fn halves(&mut self, input: ProductInput, cols: u32, rows: usize, tile: &Tile) -> Result<()> {
+        let halves = HalvesArgs {
+            x: input.address,
+            halves: self.scratch.halves,
+            row_scales: self.scratch.row_scales,
+            norm: input.norm,
+            cols: input.width as u32,
+            padded: cols.next_multiple_of(tile.step as u32),
+            x_stride: input.stride as u32,
+            order: tile.order as u32,
+        };
+        let k = &self.model.device.kernels;
+        let in_fours = input.stride.is_multiple_of(4) && input.address.is_multiple_of(16);
+        let kernel = if in_fours && input.is_simple() { &k.to_halves } else { &k.to_halves_any };
+        self.launch(kernel, [rows, 1, 1], 128, 128, &halves)
+    }
+
+    /// Matrix times matrix in tiles, for `most` rows of input in each of `z` groups.
+    pub(crate) fn gemm(&mut self, args: &mut ProjectArgs, tile: &Tile, [most, z]: [usize; 2]) -> Result<()> {
+        (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
+        (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
+        let segments = args.segments;
+        let segments = &segments[..args.n_segments as usize];
+        let cols = segments[0].w.cols as usize;
+        // A tile has as many rows of a gate as of the product beside it.
+        let tiles: usize = match args.epilogue == Epilogue::Glu as u32 {
+            true => (segments[0].w.rows as usize).div_ceil(64),
+            false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
+        };
+        (args.whole, args.tiles) = (0, tiles as u32);
+        let few = tile.order == ColumnOrder::ForFew;
+        // Where every row has the same bits, there may be more of them than of a block.
+        let at_once = match few && args.order == 0 {
+            true => tile.tokens,
+            false => most,
+        };
+        args.splits = 1;
+        args.types = segments.iter().fold(0, |types, s| types | 1 << s.w.dtype);
+        for first in (0..most).step_by(at_once) {
+            let n = at_once.min(most - first);
+            let y = n.div_ceil(tile.tokens);
+            let blocks = match args.order {
+                // Blocks of `few.cu` have some pairs of turns each, of all tiles together; they count in 32 bits.
+                0 if few => {
+                    let pairs = tiles * cols.div_ceil(2 * TURN);
+                    [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
+                }
+                // Tiles that do not fill every processor at the end are shared.
+                0 => {
+                    let (all, processors) = (tiles * y, tile.resident * self.dims.processors);
+                    let whole = all - all % processors;
+                    let splits = self.dims.column_splits((all - whole).max(1), tile.resident, cols);
+                    (args.whole, args.splits) = (whole as u32, splits as u32);
+                    [whole + (all - whole) * splits, 1, 1]
+                }
+                _ => [tiles, y, z],
+            };
+            self.launch(tile.kernel, blocks, tile.threads, tile.shared, args)?;
+            if first + n == most {
+                break;
+            }
+            args.n -= n as u32;
+            args.halves += (n * cols.next_multiple_of(tile.step) * 2) as Address;
+            args.row_scales += 4 * n as Address;
+            for segment in &mut args.segments[..segments.len()] {
+                segment.out += (4 * n * segment.w.rows as usize) as Address;
+            }
+        }
+        Ok(())
+    }
+
+    /// Matrix times so many rows of input for each of `columns` of the grid; `fits_blocks` was true for the inputs.
+    pub(crate) fn gemv(&mut self, args: &mut ProjectArgs, [columns, rows]: [usize; 2]) -> Result<()> {
+        let kernels = &self.model.device.kernels;
+        let segments = &args.segments[..args.n_segments as usize];
+        let dtype = segments[0].w.dtype();
+        let kernels = match segments.iter().all(|s| s.w.dtype() == dtype) {
+            true => kernels.gemv(dtype),
+            false => [&kernels.gemv_mixed, &kernels.gemv_mixed_2],
+        };
+        let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
+        let blocks = self.deal(args, 1, columns);
+        self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
+    }
+
+    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps, for each of the `columns` of the grid.
+    fn deal(&self, args: &mut ProjectArgs, each: usize, columns: usize) -> [usize; 3] {
+        let segments = &args.segments[..args.n_segments as usize];
+        let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
+            true => segments[0].w.rows as usize,
+            false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(each)).sum(),
+        };
+        // More than one block a processor would only prepare the input more often, in the way of the next launch.
+        let fill = (self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
+        let blocks = turns.div_ceil(WARPS).min(fill);
+        (args.turns, args.warps) = (turns as u32, (WARPS * blocks) as u32);
+        [columns, blocks, 1]
+    }
+
+    /// Copies the rows of the outputs, which are the only ones from here on, unless all are and lie where they shall.
+    fn keep_outputs(&mut self, moves: &[[Act; 2]]) -> Result<()> {
+        let moves = moves.iter().filter(|[from, to]| self.act(*from) != self.act(*to));
+        let moves: Vec<&[Act; 2]> = moves.collect();
+        for moves in moves.chunks(2) {
+            let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.0.outputs, widths: [0; 2] };
+            for (i, [from, to]) in moves.iter().enumerate() {
+                (args.from[i], args.to[i]) = (self.act(*from), self.act(*to));
+                args.widths[i] = self.program.width(*from) as u32;
+            }
+            let blocks = [self.shape.n_outputs, moves.len(), 1];
+            self.launch(&self.model.device.kernels.keep_rows, blocks, 256, 0, &args)?;
+        }
+        (self.shape, self.step) = (self.shape.kept(), self.kept_step);
+        Ok(())
+    }
+
+    /// Logits of the rows that are left, and the token chosen behind each.
+    fn logits(&mut self, x: Act, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
+        let weights = &self.model.weights;
+        let (w, bias) = (weights.matrix(head), weights.vector(bias));
+        let mut args =
+            ProjectArgs { n_segments: 1, epilogue: Epilogue::Cap as u32, scale, softcap, ..Default::default() };
+        args.segments[0] = Segment { w, out: self.scratch.logits, bias };
+        self.products(self.input(x), args)?;
+        self.choose()
+    }
+}

@@ -1,0 +1,211 @@
+//! The launches of ops that change, copy or multiply rows part by part, and of recurrences.
+
+use crate::cuda::inputs::Tiling;
+use crate::cuda::lower::Lowering;
+use crate::cuda::module::{
+    ConvArgs, DeltaArgs, JoinArgs, Modification, ModifyArgs, ProjectHeadsArgs, ScanArgs, StepArgs,
+};
+use crate::cuda::probe::Address;
+use crate::cuda::scratch::WHOLE;
+use crate::error::Result;
+use crate::graph::op::{Act, Conv, DeltaRule, Scan, Weight};
+
+/// Columns of a recurrent matrix that a block has; `kScanColumns` of `recurrence.cu`.
+const COLUMNS: usize = 16;
+
+/// Columns and tokens of a chunk, and threads of its block: those of `chunks.cu`.
+const CHUNK: usize = 32;
+const CHUNK_THREADS: u32 = 256;
+/// Tokens of a sequence from which on a chunk of them is faster than a step for each.
+const CHUNK_PAYS: usize = 16;
+
+/// Tokens of a block of products of heads; `kHeadTokens` of `heads.cu`.
+const HEAD_TOKENS: usize = 8;
+
+impl Lowering<'_> {
+    /// Changes the rows of an activation; `set` adds to the arguments.
+    pub(crate) fn modify(
+        &mut self,
+        x: Act,
+        kind: Modification,
+        factor: f32,
+        set: impl FnOnce(&mut ModifyArgs),
+    ) -> Result<()> {
+        let width = self.program.width(x);
+        let mut args = ModifyArgs {
+            x: self.act(x),
+            by: 0,
+            positions: self.step.0.positions,
+            width: width as u32,
+            kind: kind as u32,
+            factor,
+            length: 1,
+            offset: 0,
+            pad: 0,
+        };
+        set(&mut args);
+        let blocks = [self.shape.n, width.div_ceil(1024), 1];
+        self.launch(&self.model.device.kernels.modify, blocks, 256, 0, &args)
+    }
+
+    /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`.
+    pub(crate) fn join(&mut self, [x, out]: [Act; 2], first: usize, tail: Option<Act>, heads: usize) -> Result<()> {
+        let width = |act: Act| self.program.width(act);
+        let (to, tail_width) = (width(out) / heads, tail.map_or(0, width));
+        let args = JoinArgs {
+            x: self.act(x) + 4 * first as Address,
+            tail: tail.map_or(0, |tail| self.act(tail)),
+            out: self.act(out),
+            heads: heads as u32,
+            part: (to - tail_width) as u32,
+            x_stride: (width(x) / heads) as u32,
+            tail_width: tail_width as u32,
+        };
+        let blocks = [self.shape.n * heads, to.div_ceil(1024), 1];
+        self.launch(&self.model.device.kernels.join, blocks, 256, 0, &args)
+    }
+
+    pub(crate) fn project_heads(&mut self, [x, out]: [Act; 2], weight: Weight, heads: usize) -> Result<()> {
+        const WARPS: usize = 4;
+        let w = self.model.weights.matrix(weight);
+        let [from, to] = [x, out].map(|act| self.program.width(act) / heads);
+        let rows = w.rows as usize / heads;
+        let args = ProjectHeadsArgs {
+            w,
+            x: self.act(x),
+            out: self.act(out),
+            n: self.shape.n as u32,
+            heads: heads as u32,
+            rows: rows as u32,
+            // What is not multiplied is copied behind the products.
+            cols: (from + rows - to) as u32,
+            from: from as u32,
+            to: to as u32,
+        };
+        // As many lanes to a row as it has eight columns, up to a warp.
+        let lanes = (w.cols as usize / 8).next_power_of_two().min(32);
+        let blocks = [rows.div_ceil(WARPS * 32 / lanes), heads, self.shape.n.div_ceil(HEAD_TOKENS)];
+        self.launch(&self.model.device.kernels.project_heads, blocks, 32 * WARPS as u32, 0, &args)
+    }
+
+    /// Arguments of a step whose tiles are whole sequences.
+    fn sequences(&self) -> StepArgs {
+        let (args, tilings) = self.step;
+        let Tiling { address: tiles, n: n_tiles } = tilings[self.dims.tiling(WHOLE)];
+        StepArgs { tiles, n_tiles, ..args }
+    }
+
+    pub(crate) fn conv(&mut self, op: &Conv) -> Result<()> {
+        let (weights, width) = (&self.model.weights, self.program.width(op.x));
+        let args = ConvArgs {
+            step: self.sequences(),
+            x: self.act(op.x),
+            kernel: weights.vector(Some(op.kernel)),
+            bias: weights.vector(op.bias),
+            memory: self.memory_places[op.memory.0 as usize],
+            width: width as u32,
+            taps: op.taps as u32,
+            silu: u32::from(op.silu),
+            pad: 0,
+        };
+        let k = &self.model.device.kernels;
+        let kernel = if op.taps <= 4 { &k.conv_4 } else { &k.conv_16 };
+        self.launch(kernel, [width.div_ceil(128), args.step.n_tiles as usize, 1], 128, 0, &args)
+    }
+
+    /// Chunks that a block has room for and their bytes of shared memory, where a recurrence with one decay a head goes through its
+    /// `n_sequences` sequences in chunks: `dim` numbers a key, `columns` a value.
+    fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
+        let device = &self.model.device;
+        if device.fixed
+            || self.shape.n < CHUNK_PAYS * n_sequences
+            || !dim.is_multiple_of(4)
+            || !columns.is_multiple_of(4)
+        {
+            return None;
+        }
+        // As `ChunkMemory` and `ChunkStage` have them; the decays of eight warps.
+        let (dim, column_stride, token_stride) = (dim.next_multiple_of(16), CHUNK + 8, CHUNK + 4);
+        let kept = dim * column_stride + 2 * CHUNK * token_stride + CHUNK * column_stride + 8 * CHUNK;
+        let stage = 2 * CHUNK * (dim + 4) + CHUNK * (column_stride + 2);
+        let bytes = |stages: u32| 4 * (kept + stages as usize * stage);
+        let room = device.context.properties.shared_per_block as usize;
+        [2, 1].into_iter().find(|stages| bytes(*stages) <= room).map(|stages| (stages, bytes(stages)))
+    }
+
+    pub(crate) fn delta_rule(&mut self, op: &DeltaRule) -> Result<()> {
+        let width = |act: Act| self.program.width(act);
+        let (heads, values) = (width(op.beta), width(op.v));
+        let step = self.sequences();
+        let by_row = width(op.dt) > heads;
+        let chunks = self.chunks(step.n_tiles as usize, op.key_dim, values / heads).filter(|_| !by_row);
+        let args = DeltaArgs {
+            step,
+            q: self.act(op.q),
+            k: self.act(op.k),
+            v: self.act(op.v),
+            dt: self.act(op.dt),
+            beta: self.act(op.beta),
+            rate: self.model.weights.vector(Some(op.rate)),
+            out: self.act(op.out),
+            memory: self.memory_places[op.memory.0 as usize],
+            heads: heads as u32,
+            key_heads: (width(op.k) / op.key_dim) as u32,
+            key_dim: op.key_dim as u32,
+            value_dim: (values / heads) as u32,
+            by_row: u32::from(by_row),
+            tiled: u32::from(op.tiled),
+            stages: chunks.map_or(0, |(stages, _)| stages),
+            pad: 0,
+        };
+        let k = &self.model.device.kernels;
+        if let Some((_, shared)) = chunks {
+            let kernel = if op.key_dim <= 128 { &k.delta_chunks_128 } else { &k.delta_chunks_256 };
+            let blocks = [heads * (values / heads).div_ceil(CHUNK), args.step.n_tiles as usize, 1];
+            return self.launch(kernel, blocks, CHUNK_THREADS, shared, &args);
+        }
+        let kernel = match op.key_dim {
+            ..=64 => &k.delta_64,
+            65..=128 => &k.delta_128,
+            _ => &k.delta_256,
+        };
+        self.launch(kernel, [values / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+    }
+
+    pub(crate) fn scan(&mut self, op: &Scan) -> Result<()> {
+        let (weights, width) = (&self.model.weights, |act: Act| self.program.width(act));
+        let (channels, heads) = (width(op.x), width(op.dt));
+        let step = self.sequences();
+        let by_state = weights.vector_len(op.rate) > heads;
+        let chunks = self.chunks(step.n_tiles as usize, op.state, channels / heads).filter(|_| !by_state);
+        let args = ScanArgs {
+            step,
+            x: self.act(op.x),
+            dt: self.act(op.dt),
+            b: self.act(op.b),
+            c: self.act(op.c),
+            rate: weights.vector(Some(op.rate)),
+            skip: weights.vector(Some(op.skip)),
+            out: self.act(op.out),
+            memory: self.memory_places[op.memory.0 as usize],
+            heads: heads as u32,
+            head_dim: (channels / heads) as u32,
+            groups: (width(op.b) / op.state) as u32,
+            state: op.state as u32,
+            by_state: u32::from(by_state),
+            stages: chunks.map_or(0, |(stages, _)| stages),
+        };
+        let k = &self.model.device.kernels;
+        if let Some((_, shared)) = chunks {
+            let kernel = if op.state <= 128 { &k.scan_chunks_128 } else { &k.scan_chunks_256 };
+            let blocks = [heads * (channels / heads).div_ceil(CHUNK), args.step.n_tiles as usize, 1];
+            return self.launch(kernel, blocks, CHUNK_THREADS, shared, &args);
+        }
+        let kernel = match op.state {
+            ..=16 => &k.scan_16,
+            17..=128 => &k.scan_128,
+            _ => &k.scan_256,
+        };
+        self.launch(kernel, [channels / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+    }
+}

@@ -1,0 +1,66 @@
+//! NVIDIA GPUs: programs of ops as launches of the kernels in `kernels/`.
+//!
+//! This file lists and opens devices. `device` loads a model and keeps it, `executor` runs its steps; `probe` finds the
+//! driver, `launch` makes every call that acts on a device, `module` names the kernels, `variants` those of a type or width,
+//! `weights`, `planes` and `kv` lay out matrices and caches, `inputs`, `rules`, `writer` and `scratch` the memory of a step,
+//! `fuse` chooses ops that share kernels, `lower`, `lower_choose`, `lower_experts` and `lower_rows` turn ops into launches, `graph`
+//! replays steps that come again, `cross` hands values from GPU to GPU. A model has a context of its own on each: a fault costs
+//! the model its device, while other models, the CPU and the process go on.
+
+mod arena;
+mod cross;
+mod device;
+mod executor;
+mod fuse;
+mod graph;
+mod inputs;
+mod kv;
+mod launch;
+mod lower;
+mod module;
+mod planes;
+mod probe;
+mod profile;
+mod rules;
+mod scratch;
+mod variants;
+mod weights;
+mod writer;
+
+use std::sync::{Arc, OnceLock};
+
+pub use self::cross::Crossing;
+pub use self::device::{CudaDevice, CudaModel, Uses, WGMMA};
+pub use self::executor::CudaExecutor;
+pub use self::kv::CudaKv;
+pub use self::module::KernelTable;
+pub use self::probe::Driver;
+
+use crate::error::{Error, Result};
+use crate::graph::device_info::DeviceInfo;
+
+static PROVIDED: OnceLock<(Arc<Driver>, &'static [u8])> = OnceLock::new();
+
+/// Replaces the system's driver and the library's own kernels by `driver` and `image` in the whole process. Succeeds once,
+/// before the first device is asked for; afterwards it returns false.
+pub fn provide(driver: Arc<Driver>, image: &'static [u8]) -> bool {
+    PROVIDED.set((driver, image)).is_ok()
+}
+
+/// Lists every GPU, or one unavailable entry that says why there is none.
+pub fn devices() -> Vec<DeviceInfo> {
+    match PROVIDED.get() {
+        Some((driver, _)) => probe::list(&Ok(driver.clone()), Ok(0)),
+        None => probe::list(&Driver::system(), module::IMAGE.map(|_| module::COMPILER)),
+    }
+}
+
+/// Opens GPU `ordinal` for one model.
+pub fn open(ordinal: i32, uses: Uses) -> Result<Arc<CudaDevice>> {
+    if let Some((driver, image)) = PROVIDED.get() {
+        return CudaDevice::open(driver, ordinal, image, uses);
+    }
+    let unavailable = |why: String| Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why };
+    let image = module::IMAGE.map_err(|why| unavailable(why.to_owned()))?;
+    CudaDevice::open(&Driver::system().map_err(unavailable)?, ordinal, image, uses)
+}

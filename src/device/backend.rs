@@ -1,0 +1,293 @@
+//! A model on its device or devices: the closed list of the kinds that there are.
+
+use std::sync::Arc;
+
+use super::executor::{DeviceExecutor, Executor};
+use super::partition::{self, Wishes};
+use super::pipeline::{Split, SplitExecutor};
+use super::sequence::Sequence;
+use super::{select, self_test};
+use crate::cpu::executor::CpuExecutor;
+use crate::cpu::kernels::Isa;
+use crate::cpu::sequence::CpuSequence;
+use crate::cpu::threads::pool::Pool;
+use crate::cpu::{self, CpuBackend, PackedAt};
+use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Uses};
+use crate::error::{Error, Result};
+use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::StepLimits;
+use crate::graph::weights::{Progress, Weights};
+use crate::sampling::{MAX_ENTRIES, SamplingRule};
+
+/// Number of the processors of the host in `devices()`, from 1.
+pub const CPU_DEVICE: u32 = 1;
+
+/// Every device there is, the CPU first.
+pub fn devices() -> Vec<DeviceInfo> {
+    let mut devices = vec![cpu::device(Isa::detect())];
+    devices.extend(cuda::devices());
+    devices
+}
+
+/// The choices of a load beside the weights.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Positions in `devices()` from 1: one device, or GPUs over which layers are divided in this order. Empty: chosen here.
+    pub devices: Vec<u32>,
+    /// Sizes of the parts of several GPUs in relation to one another; empty: by their free memory.
+    pub shares: Vec<f32>,
+    /// No result may depend on how a prompt is cut nor on the other sequences of a batch, which the CPU's never do.
+    pub deterministic: bool,
+    /// Executors on a GPU measure the parts of their steps: `Executor::times`.
+    pub profile: bool,
+    /// Number of layers on GPUs, the last ones; `None`: as many as fit.
+    pub gpu_layers: Option<usize>,
+    /// Ceiling on weights in memory of the host, in bytes.
+    pub host_bytes: u64,
+    /// File of the CPU's packed weights, which is mapped, or made first.
+    pub packed_at: Option<PackedAt>,
+    /// Weights are not read: the backend tells what it would take, and computes nothing.
+    pub plan: bool,
+    /// Another program of the same weights, for the CPU.
+    pub beside: Option<Arc<Program>>,
+    /// Instruction set of the CPU; `None`: the fastest. It changes no result.
+    pub isa: Option<Isa>,
+    /// Room of a step and the cache that shall fit on a GPU beside the weights.
+    pub limits: StepLimits,
+    pub cache: StateSpec,
+}
+
+/// A model on its device or devices.
+#[derive(Clone)]
+pub enum Backend {
+    Cpu(Arc<CpuBackend>),
+    Cuda(Arc<CudaModel>),
+    Split(Arc<Split>),
+}
+
+impl Backend {
+    /// Brings the weights of a program to a device.
+    pub fn load(
+        program: &Arc<Program>,
+        weights: &Weights,
+        pool: &Arc<Pool>,
+        options: &LoadOptions,
+        progress: &mut Progress,
+    ) -> Result<Backend> {
+        program.check(weights)?;
+        options.beside.iter().try_for_each(|beside| beside.check(weights))?;
+        let isa = options.isa.unwrap_or_else(Isa::detect);
+        let on_cpu = |progress: &mut Progress| {
+            let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
+            let programs: Vec<&Program> = [program].into_iter().chain(&options.beside).map(|p| &**p).collect();
+            let cpu = CpuBackend::load(pool, isa, &programs, weights, packed_at, options.host_bytes, follow, progress)?;
+            Ok(Backend::Cpu(Arc::new(cpu)))
+        };
+        let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
+        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
+        let wishes = Wishes { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
+        let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
+            let division = partition::divide(gpus, program, weights, &wishes)?;
+            match &division.gpus[..] {
+                [] => on_cpu(progress),
+                [(gpu, _)] if division.cpu_layers == 0 => {
+                    self_test::check(gpu, program, weights)?;
+                    Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
+                }
+                _ => {
+                    for (gpu, layers) in &division.gpus {
+                        let (part, weights) = partition::part(program, partition::ops(program, layers), weights)?;
+                        self_test::check(gpu, &part, &weights)?;
+                    }
+                    let split = Split::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
+                    Ok(Backend::Split(Arc::new(split)))
+                }
+            }
+        };
+        let open =
+            |ordinals: &[i32]| ordinals.iter().map(|&ordinal| cuda::open(ordinal, uses)).collect::<Result<Vec<_>>>();
+        if options.devices.is_empty() {
+            // Choices that only a CPU has, or that say where layers are.
+            let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
+            let measured = Uses { plan: false, ..uses };
+            let chosen = match is_free {
+                true => select::gpus(program, weights, pool, measured, &wishes),
+                false => Vec::new(),
+            };
+            let gpus = if options.plan {
+                // Their contexts end first, which take memory.
+                let ordinals: Vec<i32> = chosen.into_iter().map(|gpu| gpu.ordinal()).collect();
+                open(&ordinals).unwrap_or_default()
+            } else {
+                chosen
+            };
+            return match on_gpus(&gpus, progress) {
+                Err(e) if gpus.is_empty() || matches!(e, Error::Cancelled | Error::Deadline) => Err(e),
+                // A GPU that nobody asked for fails nobody.
+                Err(_) => on_cpu(progress),
+                loaded => loaded,
+            };
+        }
+        if options.devices == [CPU_DEVICE] {
+            return on_cpu(progress);
+        }
+        let all = devices();
+        let mut ordinals = Vec::new();
+        for &device in &options.devices {
+            match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
+                Some(d) if d.kind == DeviceKind::Cpu => {
+                    let what = "the CPU in a list of GPUs: it takes the layers that they leave";
+                    return Err(Error::invalid(what));
+                }
+                Some(d) if packed_at.is_some() => {
+                    return Err(Error::unsupported(format!("packed weights in a file for {}", d.name)));
+                }
+                Some(d) if beside.is_some() => {
+                    return Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)));
+                }
+                Some(d) if d.unavailable.is_empty() => ordinals.push(device as i32 - 2),
+                Some(d) => {
+                    return Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() });
+                }
+                None => return Err(Error::invalid(format!("device {device} does not exist"))),
+            }
+        }
+        on_gpus(&open(&ordinals)?, progress)
+    }
+
+    /// The parts that are on GPUs, in the order of the layers.
+    fn cuda(&self) -> &[Arc<CudaModel>] {
+        match self {
+            Backend::Cpu(_) => &[],
+            Backend::Cuda(cuda) => std::slice::from_ref(cuda),
+            Backend::Split(split) => split.cuda(),
+        }
+    }
+
+    /// The part that is on the CPU.
+    fn cpu(&self) -> Option<&Arc<CpuBackend>> {
+        match self {
+            Backend::Cpu(cpu) => Some(cpu),
+            Backend::Cuda(_) => None,
+            Backend::Split(split) => split.cpu(),
+        }
+    }
+
+    /// Tells whether the CPU has a part.
+    pub fn is_on_cpu(&self) -> bool {
+        self.cpu().is_some()
+    }
+
+    /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
+    pub fn device_number(&self) -> u32 {
+        self.cuda().first().map_or(CPU_DEVICE, |cuda| number(cuda))
+    }
+
+    /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
+    pub fn taken(&self) -> Vec<[u64; 2]> {
+        self.cuda().iter().map(|cuda| cuda.taken()).collect()
+    }
+
+    /// Names of the devices whose kind the model counts as: of a division the GPUs.
+    pub fn device_names(&self) -> String {
+        let names: Vec<&str> = match self {
+            Backend::Cpu(cpu) => vec![&cpu.device().name],
+            _ => self.cuda().iter().map(|cuda| cuda.device().name.as_str()).collect(),
+        };
+        names.join(" and ")
+    }
+
+    /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
+    pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
+        let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
+        let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
+        on_gpus.into_iter().chain(self.cpu().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
+    }
+
+    /// A number that tells the weights from others, for caches that are saved.
+    pub fn digest(&self) -> u64 {
+        match self {
+            Backend::Cpu(cpu) => cpu.digest(),
+            Backend::Cuda(cuda) => cuda.digest(),
+            Backend::Split(split) => {
+                let on_cpu = split.cpu().map_or(0, |cpu| cpu.digest());
+                split.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
+            }
+        }
+    }
+
+    /// The CPU of a model to whose products adapters can be added.
+    pub fn adaptable(&self) -> Result<&CpuBackend> {
+        match self {
+            Backend::Cpu(cpu) => Ok(cpu),
+            Backend::Cuda(_) | Backend::Split(_) => {
+                Err(Error::unsupported("adapters for a model that has layers on a GPU; device 1 is the CPU"))
+            }
+        }
+    }
+
+    /// The part of the weights of the host that is vectors.
+    pub fn vector_bytes(&self) -> u64 {
+        self.cpu().map_or(0, |cpu| cpu.vector_bytes())
+    }
+
+    /// Bytes of the host that are held beside weights while they are loaded.
+    pub fn staging_bytes(&self) -> u64 {
+        let on_gpus = self.cuda().iter().map(|cuda| cuda.staging_bytes());
+        on_gpus.chain(self.cpu().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
+    }
+
+    /// Number of layers on each GPU, of `n`, and the number of the device.
+    pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
+        let layers = match self {
+            Backend::Split(split) => split.gpu_layers().collect(),
+            _ => vec![n],
+        };
+        self.cuda().iter().map(|cuda| number(cuda)).zip(layers).collect()
+    }
+
+    /// Number of layers on GPUs, of `n`.
+    pub fn gpu_layers(&self, n: usize) -> usize {
+        self.gpus(n).into_iter().map(|(_, layers)| layers).sum()
+    }
+
+    /// An empty sequence.
+    pub fn new_sequence(&self, spec: &StateSpec) -> Result<Sequence> {
+        spec.check()?;
+        match self {
+            Backend::Cpu(_) => Ok(Sequence::new(spec.clone(), Some(CpuSequence::new(spec)?), Vec::new())),
+            Backend::Cuda(cuda) => Ok(Sequence::new(spec.clone(), None, vec![cuda.new_kv(spec)?])),
+            Backend::Split(split) => split.new_sequence(spec),
+        }
+    }
+
+    /// True where steps choose tokens by a rule.
+    pub fn chooses(&self, rule: &SamplingRule) -> bool {
+        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && !rule.params.filters_tempered()
+    }
+
+    /// Memory of the host that an executor takes, in bytes.
+    pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
+        match self.is_on_cpu() {
+            true => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+            false => 0,
+        }
+    }
+
+    /// An executor with scratch for `limits`. `program` is the one that was loaded.
+    pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
+        let device = match self {
+            Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
+            Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
+            Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
+        };
+        Ok(Executor::new(program, limits, device))
+    }
+}
+
+/// Position in `devices()` from 1.
+fn number(cuda: &CudaModel) -> u32 {
+    cuda.ordinal() as u32 + 2
+}

@@ -1,0 +1,89 @@
+//! A step of sequences, and the check that it fits them, the program and the executor.
+
+use super::sequence::Sequence;
+use crate::error::{Error, Result};
+use crate::graph::program::Program;
+use crate::graph::step::{CHOSEN_BEFORE, StepInputs, StepLimits};
+use crate::sampling::MAX_ENTRIES;
+
+/// The inputs of a step with the sequences that it goes on with.
+pub struct Batch<'a> {
+    pub inputs: StepInputs<'a>,
+    /// The sequences, each once, by their number in the inputs.
+    pub sequences: &'a mut [&'a mut Sequence],
+}
+
+impl Batch<'_> {
+    /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a meaning.
+    pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
+        let StepInputs { ids, positions, sequences: numbers, outputs, rules } = self.inputs;
+        let (n, n_outputs) = (ids.len(), outputs.len());
+        let StepLimits { max_tokens, max_outputs } = limits;
+        if n == 0 || n > max_tokens || n_outputs > max_outputs || self.sequences.len() > max_tokens {
+            return Err(Error::invalid(format!(
+                "a step of {n} tokens, {n_outputs} outputs and {} caches; 1 to {max_tokens} and 0 to {max_outputs} fit",
+                self.sequences.len()
+            )));
+        }
+        if positions.len() != n || numbers.len() != n {
+            let (positions, numbers) = (positions.len(), numbers.len());
+            return Err(Error::invalid(format!("{n} ids, {positions} positions, {numbers} numbers of sequences")));
+        }
+        if !outputs.is_sorted_by(|a, b| a < b) || outputs.last().is_some_and(|&last| last as usize >= n) {
+            return Err(Error::invalid(format!("outputs {outputs:?} of {n} tokens")));
+        }
+        if !rules.is_empty() && rules.len() != n_outputs {
+            return Err(Error::invalid(format!("{} rules for {n_outputs} outputs", rules.len())));
+        }
+        if let Some(rule) = rules.iter().flatten().find(|rule| rule.entries() > MAX_ENTRIES) {
+            return Err(Error::invalid(format!("a rule of {} entries, {MAX_ENTRIES} are possible", rule.entries())));
+        }
+        for sequence in self.sequences.iter() {
+            if (&sequence.spec().layers, &sequence.spec().memories) != (&program.states, &program.memories) {
+                return Err(Error::Mismatch(format!("a cache of another model: {:?}", sequence.spec())));
+            }
+        }
+        if !numbers.is_sorted() {
+            return Err(Error::invalid("the tokens of a step are not in order"));
+        }
+        self.inputs.runs().try_for_each(|(number, tokens)| self.check_run(program, number, tokens, follows))
+    }
+
+    /// Checks the tokens of one sequence.
+    fn check_run(&self, program: &Program, number: u32, tokens: std::ops::Range<usize>, follows: bool) -> Result<()> {
+        let Some(sequence) = self.sequences.get(number as usize) else {
+            return Err(Error::invalid(format!("sequence {number} of {}", self.sequences.len())));
+        };
+        let (capacity, room) = (sequence.spec().capacity, sequence.spec().max_step);
+        let mut next = sequence.len();
+        for i in tokens.clone() {
+            let (id, position) = (self.inputs.ids[i], self.inputs.positions[i] as usize);
+            if position >= capacity {
+                return Err(Error::ContextFull { len: position, capacity, more: 1 });
+            }
+            if id as usize >= program.max_ids && !(follows && id == CHOSEN_BEFORE) {
+                return Err(Error::invalid(format!("token {id} of {}", program.max_ids)));
+            }
+            if position >= program.max_positions {
+                return Err(Error::invalid(format!("position {position} of {} learned ones", program.max_positions)));
+            }
+            let is_first = i == tokens.start;
+            // A step ahead goes on after one that is not committed yet.
+            let is_ahead = follows && is_first && id == CHOSEN_BEFORE;
+            if !program.memories.is_empty() && position != next && !is_ahead {
+                return Err(Error::invalid(format!(
+                    "position {position} of a recurrent sequence that goes on at {next}"
+                )));
+            }
+            if !is_first && position < next {
+                return Err(Error::invalid("the tokens of a step are not in order"));
+            }
+            next = position + 1;
+        }
+        if tokens.len() > room {
+            let n = tokens.len();
+            return Err(Error::invalid(format!("{n} tokens of a sequence, steps of its cache have {room}")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The positions at which recurrent memories of a sequence are kept. A recurrence cannot be computed backwards, so that a
+//! rewind goes to a checkpoint, from which the tokens behind it are computed again.
+//!
+//! Owns which of a few buffers holds the memories after which number of tokens, and which of them a step overwrites. A step
+//! reads one buffer and writes another, so that one that fails changes nothing. Knows no device and no memory.
+
+use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
+
+/// Buffers of memories, by the number of tokens that they were advanced by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checkpoints {
+    positions: [Option<usize>; BUFFERS],
+}
+
+impl Default for Checkpoints {
+    /// Starts with the zeros of an empty sequence in the first buffer.
+    fn default() -> Checkpoints {
+        let mut positions = [None; BUFFERS];
+        positions[0] = Some(0);
+        Checkpoints { positions }
+    }
+}
+
+impl Checkpoints {
+    /// Checkpoints at the positions of buffers.
+    pub fn restored(positions: [Option<usize>; BUFFERS]) -> Checkpoints {
+        Checkpoints { positions }
+    }
+
+    /// The position of each buffer.
+    pub fn positions(&self) -> &[Option<usize>; BUFFERS] {
+        &self.positions
+    }
+
+    /// The buffer of the memories after exactly `len` tokens.
+    pub fn at(&self, len: usize) -> Option<usize> {
+        self.positions.iter().position(|p| *p == Some(len))
+    }
+
+    /// The largest position of at most `len`.
+    pub fn newest(&self, len: usize) -> Option<usize> {
+        self.positions.iter().flatten().copied().filter(|p| *p <= len).max()
+    }
+
+    /// The buffers that hold a position.
+    pub fn held(&self) -> impl Iterator<Item = usize> {
+        (0..BUFFERS).filter(|i| self.positions[*i].is_some())
+    }
+
+    /// Forgets what stands behind `len` tokens.
+    pub fn truncate(&mut self, len: usize) {
+        self.positions.iter_mut().filter(|p| p.is_some_and(|p| p > len)).for_each(|p| *p = None);
+    }
+
+    /// The buffer that the step behind `len` tokens writes, of which the first `committed` are committed and the others under
+    /// way: an unused one, else the one before these that rewinds miss least.
+    ///
+    /// Without the checkpoint at `p`, ahead of which one stands at `a` and behind which one at `b`, rewinds to `p..b`
+    /// compute `p - a` tokens more. Rewinds to `r` are taken to be as frequent as `1 / (len - r + 1)`, so that many
+    /// checkpoints stand near the end.
+    pub fn target(&self, len: usize, committed: usize) -> usize {
+        if let Some(unused) = self.positions.iter().position(Option::is_none) {
+            return unused;
+        }
+        let age = |p: usize| (len.saturating_sub(p) + 1) as f64;
+        let loss = |i: usize| {
+            let p = self.positions[i].filter(|p| *p < committed)?;
+            let others = || self.positions.iter().flatten().copied();
+            let ahead = others().filter(|q| *q < p).max().unwrap_or(0);
+            let behind = others().filter(|q| *q > p).min()?;
+            Some((p - ahead) as f64 * libm::log(age(p) / age(behind)))
+        };
+        let losses = (0..BUFFERS).filter_map(|i| Some((i, loss(i)?)));
+        losses.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i)
+    }
+
+    /// Forgets the buffer that the step behind `len` tokens writes: what it holds is undefined until `commit`.
+    pub fn begin(&mut self, len: usize, committed: usize) {
+        let target = self.target(len, committed);
+        self.positions[target] = None;
+    }
+
+    /// Commits the step of `n` tokens behind `len`, once.
+    pub fn commit(&mut self, len: usize, n: usize) {
+        if self.at(len + n).is_none() {
+            let target = self.target(len, len);
+            self.positions[target] = Some(len + n);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn positions(c: &Checkpoints) -> Vec<usize> {
+        let mut held: Vec<usize> = c.positions.iter().flatten().copied().collect();
+        held.sort_unstable();
+        held
+    }
+
+    fn advance(c: &mut Checkpoints, len: &mut usize, n: usize) {
+        let (from, to) = (c.at(*len).unwrap(), c.target(*len, *len));
+        c.begin(*len, *len);
+        assert!(from != to && c.at(*len) == Some(from) && c.target(*len, *len) == to);
+        c.commit(*len, n);
+        *len += n;
+        assert_eq!(c.at(*len), Some(to));
+    }
+
+    #[test]
+    fn the_last_tokens_are_kept_and_older_ones_at_a_distance() {
+        let (mut c, mut len) = (Checkpoints::default(), 0);
+        for n in [512, 512, 300] {
+            advance(&mut c, &mut len, n);
+        }
+        for _ in 0..500 {
+            advance(&mut c, &mut len, 1);
+            assert_eq!(c.newest(len - 1), Some(len - 1));
+        }
+        let held = positions(&c);
+        assert_eq!(held.len(), BUFFERS);
+        // A rewind to any place computes less than a third of the sequence again.
+        for r in 0..len {
+            assert!(3 * (r - c.newest(r).unwrap_or(0)) < len, "{held:?}");
+        }
+    }
+
+    #[test]
+    fn a_rewind_forgets_what_stands_behind_it() {
+        let (mut c, mut len) = (Checkpoints::default(), 0);
+        for n in [10, 10, 10] {
+            advance(&mut c, &mut len, n);
+        }
+        c.truncate(25);
+        assert_eq!((c.newest(25), c.at(25), c.at(30)), (Some(20), None, None));
+        len = 20;
+        advance(&mut c, &mut len, 5);
+        assert_eq!(positions(&c), [0, 10, 20, 25]);
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_what_it_read() {
+        let (mut c, mut len) = (Checkpoints::default(), 0);
+        for _ in 0..20 {
+            advance(&mut c, &mut len, 3);
+        }
+        let from = c.at(len);
+        c.begin(len, len);
+        c.begin(len, len);
+        assert_eq!(c.at(len), from);
+        assert_eq!(positions(&c).len(), BUFFERS - 1);
+    }
+
+    /// Steps of one token each, up to three under way at a time.
+    #[test]
+    fn what_is_committed_outlasts_the_steps_ahead() {
+        let (mut c, mut len) = (Checkpoints::default(), 0);
+        advance(&mut c, &mut len, 500);
+        for turn in 0..300 {
+            let committed = len;
+            for ahead in 0..1 + turn % 3 {
+                let at = committed + ahead;
+                assert!(c.at(at).is_some() && c.at(at) != Some(c.target(at, committed)), "{committed}, {ahead}");
+                c.begin(at, committed);
+                c.commit(at, 1);
+                assert!((committed..=at + 1).all(|p| c.at(p).is_some()));
+            }
+            len += 1;
+            c.commit(committed, 1);
+            c.truncate(len);
+            assert!(c.at(len).is_some());
+        }
+        let held = positions(&c);
+        assert!(held.len() > BUFFERS - 3 && held.is_sorted_by(|a, b| a < b), "{held:?}");
+    }
+}

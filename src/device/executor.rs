@@ -1,0 +1,193 @@
+//! Runs the steps of a program on the device or devices of its model.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::batch::Batch;
+use super::pipeline::SplitExecutor;
+use super::sequence::{OnCpu, OnGpu};
+use crate::cpu::executor::CpuExecutor;
+use crate::cuda::CudaExecutor;
+use crate::error::{Error, Result};
+use crate::graph::device_info::Times;
+use crate::graph::op::Act;
+use crate::graph::program::Program;
+use crate::graph::step::StepLimits;
+use crate::graph::step_budget::Pace;
+
+/// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
+/// abandoned with `end`; the next `begin` starts clean.
+pub struct Executor {
+    program: Arc<Program>,
+    limits: StepLimits,
+    device: DeviceExecutor,
+}
+
+/// The executor of a device.
+pub enum DeviceExecutor {
+    Cpu(Box<CpuExecutor>),
+    Cuda(Box<CudaExecutor>),
+    Split(Box<SplitExecutor>),
+}
+
+/// The results of a step, from the device that has the head.
+macro_rules! of_head {
+    ($executor:expr, $e:ident => $call:expr) => {
+        match &mut $executor.device {
+            DeviceExecutor::Cpu($e) => $call,
+            DeviceExecutor::Cuda($e) => $call,
+            DeviceExecutor::Split(split) => {
+                let $e = split.head()?;
+                $call
+            }
+        }
+    };
+}
+
+/// The same method of each device.
+macro_rules! of_device {
+    ($executor:expr, $e:ident => $call:expr) => {
+        match &mut $executor.device {
+            DeviceExecutor::Cpu($e) => $call,
+            DeviceExecutor::Cuda($e) => $call,
+            DeviceExecutor::Split($e) => $call,
+        }
+    };
+}
+
+impl Executor {
+    /// `program` and `limits` are those that the device's executor was made for.
+    pub fn new(program: &Arc<Program>, limits: StepLimits, device: DeviceExecutor) -> Executor {
+        Executor { program: program.clone(), limits, device }
+    }
+
+    /// Names of the kernels that the open step has launched on a GPU.
+    pub fn kernels(&self) -> Vec<&'static str> {
+        match &self.device {
+            DeviceExecutor::Cuda(cuda) => cuda.kernels().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
+    pub fn fits_threads(&self) -> bool {
+        match &self.device {
+            DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
+            DeviceExecutor::Cuda(_) => true,
+            DeviceExecutor::Split(split) => split.fits_threads(),
+        }
+    }
+
+    /// Opens a step of a range of the program's ops.
+    pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
+        let follows = match &self.device {
+            DeviceExecutor::Cpu(_) => false,
+            DeviceExecutor::Cuda(cuda) => cuda.follows(),
+            DeviceExecutor::Split(split) => split.follows(),
+        };
+        batch.check(&self.program, self.limits, follows)?;
+        if ops.start > ops.end || ops.end > self.program.ops.len() {
+            return Err(Error::invalid(format!("ops {ops:?} of {}", self.program.ops.len())));
+        }
+        let inputs = &batch.inputs;
+        match &mut self.device {
+            DeviceExecutor::Cpu(cpu) => cpu.begin(inputs, &OnCpu(batch.sequences), ops),
+            DeviceExecutor::Cuda(cuda) => cuda.begin(inputs, &OnGpu(batch.sequences, 0), ops),
+            DeviceExecutor::Split(split) => split.begin(batch, ops),
+        }
+    }
+
+    /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are done.
+    pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+        self.advance_at(batch, &Pace::new(stop))
+    }
+
+    /// `advance` at a pace. After a pause the step goes on with the same batch; others may have the threads meanwhile.
+    pub fn advance_at(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
+        match &mut self.device {
+            DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), pace),
+            DeviceExecutor::Cuda(cuda) => cuda.advance(pace),
+            DeviceExecutor::Split(split) => split.advance(batch, pace),
+        }
+    }
+
+    /// The token behind output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one that
+    /// its rule chooses.
+    pub fn token(&mut self, i: usize) -> Result<u32> {
+        of_head!(self, e => e.token(i))
+    }
+
+    /// Copies the logits of output `i` of the step.
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        of_head!(self, e => e.read_logits(i, out))
+    }
+
+    /// Sets an activation of the open step, `[n, width]`, from memory of the host.
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        of_device!(self, e => e.write(act, values))
+    }
+
+    /// Copies an activation of the step, `[n, width]`, to memory of the host.
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        of_device!(self, e => e.read(act, out))
+    }
+
+    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no outputs.
+    pub fn read_rows(&mut self, act: Act, first: usize, out: &mut [f32]) -> Result<()> {
+        match &mut self.device {
+            DeviceExecutor::Cpu(cpu) => cpu.read_rows(act, first, out),
+            _ => Err(Error::unsupported("rows of activations on a GPU")),
+        }
+    }
+
+    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
+    pub fn end(&mut self) -> Result<()> {
+        of_device!(self, e => e.end())
+    }
+
+    /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
+    pub fn first_share(&self) -> Duration {
+        match &self.device {
+            DeviceExecutor::Split(split) => split.first_share(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Times of the parts of steps since this was asked last; zeros where nothing is measured.
+    pub fn times(&mut self) -> Times {
+        match &mut self.device {
+            DeviceExecutor::Cpu(_) => Times::default(),
+            DeviceExecutor::Cuda(cuda) => cuda.times(),
+            DeviceExecutor::Split(split) => split.times(),
+        }
+    }
+
+    /// Number of steps that may be submitted before the oldest is collected; 0 where none can be.
+    pub fn ahead(&self) -> usize {
+        match &self.device {
+            DeviceExecutor::Cpu(_) => 0,
+            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
+            DeviceExecutor::Split(split) => split.ahead(),
+        }
+    }
+
+    /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
+    /// tokens behind its outputs, which `collect` returns and the next step can have for its own (`CHOSEN_BEFORE`).
+    pub fn submit(&mut self) -> Result<()> {
+        match &mut self.device {
+            DeviceExecutor::Cuda(cuda) => cuda.submit(),
+            DeviceExecutor::Split(split) => split.submit(),
+            DeviceExecutor::Cpu(_) => Err(Error::unsupported("steps ahead")),
+        }
+    }
+
+    /// Waits for the oldest step that was submitted: the tokens behind its first outputs.
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
+        match &mut self.device {
+            DeviceExecutor::Cuda(cuda) => cuda.collect(tokens),
+            DeviceExecutor::Split(split) => split.collect(tokens),
+            DeviceExecutor::Cpu(_) => Err(Error::invalid("no step was submitted")),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The devices that execute programs, as the engine sees them: a `Backend` has the weights of a model, an `Executor` runs its
+//! steps, a `Sequence` is what both remember of one text.
+//!
+//! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where, `pipeline` runs
+//! them in a row. `select` chooses the device of a load that names none, after `self_test` has compared it with the CPU.
+
+pub mod backend;
+pub mod batch;
+mod checkpoints;
+pub mod executor;
+pub mod partition;
+pub mod pipeline;
+pub mod select;
+pub mod self_test;
+pub mod sequence;
+
+pub use self::backend::{Backend, CPU_DEVICE, LoadOptions, devices};
+pub use self::batch::Batch;
+pub use self::checkpoints::Checkpoints;
+pub use self::executor::Executor;
+pub use self::partition::MAX_GPUS;
+pub use self::sequence::Sequence;
+pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};
+pub use crate::graph::step_budget::Pace;

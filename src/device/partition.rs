@@ -1,0 +1,205 @@
+//! The division of a program's layers among devices.
+//!
+//! Owns which layers go where: the first ones on the CPU, as few as the GPUs cannot execute or have no room for, the others
+//! on GPUs in a row. The last GPU has the head, because logits and their arg-max are then where they are wanted, while the
+//! first part only looks a few rows of the embedding up. Refuses to know how a part is loaded and run.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::cuda::CudaDevice;
+use crate::error::{Error, Result};
+use crate::graph::op::Weight;
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::StepLimits;
+use crate::graph::weights::Weights;
+
+/// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
+const RESERVE: u64 = 256 << 20;
+
+/// GPUs of one model, at most.
+pub const MAX_GPUS: usize = 16;
+
+/// The wishes of a caller, and what shall fit beside the weights.
+pub struct Wishes<'a> {
+    /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and one
+    /// that is not needed has none.
+    pub shares: &'a [f32],
+    /// Number of layers on GPUs at most, for which room does not count; `None`: as many as fit.
+    pub gpu_layers: Option<usize>,
+    pub cache: &'a StateSpec,
+    pub limits: StepLimits,
+}
+
+/// Layers of each device.
+pub struct Division {
+    /// Number of layers on the CPU, the first ones.
+    pub cpu_layers: usize,
+    /// GPUs that have layers, in the order of these.
+    pub gpus: Vec<(Arc<CudaDevice>, Range<usize>)>,
+}
+
+/// The ops of some layers: with the first layer what stands ahead of it, with the last one the head.
+pub fn ops(program: &Program, layers: &Range<usize>) -> Range<usize> {
+    let start = |layer: usize| program.layers.get(layer).map_or(program.ops.len(), |ops| ops.start);
+    if layers.start == 0 { 0..start(layers.end) } else { start(layers.start)..start(layers.end) }
+}
+
+/// Some ops of a program, and the weights that they need.
+pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
+    let (part, needed) = program.part(ops)?;
+    let matrices = needed.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
+    Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
+}
+
+/// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be.
+pub fn divide(devices: &[Arc<CudaDevice>], program: &Program, weights: &Weights, wishes: &Wishes) -> Result<Division> {
+    let n = program.layers.len();
+    let Some(first) = devices.first() else { return Ok(Division { cpu_layers: n, gpus: Vec::new() }) };
+    if n == 0 {
+        return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)] });
+    }
+    let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices)).collect();
+    let layers = Layers::new(first, program, weights, wishes.cache)?;
+    let fewest = n - wishes.gpu_layers.unwrap_or(n).min(n);
+    let mut is_divisible = false;
+    for cpu_layers in fewest..n {
+        let is_cut = cpu_layers == 0 || layers.can_be(0..cpu_layers);
+        if !is_cut || first.supports(program, weights, ops(program, &(cpu_layers..n))).is_err() {
+            continue;
+        }
+        let sizes: Vec<f64> = match wishes.shares {
+            [] => rooms.iter().map(|&room| room.max(1) as f64).collect(),
+            shares => shares.iter().copied().map(f64::from).collect(),
+        };
+        let Some(parts) = layers.balance(cpu_layers, &sizes, wishes.shares.is_empty()) else { continue };
+        is_divisible = true;
+        let fits = || {
+            for (i, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+                let (part, weights) = self::part(program, ops(program, part), weights)?;
+                let (layers, memories) = (part.states.clone(), part.memories.clone());
+                let cache = StateSpec { layers, memories, ..wishes.cache.clone() };
+                let working = devices[i].working_bytes(&part, &cache, wishes.limits)?;
+                if devices[i].weight_bytes(&weights)?.saturating_add(working) > rooms[i] {
+                    return Ok(false);
+                }
+            }
+            Ok::<_, Error>(true)
+        };
+        if wishes.gpu_layers.is_some() || fits()? {
+            let used = devices.iter().cloned().zip(parts).filter(|(_, part)| !part.is_empty());
+            return Ok(Division { cpu_layers, gpus: used.collect() });
+        }
+    }
+    if !is_divisible && !wishes.shares.is_empty() {
+        let why = if n - fewest < devices.len() { "there are fewer" } else { "they share keys and values" };
+        let what = format!("{} layers in {} parts on GPUs: {why}", n - fewest, devices.len());
+        return Err(Error::unsupported(what));
+    }
+    Ok(Division { cpu_layers: n, gpus: Vec::new() })
+}
+
+/// Free memory of a device for each of its places in a list.
+fn room(device: &CudaDevice, devices: &[Arc<CudaDevice>]) -> u64 {
+    let places = devices.iter().filter(|other| other.ordinal() == device.ordinal()).count();
+    device.info().memory_free.saturating_sub(RESERVE) / places.max(1) as u64
+}
+
+/// The layers of a program as what is divided.
+struct Layers {
+    /// Bytes of the weights and the cache of each, with the ops that `ops` adds to it.
+    bytes: Vec<u64>,
+    /// A sequence remembers something of the layer.
+    remembers: Vec<bool>,
+    /// Layers ahead of which no cut can be, because one before them shares keys and values with one behind.
+    shared: Vec<bool>,
+}
+
+impl Layers {
+    fn new(device: &CudaDevice, program: &Program, weights: &Weights, cache: &StateSpec) -> Result<Layers> {
+        let n = program.layers.len();
+        let mut layers = Layers { bytes: Vec::new(), remembers: Vec::new(), shared: vec![false; n] };
+        let mut first_named: Vec<Option<usize>> = vec![None; program.states.len()];
+        for layer in 0..n {
+            let range = ops(program, &(layer..layer + 1));
+            layers.remembers.push(program.remembers(range.clone()));
+            let (mut used, mut states, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+            for mut op in program.ops[range].iter().cloned() {
+                op.map_weights(|weight| {
+                    used.push(weight.0);
+                    weight
+                });
+                states.extend(op.state_mut().map(|state| state.0 as usize));
+                memories.extend(op.memory_mut().map(|memory| program.memories[memory.0 as usize]));
+            }
+            used.sort_unstable();
+            used.dedup();
+            states.sort_unstable();
+            states.dedup();
+            // A state lies where it is named first.
+            let mut own = Vec::new();
+            for state in states {
+                match first_named[state] {
+                    Some(first) => layers.shared[first + 1..=layer].fill(true),
+                    None => {
+                        first_named[state] = Some(layer);
+                        own.push(program.states[state]);
+                    }
+                }
+            }
+            let matrices = used.iter().map(|&i| weights.matrices[i as usize]).collect();
+            let matrices = Weights { matrices, ..Weights::default() };
+            let mut bytes = device.weight_bytes(&matrices)?;
+            if !(own.is_empty() && memories.is_empty()) {
+                bytes =
+                    bytes.saturating_add(device.cache_bytes(&StateSpec { layers: own, memories, ..cache.clone() })?);
+            }
+            layers.bytes.push(bytes);
+        }
+        Ok(layers)
+    }
+
+    /// Tells whether some layers can be a part: each part has a cache of its own.
+    fn can_be(&self, part: Range<usize>) -> bool {
+        let is_shared = |cut: usize| self.shared.get(cut).copied().unwrap_or(false);
+        let is_whole = part.len() == self.bytes.len();
+        is_whole || (!is_shared(part.start) && !is_shared(part.end) && self.remembers[part].contains(&true))
+    }
+
+    /// Divides the layers from `first` on in parts, so that the largest in relation to its size is as small as can be.
+    /// `may_be_empty`: parts may have no layer. `None`: there is no such division.
+    fn balance(&self, first: usize, sizes: &[f64], may_be_empty: bool) -> Option<Vec<Range<usize>>> {
+        let n = self.bytes.len();
+        // Of each number of parts and each end of the last of them: the largest part, and where the last one begins.
+        let mut best: Vec<Vec<Option<(f64, usize)>>> = vec![vec![None; n + 1]];
+        best[0][first] = Some((0.0, first));
+        for (i, size) in sizes.iter().enumerate() {
+            let mut ends = vec![None; n + 1];
+            for (end, best_end) in ends.iter_mut().enumerate().skip(first) {
+                let mut bytes = 0u64;
+                // From the shortest on, so that earlier devices are filled first.
+                for start in (first..=end).rev() {
+                    if start < end {
+                        bytes = bytes.saturating_add(self.bytes[start]);
+                    }
+                    let is_possible = if start == end { may_be_empty } else { self.can_be(start..end) };
+                    let Some((before, _)) = best[i][start].filter(|_| is_possible) else { continue };
+                    let largest = before.max(bytes as f64 / size);
+                    if best_end.is_none_or(|(least, _)| largest < least) {
+                        *best_end = Some((largest, start));
+                    }
+                }
+            }
+            best.push(ends);
+        }
+        let (mut end, mut parts) = (n, Vec::new());
+        for ends in best[1..].iter().rev() {
+            let (_, start) = ends[end]?;
+            parts.push(start..end);
+            end = start;
+        }
+        parts.reverse();
+        Some(parts)
+    }
+}

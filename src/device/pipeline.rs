@@ -1,0 +1,329 @@
+//! A program on several devices: the first layers on the CPU or a GPU, the others on GPUs in a row.
+//!
+//! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the activations
+//! that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between two GPUs they are
+//! queued behind the work that makes them, so that the host waits for no part but the last. `place` says which layers go
+//! where.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::batch::Batch;
+use super::sequence::{OnCpu, OnGpu, Sequence};
+use crate::cpu::CpuBackend;
+use crate::cpu::executor::CpuExecutor;
+use crate::cpu::kernels::Isa;
+use crate::cpu::sequence::CpuSequence;
+use crate::cpu::threads::pool::Pool;
+use crate::cuda::{Crossing, CudaExecutor, CudaModel};
+use crate::device::partition::{self, Division};
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::device_info::Times;
+use crate::graph::op::{Act, Index, Op};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::StateSpec;
+use crate::graph::step::StepLimits;
+use crate::graph::step_budget::Pace;
+use crate::graph::weights::{Progress, Weights};
+
+/// A model in parts, in the order of the layers.
+pub struct Split {
+    /// The first part, where it is on the CPU.
+    cpu: Option<Arc<CpuBackend>>,
+    /// The others, of which there are some.
+    cuda: Vec<Arc<CudaModel>>,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    program: Arc<Program>,
+    /// Ops of the whole program.
+    ops: Range<usize>,
+    layers: usize,
+    /// Activations that come from the part before.
+    crossing: Vec<Act>,
+}
+
+impl Split {
+    /// Loads the parts of a division, the last of which is on a GPU.
+    pub fn load(
+        division: &Division,
+        isa: Isa,
+        program: &Program,
+        weights: &Weights,
+        pool: &Arc<Pool>,
+        host_bytes: u64,
+        progress: &mut Progress,
+    ) -> Result<Split> {
+        let Division { cpu_layers, gpus } = division;
+        let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
+        let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
+        let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
+        for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
+            let ops = partition::ops(program, &layers);
+            let (part, weights) = partition::part(program, ops.clone(), weights)?;
+            if let Some(device) = device {
+                behind += device.weight_bytes(&weights)?;
+            }
+            let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
+            cut.push((device, weights));
+            parts.push(Part { program: part, ops, layers: layers.len(), crossing });
+        }
+        let follow = !gpus.iter().any(|(device, _)| device.plans());
+        let (mut before, mut cpu, mut cuda) = (0u64, None, Vec::new());
+        for ((device, weights), part) in cut.iter().zip(&parts) {
+            behind -= device.map_or(Ok(0), |device| device.weight_bytes(weights))?;
+            let mut own = 0;
+            // The bytes of a part are counted behind those of the parts before it.
+            let mut report = |done: u64, total: u64| {
+                own = total;
+                progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
+            };
+            match device {
+                Some(device) => cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?)),
+                None => {
+                    let programs = [&*part.program];
+                    let loaded =
+                        CpuBackend::load(pool, isa, &programs, weights, None, host_bytes, follow, &mut report)?;
+                    cpu = Some(Arc::new(loaded));
+                }
+            }
+            before = before.saturating_add(own);
+        }
+        Ok(Split { cpu, cuda, parts })
+    }
+
+    pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
+        self.cpu.as_ref()
+    }
+
+    /// The parts on GPUs.
+    pub fn cuda(&self) -> &[Arc<CudaModel>] {
+        &self.cuda
+    }
+
+    /// Number of layers on each GPU.
+    pub fn gpu_layers(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().skip(self.on_cpu()).map(|part| part.layers)
+    }
+
+    /// Number of parts on the CPU.
+    fn on_cpu(&self) -> usize {
+        usize::from(self.cpu.is_some())
+    }
+
+    pub fn new_sequence(&self, spec: &StateSpec) -> Result<Sequence> {
+        let (mut layers, mut memories) = (&spec.layers[..], &spec.memories[..]);
+        let (mut cpu, mut cuda) = (None, Vec::new());
+        for (i, part) in self.parts.iter().enumerate() {
+            let other = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
+            let (own, own_memories);
+            (own, layers) = layers.split_at_checked(part.program.states.len()).ok_or_else(other)?;
+            (own_memories, memories) = memories.split_at_checked(part.program.memories.len()).ok_or_else(other)?;
+            let own = StateSpec { layers: own.to_vec(), memories: own_memories.to_vec(), ..spec.clone() };
+            match i.checked_sub(self.on_cpu()) {
+                None => cpu = Some(CpuSequence::new(&own)?),
+                Some(gpu) => cuda.push(self.cuda[gpu].new_kv(&own)?),
+            }
+        }
+        Ok(Sequence::new(spec.clone(), cpu, cuda))
+    }
+}
+
+pub struct SplitExecutor {
+    split: Arc<Split>,
+    cpu: Option<CpuExecutor>,
+    cuda: Vec<CudaExecutor>,
+    /// The ways from each GPU to the next one.
+    ways: Vec<Crossing>,
+    /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
+    token_ways: Vec<(usize, Crossing)>,
+    /// The part that executes, and the end of those that have ops to execute.
+    at: usize,
+    end: usize,
+    begun: Instant,
+    first_share: Duration,
+    /// `[max_tokens, width]` of the widest activation that comes from the CPU.
+    room: Vec<f32>,
+}
+
+/// The same method of the executor of a part.
+macro_rules! of_part {
+    ($self:ident, $at:expr, $e:ident => $call:expr) => {
+        match ($self.cpu.as_mut(), $at) {
+            (Some($e), 0) => $call,
+            (cpu, at) => {
+                let $e = &mut $self.cuda[at - usize::from(cpu.is_some())];
+                $call
+            }
+        }
+    };
+}
+
+impl SplitExecutor {
+    pub fn new(split: &Arc<Split>, limits: StepLimits) -> Result<SplitExecutor> {
+        let (on_cpu, on_gpus) = split.parts.split_at(split.on_cpu());
+        let cpu = split.cpu.iter().zip(on_cpu);
+        let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
+        let mut cuda = try_vec("parts", on_gpus.len())?;
+        for (model, part) in split.cuda.iter().zip(on_gpus) {
+            cuda.push(CudaExecutor::new(model.clone(), &part.program, limits)?);
+        }
+        let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
+        for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
+            let width: usize = part.crossing.iter().map(|act| part.program.width(*act)).sum();
+            ways.push(Crossing::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
+        }
+        let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
+        if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
+            for (i, other) in others.iter().enumerate() {
+                if on_gpus[i].program.ops.iter().any(looks_up) {
+                    token_ways.push((i, Crossing::new(last, other, 4 * limits.max_outputs)?));
+                }
+            }
+        }
+        let widths = on_gpus[0].crossing.iter().map(|act| on_gpus[0].program.width(*act));
+        let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
+        Ok(SplitExecutor {
+            cpu,
+            cuda,
+            ways,
+            token_ways,
+            at: 0,
+            end: 0,
+            begun: Instant::now(),
+            first_share: Duration::ZERO,
+            room: try_filled("activations", widest, 0f32)?,
+            split: split.clone(),
+        })
+    }
+
+    pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
+        self.begun = Instant::now();
+        let split = self.split.clone();
+        let parts = &split.parts;
+        self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
+        self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
+        for (i, part) in parts.iter().enumerate() {
+            let [start, end] = [ops.start, ops.end].map(|op| op.clamp(part.ops.start, part.ops.end) - part.ops.start);
+            match (self.cpu.as_mut(), i) {
+                (Some(cpu), 0) => cpu.begin(&batch.inputs, &OnCpu(batch.sequences), start..end)?,
+                (cpu, i) => {
+                    let gpu = i - usize::from(cpu.is_some());
+                    self.cuda[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), start..end)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
+        loop {
+            let done = match (self.cpu.as_mut(), self.at) {
+                (Some(cpu), 0) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), pace)?,
+                (cpu, at) => self.cuda[at - usize::from(cpu.is_some())].advance(pace)?,
+            };
+            if !done {
+                return Ok(false);
+            }
+            if self.at + 1 >= self.end {
+                return Ok(true);
+            }
+            self.cross()?;
+            self.at += 1;
+        }
+    }
+
+    /// Hands what a part computes to the next one.
+    fn cross(&mut self) -> Result<()> {
+        let part = &self.split.parts[self.at + 1];
+        if let Some(from) = self.at.checked_sub(self.split.on_cpu()) {
+            return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
+        }
+        let Some(cpu) = &mut self.cpu else { return Ok(()) };
+        for &act in &part.crossing {
+            let values = &mut self.room[..cpu.rows() * part.program.width(act)];
+            cpu.read(act, values)?;
+            self.cuda[0].write(act, values)?;
+        }
+        // Gives its threads back to others.
+        cpu.end()?;
+        self.first_share = self.begun.elapsed();
+        Ok(())
+    }
+
+    pub fn fits_threads(&self) -> bool {
+        self.cpu.as_ref().is_none_or(CpuExecutor::fits_threads)
+    }
+
+    /// The part with the results, once the work of those before it has ended well: what came of a fault looks like results.
+    pub fn head(&mut self) -> Result<&mut CudaExecutor> {
+        let Some((head, before)) = self.cuda.split_last_mut() else { return Err(Error::invalid("no GPU")) };
+        before.iter_mut().try_for_each(CudaExecutor::finish)?;
+        Ok(head)
+    }
+
+    /// Time of the CPU.
+    pub fn first_share(&self) -> Duration {
+        self.first_share
+    }
+
+    pub fn times(&mut self) -> Times {
+        let mut sum = Times::default();
+        for executor in &mut self.cuda {
+            for (sum, (count, time)) in sum.iter_mut().zip(executor.times()) {
+                *sum = (sum.0 + count, sum.1 + time);
+            }
+        }
+        sum
+    }
+
+    /// Sets an activation of the part that executes now.
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        of_part!(self, self.at, e => e.write(act, values))
+    }
+
+    /// Reads an activation of the part that executed last.
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        let before = self.at.saturating_sub(self.split.on_cpu());
+        self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
+        of_part!(self, self.at, e => e.read(act, out))
+    }
+
+    /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
+    pub fn end(&mut self) -> Result<()> {
+        let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
+        self.cuda.iter_mut().fold(on_cpu, |result, part| result.and(part.end()))
+    }
+
+    /// Number of steps that may be submitted ahead: none where the CPU has to know the token.
+    pub fn ahead(&self) -> usize {
+        let steps = self.cuda.iter().map(CudaExecutor::ahead).min();
+        steps.filter(|_| self.cpu.is_none()).unwrap_or(0)
+    }
+
+    /// Tells whether a token can be the one that was chosen in the step before.
+    pub fn follows(&self) -> bool {
+        self.cpu.is_none() && self.cuda.iter().all(CudaExecutor::follows)
+    }
+
+    /// Ends the step without waiting for its work. The next one begins behind it on all devices, because it looks its token up.
+    pub fn submit(&mut self) -> Result<()> {
+        let Some(last) = self.cuda.last().filter(|_| self.cpu.is_none()) else {
+            return Err(Error::unsupported("steps ahead of the CPU"));
+        };
+        for (i, way) in &mut self.token_ways {
+            way.hand_tokens(last, &self.cuda[*i])?;
+        }
+        // The head first, which refuses a step without logits.
+        self.cuda.iter_mut().rev().try_for_each(CudaExecutor::submit)
+    }
+
+    /// Waits for the parts in order, so that a fault of one is told ahead of what came of it.
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
+        let n = self.cuda.len();
+        self.cuda[..n - 1].iter_mut().try_for_each(|part| part.collect(&mut []))?;
+        self.cuda[n - 1].collect(tokens)
+    }
+}

@@ -1,0 +1,701 @@
+//! The test that a GPU passes before a model is put on it: the ops that the model executes together, each kind once, as a
+//! small program of their own, on the device and on the CPU, whose results have to agree.
+//!
+//! Owns how such a program is cut out of a model's, its inputs, and how far results may differ. Columns, heads, vectors and
+//! rotations have the model's widths; rows of matrices, experts and the vocabulary are few and odd, and weights are made up,
+//! so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver. Refuses to know any
+//! kernel.
+
+mod rules;
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::ops::Range;
+use std::sync::Arc;
+
+use twox_hash::XxHash64;
+
+use crate::cpu::CpuBackend;
+use crate::cpu::executor::CpuExecutor;
+use crate::cpu::kernels::Isa;
+use crate::cpu::sequence::CpuSequence;
+use crate::cpu::threads::pool::Pool;
+use crate::cuda::{CudaDevice, CudaExecutor, WGMMA};
+use crate::device::batch::Batch;
+use crate::device::executor::{DeviceExecutor, Executor};
+use crate::graph::op::{Act, Index, NormKind, Op, Vector, Weight};
+use crate::graph::program::{Program, ProgramBuilder};
+use crate::graph::step::{StepInputs, StepLimits};
+
+use crate::device::sequence::Sequence;
+use crate::error::{Error, Result, try_filled};
+use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::weights::{MatrixSource, Rope, Weights};
+use crate::quant;
+use crate::tensor::DType;
+
+/// Rows of a product: more than a tile has, and odd.
+const ROWS: usize = 131;
+/// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room for.
+const VOCAB: usize = 2111;
+/// Rows of a table of embeddings.
+const TABLE: usize = 107;
+/// Width of experts whose types have no blocks.
+const EXPERT: [usize; 2] = [52, 44];
+/// Positions ahead of the tested ones, so that these stand around the border of a chunk and of a ring.
+const FILL: usize = 250;
+const CAPACITY: usize = 512;
+
+/// Tokens of two sequences in a step.
+type Counts = [usize; 2];
+/// The steps of a test. The second is launched as a record of the first.
+const STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0]];
+/// Those of recurrences, which have kernels for chunks of tokens.
+const RECURRENT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [70, 0], [1, 1], [33, 40]];
+/// Those of attention, which has kernels for prompts.
+const ATTENTION_STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [37, 0], [1, 1], [1, 4], [20, 33]];
+/// Those of products, which have kernels for many tokens.
+const PRODUCT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [19, 0], [40, 0], [200, 0]];
+/// Those of a head, which sees outputs alone.
+const HEAD_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [40, 0]];
+
+/// The relative error, root mean square, that the rounding of products to binary16 and of accumulation explains.
+const CLOSE: f64 = 4e-3;
+/// That of activations or keys that one of the two rounds to 8 bits and the other does not, or otherwise.
+const ROUNDED: f64 = 3e-2;
+
+/// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the largest
+/// error as a part of what is allowed.
+pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
+    let had = device.has_wgmma();
+    match check_all(device, program, weights) {
+        // Everything again, with the kernels that stand in.
+        Err(_) if had && !device.has_wgmma() => check_all(device, program, weights),
+        result => result,
+    }
+}
+
+fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
+    let mut largest = 0.0f64;
+    if device.plans() {
+        return Ok(largest);
+    }
+    let pool = Arc::new(Pool::new(1)?);
+    let groups = device.groups(program, weights)?;
+    let named = named(program);
+    for (i, group) in groups.iter().enumerate() {
+        let Some(ops) = with_keys(program, &groups[..i], group)? else { continue };
+        let mut case = Case::new(device, program, weights, &ops, &named)?;
+        let types: &[_] = match case.stores {
+            0 => &[[quant::F16; 2]],
+            _ => &[[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::F32]],
+        };
+        for types in types {
+            let number = case.number(device, *types);
+            if !device.has_passed(number) {
+                case.matrices.iter_mut().try_for_each(MadeUp::fill)?;
+                largest = largest.max(case.run(device, &pool, *types)?);
+                device.pass(number);
+            }
+        }
+    }
+    Ok(largest)
+}
+
+/// The ops that name each activation.
+fn named(program: &Program) -> Vec<Vec<usize>> {
+    let mut named = vec![Vec::new(); program.acts.len()];
+    for (i, op) in program.ops.iter().enumerate() {
+        op.for_each_act(|act| named[act.0 as usize].push(i));
+    }
+    named
+}
+
+/// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
+fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
+    let stored = |i: &usize| match &program.ops[*i] {
+        Op::StoreKv { state, .. } => Some(*state),
+        _ => None,
+    };
+    let read = group.iter().find_map(|i| match &program.ops[*i] {
+        Op::Attend(a) => Some(a.state),
+        _ => None,
+    });
+    match group.iter().find_map(stored) {
+        Some(_) if read.is_some() => return Ok(Some(group.to_vec())),
+        Some(_) => return Ok(None),
+        None => {}
+    }
+    let Some(state) = read else { return Ok(Some(group.to_vec())) };
+    let stores = before.iter().rev().find(|ops| ops.iter().any(|i| stored(i) == Some(state)));
+    let stores = stores.ok_or_else(|| Error::Mismatch(format!("attention to {state:?}, which no op writes")))?;
+    Ok(Some([&stores[..], group].concat()))
+}
+
+/// Values that an activation starts with.
+#[derive(Clone, Copy)]
+enum Input {
+    /// Multiples of 1/64 that 8 bits hold exactly, with a factor.
+    Values(f32),
+    /// The same without signs.
+    Positive,
+    /// Scores of experts, no two of a row alike.
+    Scores,
+}
+
+impl Input {
+    fn of(self, row: usize, i: usize, width: usize) -> f32 {
+        let value = if i.is_multiple_of(32) { 127.0 } else { (scatter(row * 31 + 7, i) % 255) as f32 - 127.0 } / 64.0;
+        match self {
+            Input::Values(factor) => factor * value,
+            Input::Positive => value.abs() / 2.0,
+            // Multiples of the golden ratio lie apart.
+            Input::Scores => ((i + 3 * row) % width) as f32 * 0.618_034 % 1.0 * 4.0 - 2.0,
+        }
+    }
+}
+
+/// A number that looks random.
+fn scatter(a: usize, b: usize) -> u64 {
+    let mut x = (a as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (b as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+    x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ (x >> 32)
+}
+
+/// A matrix of blocks out of a few.
+struct MadeUp {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    /// Empty until the test is run.
+    blocks: Vec<u8>,
+}
+
+/// Number of blocks that a matrix is made of, a prime.
+const BLOCKS: usize = 61;
+
+impl MadeUp {
+    /// Makes the blocks.
+    fn fill(&mut self) -> Result<()> {
+        if self.blocks.is_empty() {
+            let format = quant::format(self.dtype)?;
+            // Products are then around 1, where activations bend.
+            let unit = (self.cols.ilog2() / 2).min(5);
+            let value = |i| ((scatter(5, i) % 255) as f32 - 127.0) / 64.0 / (1 << unit) as f32;
+            let values: Vec<f32> = (0..BLOCKS * format.block_len).map(value).collect();
+            self.blocks = vec![0; BLOCKS * format.block_bytes];
+            quant::quantize(self.dtype, &values, &mut self.blocks)?;
+        }
+        Ok(())
+    }
+}
+
+impl MatrixSource for MadeUp {
+    fn name(&self) -> &str {
+        "a matrix of a self-test"
+    }
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+    fn rows(&self) -> usize {
+        self.rows
+    }
+    fn cols(&self) -> usize {
+        self.cols
+    }
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let bytes = self.blocks.len() / BLOCKS;
+        let row_bytes = quant::format(self.dtype)?.row_bytes(self.cols as u64)? as usize;
+        for (row, out) in rows.zip(out.chunks_exact_mut(row_bytes)) {
+            for (i, block) in out.chunks_exact_mut(bytes).enumerate() {
+                let from = scatter(row, i) as usize % BLOCKS * bytes;
+                block.copy_from_slice(&self.blocks[from..from + bytes]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ops of a model as a program of their own.
+struct Case {
+    program: Arc<Program>,
+    matrices: Vec<MadeUp>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+    /// Activations that the caller writes, and those that are compared.
+    inputs: Vec<(Act, Input)>,
+    results: Vec<Act>,
+    steps: &'static [Counts],
+    /// Number of the first ops, the last of which stores keys and values; 0 where none does.
+    stores: usize,
+    limit: f64,
+}
+
+impl Case {
+    /// `named`: the ops that name each activation of the program.
+    fn new(
+        device: &CudaDevice,
+        program: &Program,
+        weights: &Weights,
+        at: &[usize],
+        named: &[Vec<usize>],
+    ) -> Result<Case> {
+        let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
+        // Attention is tested with all rows.
+        if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
+            && let Op::KeepOutputs { moves } = ops.remove(i)
+        {
+            let moved = |act| moves.iter().find(|[_, to]| *to == act).map_or(act, |[from, _]| *from);
+            ops[i..].iter_mut().for_each(|op| op.map_acts(moved));
+        }
+        let is_norm = |op: &Op| matches!(op, Op::Norm { x, out, .. } if x != out);
+        // The result of a norm that products apply to their input is nobody else's.
+        let delayed = match &ops[..] {
+            [Op::Norm { out, .. }, _, ..] if is_norm(&ops[0]) => Some(*out),
+            _ => None,
+        };
+        let widths = shrink(program, device, weights, &mut ops)?;
+        let mut b = ProgramBuilder::default();
+        let (mut acts, mut inputs, mut results) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for (&old, &width) in &widths {
+            let new = b.act(width);
+            acts.insert(old, new);
+            let first = at.iter().copied().find(|i| names(&program.ops[*i], old)).unwrap_or(0);
+            let others = || named[old.0 as usize].iter().filter(|i| !at.contains(i));
+            let is_kept = program.kept.contains(&old);
+            if delayed != Some(old) && (is_kept || others().next().is_some()) {
+                inputs.push((new, input_of(&ops, old)));
+                results.extend((is_kept || others().any(|i| *i > first)).then_some(new));
+            }
+        }
+        // Behind such weights the numbers of the input are as many of another size, which 8 bits hold as well.
+        let signs = match ops.first() {
+            Some(Op::Norm { norm, .. }) => delayed.is_some() && norm.kind == NormKind::Rms && norm.bias.is_none(),
+            _ => false,
+        };
+        let mut made = Made { device, weights, signs, matrices: Vec::new(), vectors: Vec::new() };
+        let (mut states, mut memories) = (BTreeMap::new(), BTreeMap::new());
+        let mut vocab = 0;
+        for op in &mut ops {
+            made.weights_of(op, &|act| widths[&act])?;
+            if let Op::Attend(a) = op {
+                // Scores of made-up keys would else leave one position alone.
+                a.scale = a.scale.min(1.0 / (program.states[a.state.0 as usize].head_dim as f32).sqrt());
+            }
+            if let Op::Logits { head, .. } = op {
+                vocab = made.matrices[head.0 as usize].rows;
+            }
+            op.map_acts(|act| acts[&act]);
+            if let Some(state) = op.state_mut() {
+                let layer = program.states[state.0 as usize];
+                *state = *states.entry(*state).or_insert_with(|| b.state(layer));
+            }
+            if let Some(memory) = op.memory_mut() {
+                let values = program.memories[memory.0 as usize];
+                *memory = *memories.entry(*memory).or_insert_with(|| b.memory(values));
+            }
+        }
+        if states.is_empty() {
+            b.state(KvLayer::new(1, 32, 0));
+        }
+        if vocab > 0 {
+            // A head sees rows of outputs, which another op has to make.
+            let moves = inputs.iter_mut().map(|(act, _)| [std::mem::replace(act, b.act(b.width(*act))), *act]);
+            let moves: Vec<[Act; 2]> = moves.map(|[to, from]| [from, to]).collect();
+            b.push(Op::KeepOutputs { moves: moves.into() });
+        }
+        let stores = ops.iter().position(|op| matches!(op, Op::Attend(_))).unwrap_or(0);
+        let has_products = !made.matrices.is_empty() && !ops.iter().any(|op| matches!(op, Op::Embed { .. }));
+        let is_block = |m: &MadeUp| quant::format(m.dtype).is_ok_and(|f| f.block_len > 1);
+        let is_rounded = delayed.is_some() && !signs || ops.iter().any(|op| matches!(op, Op::Experts(_)));
+        // Few results may all be small by chance.
+        let few = (1..16).contains(&vocab);
+        let limit = if made.matrices.iter().any(is_block) && is_rounded || few { ROUNDED } else { CLOSE };
+        ops.into_iter().for_each(|op| b.push(op));
+        inputs.iter().for_each(|(act, _)| b.input(*act));
+        let program = Arc::new(b.finish(vocab, &results));
+        let Made { matrices, vectors, .. } = made;
+        let case = Case {
+            program,
+            matrices,
+            vectors,
+            ropes: weights.ropes.clone(),
+            inputs,
+            results,
+            steps: match (vocab > 0, has_products) {
+                (true, _) => HEAD_STEPS,
+                (_, true) => PRODUCT_STEPS,
+                _ if stores > 0 => ATTENTION_STEPS,
+                _ if !memories.is_empty() => RECURRENT_STEPS,
+                _ => STEPS,
+            },
+            stores,
+            limit,
+        };
+        case.program.check(&case.weights())?;
+        Ok(case)
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        let matrices = self.matrices.iter().map(|m| m as &dyn MatrixSource).collect();
+        Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
+    }
+
+    /// A number that tells the test from others.
+    fn number(&self, device: &CudaDevice, types: [DType; 2]) -> u64 {
+        let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
+        let shapes: Vec<_> = self.matrices.iter().map(|m| (m.dtype, m.rows, m.cols)).collect();
+        let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len())).collect();
+        let Program { ops, acts, states, memories, .. } = &*self.program;
+        hash.write(format!("{ops:?} {acts:?} {states:?} {memories:?} {shapes:?} {pairs:?} {types:?}").as_bytes());
+        hash.finish()
+    }
+
+    /// Names of the ops and types, for messages.
+    fn describe(&self, types: [DType; 2]) -> String {
+        let op_name = |op: &Op| format!("{op:?}").chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
+        let ops: Vec<String> = self.program.ops.iter().map(op_name).collect();
+        let mut used: Vec<DType> = self.matrices.iter().map(|m| m.dtype).collect();
+        used.extend(types.iter().filter(|_| self.stores > 0));
+        used.dedup();
+        let used: Vec<&str> = used.iter().filter_map(|t| quant::format(*t).ok()).map(|f| f.name).collect();
+        let of = if used.is_empty() { String::new() } else { format!(" of {}", used.join(" and ")) };
+        format!("{}{of}", ops.join(" + "))
+    }
+
+    /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
+    fn run(&self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
+        let (weights, program) = (self.weights(), &self.program);
+        let most = self.steps.iter().map(|counts| counts.iter().sum()).max().unwrap_or(1);
+        let fill = if self.fills() { FILL } else { 0 };
+        let max_outputs = if self.keeps() { most } else { 0 };
+        let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
+        let (layers, memories) = (program.states.clone(), program.memories.clone());
+        let [k_type, v_type] = types;
+        let spec = StateSpec {
+            layers,
+            memories,
+            capacity: CAPACITY + self.skipped(),
+            k_type,
+            v_type,
+            max_step: limits.max_tokens,
+        };
+        let unfollowed = &mut |_, _| Ok(());
+        let isa = Isa::detect();
+        let cpu = Arc::new(CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, unfollowed)?);
+        let cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu, program, limits)?));
+        let mut expected = Executor::new(program, limits, cpu);
+        let new = || Ok(Sequence::new(spec.clone(), Some(CpuSequence::new(&spec)?), Vec::new()));
+        let mut on_cpu = [new()?, new()?];
+
+        let wrong = |kernels: &[&str], tokens: usize, what: String| {
+            let kernels = if kernels.is_empty() { String::new() } else { format!("{}: ", kernels.join(", ")) };
+            let tested = self.describe(types);
+            let s = if tokens == 1 { "" } else { "s" };
+            device.fail(format!("the self-test failed: {kernels}{tested}, {tokens} token{s}: {what}"))
+        };
+        let limit = if types.contains(&quant::Q8_0) { ROUNDED } else { self.limit };
+        let faulty = |kernels: &[&str], tokens, e| match e {
+            Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
+            e => e,
+        };
+        let model = device.load(program, &weights, unfollowed).map_err(|e| faulty(&[], 0, e))?;
+        let model = Arc::new(model);
+        let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_kv(&spec)?]));
+        let on_gpu = match new() {
+            // No cache can have these types.
+            Err(Error::Unsupported(_)) => return Ok(0.0),
+            first => first.and_then(|first| Ok([first, new()?])),
+        };
+        let mut on_gpu = on_gpu.map_err(|e| faulty(&[], 0, e))?;
+        let gpu = CudaExecutor::new(model.clone(), program, limits).map_err(|e| faulty(&[], 0, e))?;
+        let mut tested = Executor::new(program, limits, DeviceExecutor::Cuda(Box::new(gpu)));
+
+        let all = program.ops.len();
+        // Rotated or not, keys are values.
+        let fill = (fill > 0).then(|| (self.stores - 1..self.stores, [fill, 0]));
+        let steps = self.steps.iter().map(|counts| (0..all, *counts));
+        let (mut kernels, mut largest): (Vec<&str>, f64) = (Vec::new(), 0.0);
+        for (ops, counts) in fill.into_iter().chain(steps) {
+            let n = counts.iter().sum();
+            let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), counts)?;
+            let result = step(self, &mut tested, &mut on_gpu, ops, counts);
+            // A record tells no names: its kernels are those of the step before.
+            let launched = tested.kernels();
+            if !launched.is_empty() {
+                kernels = launched;
+                kernels.dedup();
+            }
+            let got = result.map_err(|e| faulty(&kernels, n, e))?;
+            for (expected, got) in expected.iter().zip(&got) {
+                let error = relative_error(expected, got);
+                if error.is_nan() || error > limit {
+                    if kernels.contains(&WGMMA) {
+                        device.leave_out_wgmma();
+                        return Err(Error::unsupported(format!("{WGMMA} on this device")));
+                    }
+                    let what =
+                        format!("results differ from the CPU's by {error:.1e} of their size, {limit:.0e} is allowed");
+                    return Err(wrong(&kernels, n, what));
+                }
+                largest = largest.max(error / limit);
+            }
+        }
+        // Rules are the same for every head with so many rows.
+        let vocab = program.vocab;
+        let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
+        if vocab > 0 && !device.has_passed(choices) {
+            let inputs = self.inputs(0, rules::FACTORS);
+            let result = rules::check(&mut tested, program, &mut on_gpu[0], &inputs);
+            let (kernels, difference) = result.map_err(|e| faulty(&kernels, rules::FACTORS.len(), e))?;
+            if let Some(what) = difference {
+                return Err(wrong(&kernels, rules::FACTORS.len(), what));
+            }
+            device.pass(choices);
+        }
+        Ok(largest)
+    }
+
+    /// Values of the activations that the caller writes, one row a factor.
+    fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(Act, Vec<f32>)> {
+        let values = |(act, input): &(Act, Input)| {
+            let width = self.program.width(*act);
+            let rows = factors.clone().into_iter().zip(first..);
+            (*act, rows.flat_map(|(factor, row)| (0..width).map(move |i| factor * input.of(row, i, width))).collect())
+        };
+        self.inputs.iter().map(values).collect()
+    }
+
+    /// Tells whether tokens stand before the tested ones.
+    fn fills(&self) -> bool {
+        self.stores > 0 && self.program.is_causal()
+    }
+
+    /// Tells whether rows of outputs alone go on.
+    fn keeps(&self) -> bool {
+        self.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }))
+    }
+
+    /// Number of positions that the first token of a test skips, where no op keeps anything of earlier ones.
+    fn skipped(&self) -> usize {
+        let is_bound = |op: &Op| matches!(op, Op::Embed { index: Index::Position, .. });
+        let is_free = self.stores == 0 && self.program.memories.is_empty() && !self.program.ops.iter().any(is_bound);
+        if is_free { FILL } else { 0 }
+    }
+}
+
+/// Executes some ops for tokens after those of two sequences, and returns their results where they are all ops.
+fn step(
+    case: &Case,
+    executor: &mut Executor,
+    sequences: &mut [Sequence; 2],
+    ops: Range<usize>,
+    counts: Counts,
+) -> Result<Vec<Vec<f32>>> {
+    let program = &case.program;
+    let first = sequences.each_ref().map(|sequence| case.skipped() + sequence.len());
+    let tokens = |i: usize| (first[i]..).take(counts[i]).map(move |p| (i as u32, p as u32));
+    let (numbers, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
+    let n = numbers.len();
+    let ids: Vec<u32> = positions.iter().map(|p| p * 61 % program.max_ids.min(TABLE) as u32).collect();
+    let outputs: Vec<u32> = (0..n as u32).step_by(2).filter(|_| case.keeps()).collect();
+    let inputs = StepInputs { ids: &ids, positions: &positions, sequences: &numbers, outputs: &outputs, rules: &[] };
+    let both = &mut sequences.each_mut()[..];
+    let batch = &mut Batch { inputs, sequences: both };
+    let is_whole = ops.len() == program.ops.len();
+    executor.begin(batch, ops)?;
+    for (act, values) in case.inputs(first[0], vec![1.0; n]) {
+        executor.write(act, &values)?;
+    }
+    executor.advance(batch, &|| false)?;
+    let mut results = Vec::new();
+    let rows = if case.keeps() { outputs.len() } else { n };
+    for act in case.results.iter().filter(|_| is_whole) {
+        results.push(try_filled("results", rows * program.width(*act), f32::NAN)?);
+        results.last_mut().map_or(Ok(()), |out| executor.read(*act, out))?;
+    }
+    for i in (0..outputs.len()).filter(|_| program.vocab > 0) {
+        let mut logits = try_filled("logits", program.vocab, f32::NAN)?;
+        executor.read_logits(i, &mut logits)?;
+        // The lowest of equal ones.
+        let best = logits.iter().enumerate().fold(0, |best, (i, v)| if *v > logits[best] { i } else { best });
+        results.push(vec![if executor.token(i)? == best as u32 { 1.0 } else { f32::NAN }]);
+        results.push(logits);
+    }
+    executor.end()?;
+    if program.is_causal() {
+        sequences.iter_mut().zip(counts).for_each(|(sequence, n)| sequence.commit(n));
+    }
+    Ok(results)
+}
+
+/// The difference of two results as a part of the size of the first.
+fn relative_error(expected: &[f32], got: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let difference: f64 = expected.iter().zip(got).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
+    let size: f64 = expected.iter().map(|a| square(f64::from(*a))).sum();
+    if difference == 0.0 { 0.0 } else { (difference / size).sqrt() }
+}
+
+fn names(op: &Op, act: Act) -> bool {
+    let mut found = false;
+    op.for_each_act(|named| found |= named == act);
+    found
+}
+
+/// The values that an activation of some ops starts with: within the range of what recurrences and routers are given.
+fn input_of(ops: &[Op], act: Act) -> Input {
+    for op in ops {
+        match op {
+            Op::Experts(e) if e.scores == act => return Input::Scores,
+            Op::DeltaRule(d) if [d.dt, d.beta].contains(&act) => return Input::Positive,
+            Op::DeltaRule(d) if [d.q, d.k].contains(&act) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
+            Op::Scan(s) if s.dt == act => return Input::Positive,
+            // A query that equals the key of its position would see that position alone.
+            Op::StoreKv { k, .. } if *k == act => return Input::Values(-1.0),
+            _ => {}
+        }
+    }
+    Input::Values(1.0)
+}
+
+/// Makes matrices, experts and tables of some ops small, and returns the widths of their activations.
+fn shrink(program: &Program, device: &CudaDevice, weights: &Weights, ops: &mut [Op]) -> Result<BTreeMap<Act, usize>> {
+    let mut widths = BTreeMap::new();
+    for op in ops.iter() {
+        op.for_each_act(|act| {
+            widths.insert(act, program.width(act));
+        });
+    }
+    // Columns of the widest block of some matrices, or a few where these have none.
+    let cols = |matrices: &[Weight], otherwise: usize| {
+        let mut widest = 1;
+        for weight in matrices {
+            let dtype = weights.matrices[weight.0 as usize].dtype();
+            widest = widest.max(quant::format(device.stored_type(dtype)?)?.block_len);
+        }
+        Ok::<_, Error>(if widest == 1 { otherwise } else { widest })
+    };
+    for op in &mut *ops {
+        match op {
+            Op::Embed { rows, .. } => *rows = (*rows).min(TABLE),
+            Op::Project { projections, .. } => {
+                widths.extend(projections.iter().map(|p| (p.out, program.width(p.out).min(ROWS))));
+            }
+            Op::Add { x, delta, .. } => {
+                let both = widths[x].min(widths[delta]);
+                widths.extend([(*x, both), (*delta, both)]);
+            }
+            Op::ProjectHeads { x, heads, out, .. } => {
+                let few = (*heads).min(3);
+                widths.extend([*x, *out].map(|act| (act, program.width(act) / *heads * few)));
+                *heads = few;
+            }
+            Op::Experts(e) => {
+                let r = &e.routing;
+                let in_group = (r.n_used.div_ceil(r.groups_used) + 2).min(e.n_experts / r.groups);
+                e.n_experts = r.groups * in_group;
+                let hidden = cols(&[e.gate.unwrap_or(e.up), e.up], EXPERT[0])?.min(program.width(e.x));
+                e.ffn = cols(&[e.down], EXPERT[1])?.min(e.ffn);
+                widths.extend([(e.x, hidden), (e.out, hidden), (e.scores, e.n_experts)]);
+            }
+            _ => {}
+        }
+    }
+    // A norm that is applied to the input of the others.
+    if let [Op::Norm { norm, x, out }, _, ..] = ops
+        && x != out
+    {
+        norm.group = widths[out];
+        widths.insert(*x, norm.group);
+    }
+    Ok(widths)
+}
+
+/// Made-up weights of a test.
+struct Made<'a> {
+    device: &'a CudaDevice,
+    weights: &'a Weights<'a>,
+    /// Weights of norms are 1 and -1.
+    signs: bool,
+    matrices: Vec<MadeUp>,
+    vectors: Vec<Vec<f32>>,
+}
+
+impl Made<'_> {
+    /// Gives an op weights of the shapes that its activations ask for.
+    fn weights_of(&mut self, op: &mut Op, width: &dyn Fn(Act) -> usize) -> Result<()> {
+        let Made { device, weights, signs, matrices, vectors } = self;
+        let mut matrix = |weight: &mut Weight, rows: usize, cols: usize| {
+            let dtype = weights.matrices[weight.0 as usize].dtype();
+            matrices.push(MadeUp { dtype: device.stored_type(dtype)?, rows, cols, blocks: Vec::new() });
+            *weight = Weight(matrices.len() as u32 - 1);
+            Ok::<_, Error>(())
+        };
+        // Rates of recurrences are negative, so that these forget; other factors are around 1.
+        let sign = if matches!(op, Op::DeltaRule(_) | Op::Scan(_)) { -1.0 } else { 1.0 };
+        let is_sign = *signs && matches!(op, Op::Norm { .. });
+        let mut vector = |vector: &mut Vector, len: usize| {
+            let value = |i| match scatter(vectors.len(), i) % 1024 {
+                random if is_sign => 1.0 - (random % 2) as f32 * 2.0,
+                random => sign * (0.5 + random as f32 / 1024.0),
+            };
+            vectors.push((0..len).map(value).collect());
+            *vector = Vector(vectors.len() as u32 - 1);
+        };
+        match op {
+            Op::Embed { table, rows, out, .. } => matrix(table, *rows, width(*out))?,
+            Op::Norm { norm, x, .. } => {
+                for v in norm.weight.iter_mut().chain(&mut norm.bias) {
+                    // One for each group, or one for all.
+                    let is_own = weights.vector(*v)?.len() != norm.group && width(*x) != norm.group;
+                    vector(v, if is_own { width(*x) } else { norm.group });
+                }
+            }
+            Op::Project { x, projections } => {
+                for p in projections.iter_mut() {
+                    matrix(&mut p.weight, width(p.out), width(*x))?;
+                    p.bias.iter_mut().for_each(|bias| vector(bias, width(p.out)));
+                }
+            }
+            Op::ProjectHeads { x, weight, heads, out } => {
+                let cols = weights.shape(*weight)?.1;
+                // The rest of a head stays as it is.
+                matrix(weight, *heads * (width(*out) / *heads + cols - width(*x) / *heads), cols)?;
+            }
+            Op::Experts(e) => {
+                let (n, hidden) = (e.n_experts, width(e.x));
+                let (inner, outer) = (n * e.ffn, n * hidden);
+                let both = if e.gate == Some(e.up) { 2 } else { 1 };
+                matrix(&mut e.up, both * inner, hidden)?;
+                match &mut e.gate {
+                    Some(gate) if both == 2 => *gate = e.up,
+                    Some(gate) => matrix(gate, inner, hidden)?,
+                    None => {}
+                }
+                matrix(&mut e.down, outer, e.ffn)?;
+                e.routing.bias.iter_mut().for_each(|v| vector(v, n));
+                let lengths = [inner, inner, outer];
+                e.biases.iter_mut().zip(lengths).for_each(|(v, len)| v.iter_mut().for_each(|v| vector(v, len)));
+                e.scales.iter_mut().flatten().for_each(|v| vector(v, n));
+            }
+            Op::Logits { x, head, bias, .. } => {
+                let vocab = weights.shape(*head)?.0.min(VOCAB);
+                matrix(head, vocab, width(*x))?;
+                bias.iter_mut().for_each(|v| vector(v, vocab));
+            }
+            op => {
+                let mut failed = Ok(());
+                op.map_vectors(|mut v| {
+                    match weights.vector(v) {
+                        Ok(values) => vector(&mut v, values.len()),
+                        Err(e) => failed = Err(e),
+                    }
+                    v
+                });
+                failed?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,333 @@
+//! What the devices of a model remember of one sequence, and how far it is: the number of tokens that are committed, and the
+//! positions of a layer with a window that were overwritten since.
+//!
+//! The first layers may be on the CPU, the others are on GPUs in the order of the layers. Where the memory was given back,
+//! all tokens are to be computed again.
+
+use super::checkpoints::Checkpoints;
+use crate::cpu::adapter::AdapterSet;
+use crate::cpu::kv::CpuKv;
+use crate::cpu::sequence::CpuSequence;
+use crate::cuda::CudaKv;
+use crate::error::{Error, Result};
+use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, StateSpec};
+use crate::graph::step::{Sequences, SequencesMut};
+
+/// How far a state is, and what of it holds: all of a state beside its memory.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Committed tokens.
+    pub len: usize,
+    /// Number of tokens, the first ones, whose keys and values were computed; those behind them are to be computed again.
+    pub held: usize,
+    /// One more than the highest position written since position 0 last was; what rings keep follows from it.
+    pub written: usize,
+    pub checkpoints: Checkpoints,
+}
+
+pub struct Sequence {
+    spec: StateSpec,
+    extent: Extent,
+    cpu: Option<CpuSequence>,
+    /// The parts on GPUs, in the order of the layers.
+    cuda: Vec<CudaKv>,
+}
+
+impl Sequence {
+    pub fn new(spec: StateSpec, cpu: Option<CpuSequence>, cuda: Vec<CudaKv>) -> Sequence {
+        Sequence { spec, extent: Extent::default(), cpu, cuda }
+    }
+
+    pub fn spec(&self) -> &StateSpec {
+        &self.spec
+    }
+
+    pub fn len(&self) -> usize {
+        self.extent.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.extent.len == 0
+    }
+
+    /// Memory set aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.host_bytes() + self.cuda.iter().map(CudaKv::bytes).sum::<u64>()
+    }
+
+    /// Memory that one more position of capacity takes, in bytes.
+    pub fn token_bytes(&self) -> Result<u64> {
+        let on_cpu = self.cpu_kv().map_or(0, CpuKv::token_bytes);
+        self.cuda.iter().try_fold(on_cpu, |sum, kv| Ok(sum + kv.token_bytes()?))
+    }
+
+    /// The part of `bytes` that is memory of the host.
+    pub fn host_bytes(&self) -> u64 {
+        self.cpu.as_ref().map_or(0, CpuSequence::bytes)
+    }
+
+    /// Keys and values of the layers on the CPU.
+    pub fn cpu_kv(&self) -> Option<&CpuKv> {
+        self.cpu.as_ref().and_then(CpuSequence::kv)
+    }
+
+    /// The parts on GPUs, in the order of the layers.
+    pub fn cuda(&self) -> &[CudaKv] {
+        &self.cuda
+    }
+
+    /// The number of the GPU that has a layer, `None` for the CPU, and the number of the layer there.
+    fn place(&self, layer: usize) -> (Option<usize>, usize) {
+        let on_cpu = self.cpu_kv().map_or(0, |kv| kv.spec().layers.len());
+        let Some(mut rest) = layer.checked_sub(on_cpu) else { return (None, layer) };
+        for (gpu, kv) in self.cuda.iter().enumerate() {
+            match rest.checked_sub(kv.spec().layers.len()) {
+                Some(after) => rest = after,
+                None => return (Some(gpu), rest),
+            }
+        }
+        (None, layer)
+    }
+
+    /// A copy of the committed tokens with the same capacity.
+    pub fn fork(&self) -> Result<Sequence> {
+        // A ring holds later positions too where the sequence was rewound.
+        let Extent { held, checkpoints, .. } = self.extent;
+        let cpu = self.cpu.as_ref().map(|cpu| cpu.fork(held, checkpoints.held())).transpose()?;
+        let cuda = self.cuda.iter().map(|kv| kv.fork(held, checkpoints.held())).collect::<Result<_>>()?;
+        Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, cuda })
+    }
+
+    /// Adapters of every step of the sequence; `None` on GPUs, which know none.
+    pub fn adapters(&self) -> Option<&AdapterSet> {
+        self.cpu.as_ref().map(|cpu| &cpu.adapters)
+    }
+
+    /// Sets the adapters of a state that is empty or is computed anew.
+    pub fn set_adapters(&mut self, adapters: AdapterSet) {
+        if let Some(cpu) = &mut self.cpu {
+            cpu.adapters = adapters;
+        }
+    }
+
+    pub fn extent(&self) -> &Extent {
+        &self.extent
+    }
+
+    /// The first position that a layer still holds.
+    fn first_held(spec: &StateSpec, layer: usize, extent: &Extent) -> usize {
+        match spec.layers[layer].window {
+            0 => 0,
+            _ => extent.written.saturating_sub(spec.kept(layer)).min(extent.held),
+        }
+    }
+
+    /// Hands what the state remembers to `write`; `extent` and the spec say how to read it.
+    pub fn save(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Extent { held, checkpoints, .. } = self.extent;
+        for layer in 0..self.spec.layers.len() {
+            // Whole chunks, so that a ring of another state is cut where that of this one was.
+            let positions = Sequence::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..held;
+            match (self.place(layer), self.cpu_kv()) {
+                ((Some(gpu), layer), _) => self.cuda[gpu].save(layer, positions, write)?,
+                ((None, layer), Some(kv)) => kv.save(layer, positions, write)?,
+                _ => {}
+            }
+        }
+        checkpoints.held().try_for_each(|buffer| {
+            if let Some(cpu) = &self.cpu {
+                write(cpu.recurrent.bytes_of(buffer))?;
+            }
+            // A GPU has no zeros of an empty sequence.
+            let on_gpus = if checkpoints.at(0) == Some(buffer) { &[] } else { self.cuda() };
+            on_gpus.iter().try_for_each(|kv| kv.save_memory(buffer, write))
+        })
+    }
+
+    /// Fills an empty state with what one has saved whose spec differs in the capacity alone. After an error it holds
+    /// nothing of use.
+    pub fn load(
+        &mut self,
+        from: &StateSpec,
+        extent: Extent,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut written = extent.held;
+        for layer in 0..self.spec.layers.len() {
+            let first = Sequence::first_held(from, layer, &extent);
+            if first > 0 {
+                written = written.max(first.saturating_add(self.spec.kept(layer)));
+            }
+            let positions = first / RING_ALIGN * RING_ALIGN..extent.held;
+            match (self.place(layer), self.cpu.as_mut().and_then(CpuSequence::kv_mut)) {
+                ((Some(gpu), layer), _) => self.cuda[gpu].load(layer, positions, read)?,
+                ((None, layer), Some(kv)) => kv.load(layer, positions, read)?,
+                _ => return Err(Error::invalid("a cache that was released is filled")),
+            }
+        }
+        for buffer in extent.checkpoints.held() {
+            if let Some(cpu) = &mut self.cpu {
+                read(cpu.recurrent.bytes_of_mut(buffer))?;
+            }
+            if extent.checkpoints.at(0) != Some(buffer) {
+                self.cuda.iter_mut().try_for_each(|kv| kv.load_memory(buffer, read))?;
+            }
+        }
+        self.extent = Extent { written, ..extent };
+        Ok(())
+    }
+
+    /// Gives the memory back; all tokens are to be computed again, in the memory of a new state.
+    pub fn release(&mut self) -> Result<()> {
+        self.cpu.as_mut().map_or(Ok(()), CpuSequence::release)?;
+        self.cuda.clear();
+        let checkpoints = Checkpoints::restored([None; RECURRENT_BUFFERS]);
+        self.extent = Extent { len: self.extent.len, checkpoints, ..Extent::default() };
+        Ok(())
+    }
+
+    pub fn is_released(&self) -> bool {
+        self.cpu_kv().is_none() && self.cuda.is_empty()
+    }
+
+    /// Rewinds to the first `len` tokens, of which there are as many.
+    pub fn truncate(&mut self, len: usize) {
+        let Extent { len: now, held, checkpoints, .. } = &mut self.extent;
+        *now = len.min(*now);
+        *held = len.min(*held);
+        checkpoints.truncate(*held);
+    }
+
+    /// Counts tokens up to `len` as committed that are to be computed again.
+    pub fn claim(&mut self, len: usize) {
+        self.extent.len = len;
+    }
+
+    /// True where the next token finds what it needs of those before it. After a long rewind layers with a window do not
+    /// hold it, after most rewinds recurrent layers do not.
+    pub fn is_complete(&self) -> bool {
+        !self.is_released() && self.extent.held == self.extent.len && self.holds(self.extent.len)
+    }
+
+    /// True where the state, rewound to `len` of the tokens that it holds, is complete.
+    fn holds(&self, len: usize) -> bool {
+        let is_recurrent = !self.spec.memories.is_empty();
+        self.holds_windows(len) && (!is_recurrent || self.extent.checkpoints.at(len).is_some())
+    }
+
+    /// The largest number of tokens, at most `len`, to which the state can be rewound without computing any again.
+    pub fn reach(&self, len: usize) -> usize {
+        let len = len.min(self.extent.held);
+        let newest = match self.spec.memories.is_empty() {
+            true => len,
+            false => self.extent.checkpoints.newest(len).unwrap_or(0),
+        };
+        if self.holds(newest) { newest } else { 0 }
+    }
+
+    /// True where every layer still holds all positions that the next token sees.
+    fn holds_windows(&self, len: usize) -> bool {
+        self.spec.layers.iter().enumerate().all(|(i, layer)| {
+            let overwritten = self.extent.written.saturating_sub(self.spec.kept(i));
+            layer.window == 0 || overwritten <= (len + 1).saturating_sub(layer.window)
+        })
+    }
+
+    /// Goes back to the newest position at which the state is complete, and returns it.
+    pub fn step_back(&mut self) -> usize {
+        match self.reach(self.extent.len) {
+            0 => self.clear(),
+            len => self.truncate(len),
+        }
+        self.extent.len
+    }
+
+    /// Forgets all tokens, and with them what was overwritten.
+    fn clear(&mut self) {
+        self.extent = Extent::default();
+        if let Some(cpu) = &mut self.cpu {
+            cpu.recurrent.clear(0);
+        }
+    }
+
+    /// Counts `n` positions from `first` on as written, behind the committed tokens and those of steps under way; a step that
+    /// fails may have written them too.
+    pub fn will_write(&mut self, first: usize, n: usize) {
+        let Extent { len, written, checkpoints, .. } = &mut self.extent;
+        *written = (*written).max(first + n);
+        if first > *len {
+            // Behind a step of one token that is under way.
+            checkpoints.commit(first - 1, 1);
+        }
+        checkpoints.begin(first, *len);
+    }
+
+    /// Forgets the steps that were under way behind the committed tokens.
+    pub fn forget_ahead(&mut self) {
+        self.extent.checkpoints.truncate(self.extent.held);
+    }
+
+    /// The buffer of recurrent memories as the step from position `first` on finds them, and that of what they become.
+    pub fn recurrent_buffers(&self, first: usize) -> Result<(usize, usize)> {
+        let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
+        let Extent { len, checkpoints, .. } = &self.extent;
+        Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
+    }
+
+    /// Commits the first `n` tokens of a step of `of`. Recurrent memories are those behind its last token, so that they
+    /// have to be computed again for fewer.
+    pub fn commit_first(&mut self, n: usize, of: usize) {
+        if n == of || self.spec.memories.is_empty() {
+            self.commit(n);
+        } else {
+            self.claim(self.extent.len + n);
+        }
+    }
+
+    /// Commits the `n` tokens of a step.
+    pub fn commit(&mut self, n: usize) {
+        self.extent.checkpoints.commit(self.extent.len, n);
+        self.extent.len += n;
+        self.extent.held = self.extent.len;
+    }
+}
+
+/// The parts of sequences that are on the CPU.
+pub(super) struct OnCpu<'a, 's>(pub &'a mut [&'s mut Sequence]);
+
+impl Sequences<CpuSequence> for OnCpu<'_, '_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, i: usize) -> Option<&CpuSequence> {
+        self.0.get(i)?.cpu.as_ref()
+    }
+
+    fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)> {
+        self.0[i].recurrent_buffers(first)
+    }
+}
+
+impl SequencesMut<CpuSequence> for OnCpu<'_, '_> {
+    fn get_mut(&mut self, i: usize) -> Option<&mut CpuSequence> {
+        self.0.get_mut(i)?.cpu.as_mut()
+    }
+}
+
+/// The parts of sequences that are on a GPU, by its number among those of the model.
+pub(super) struct OnGpu<'a, 's>(pub &'a [&'s mut Sequence], pub usize);
+
+impl Sequences<CudaKv> for OnGpu<'_, '_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, i: usize) -> Option<&CudaKv> {
+        self.0.get(i)?.cuda.get(self.1)
+    }
+
+    fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)> {
+        self.0[i].recurrent_buffers(first)
+    }
+}

@@ -1,0 +1,63 @@
+//! The inputs of one step: tokens of any mix of sequences. Everything else of a step is in its program.
+
+use crate::error::Result;
+use crate::sampling::SamplingRule;
+
+/// Id in `StepInputs::ids` that stands for the token chosen after an output of the step that was submitted before: for token
+/// `i` the output `i`.
+pub const CHOSEN_BEFORE: u32 = u32::MAX;
+
+/// Number of tokens and outputs that an executor has room for in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepLimits {
+    pub max_tokens: usize,
+    pub max_outputs: usize,
+}
+
+/// The tokens of one step, `n = ids.len()`.
+#[derive(Clone, Copy)]
+pub struct StepInputs<'a> {
+    /// `[n]`
+    pub ids: &'a [u32],
+    /// `[n]`, position of each token in its sequence, ascending within each.
+    pub positions: &'a [u32],
+    /// `[n]`, number of the sequence of each token, ascending: tokens of one sequence stand together.
+    pub sequences: &'a [u32],
+    /// Tokens whose logits are wanted, as indices into `ids`, ascending.
+    pub outputs: &'a [u32],
+    /// The rule by which a device chooses the token after each output, the most likely one where there is none; empty:
+    /// it chooses none. The CPU chooses none. In a step whose tokens are all `CHOSEN_BEFORE` the rules of the step before go on.
+    pub rules: &'a [Option<SamplingRule<'a>>],
+}
+
+impl StepInputs<'_> {
+    /// The number of each sequence and its range of tokens, from token `first` on.
+    pub fn runs(&self) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> {
+        let mut end = 0;
+        self.sequences.chunk_by(|a, b| a == b).map(move |run| {
+            let start = end;
+            end += run.len();
+            (run[0], start..end)
+        })
+    }
+}
+
+/// What a device keeps of the sequences of a step, a `T` of each.
+pub trait Sequences<T>: Sync {
+    fn len(&self) -> usize;
+
+    /// What the device keeps of sequence `i`; `None` where another device has it.
+    fn get(&self, i: usize) -> Option<&T>;
+
+    /// The buffer of recurrent state as a step of sequence `i` from position `first` on finds it, and that of what it becomes.
+    fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)>;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The same where the step may write.
+pub trait SequencesMut<T>: Sequences<T> {
+    fn get_mut(&mut self, i: usize) -> Option<&mut T>;
+}

@@ -1,0 +1,105 @@
+//! The tensors of a model on their way from a file to a device.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::graph::op::{RopeTable, Vector, Weight};
+use crate::quant;
+use crate::tensor::DType;
+
+/// A matrix that can be read. Rows lie in `dtype`'s block layout.
+pub trait MatrixSource: Sync {
+    /// The name of the tensor, for messages.
+    fn name(&self) -> &str;
+    fn dtype(&self) -> DType;
+    fn rows(&self) -> usize;
+    fn cols(&self) -> usize;
+    /// Reads whole rows; `out` is `rows.len() * row_bytes` long. Any thread, several at once.
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
+    /// All rows, if the file is mapped and its weights are to be used in place.
+    fn mapped(&self) -> Option<SharedBytes> {
+        None
+    }
+}
+
+/// A product beside one of a program: `out += factor * B (A x)`.
+#[derive(Clone, Copy, Debug)]
+pub struct LowRank {
+    pub beside: Beside,
+    /// Numbers of the factors, `[rank, cols]` and `[rows, rank]`, in the list of an adapter.
+    pub a: usize,
+    pub b: usize,
+    pub factor: f64,
+}
+
+/// The product that another one is added to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Beside {
+    /// `Project` with a matrix.
+    Project(Weight),
+    /// `Logits`.
+    Logits,
+}
+
+/// A range of bytes that keeps its owner alive.
+#[derive(Clone)]
+pub struct SharedBytes {
+    pub owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    pub range: Range<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RopePairs {
+    /// Dimension `2i` turns with `2i + 1`.
+    Adjacent,
+    /// Dimension `i` turns with `i + n/2`.
+    Halves,
+}
+
+/// Rotary position embedding: the angle of pair `i` at position `p` is `p * inv_freq[i]`.
+#[derive(Clone, Debug)]
+pub struct Rope {
+    pub pairs: RopePairs,
+    /// Inverse frequencies, one a pair of dimensions; `2 * inv_freq.len() <= head_dim`, the dimensions behind are left alone.
+    pub inv_freq: Vec<f64>,
+    /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
+    pub magnitude: f32,
+}
+
+/// Everything of a model that a device holds, each list in the order of its handles.
+#[derive(Default)]
+pub struct Weights<'a> {
+    pub matrices: Vec<&'a dyn MatrixSource>,
+    pub vectors: Vec<Vec<f32>>,
+    pub ropes: Vec<Rope>,
+}
+
+impl Weights<'_> {
+    /// Rows and columns of a matrix.
+    pub fn shape(&self, weight: Weight) -> Result<(usize, usize)> {
+        let matrix = self.matrices.get(weight.0 as usize);
+        matrix.map(|m| (m.rows(), m.cols())).ok_or_else(|| Error::invalid(format!("{weight:?} does not exist")))
+    }
+
+    /// Bytes of the matrices as their files have them.
+    pub fn bytes(&self) -> Result<u64> {
+        self.matrices.iter().try_fold(0u64, |sum, m| {
+            let row = quant::format(m.dtype())?.row_bytes(m.cols() as u64)?;
+            Ok(sum.saturating_add(row.saturating_mul(m.rows() as u64)))
+        })
+    }
+
+    /// The values of a vector.
+    pub fn vector(&self, vector: Vector) -> Result<&[f32]> {
+        let values = self.vectors.get(vector.0 as usize);
+        values.map(Vec::as_slice).ok_or_else(|| Error::invalid(format!("{vector:?} does not exist")))
+    }
+
+    pub fn rope(&self, table: RopeTable) -> Result<&Rope> {
+        self.ropes.get(table.0 as usize).ok_or_else(|| Error::invalid(format!("{table:?} does not exist")))
+    }
+}
+
+/// Called between pieces of a load with bytes done and bytes in all; an error stops the load.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
