@@ -10,7 +10,7 @@ use realizar::cpu::attention::{AttentionScratch, Heads, LayerSource, Scoring, at
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::kv::CpuKv;
 use realizar::cpu::threads::pool::{Pool, Team};
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::quant;
 use realizar::tensor::DType;
 
@@ -107,7 +107,8 @@ fn measure(
     let len = past + n;
     let Heads { kv: n_kv_heads, dim: head_dim, value_dim, is_latent, .. } = heads;
     let shapes = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }; layers];
-    let spec = StateSpec { layers: shapes, memories: vec![], capacity: len, k_type: dtype, v_type: dtype, max_step: n };
+    let spec =
+        SequenceSpec { layers: shapes, recurrent: vec![], capacity: len, k_type: dtype, v_type: dtype, max_step: n };
     let mut cache = CpuKv::new(&spec).expect("a cache");
     let width = heads.kv * heads.dim;
     let rows = values(len + width);

@@ -8,7 +8,7 @@
 //! tokens, where a token has to read their keys and values too.
 //!
 //! Generation has to read every weight once a token, of experts those that it chooses, and to read and write recurrent
-//! memories; a prompt has to multiply by them once a
+//! recurrent; a prompt has to multiply by them once a
 //! token, but for the output matrix and what the last layer does behind its keys and values, which only the last token needs. The roofs are
 //! the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of the
 //! last logits, which nothing but the model and the prompt may change.
@@ -161,12 +161,12 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         roofs.and_then(|roofs| roofs.prompt(options.prompt)),
         "the peer's",
     );
-    // Recurrent memories are read and written.
-    let memories = 2.0 * one.memory_bytes() as f64;
+    // Recurrent states are read and written.
+    let recurrent = 2.0 * one.memory_bytes() as f64;
     let mut answers = Test::new(
         format!("{} tokens", options.generate),
         options.generate,
-        roofs.map(|roofs| roofs.token(memories)),
+        roofs.map(|roofs| roofs.token(recurrent)),
         "the peer's",
     );
     let mut batches = Test::new(
@@ -179,7 +179,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let mut behind = Test::new(
         format!("behind {}", options.depth),
         FEW,
-        roofs.map(|roofs| roofs.token(memories + kv * options.depth as f64)),
+        roofs.map(|roofs| roofs.token(recurrent + kv * options.depth as f64)),
         "one near the beginning's",
     );
     // One turn to warm up, then ours and the peer's alternate, so that a busy neighbour disturbs both.

@@ -23,9 +23,9 @@ use realizar::engine::{
     step_jobs,
 };
 use realizar::error::Result;
-use realizar::graph::op::{Act, Op, Weight};
+use realizar::graph::op::{Op, TensorId, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Weights};
 use realizar::quant;
@@ -96,7 +96,7 @@ impl MatrixSource for Head {
 struct Choosing {
     program: Arc<Program>,
     backend: Backend,
-    x: Act,
+    x: TensorId,
     state: Sequence,
 }
 
@@ -107,7 +107,7 @@ impl Choosing {
     fn new(head: &Head) -> Choosing {
         let mut b = ProgramBuilder::default();
         let layer = KvLayer { n_kv_heads: 1, head_dim: 4, value_dim: 4, window: 0, is_latent: false };
-        b.state(layer);
+        b.kv_layer(layer);
         let x = b.act(WIDTH);
         b.push(Op::Logits { x, head: Weight(0), bias: None, scale: 1.0, softcap: 0.0 });
         let program = Arc::new(b.finish(head.vocab, &[x]));
@@ -115,9 +115,9 @@ impl Choosing {
         program.check(&weights).unwrap();
         let device = cuda::open(0, Uses::default()).unwrap();
         let backend = Backend::Cuda(Arc::new(device.load(&program, &weights, &mut |_, _| Ok(())).unwrap()));
-        let layers = program.states.clone();
+        let layers = program.kv_layers.clone();
         let (k_type, v_type) = (quant::F32, quant::F32);
-        let spec = StateSpec { layers, memories: [].into(), capacity: ROWS, k_type, v_type, max_step: ROWS };
+        let spec = SequenceSpec { layers, recurrent: [].into(), capacity: ROWS, k_type, v_type, max_step: ROWS };
         let state = backend.new_sequence(&spec).unwrap();
         Choosing { program, backend, x, state }
     }
@@ -391,7 +391,7 @@ fn sampled_text_runs_ahead_and_is_that_of_the_host() {
     }
 }
 
-/// Recurrent memories change places with every step that runs ahead.
+/// Recurrent states change places with every step that runs ahead.
 #[test]
 fn recurrent_networks_choose_ahead() {
     let Some(_gpu) = gpu() else { return };

@@ -15,7 +15,7 @@ use realizar::device::Batch;
 use realizar::device::{Backend, Executor};
 use realizar::error::Error;
 use realizar::graph::op::{
-    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, RopeChoice, RouterScore, Routing, StateId,
+    Activation, Attend, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, RopeChoice, RouterScore, Routing, TensorId,
 };
 use realizar::graph::sequence_spec::KvLayer;
 use realizar::graph::step::StepInputs;
@@ -41,13 +41,19 @@ const COUNTS: [usize; 3] = [1, 5, 400];
 
 /// The activations `outputs` after one step of `n` tokens, all of which are outputs: the same bits on 1, 2 and 3 threads,
 /// whether the step stops on its way or is cut into ranges of ops, and wherever `inputs` lie in memory.
-fn run(model: &Model, n: usize, inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
+fn run(model: &Model, n: usize, inputs: &[(TensorId, &[f32])], outputs: &[TensorId]) -> Vec<Vec<f32>> {
     let wanted: Vec<u32> = (0..n as u32).collect();
     run_for(model, n, &wanted, inputs, outputs)
 }
 
 /// `run` with only some of the tokens being outputs.
-fn run_for(model: &Model, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
+fn run_for(
+    model: &Model,
+    n: usize,
+    wanted: &[u32],
+    inputs: &[(TensorId, &[f32])],
+    outputs: &[TensorId],
+) -> Vec<Vec<f32>> {
     let keeps = model.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
     let ops = model.program.ops.len();
     let mut results: Vec<Vec<Vec<f32>>> = Vec::new();
@@ -216,7 +222,7 @@ fn a_sum_and_its_norm_in_one_pass_are_the_same_bits() {
             let ops = vec![Op::Add { x, delta, scale: 0.3 }, Op::Norm { norm, x, out }];
             let kept = if apart { vec![x, delta, out] } else { vec![x] };
             let model = model.finish_with(ops, 0, &kept);
-            let buffer = |act: Act| model.program.acts[act.0 as usize].buffer;
+            let buffer = |act: TensorId| model.program.acts[act.0 as usize].buffer;
             assert!(in_place || (buffer(delta) == buffer(out)) != apart);
             (model, [x, delta, out])
         };
@@ -427,10 +433,10 @@ fn attention_over_two_sequences() {
         let layer = KvLayer::new(kv, dim, 0);
         let mut model = Model::new(layer);
         let [q, k, v, a] = model.acts([heads * dim, kv * dim, kv * dim, heads * dim]);
-        let state = StateId(0);
+        let stored = KvLayerId(0);
         let scale = 0.4 / (dim as f32 / 10.0).sqrt();
-        let attend = Attend { softcap, mask, ..Attend::new(state, q, a, scale) };
-        let model = model.finish(vec![Op::StoreKv { state, k, v: Some(v) }, Op::Attend(attend)]);
+        let attend = Attend { softcap, mask, ..Attend::new(stored, q, a, scale) };
+        let model = model.finish(vec![Op::StoreKv { layer: stored, k, v: Some(v) }, Op::Attend(attend)]);
         let lens = [120usize, 30];
         let (vk, vv) = (values(150 * kv * dim, 1), values(150 * kv * dim, 2));
         let vq = values(150 * heads * dim, 3);
@@ -477,10 +483,10 @@ fn attention_of_the_outputs_alone() {
     let mut model = Model::new(layer);
     let (back, w) = model.matrix(HIDDEN, heads * dim, 4);
     let [q, k, v, kept, a, o, x, y] = model.acts([70, 10, 10, 70, 70, HIDDEN, HIDDEN, HIDDEN]);
-    let state = StateId(0);
-    let attend = Attend::new(state, kept, a, 0.4);
+    let stored = KvLayerId(0);
+    let attend = Attend::new(stored, kept, a, 0.4);
     let model = model.finish(vec![
-        Op::StoreKv { state, k, v: Some(v) },
+        Op::StoreKv { layer: stored, k, v: Some(v) },
         Op::KeepOutputs { moves: [[q, kept], [x, y]].into() },
         Op::Attend(attend),
         project(a, &[(back, None, o)]),
@@ -767,7 +773,7 @@ fn weights_are_loaded() {
         (model.finish_with(ops, 700, &kept), kept)
     };
     // Row 699 as it is looked up, and the logits of that row.
-    let run = |(model, [x, h]): &(Model, [Act; 2]), backend: &Backend, row: &[f32]| {
+    let run = |(model, [x, h]): &(Model, [TensorId; 2]), backend: &Backend, row: &[f32]| {
         let mut executor = model.executor(backend, 1, 1);
         let mut state = backend.new_sequence(&model.spec(1)).unwrap();
         let batch = &mut Batch {

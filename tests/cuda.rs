@@ -28,11 +28,11 @@ use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::graph::op::{
-    Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, Projection,
-    RopeChoice, RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
+    Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, Projection, RecurrentId,
+    RopeChoice, RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
 };
 use realizar::graph::program::{Program, ProgramBuilder};
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::model::arch;
@@ -139,10 +139,10 @@ impl Loaded {
         self.backend.new_sequence(&self.spec(dtype, 64))
     }
 
-    fn spec(&self, dtype: DType, capacity: usize) -> StateSpec {
+    fn spec(&self, dtype: DType, capacity: usize) -> SequenceSpec {
         let max_step = LIMITS.max_tokens;
-        let (layers, memories) = (self.program.states.clone(), self.program.memories.clone());
-        StateSpec { layers, memories, capacity, k_type: dtype, v_type: dtype, max_step }
+        let (layers, recurrent) = (self.program.kv_layers.clone(), self.program.recurrent.clone());
+        SequenceSpec { layers, recurrent, capacity, k_type: dtype, v_type: dtype, max_step }
     }
 
     fn executor(&self) -> Result<Executor> {
@@ -441,7 +441,7 @@ fn a_record_serves_every_token_position_and_sequence() {
     for target in targets() {
         // The arg-max takes two blocks.
         let llama = Tiny::new("llama", quant::Q8_0).layers(1).change(|t| t.net.vocab = 1100);
-        // Layers of two shapes, latent attention, memories.
+        // Layers of two shapes, latent attention, recurrent.
         let others = ["gemma4", "deepseek2", "qwen35", "mamba2"].map(|name| architecture(name, [64, 4, 2, 16, 96]));
         for tiny in [llama].into_iter().chain(others) {
             record_serves(&target, &tiny);
@@ -485,7 +485,7 @@ fn rings_keep_what_windows_see() {
         for dtype in [quant::F16, quant::Q8_0] {
             let rings = model.spec(dtype, 340);
             // With room for a step of all of them, a ring keeps all positions.
-            let whole = StateSpec { max_step: 340, ..rings.clone() };
+            let whole = SequenceSpec { max_step: 340, ..rings.clone() };
             let mut caches = [whole, rings].map(|spec| model.backend.new_sequence(&spec).unwrap());
             assert!(caches[1].bytes() < caches[0].bytes());
             // Behind the ring's end a prompt goes on in pieces and in single tokens.
@@ -761,7 +761,7 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
 #[test]
 fn a_device_may_be_lost_at_any_call() {
     let Some(shim) = shim() else { return };
-    // Launched, recorded, and launched as a record; several tokens. Of networks with experts and memories every few calls.
+    // Launched, recorded, and launched as a record; several tokens. Of networks with experts and recurrent every few calls.
     let llama = Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64);
     lost_at_any_call(&shim, &llama, &[&[1, 1, 1], &[7, 7]], 1);
     for name in ["qwen3moe", "qwen35", "mamba2"] {
@@ -941,7 +941,7 @@ const fn kv_layer(n_kv_heads: usize, head_dim: usize, value_dim: usize, is_laten
     KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }
 }
 
-/// Layers, by `StateId`.
+/// Layers, by `KvLayerId`.
 const STATES: [KvLayer; 6] = [
     KvLayer::new(2, HEAD_DIM, 0),
     KvLayer::new(2, HEAD_DIM, 0),
@@ -951,7 +951,7 @@ const STATES: [KvLayer; 6] = [
     kv_layer(1, 576, 512, true),
 ];
 
-/// Recurrent memories, by `MemoryId`: of convolutions, of delta rules with keys of 24 and of 200, of scans.
+/// Recurrent states, by `RecurrentId`: of convolutions, of delta rules with keys of 24 and of 200, of scans.
 const MEMORIES: [usize; 6] = [3 * 72, 5 * 72, 4 * 32 * 24, 4 * 16 * 200, 96 * 20, 32 * 16];
 
 /// A program in the making. Each method returns the activation that its op writes.
@@ -959,43 +959,43 @@ const MEMORIES: [usize; 6] = [3 * 72, 5 * 72, 4 * 32 * 24, 4 * 16 * 200, 96 * 20
 struct Ops(RefCell<ProgramBuilder>);
 
 /// Name, widths of the inputs, and the ops, which return the activations to compare; none for logits.
-type Case<'a> = (&'a str, &'a [usize], &'a dyn Fn(&Ops, &[Act]) -> Vec<Act>);
+type Case<'a> = (&'a str, &'a [usize], &'a dyn Fn(&Ops, &[TensorId]) -> Vec<TensorId>);
 
 impl Ops {
-    fn act(&self, width: usize) -> Act {
+    fn act(&self, width: usize) -> TensorId {
         self.0.borrow_mut().act(width)
     }
 
-    fn width(&self, act: Act) -> usize {
+    fn width(&self, act: TensorId) -> usize {
         self.0.borrow().width(act)
     }
 
-    fn push(&self, op: Op, out: Act) -> Act {
+    fn push(&self, op: Op, out: TensorId) -> TensorId {
         self.0.borrow_mut().push(op);
         out
     }
 
-    fn embed(&self, table: usize, index: Index, scale: f32) -> Act {
+    fn embed(&self, table: usize, index: Index, scale: f32) -> TensorId {
         let (_, rows, width) = MATRICES[table];
         let out = self.act(width);
         self.push(Op::Embed { table: Weight(table as u32), rows, index, scale, out }, out)
     }
 
-    fn norm(&self, norm: Norm, x: Act) -> Act {
+    fn norm(&self, norm: Norm, x: TensorId) -> TensorId {
         let out = self.act(self.width(x));
         self.push(Op::Norm { norm, x, out }, out)
     }
 
-    fn norm_in_place(&self, norm: Norm, x: Act) -> Act {
+    fn norm_in_place(&self, norm: Norm, x: TensorId) -> TensorId {
         self.push(Op::Norm { norm, x, out: x }, x)
     }
 
-    fn add(&self, x: Act, delta: Act, scale: f32) -> Act {
+    fn add(&self, x: TensorId, delta: TensorId, scale: f32) -> TensorId {
         self.push(Op::Add { x, delta, scale }, x)
     }
 
     /// Products with matrices, some of which have a bias.
-    fn project<const N: usize>(&self, x: Act, matrices: [(usize, Option<u32>); N]) -> [Act; N] {
+    fn project<const N: usize>(&self, x: TensorId, matrices: [(usize, Option<u32>); N]) -> [TensorId; N] {
         let projections = matrices.map(|(matrix, bias)| {
             let out = self.act(MATRICES[matrix].1);
             Projection { weight: Weight(matrix as u32), bias: bias.map(Vector), out }
@@ -1004,51 +1004,58 @@ impl Ops {
         projections.map(|p| p.out)
     }
 
-    fn qkv(&self, x: Act) -> [Act; 3] {
+    fn qkv(&self, x: TensorId) -> [TensorId; 3] {
         self.project(x, [(2, Some(3)), (3, Some(4)), (4, None)])
     }
 
-    fn down(&self, x: Act) -> Act {
+    fn down(&self, x: TensorId) -> TensorId {
         self.project(x, [(7, Some(1))])[0]
     }
 
-    fn scores(&self, x: Act) -> Act {
+    fn scores(&self, x: TensorId) -> TensorId {
         self.project(x, [(11, None)])[0]
     }
 
-    fn gated(&self, x: Act, activation: Activation) -> Act {
+    fn gated(&self, x: TensorId, activation: Activation) -> TensorId {
         let [gate, up] = self.project(x, [(5, None), (6, None)]);
         self.glu(gate, Some(up), activation)
     }
 
-    fn glu(&self, gate: Act, up: Option<Act>, activation: Activation) -> Act {
+    fn glu(&self, gate: TensorId, up: Option<TensorId>, activation: Activation) -> TensorId {
         self.push(Op::Glu { gate, up, activation }, gate)
     }
 
-    fn rope(&self, table: u32, long: Option<(usize, RopeTable)>, q: Act, k: Option<Act>) -> Act {
+    fn rope(&self, table: u32, long: Option<(usize, RopeTable)>, q: TensorId, k: Option<TensorId>) -> TensorId {
         self.rope_from(0, RopeChoice { table: RopeTable(table), long }, q, k)
     }
 
-    fn rope_from(&self, first: usize, rope: RopeChoice, q: Act, k: Option<Act>) -> Act {
+    fn rope_from(&self, first: usize, rope: RopeChoice, q: TensorId, k: Option<TensorId>) -> TensorId {
         self.push(Op::Rope { rope, head_dim: HEAD_DIM, first, q, k }, q)
     }
 
     /// Stores keys and values, and attends.
-    fn attend(&self, [q, k, v]: [Act; 3], softcap: f32, window: usize) -> Act {
+    fn attend(&self, [q, k, v]: [TensorId; 3], softcap: f32, window: usize) -> TensorId {
         self.attend_by(1, q, k, Some(v), |a| Attend { softcap, mask: Mask::window(window), ..a })
     }
 
     /// Stores keys and values of a layer, and attends in a way of its own.
-    fn attend_by(&self, layer: usize, q: Act, k: Act, v: Option<Act>, by: impl Fn(Attend) -> Attend) -> Act {
+    fn attend_by(
+        &self,
+        layer: usize,
+        q: TensorId,
+        k: TensorId,
+        v: Option<TensorId>,
+        by: impl Fn(Attend) -> Attend,
+    ) -> TensorId {
         let KvLayer { head_dim, value_dim, .. } = STATES[layer];
         let heads = self.width(q) / head_dim;
-        let (state, out) = (StateId(layer as u32), self.act(heads * value_dim));
-        self.push(Op::StoreKv { state, k, v }, out);
-        self.push(Op::Attend(by(Attend::new(state, q, out, 0.3))), out)
+        let (stored, out) = (KvLayerId(layer as u32), self.act(heads * value_dim));
+        self.push(Op::StoreKv { layer: stored, k, v }, out);
+        self.push(Op::Attend(by(Attend::new(stored, q, out, 0.3))), out)
     }
 
     /// Experts of the eight, by the scores of a router that is given.
-    fn eight(&self, x: Act, scores: Act, by: impl Fn(Experts) -> Experts) -> Act {
+    fn eight(&self, x: TensorId, scores: TensorId, by: impl Fn(Experts) -> Experts) -> TensorId {
         let (out, up, down) = (self.act(HIDDEN), Weight(15), Weight(16));
         let routing = Routing::new(RouterScore::Sigmoid, 3, false);
         let experts = Experts {
@@ -1068,55 +1075,62 @@ impl Ops {
         self.push(Op::Experts(by(experts)), out)
     }
 
-    fn project_heads(&self, x: Act, weight: u32, heads: usize) -> Act {
+    fn project_heads(&self, x: TensorId, weight: u32, heads: usize) -> TensorId {
         let (_, rows, cols) = MATRICES[weight as usize];
         let from = self.width(x) / heads;
         let out = self.act(rows + heads * (from - cols));
         self.push(Op::ProjectHeads { x, weight: Weight(weight), heads, out }, out)
     }
 
-    fn join(&self, x: Act, tail: Act, heads: usize) -> Act {
+    fn join(&self, x: TensorId, tail: TensorId, heads: usize) -> TensorId {
         let out = self.act(self.width(x) + heads * self.width(tail));
         self.push(Op::JoinHeads { x, tail, heads, out }, out)
     }
 
-    fn slice(&self, x: Act, first: usize, width: usize) -> Act {
+    fn slice(&self, x: TensorId, first: usize, width: usize) -> TensorId {
         let out = self.act(width);
         self.push(Op::Slice { x, first, out }, out)
     }
 
-    fn conv(&self, x: Act, taps: usize, silu: bool) -> Act {
-        let (memory, kernel) = if taps == 4 { (MemoryId(0), Vector(13)) } else { (MemoryId(1), Vector(14)) };
+    fn conv(&self, x: TensorId, taps: usize, silu: bool) -> TensorId {
+        let (recurrent, kernel) = if taps == 4 { (RecurrentId(0), Vector(13)) } else { (RecurrentId(1), Vector(14)) };
         let bias = silu.then_some(Vector(15));
-        self.push(Op::Conv(Conv { memory, x, kernel, bias, taps, silu }), x)
+        self.push(Op::Conv(Conv { recurrent, x, kernel, bias, taps, silu }), x)
     }
 
     /// Four heads, the numbers of keys small and those of decays and steps as networks have them.
-    fn delta_rule(&self, [q, k, v, dt, beta]: [Act; 5], tiled: bool) -> Act {
+    fn delta_rule(&self, [q, k, v, dt, beta]: [TensorId; 5], tiled: bool) -> TensorId {
         let (keys, values) = (self.width(k), self.width(v));
-        let (key_dim, memory) = if keys == 48 { (24, MemoryId(2)) } else { (200, MemoryId(3)) };
+        let (key_dim, recurrent) = if keys == 48 { (24, RecurrentId(2)) } else { (200, RecurrentId(3)) };
         let factor = 0.3 / (key_dim as f32).sqrt();
         let [q, k] = [q, k].map(|x| self.push(Op::Scale { x, factor }, x));
         let [dt, beta] = [(dt, Activation::Softplus), (beta, Activation::Sigmoid)].map(|(x, f)| self.glu(x, None, f));
         let (out, rate) = (self.act(values), Vector(16));
-        self.push(Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled }), out)
+        self.push(Op::DeltaRule(DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled }), out)
     }
 
-    fn scan(&self, [x, dt, b, c]: [Act; 4], state: usize) -> Act {
+    fn scan(&self, [x, dt, b, c]: [TensorId; 4], state: usize) -> TensorId {
         let out = self.act(self.width(x));
         let dt = self.glu(dt, None, Activation::Softplus);
-        let (memory, rate, skip) = match state {
-            20 => (MemoryId(4), Vector(16), Vector(18)),
-            _ => (MemoryId(5), Vector(17), Vector(19)),
+        let (recurrent, rate, skip) = match state {
+            20 => (RecurrentId(4), Vector(16), Vector(18)),
+            _ => (RecurrentId(5), Vector(17), Vector(19)),
         };
-        self.push(Op::Scan(Scan { memory, x, dt, b, c, out, rate, skip, state }), out)
+        self.push(Op::Scan(Scan { recurrent, x, dt, b, c, out, rate, skip, state }), out)
     }
 
-    fn experts(&self, x: Act, scores: Act, up: u32, softmax_first: bool) -> Act {
+    fn experts(&self, x: TensorId, scores: TensorId, up: u32, softmax_first: bool) -> TensorId {
         self.experts_by(x, scores, up, softmax_first, |e| e)
     }
 
-    fn experts_by(&self, x: Act, scores: Act, up: u32, softmax_first: bool, by: impl Fn(Experts) -> Experts) -> Act {
+    fn experts_by(
+        &self,
+        x: TensorId,
+        scores: TensorId,
+        up: u32,
+        softmax_first: bool,
+        by: impl Fn(Experts) -> Experts,
+    ) -> TensorId {
         let score = if softmax_first { RouterScore::Softmax } else { RouterScore::SoftmaxOfChosen };
         let (out, routing) = (self.act(HIDDEN), Routing::new(score, 3, !softmax_first));
         let (gate, up, down) = (Some(Weight(8)), Weight(up), Weight(10));
@@ -1126,7 +1140,7 @@ impl Ops {
         self.push(Op::Experts(by(experts)), out)
     }
 
-    fn logits(&self, x: Act) -> Vec<Act> {
+    fn logits(&self, x: TensorId) -> Vec<TensorId> {
         self.push(Op::Logits { x, head: Weight(0), bias: Some(Vector(5)), scale: 0.5, softcap: 3.0 }, x);
         vec![]
     }
@@ -1354,10 +1368,10 @@ fn ops_agree_with_the_cpu(target: &Target) {
 
 const CASE_LIMITS: StepLimits = StepLimits { max_tokens: 40, max_outputs: 40 };
 
-fn case_cache() -> StateSpec {
-    StateSpec {
+fn case_cache() -> SequenceSpec {
+    SequenceSpec {
         layers: STATES.into(),
-        memories: MEMORIES.into(),
+        recurrent: MEMORIES.into(),
         capacity: 50,
         k_type: quant::F32,
         v_type: quant::F32,
@@ -1368,8 +1382,8 @@ fn case_cache() -> StateSpec {
 /// The program of a case on both backends.
 struct CaseModels {
     program: Arc<Program>,
-    inputs: Vec<Act>,
-    outs: Vec<Act>,
+    inputs: Vec<TensorId>,
+    outs: Vec<TensorId>,
     cpu: Backend,
     cuda: Backend,
 }
@@ -1378,12 +1392,12 @@ impl CaseModels {
     fn new(target: &Target, (_, inputs, ops): &Case) -> CaseModels {
         let o = Ops::default();
         for layer in STATES {
-            o.0.borrow_mut().state(layer);
+            o.0.borrow_mut().kv_layer(layer);
         }
         for values in MEMORIES {
-            o.0.borrow_mut().memory(values);
+            o.0.borrow_mut().recurrent(values);
         }
-        let inputs: Vec<Act> = inputs.iter().map(|&width| o.act(width)).collect();
+        let inputs: Vec<TensorId> = inputs.iter().map(|&width| o.act(width)).collect();
         let outs = ops(&o, &inputs);
         inputs.iter().for_each(|&act| o.0.borrow_mut().input(act));
         let program = Arc::new(o.0.into_inner().finish(VOCAB, &outs));
@@ -1445,7 +1459,7 @@ impl CaseModels {
         if self.outs.is_empty() {
             return logits(&mut executor, outputs.len(), VOCAB).unwrap();
         }
-        let read = |&act: &Act| {
+        let read = |&act: &TensorId| {
             let mut out = vec![f32::NAN; n * self.program.width(act)];
             executor.read(act, &mut out).map(|()| out).unwrap()
         };
@@ -1474,12 +1488,12 @@ fn prompts_agree_with_the_cpu() {
     for target in targets() {
         for (heads, layer, by) in cases {
             let mut b = ProgramBuilder::default();
-            let state = b.state(layer);
+            let stored = b.kv_layer(layer);
             let KvLayer { n_kv_heads, head_dim, value_dim, is_latent, .. } = layer;
             let widths = [heads * head_dim, n_kv_heads * head_dim, n_kv_heads * value_dim, heads * value_dim];
             let [q, k, v, out] = widths.map(|width| b.act(width));
-            b.push(Op::StoreKv { state, k, v: (!is_latent).then_some(v) });
-            b.push(Op::Attend(by(Attend::new(state, q, out, 1.5 / (head_dim as f32).sqrt()))));
+            b.push(Op::StoreKv { layer: stored, k, v: (!is_latent).then_some(v) });
+            b.push(Op::Attend(by(Attend::new(stored, q, out, 1.5 / (head_dim as f32).sqrt()))));
             let program = Arc::new(b.finish(0, &[q, k, v, out]));
             let cuda =
                 Backend::Cuda(Arc::new(target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap()));
@@ -1498,10 +1512,10 @@ fn prompts_agree_with_the_cpu() {
 }
 
 /// Results of the attention of a program to two prompts in two steps.
-fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [Act; 4], dtype: DType) -> Vec<f32> {
+fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId; 4], dtype: DType) -> Vec<f32> {
     let limits = StepLimits { max_tokens: 120, max_outputs: 1 };
-    let (layers, max_step) = (program.states.clone(), limits.max_tokens);
-    let spec = StateSpec { layers, memories: [].into(), capacity: 150, k_type: dtype, v_type: dtype, max_step };
+    let (layers, max_step) = (program.kv_layers.clone(), limits.max_tokens);
+    let spec = SequenceSpec { layers, recurrent: [].into(), capacity: 150, k_type: dtype, v_type: dtype, max_step };
     let mut executor = backend.new_executor(program, limits).unwrap();
     let mut states = [0; 2].map(|_| backend.new_sequence(&spec).unwrap());
     let mut results = Vec::new();
@@ -1556,7 +1570,7 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
             let KvLayer { n_kv_heads, head_dim, value_dim, is_latent, .. } = layer;
             let widths = [heads * head_dim, n_kv_heads * head_dim, n_kv_heads * value_dim, heads * value_dim];
             let mut b = ProgramBuilder::default();
-            let state = b.state(layer);
+            let stored = b.kv_layer(layer);
             let [q, k, v, out] = widths.map(|width| b.act(width));
             for (i, x) in [q, k].into_iter().enumerate().filter(|_| norms > 0) {
                 let (kind, weight) = (NormKind::Rms, Some(Vector(i as u32)));
@@ -1569,8 +1583,8 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
                 q,
                 k: Some(k),
             });
-            b.push(Op::StoreKv { state, k, v: (!is_latent).then_some(v) });
-            b.push(Op::Attend(by(Attend::new(state, q, out, 1.5 / (head_dim as f32).sqrt()))));
+            b.push(Op::StoreKv { layer: stored, k, v: (!is_latent).then_some(v) });
+            b.push(Op::Attend(by(Attend::new(stored, q, out, 1.5 / (head_dim as f32).sqrt()))));
             [q, k, v].into_iter().filter(|x| *x != v || !is_latent).for_each(|x| b.input(x));
             let program = Arc::new(b.finish(0, &[out]));
             let lengths =
@@ -1600,14 +1614,14 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
 fn bits_of_tokens(
     backend: &Backend,
     program: &Arc<Program>,
-    inputs: &[Act],
-    out: Act,
+    inputs: &[TensorId],
+    out: TensorId,
     [k_type, v_type]: [DType; 2],
 ) -> Option<[Vec<f32>; 3]> {
     let limits = StepLimits { max_tokens: 48, max_outputs: 2 };
-    let spec = StateSpec {
-        layers: program.states.clone(),
-        memories: [].into(),
+    let spec = SequenceSpec {
+        layers: program.kv_layers.clone(),
+        recurrent: [].into(),
         capacity: 300,
         k_type,
         v_type,

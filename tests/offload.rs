@@ -24,7 +24,7 @@ use realizar::engine::{
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Attend, Op};
 use realizar::graph::program::ProgramBuilder;
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::StepLimits;
 use realizar::graph::weights::Weights;
 use realizar::memory;
@@ -741,14 +741,14 @@ fn layers_without_kernels_stay_on_the_cpu() {
         for head_dim in head_dims {
             let start = b.position();
             let [q, k, v, out] = [head_dim; 4].map(|width| b.act(width));
-            let state = b.state(KvLayer::new(1, head_dim, 0));
-            b.push(Op::StoreKv { state, k, v: Some(v) });
-            b.push(Op::Attend(Attend::new(state, q, out, 1.0)));
+            let stored = b.kv_layer(KvLayer::new(1, head_dim, 0));
+            b.push(Op::StoreKv { layer: stored, k, v: Some(v) });
+            b.push(Op::Attend(Attend::new(stored, q, out, 1.0)));
             b.end_layer(start);
             kept.extend([q, k, v, out]);
         }
         let program = Arc::new(b.finish(0, &kept));
-        let (layers, k_type, v_type) = (program.states.clone(), quant::F16, quant::F16);
+        let (layers, k_type, v_type) = (program.kv_layers.clone(), quant::F16, quant::F16);
         let options = LoadOptions {
             devices: vec![GPU],
             shares: vec![],
@@ -761,7 +761,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             beside: None,
             isa: None,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
-            cache: StateSpec { layers, memories: vec![], capacity: 16, k_type, v_type, max_step: 8 },
+            cache: SequenceSpec { layers, recurrent: vec![], capacity: 16, k_type, v_type, max_step: 8 },
         };
         let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
         backend.new_sequence(&options.cache)?;

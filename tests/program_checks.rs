@@ -11,11 +11,11 @@ use realizar::device::Executor;
 use realizar::device::sequence::Sequence;
 use realizar::error::{Error, Result};
 use realizar::graph::op::{
-    Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, RopeChoice,
-    RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
+    Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, RecurrentId, RopeChoice,
+    RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
 };
-use realizar::graph::program::{ActSpec, Program};
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::program::{Program, TensorSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::graph::weights::{Rope, RopePairs};
 
@@ -36,9 +36,9 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     let backend = model.load(2);
     let mut executor = model.executor(&backend, 4, 2);
     let [mut first, mut second] = [0; 2].map(|_| backend.new_sequence(&model.spec(10)).unwrap());
-    let mut narrow = backend.new_sequence(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
+    let mut narrow = backend.new_sequence(&SequenceSpec { max_step: 2, ..model.spec(10) }).unwrap();
     let layers = vec![KvLayer::new(2, 12, 0)];
-    let mut other = backend.new_sequence(&StateSpec { layers, ..model.spec(10) }).unwrap();
+    let mut other = backend.new_sequence(&SequenceSpec { layers, ..model.spec(10) }).unwrap();
     let begin = |executor: &mut Executor, states: &mut [&mut Sequence], step: [&[u32]; 4]| {
         let [ids, positions, slots, outputs] = step;
         // The references live as long as the batch.
@@ -120,13 +120,13 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
     let [x, h, q, a, k, v, r] = model.acts(widths);
     let model = model.finish(vec![]);
-    let (state, unknown) = (StateId(0), Act(99));
+    let (stored, unknown) = (KvLayerId(0), TensorId(99));
     let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
     let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
     let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, first: 0, q, k };
     let choice = RopeChoice { table, long: None };
     let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
-    let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(state, q, out, 1.0) };
+    let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(stored, q, out, 1.0) };
     let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
     let routing = |n_used| Routing::new(RouterScore::Softmax, n_used, false);
     let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
@@ -147,7 +147,8 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     };
     let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
     // Activations lie each in a buffer of its own.
-    let acts: Vec<ActSpec> = widths.into_iter().enumerate().map(|(buffer, width)| ActSpec { width, buffer }).collect();
+    let acts: Vec<TensorSpec> =
+        widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
     let program = |ops| Program { ops, acts: acts.clone(), vocab: HIDDEN, ..(*model.program).clone() };
     let check = |ops| program(ops).check(&model.weights());
     let keep = || Op::KeepOutputs { moves: [[x, h]].into() };
@@ -160,7 +161,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         rope(20, q, Some(k)),
         Op::ProjectHeads { x, weight: square, heads: 1, out: h },
         Op::Slice { x: q, first: 40, out: v },
-        Op::StoreKv { state, k, v: Some(v) },
+        Op::StoreKv { layer: stored, k, v: Some(v) },
         keep(),
         Op::Attend(attend(q, a, 0)),
         glu(x, h),
@@ -202,17 +203,17 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::JoinHeads { x: q, tail: k, heads: 7, out: a }, "7 heads of 60 and 20"),
         (Op::Slice { x: k, first: 1, out: v }, "20 values of 20"),
         (Op::Slice { x: q, first: usize::MAX, out: v }, "20 values of 60"),
-        (Op::StoreKv { state, k, v: None }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state, k, v: Some(x) }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),
-        (Op::StoreKv { state, k, v: Some(k) }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state: StateId(1), k, v: Some(v) }, "StateId(1) of 1"),
+        (Op::StoreKv { layer: stored, k, v: None }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { layer: stored, k, v: Some(x) }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { layer: stored, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),
+        (Op::StoreKv { layer: stored, k, v: Some(k) }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { layer: KvLayerId(1), k, v: Some(v) }, "KvLayerId(1) of 1"),
         (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
         (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
         (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
         (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
         (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
-        (Op::Attend(Attend { state: StateId(1), ..attend(q, a, 0) }), "StateId(1) of 1"),
+        (Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }), "KvLayerId(1) of 1"),
         (glu(x, q), "a gate of 44 values"),
         (glu(x, x), "a gate of 44 values"),
         (Op::Experts(Experts { scores: k, ..experts }), "experts of 20 values over 44"),
@@ -251,7 +252,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         let text = refusal(check(keep.into_iter().chain([op]).collect()));
         assert!(text.contains(message), "{text}");
     }
-    for op in [embed(square, HIDDEN, x), Op::StoreKv { state, k, v: Some(v) }, keep()] {
+    for op in [embed(square, HIDDEN, x), Op::StoreKv { layer: stored, k, v: Some(v) }, keep()] {
         check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
         let text = refusal(check(vec![keep(), op]));
         assert!(text.contains("rows that are outputs"), "{text}");
@@ -260,7 +261,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     assert!(refusal(check(vec![logits(h, square, None)])).contains("rows that are no outputs"));
 
     // A window that the cache does not keep.
-    let windowed = Program { states: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
+    let windowed = Program { kv_layers: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
     for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
         let ops = vec![Op::Attend(attend(q, a, window))];
         assert_eq!(Program { ops, ..windowed.clone() }.check(&model.weights()).is_ok(), fits, "{window}");
@@ -273,24 +274,25 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let widths = [32, 32, 2, 64, 16, 48];
     let [x, y, h, d, g, u] = model.acts(widths);
     let [v32, v96, v2, v3] = [32, 96, 2, 3].map(|n| model.vector(n, 1).0);
-    let [conv, delta, scan] = [64, 512, 512].map(|n| model.memory(n));
+    let [conv, delta, scan] = [64, 512, 512].map(|n| model.recurrent(n));
     let model = model.finish(vec![]);
-    let c = Conv { memory: conv, x, kernel: v96, bias: Some(v32), taps: 3, silu: true };
+    let c = Conv { recurrent: conv, x, kernel: v96, bias: Some(v32), taps: 3, silu: true };
     let rule =
-        DeltaRule { memory: delta, q: g, k: g, v: x, dt: h, beta: h, out: y, rate: v2, key_dim: 16, tiled: true };
-    let s = Scan { memory: scan, x, dt: h, b: g, c: g, out: y, rate: v2, skip: v2, state: 16 };
-    let acts: Vec<ActSpec> = widths.into_iter().enumerate().map(|(buffer, width)| ActSpec { width, buffer }).collect();
+        DeltaRule { recurrent: delta, q: g, k: g, v: x, dt: h, beta: h, out: y, rate: v2, key_dim: 16, tiled: true };
+    let s = Scan { recurrent: scan, x, dt: h, b: g, c: g, out: y, rate: v2, skip: v2, state: 16 };
+    let acts: Vec<TensorSpec> =
+        widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
     let check = |ops| Program { ops, acts: acts.clone(), ..(*model.program).clone() }.check(&model.weights());
     check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s)]).unwrap();
-    let unknown = MemoryId(3);
+    let unknown = RecurrentId(3);
     let cases = [
         (Op::Conv(Conv { taps: 1, ..c }), "a convolution of 1 taps"),
         (Op::Conv(Conv { taps: 17, ..c }), "a convolution of 17 taps"),
         (Op::Conv(Conv { taps: 2, ..c }), "a convolution of 2 taps"),
         (Op::Conv(Conv { kernel: v32, ..c }), "a convolution of 3 taps"),
         (Op::Conv(Conv { bias: Some(v3), ..c }), "a convolution of 3 taps"),
-        (Op::Conv(Conv { memory: delta, ..c }), "a convolution of 3 taps"),
-        (Op::Conv(Conv { memory: unknown, ..c }), "MemoryId(3) of 3"),
+        (Op::Conv(Conv { recurrent: delta, ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { recurrent: unknown, ..c }), "RecurrentId(3) of 3"),
         (Op::DeltaRule(DeltaRule { key_dim: 0, ..rule }), "a delta rule of 2 heads"),
         (Op::DeltaRule(DeltaRule { key_dim: 3, ..rule }), "a delta rule of 2 heads"),
         (Op::DeltaRule(DeltaRule { key_dim: 257, ..rule }), "a delta rule of 2 heads"),
@@ -301,7 +303,7 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
         (Op::DeltaRule(DeltaRule { out: x, ..rule }), "a delta rule of 2 heads"),
         (Op::DeltaRule(DeltaRule { out: d, ..rule }), "a delta rule of 2 heads"),
         (Op::DeltaRule(DeltaRule { rate: v3, ..rule }), "a delta rule of 2 heads"),
-        (Op::DeltaRule(DeltaRule { memory: conv, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { recurrent: conv, ..rule }), "a delta rule of 2 heads"),
         (Op::Scan(Scan { state: 0, ..s }), "a scan of 2 heads"),
         (Op::Scan(Scan { state: 15, ..s }), "a scan of 2 heads"),
         (Op::Scan(Scan { b: x, ..s }), "a scan of 2 heads"),
@@ -310,7 +312,7 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Scan(Scan { out: x, ..s }), "a scan of 2 heads"),
         (Op::Scan(Scan { rate: v3, ..s }), "a scan of 2 heads"),
         (Op::Scan(Scan { skip: v3, ..s }), "a scan of 2 heads"),
-        (Op::Scan(Scan { memory: conv, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { recurrent: conv, ..s }), "a scan of 2 heads"),
     ];
     for (op, message) in cases {
         let text = check(vec![op]).unwrap_err().to_string();
@@ -328,8 +330,8 @@ fn a_recurrent_sequence_goes_on_where_it_is() {
     let mut model = Model::new(LAYER);
     let [x] = model.acts([4]);
     let (kernel, _) = model.vector(8, 1);
-    let memory = model.memory(4);
-    let model = model.finish(vec![Op::Conv(Conv { memory, x, kernel, bias: None, taps: 2, silu: false })]);
+    let recurrent = model.recurrent(4);
+    let model = model.finish(vec![Op::Conv(Conv { recurrent, x, kernel, bias: None, taps: 2, silu: false })]);
     let backend = model.load(1);
     let mut executor = model.executor(&backend, 4, 0);
     let mut state = backend.new_sequence(&model.spec(8)).unwrap();

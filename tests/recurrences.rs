@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ops::{LAYER, Model, values};
 use realizar::cuda::{self, Uses};
 use realizar::device::{Backend, Batch};
-use realizar::graph::op::{Act, DeltaRule, Op, Scan};
+use realizar::graph::op::{DeltaRule, Op, Scan, TensorId};
 use realizar::graph::step::{StepInputs, StepLimits};
 use shim::Shim;
 
@@ -74,8 +74,8 @@ fn check(
     what: &str,
     model: &Model,
     case: &Case,
-    inputs: &[(Act, f32)],
-    out: Act,
+    inputs: &[(TensorId, f32)],
+    out: TensorId,
     kernels: &[&str],
     token: &dyn Fn(&[&[f32]], usize) -> Token,
     erases: bool,
@@ -167,11 +167,11 @@ fn the_delta_rule_is_its_definition() {
         let mut model = Model::new(LAYER);
         let n_dt = if c.by_row { c.heads * c.key_dim } else { c.heads };
         let [q, k, v, dt, beta, out] = model.acts([keys, keys, v_width, n_dt, c.heads, v_width]);
-        let memory = model.memory(v_width * c.key_dim);
+        let recurrent = model.recurrent(v_width * c.key_dim);
         let (rate, rates) = model.vector(c.heads, 3);
         let (key_dim, tiled) = (c.key_dim, *tiled);
         let model =
-            model.finish(vec![Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled })]);
+            model.finish(vec![Op::DeltaRule(DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled })]);
         // Keys of a length below 1, as networks have them.
         let unit = 1.5 / (key_dim as f32).sqrt();
         let token = |rows: &[&[f32]], h: usize| {
@@ -207,10 +207,10 @@ fn scans_are_their_definition() {
         let (state, wide) = (c.key_dim, c.heads * c.value_dim);
         let mut model = Model::new(LAYER);
         let [x, dt, b, s_c, out] = model.acts([wide, c.heads, c.key_heads * state, c.key_heads * state, wide]);
-        let memory = model.memory(wide * state);
+        let recurrent = model.recurrent(wide * state);
         let (rate, rates) = model.vector(if c.by_row { c.heads * state } else { c.heads }, 3);
         let (skip, skips) = model.vector(c.heads, 4);
-        let model = model.finish(vec![Op::Scan(Scan { memory, x, dt, b, c: s_c, out, rate, skip, state })]);
+        let model = model.finish(vec![Op::Scan(Scan { recurrent, x, dt, b, c: s_c, out, rate, skip, state })]);
         let token = |rows: &[&[f32]], h: usize| {
             let (of, dt) = (h * c.key_heads / c.heads, f64::from(rows[1][h]));
             let decay = |i: usize| -f64::from(rates[if c.by_row { i * c.heads + h } else { h }].abs()) * dt;

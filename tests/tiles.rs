@@ -14,7 +14,7 @@ use ops::{LAYER, Model, project, values};
 use realizar::cuda::{self, Uses, WGMMA};
 use realizar::device::Backend;
 use realizar::device::Batch;
-use realizar::graph::op::{Act, Activation, Experts, Op, RouterScore, Routing, Weight};
+use realizar::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId, Weight};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::quant;
 use realizar::tensor::DType;
@@ -53,8 +53,8 @@ fn run(
     uses: Uses,
     model: &Model,
     [n, usual]: [usize; 2],
-    inputs: &[(Act, &[f32])],
-    outs: &[Act],
+    inputs: &[(TensorId, &[f32])],
+    outs: &[TensorId],
 ) -> Vec<Vec<f32>> {
     let device = match shim {
         Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses),
@@ -86,7 +86,7 @@ fn run(
     }
     assert!(executor.advance(batch, &|| false).unwrap());
     assert!(executor.kernels().contains(&tiles), "{name}, {n} tokens: {:?}", executor.kernels());
-    let read = |act: &Act| {
+    let read = |act: &TensorId| {
         let mut out = vec![f32::NAN; n * model.program.width(*act)];
         executor.read(*act, &mut out).map(|()| out).unwrap()
     };

@@ -17,10 +17,11 @@ use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::error::Result;
 use realizar::graph::op::{
-    Act, Activation, Attend, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, StateId, Vector, Weight,
+    Activation, Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId, Vector,
+    Weight,
 };
 use realizar::graph::program::{Program, ProgramBuilder};
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{CHOSEN_BEFORE, StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::quant;
@@ -236,11 +237,11 @@ impl Network<'_> {
     }
 
     /// Some ops as a program, for caches of the whole network.
-    fn program(&self, ops: impl FnOnce(&mut Writer) -> Vec<Act>) -> Arc<Program> {
+    fn program(&self, ops: impl FnOnce(&mut Writer) -> Vec<TensorId>) -> Arc<Program> {
         let mut writer = Writer { shape: self.shape, b: ProgramBuilder::default() };
         for _ in &self.layers {
             let Shape { kv_heads, head_dim, .. } = *self.shape;
-            writer.b.state(KvLayer::new(kv_heads, head_dim, 0));
+            writer.b.kv_layer(KvLayer::new(kv_heads, head_dim, 0));
         }
         let kept = ops(&mut writer);
         Arc::new(writer.b.finish(self.shape.vocab, &kept))
@@ -270,14 +271,14 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn norm(&mut self, x: Act) -> Act {
+    fn norm(&mut self, x: TensorId) -> TensorId {
         let (group, out) = (self.shape.hidden, self.b.act(self.shape.hidden));
         let norm = Norm { kind: NormKind::Rms, weight: Some(Vector(0)), bias: None, eps: 1e-5, group };
         self.b.push(Op::Norm { norm, x, out });
         out
     }
 
-    fn project<const N: usize>(&mut self, x: Act, weights: [Weight; N], widths: [usize; N]) -> [Act; N] {
+    fn project<const N: usize>(&mut self, x: TensorId, weights: [Weight; N], widths: [usize; N]) -> [TensorId; N] {
         let outs = widths.map(|width| self.b.act(width));
         let projections = weights.into_iter().zip(outs);
         let projections = projections.map(|(weight, out)| Projection { weight, bias: None, out }).collect();
@@ -290,39 +291,39 @@ impl Writer<'_> {
         [heads * head_dim, kv_heads * head_dim, kv_heads * head_dim]
     }
 
-    fn qkv(&mut self, layer: &Layer, x: Act) -> [Act; 3] {
+    fn qkv(&mut self, layer: &Layer, x: TensorId) -> [TensorId; 3] {
         let h = self.norm(x);
         self.project(h, layer.qkv, self.heads())
     }
 
-    fn attend(&mut self, layer: usize, [q, k, v]: [Act; 3], scale: f32) -> Act {
-        let (head_dim, state) = (self.shape.head_dim, StateId(layer as u32));
+    fn attend(&mut self, layer: usize, [q, k, v]: [TensorId; 3], scale: f32) -> TensorId {
+        let (head_dim, stored) = (self.shape.head_dim, KvLayerId(layer as u32));
         let norm = Norm { kind: NormKind::Rms, weight: Some(Vector(1)), bias: None, eps: 1e-5, group: head_dim };
         for x in [q, k].into_iter().filter(|_| self.shape.qk_norm) {
             self.b.push(Op::Norm { norm, x, out: x });
         }
         let rope = RopeChoice { table: RopeTable(0), long: None };
         self.b.push(Op::Rope { rope, head_dim, first: 0, q, k: Some(k) });
-        self.b.push(Op::StoreKv { state, k, v: Some(v) });
+        self.b.push(Op::StoreKv { layer: stored, k, v: Some(v) });
         let out = self.b.act(self.heads()[0]);
-        self.b.push(Op::Attend(Attend::new(state, q, out, scale)));
+        self.b.push(Op::Attend(Attend::new(stored, q, out, scale)));
         out
     }
 
     /// A product and its sum with the residual stream.
-    fn sum(&mut self, weight: Weight, input: Act, x: Act, scale: f32) {
+    fn sum(&mut self, weight: Weight, input: TensorId, x: TensorId, scale: f32) {
         let [delta] = self.project(input, [weight], [self.shape.hidden]);
         self.b.push(Op::Add { x, delta, scale });
     }
 
-    fn gate_up(&mut self, layer: &Layer, x: Act) -> Act {
+    fn gate_up(&mut self, layer: &Layer, x: TensorId) -> TensorId {
         let h = self.norm(x);
         let [gate, up] = self.project(h, layer.gate_up, [self.shape.ffn; 2]);
         self.b.push(Op::Glu { gate, up: Some(up), activation: Activation::Silu });
         gate
     }
 
-    fn head(&mut self, head: Weight, x: Act) {
+    fn head(&mut self, head: Weight, x: TensorId) {
         let h = self.norm(x);
         self.b.push(Op::Logits { x: h, head, bias: None, scale: 1.0, softcap: 0.0 });
     }
@@ -434,7 +435,8 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     );
     let capacity = options.context.max(STEP) + 256;
     let (k_type, v_type) = (quant::F16, quant::F16);
-    let spec = StateSpec { layers: program.states.clone(), memories: vec![], capacity, k_type, v_type, max_step: STEP };
+    let spec =
+        SequenceSpec { layers: program.kv_layers.clone(), recurrent: vec![], capacity, k_type, v_type, max_step: STEP };
     let executor = backend.new_executor(&program, StepLimits { max_tokens: STEP, max_outputs: 4 })?;
     let state = backend.new_sequence(&spec)?;
     let mut bench = Bench { backend, program, executor, state, repeat: options.repeat };

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::CpuBackend;
-use super::acts::{Acts, Rows, SMALL, each, each_row};
 use super::adapter::AdapterSet;
 use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
 use super::kernels::{Isa, elementwise};
@@ -16,6 +15,7 @@ use super::kv::{CpuKv, KvPart};
 use super::matmul;
 use super::memory::Floats;
 use super::sequence::CpuSequence;
+use super::tensors::{Rows, SMALL, StepTensors, each, each_row};
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, ProductCursor, Share};
 use crate::cpu::ops::adapt::{Adapted, Means};
 use crate::cpu::ops::experts::ExpertScratch;
@@ -23,11 +23,11 @@ use crate::cpu::ops::heads::HeadScratch;
 use crate::cpu::ops::recurrent;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
-use crate::graph::program::{ActSpec, Program};
+use crate::graph::op::{Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeTable, TensorId};
+use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{Rope, RopePairs};
 
 pub struct CpuExecutor {
@@ -48,7 +48,7 @@ pub struct CpuExecutor {
     cursor: OpCursor,
     /// Seconds that a share of each op has lately taken, of one row, of few and of many.
     expected: [Vec<f32>; 3],
-    acts: Acts,
+    acts: StepTensors,
     /// `[rows]`, of the tokens that the activations have rows for.
     positions: Vec<u32>,
     slots: Vec<u32>,
@@ -118,7 +118,7 @@ impl CpuExecutor {
             ops: 0..0,
             cursor: OpCursor::default(),
             expected: [seconds()?, seconds()?, seconds()?],
-            acts: Acts::new(program, max_tokens)?,
+            acts: StepTensors::new(program, max_tokens)?,
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
             angles,
@@ -148,8 +148,9 @@ impl CpuExecutor {
     ) -> Result<()> {
         self.end()?;
         self.outputs = 0;
-        let fits =
-            |kv: &CpuKv| (&kv.spec().layers, &kv.spec().memories) == (&self.program.states, &self.program.memories);
+        let fits = |kv: &CpuKv| {
+            (&kv.spec().layers, &kv.spec().recurrent) == (&self.program.kv_layers, &self.program.recurrent)
+        };
         if !(0..sequences.len()).all(|i| sequences.get(i).and_then(CpuSequence::kv).is_some_and(fits)) {
             return Err(Error::Mismatch("a cache of another device".to_owned()));
         }
@@ -169,7 +170,7 @@ impl CpuExecutor {
         &mut self,
         inputs: &StepInputs,
         sequences: &mut dyn SequencesMut<CpuSequence>,
-        pace: &Pace,
+        pace: &StepBudget,
     ) -> Result<bool> {
         if !self.open {
             return Err(Error::invalid("no step is open"));
@@ -183,7 +184,7 @@ impl CpuExecutor {
         &mut self,
         inputs: &StepInputs,
         sequences: &mut dyn SequencesMut<CpuSequence>,
-        pace: &Pace,
+        pace: &StepBudget,
     ) -> Result<bool> {
         let program = self.program.clone();
         while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
@@ -216,7 +217,7 @@ impl CpuExecutor {
     }
 
     /// Has the threads for the next share, behind other steps where this one has had its turn; false where `pace` ends the wait.
-    fn has_turn(&mut self, pace: &Pace) -> Result<bool> {
+    fn has_turn(&mut self, pace: &StepBudget) -> Result<bool> {
         if self.team.as_ref().is_some_and(Team::is_over) {
             self.was_waited_for = true;
             self.team = None;
@@ -241,7 +242,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
         let (to, _) = self.acts.get(act);
         if to.len() != values.len() {
             return Err(Error::invalid(format!("{} values for the {} of {act:?}", values.len(), to.len())));
@@ -250,7 +251,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
         let (from, _) = self.acts.get(act);
         if from.len() != out.len() {
             return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
@@ -259,8 +260,8 @@ impl CpuExecutor {
         Ok(())
     }
 
-    pub fn read_rows(&self, act: Act, first: usize, out: &mut [f32]) -> Result<()> {
-        let ActSpec { width, buffer } = self.acts.spec(act);
+    pub fn read_rows(&self, act: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        let TensorSpec { width, buffer } = self.acts.spec(act);
         let from = first.checked_mul(width).and_then(|from| self.acts.buffers[buffer].get(from..)?.get(..out.len()));
         match from.filter(|_| self.program.kept.contains(&act)) {
             Some(from) => out.copy_from_slice(from),
@@ -393,7 +394,7 @@ impl CpuExecutor {
                 };
                 self.rotate(table, *head_dim, *first, *q, *k)?;
             }
-            Op::StoreKv { state, k, v } => self.store(inputs, sequences, *state, *k, *v)?,
+            Op::StoreKv { layer, k, v } => self.store(inputs, sequences, *layer, *k, *v)?,
             Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),
             Op::Attend(attend) => return self.attend(sequences, attend),
             Op::Conv(op) => {
@@ -455,7 +456,7 @@ impl CpuExecutor {
     }
 
     /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
-    fn residual_norm(&mut self, x: Act, scale: f32, norm: &Norm, out: Act) -> Result<()> {
+    fn residual_norm(&mut self, x: TensorId, scale: f32, norm: &Norm, out: TensorId) -> Result<()> {
         let (isa, norm) = (self.backend.isa, WeightedNorm::new(&self.backend, norm));
         let [x, out] = self.acts.disjoint([x, out]);
         each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
@@ -467,7 +468,7 @@ impl CpuExecutor {
     }
 
     /// `N` products of one input.
-    fn project<const N: usize>(&mut self, input: Act, projections: &[Projection; N]) -> Result<bool> {
+    fn project<const N: usize>(&mut self, input: TensorId, projections: &[Projection; N]) -> Result<bool> {
         let CpuExecutor { backend, team: open, acts, products, cursor, .. } = self;
         let (n, cols) = (acts.n, acts.width(input));
         let specs = projections.map(|p| acts.spec(p.out));
@@ -491,7 +492,7 @@ impl CpuExecutor {
         Ok(matmul::multiply_share(&team, backend.isa, products, x, n, &mut jobs, cursor))
     }
 
-    fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: Act, k: Option<Act>) -> Result<()> {
+    fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: TensorId, k: Option<TensorId>) -> Result<()> {
         let CpuExecutor { backend, team: open, acts, angles, positions, .. } = self;
         let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
         if angles.width == 0 {
@@ -526,13 +527,13 @@ impl CpuExecutor {
         &mut self,
         inputs: &StepInputs,
         sequences: &mut dyn SequencesMut<CpuSequence>,
-        state: StateId,
-        k: Act,
-        v: Option<Act>,
+        layer: KvLayerId,
+        k: TensorId,
+        v: Option<TensorId>,
     ) -> Result<()> {
         let CpuExecutor { backend, team: open, acts, program, .. } = self;
-        let (isa, team, layer) = (backend.isa, team(open)?, state.0 as usize);
-        let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = program.states[layer];
+        let (isa, team, layer) = (backend.isa, team(open)?, layer.0 as usize);
+        let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = program.kv_layers[layer];
         let mut parts: [Rows; 2] = match v {
             Some(v) => acts.disjoint([k, v]),
             None => [acts.get(k), (&mut [], 0)],
@@ -572,7 +573,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    fn keep_outputs(&mut self, inputs: &StepInputs, sequences: &dyn Sequences<CpuSequence>, moves: &[[Act; 2]]) {
+    fn keep_outputs(&mut self, inputs: &StepInputs, sequences: &dyn Sequences<CpuSequence>, moves: &[[TensorId; 2]]) {
         for &[from, to] in moves {
             let [(from, width), (to, _)] = self.acts.disjoint([from, to]);
             for (&t, row) in inputs.outputs.iter().zip(to.chunks_exact_mut(width)) {
@@ -598,7 +599,7 @@ impl CpuExecutor {
         let heads = heads(program, op);
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
-        let source = LayerSource::new(backend.isa, op.state.0 as usize, cache);
+        let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
         let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
         let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
@@ -620,7 +621,7 @@ fn is_longer_than<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, above: usiz
 
 /// The heads that an attention works on.
 fn heads(program: &Program, op: &Attend) -> Heads {
-    let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.states[op.state.0 as usize];
+    let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.kv_layers[op.layer.0 as usize];
     Heads { queries: program.width(op.q) / dim, kv, dim, value_dim, is_latent }
 }
 
@@ -628,7 +629,7 @@ fn heads(program: &Program, op: &Attend) -> Heads {
 fn is_residual_norm(program: &Program, i: usize) -> bool {
     match program.ops[i..] {
         [Op::Add { x, delta, .. }, Op::Norm { x: input, out, .. }, ..] => {
-            let buffer = |act: Act| program.acts[act.0 as usize].buffer;
+            let buffer = |act: TensorId| program.acts[act.0 as usize].buffer;
             x == input && out != x && buffer(delta) == buffer(out)
         }
         _ => false,

@@ -16,7 +16,7 @@ use crate::cpu::kernels::attention::CHUNK;
 use crate::cpu::kernels::attention::kv_storage::{BLOCK, KEY_LINE, KvView, SCALES, Storage, padded};
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::sequence_spec::{KvLayer, RING_ALIGN, StateSpec};
+use crate::graph::sequence_spec::{KvLayer, RING_ALIGN, SequenceSpec};
 use crate::os::Pages;
 use crate::quant;
 use crate::tensor::DType;
@@ -71,7 +71,7 @@ fn storage(dtype: DType) -> Result<Storage> {
 
 impl KvLayout {
     /// The layout of some layers of a sequence and their bytes.
-    fn new(spec: &StateSpec) -> Result<(KvLayout, usize)> {
+    fn new(spec: &SequenceSpec) -> Result<(KvLayout, usize)> {
         let (key_storage, value_storage) = (storage(spec.k_type)?, storage(spec.v_type)?);
         let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
         let mut layers = try_vec("the layout of a cache", spec.layers.len())?;
@@ -159,7 +159,7 @@ enum Chunk {
 
 /// The cache of one sequence.
 pub struct CpuKv {
-    spec: StateSpec,
+    spec: SequenceSpec,
     layout: Arc<KvLayout>,
     /// Held by forks too, from which it is then only read.
     memory: Arc<Pages>,
@@ -168,19 +168,19 @@ pub struct CpuKv {
 }
 
 impl CpuKv {
-    pub fn new(spec: &StateSpec) -> Result<CpuKv> {
+    pub fn new(spec: &SequenceSpec) -> Result<CpuKv> {
         spec.check()?;
         let (layout, bytes) = KvLayout::new(spec)?;
         CpuKv::with_layout(spec, Arc::new(layout), bytes)
     }
 
-    fn with_layout(spec: &StateSpec, layout: Arc<KvLayout>, bytes: usize) -> Result<CpuKv> {
+    fn with_layout(spec: &SequenceSpec, layout: Arc<KvLayout>, bytes: usize) -> Result<CpuKv> {
         let memory = Arc::new(map("the key-value cache", bytes)?);
         let chunks = try_filled("the layout of a cache", layout.chunks, Chunk::Empty)?;
         Ok(CpuKv { spec: spec.clone(), layout, memory, chunks })
     }
 
-    pub fn spec(&self) -> &StateSpec {
+    pub fn spec(&self) -> &SequenceSpec {
         &self.spec
     }
 
@@ -468,9 +468,9 @@ fn write_block(
 mod tests {
     use super::*;
 
-    fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> StateSpec {
+    fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> SequenceSpec {
         let layers = vec![KvLayer::new(3, head_dim, 0); 2];
-        StateSpec { layers, memories: vec![], capacity, k_type, v_type, max_step: 1 }
+        SequenceSpec { layers, recurrent: vec![], capacity, k_type, v_type, max_step: 1 }
     }
 
     #[test]
@@ -479,12 +479,12 @@ mod tests {
             [(1, usize::MAX, 64, 64), (1, 1, usize::MAX, 1), (1, 1, 64, usize::MAX), (0, 1, 1, 1), (1, 1, 1, 0)]
         {
             let layers = vec![KvLayer::new(n_kv_heads, head_dim, 0); layers];
-            let spec = StateSpec { layers, capacity, ..spec(1, 1, quant::F16, quant::F16) };
+            let spec = SequenceSpec { layers, capacity, ..spec(1, 1, quant::F16, quant::F16) };
             assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))), "{spec:?}");
         }
         // More than the address space holds.
         let layers = vec![KvLayer::new(3, 128, 0); 1 << 20];
-        let spec = StateSpec { layers, ..spec(1 << 30, 128, quant::F16, quant::F16) };
+        let spec = SequenceSpec { layers, ..spec(1 << 30, 128, quant::F16, quant::F16) };
         assert!(matches!(CpuKv::new(&spec), Err(Error::OutOfMemory { .. })));
         assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_1, quant::F16)), Err(Error::Unsupported(_))));
     }

@@ -16,7 +16,7 @@ use crate::cpu::threads::thread::apart;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{MatrixSource, Progress};
 use crate::os;
 
@@ -158,7 +158,7 @@ pub fn pack(
             Ok(())
         };
         // For each wave, so that steps on the host's threads have turns between them.
-        let team = pool.enter_at(threads, &Pace::new(&|| false))?.ok_or(Error::Cancelled)?;
+        let team = pool.enter_at(threads, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)?;
         let result = Mutex::new(Ok(()));
         let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
         team.for_each_with(wave.len(), |share, i| {

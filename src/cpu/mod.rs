@@ -5,7 +5,6 @@
 //! sets.
 #![allow(unsafe_code)]
 
-mod acts;
 pub mod adapter;
 pub mod attention;
 pub mod executor;
@@ -17,6 +16,7 @@ mod memory;
 pub mod ops;
 pub mod recurrent_state;
 pub mod sequence;
+mod tensors;
 pub mod threads;
 
 use std::hash::Hasher;

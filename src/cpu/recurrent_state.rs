@@ -1,33 +1,33 @@
-//! Recurrent memories of one sequence in memory: buffers, each with the values of all layers. Which of them stands for which
+//! Recurrent states of one sequence in memory: buffers, each with the values of all layers. Which of them stands for which
 //! number of tokens, `checkpoints` knows.
 
 use super::memory::Floats;
 use crate::error::{Error, Result, try_vec};
-use crate::graph::op::MemoryId;
+use crate::graph::op::RecurrentId;
 use crate::graph::sequence_spec::RECURRENT_BUFFERS;
 
 /// The buffers of a sequence.
 pub struct CpuRecurrent {
-    /// The place of each memory, by `MemoryId`, and the end of the last.
+    /// The place of each memory, by `RecurrentId`, and the end of the last.
     starts: Vec<usize>,
     buffers: Vec<Floats>,
 }
 
 impl CpuRecurrent {
     /// Maps zeros; pages that no step has reached cost nothing.
-    pub fn new(memories: &[usize]) -> Result<CpuRecurrent> {
-        let mut starts = try_vec("recurrent memories", memories.len() + 1)?;
+    pub fn new(recurrent: &[usize]) -> Result<CpuRecurrent> {
+        let mut starts = try_vec("recurrent states", recurrent.len() + 1)?;
         let mut end = 0usize;
         starts.push(end);
-        for values in memories {
-            let too_large = || Error::invalid("the size of recurrent memories overflows");
+        for values in recurrent {
+            let too_large = || Error::invalid("the size of recurrent states overflows");
             end = end.checked_add(*values).ok_or_else(too_large)?;
             starts.push(end);
         }
         let count = if end == 0 { 0 } else { RECURRENT_BUFFERS };
-        let mut buffers = try_vec("recurrent memories", count)?;
+        let mut buffers = try_vec("recurrent states", count)?;
         for _ in 0..count {
-            buffers.push(Floats::huge("recurrent memories", end)?);
+            buffers.push(Floats::huge("recurrent states", end)?);
         }
         Ok(CpuRecurrent { starts, buffers })
     }
@@ -38,7 +38,7 @@ impl CpuRecurrent {
     }
 
     /// A memory in the buffer that a step reads and in another one that it writes.
-    pub fn step(&mut self, memory: MemoryId, from: usize, to: usize) -> Result<(&[f32], &mut [f32])> {
+    pub fn step(&mut self, memory: RecurrentId, from: usize, to: usize) -> Result<(&[f32], &mut [f32])> {
         let range = match self.starts.get(memory.0 as usize..=memory.0 as usize + 1) {
             Some(&[start, end]) => start..end,
             _ => return Err(Error::Mismatch(format!("{memory:?} of {}", self.starts.len() - 1))),
@@ -57,14 +57,14 @@ impl CpuRecurrent {
 
     /// An empty one of the same shape.
     pub fn like(&self) -> Result<CpuRecurrent> {
-        let mut buffers = try_vec("recurrent memories", self.buffers.len())?;
+        let mut buffers = try_vec("recurrent states", self.buffers.len())?;
         for buffer in &self.buffers {
-            buffers.push(Floats::huge("recurrent memories", buffer.len())?);
+            buffers.push(Floats::huge("recurrent states", buffer.len())?);
         }
         Ok(CpuRecurrent { starts: self.starts.clone(), buffers })
     }
 
-    /// The memories of a buffer as bytes; none where the sequence has none.
+    /// The recurrent of a buffer as bytes; none where the sequence has none.
     pub fn bytes_of(&self, buffer: usize) -> &[u8] {
         self.buffers.get(buffer).map_or(&[], |buffer| buffer.as_bytes())
     }

@@ -4,7 +4,7 @@ use super::adapter::AdapterSet;
 use super::kv::CpuKv;
 use super::recurrent_state::CpuRecurrent;
 use crate::error::Result;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 
 pub struct CpuSequence {
     /// `None` once it was released: all tokens are to be computed again, in another one.
@@ -16,8 +16,8 @@ pub struct CpuSequence {
 
 impl CpuSequence {
     /// Maps zeros; pages that no step has reached cost nothing.
-    pub fn new(spec: &StateSpec) -> Result<CpuSequence> {
-        let (kv, recurrent) = (Some(CpuKv::new(spec)?), CpuRecurrent::new(&spec.memories)?);
+    pub fn new(spec: &SequenceSpec) -> Result<CpuSequence> {
+        let (kv, recurrent) = (Some(CpuKv::new(spec)?), CpuRecurrent::new(&spec.recurrent)?);
         Ok(CpuSequence { kv, recurrent, adapters: AdapterSet::default() })
     }
 

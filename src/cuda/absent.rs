@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind, Times};
-use crate::graph::op::Act;
+use crate::graph::op::TensorId;
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{Sequences, StepInputs, StepLimits};
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{Progress, Weights};
 use crate::tensor::DType;
 
@@ -29,9 +29,9 @@ pub const WGMMA: &str = "wgmma_256";
 
 pub struct CudaDevice(Never);
 pub struct CudaModel(Never);
-pub struct CudaKv(Never);
+pub struct CudaSequence(Never);
 pub struct CudaExecutor(Never);
-pub struct Crossing(Never);
+pub struct Transfer(Never);
 
 pub fn devices() -> Vec<DeviceInfo> {
     vec![DeviceInfo {
@@ -54,14 +54,14 @@ impl CudaExecutor {
     }
 }
 
-impl Crossing {
-    pub fn new(from: &CudaExecutor, _to: &CudaExecutor, _bytes: usize) -> Result<Crossing> {
+impl Transfer {
+    pub fn new(from: &CudaExecutor, _to: &CudaExecutor, _bytes: usize) -> Result<Transfer> {
         match from.0 {}
     }
 }
 
-impl CudaKv {
-    pub fn fork(&self, _len: usize, _buffers: impl Iterator<Item = usize>) -> Result<CudaKv> {
+impl CudaSequence {
+    pub fn fork(&self, _len: usize, _buffers: impl Iterator<Item = usize>) -> Result<CudaSequence> {
         match self.0 {}
     }
 }
@@ -81,10 +81,10 @@ absent! {
     CudaDevice {
         fn info(&Self) -> &DeviceInfo;
         fn ordinal(&Self) -> i32;
-        fn cache_bytes(&Self, &StateSpec) -> Result<u64>;
+        fn cache_bytes(&Self, &SequenceSpec) -> Result<u64>;
         fn supports(&Self, &Program, &Weights, Range<usize>) -> Result<()>;
         fn weight_bytes(&Self, &Weights) -> Result<u64>;
-        fn working_bytes(&Self, &Program, &StateSpec, StepLimits) -> Result<u64>;
+        fn working_bytes(&Self, &Program, &SequenceSpec, StepLimits) -> Result<u64>;
         fn load(&Arc<Self>, &Program, &Weights, &mut Progress) -> Result<CudaModel>;
         fn groups(&Self, &Program, &Weights) -> Result<Vec<Vec<usize>>>;
         fn stored_type(&Self, DType) -> Result<DType>;
@@ -104,10 +104,10 @@ absent! {
         fn staging_bytes(&Self) -> u64;
         fn digest(&Self) -> u64;
         fn taken(&Self) -> [u64; 2];
-        fn new_kv(&Self, &StateSpec) -> Result<CudaKv>;
+        fn new_sequence(&Self, &SequenceSpec) -> Result<CudaSequence>;
     }
-    CudaKv {
-        fn spec(&Self) -> &StateSpec;
+    CudaSequence {
+        fn spec(&Self) -> &SequenceSpec;
         fn bytes(&Self) -> u64;
         fn token_bytes(&Self) -> Result<u64>;
         fn save(&Self, usize, Range<usize>, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
@@ -116,12 +116,12 @@ absent! {
         fn load_memory(&mut Self, usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
     }
     CudaExecutor {
-        fn begin(&mut Self, &StepInputs, &dyn Sequences<CudaKv>, Range<usize>) -> Result<()>;
-        fn advance(&mut Self, &Pace) -> Result<bool>;
+        fn begin(&mut Self, &StepInputs, &dyn Sequences<CudaSequence>, Range<usize>) -> Result<()>;
+        fn advance(&mut Self, &StepBudget) -> Result<bool>;
         fn token(&mut Self, usize) -> Result<u32>;
         fn read_logits(&mut Self, usize, &mut [f32]) -> Result<()>;
-        fn write(&mut Self, Act, &[f32]) -> Result<()>;
-        fn read(&mut Self, Act, &mut [f32]) -> Result<()>;
+        fn write(&mut Self, TensorId, &[f32]) -> Result<()>;
+        fn read(&mut Self, TensorId, &mut [f32]) -> Result<()>;
         fn end(&mut Self) -> Result<()>;
         fn kernels(&Self) -> std::iter::Empty<&'static str>;
         fn times(&mut Self) -> Times;
@@ -131,8 +131,8 @@ absent! {
         fn collect(&mut Self, &mut [u32]) -> Result<()>;
         fn finish(&mut Self) -> Result<()>;
     }
-    Crossing {
-        fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[Act]) -> Result<()>;
+    Transfer {
+        fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[TensorId]) -> Result<()>;
         fn hand_tokens(&mut Self, &CudaExecutor, &CudaExecutor) -> Result<()>;
     }
 }

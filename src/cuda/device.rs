@@ -8,17 +8,17 @@ use std::time::Instant;
 
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
-use super::kv::{self, CudaKv};
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::{KernelTable, ProjectArgs};
 use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
+use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::op::{Op, Projection, RouterScore, Routing, Vector, Weight};
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
 use crate::graph::weights::{Progress, Weights};
 use crate::tensor::DType;
@@ -124,7 +124,7 @@ impl CudaDevice {
                 return Err(Error::unsupported(format!("{what} on a GPU")));
             }
             let mut op = op.clone();
-            layers.extend(op.state_mut().and_then(|state| program.states.get(state.0 as usize)));
+            layers.extend(op.layer_mut().and_then(|state| program.kv_layers.get(state.0 as usize)));
         }
         if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
             let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
@@ -140,15 +140,15 @@ impl CudaDevice {
     }
 
     /// Bytes of a cache.
-    pub fn cache_bytes(&self, cache: &StateSpec) -> Result<u64> {
-        kv::kv_bytes(cache)
+    pub fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64> {
+        kv_bytes(cache)
     }
 
     /// Bytes of a cache and of an executor.
-    pub fn working_bytes(&self, program: &Program, cache: &StateSpec, limits: StepLimits) -> Result<u64> {
+    pub fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
         let dims = self.dims(program, limits)?;
         let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len(), program.vocab)) as u64)
+        Ok(kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len(), program.vocab)) as u64)
     }
 
     /// Brings the weights of a program to the device.
@@ -321,7 +321,7 @@ impl CudaModel {
     }
 
     /// An empty cache.
-    pub fn new_kv(&self, spec: &StateSpec) -> Result<CudaKv> {
-        CudaKv::new(&self.device.context, &self.device.stream, spec)
+    pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<CudaSequence> {
+        CudaSequence::new(&self.device.context, &self.device.stream, spec)
     }
 }

@@ -12,19 +12,19 @@ use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Tilings};
-use super::kv::{self, CudaKv};
 use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, Lowering, StepShape};
 use super::module::{DeviceKv, KvPlace, StepArgs};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
+use super::sequence::{CudaSequence, places};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::device_info::Times;
-use crate::graph::op::{Act, Op};
+use crate::graph::op::{Op, TensorId};
 use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, Sequences, StepInputs, StepLimits};
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 use crate::quant;
 use crate::sampling::NO_TOKEN;
 
@@ -36,9 +36,9 @@ const SLOTS: usize = 3;
 const TRANSFER_BYTES: usize = 256 << 10;
 
 /// The place of each memory behind those before it.
-fn memory_places(memories: &[usize]) -> Vec<u64> {
+fn memory_places(recurrent: &[usize]) -> Vec<u64> {
     let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
-    memories.iter().scan(0, place).collect()
+    recurrent.iter().scan(0, place).collect()
 }
 
 /// An executor of steps with a stream of its own.
@@ -55,7 +55,7 @@ pub struct CudaExecutor {
     /// Bounds above which rotations change.
     rope_bounds: Vec<usize>,
     kv_places: Vec<KvPlace>,
-    /// Places of recurrent memories in a buffer of them, in values.
+    /// Places of recurrent states in a buffer of them, in values.
     memory_places: Vec<u64>,
     dims: ExecutorDims,
     /// Memory of everything in `scratch`.
@@ -129,8 +129,8 @@ impl CudaExecutor {
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
             rope_bounds: program.ops.iter().filter_map(bound).collect(),
-            kv_places: kv::places(&program.states)?,
-            memory_places: memory_places(&program.memories),
+            kv_places: places(&program.kv_layers)?,
+            memory_places: memory_places(&program.recurrent),
             program: program.clone(),
             buffer,
             scratch,
@@ -163,17 +163,17 @@ impl CudaExecutor {
     }
 
     /// The caches of the sequences of a step, which must be of this model.
-    fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<CudaKv>) -> Result<Vec<DeviceKv>> {
+    fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<CudaSequence>) -> Result<Vec<DeviceKv>> {
         let mut caches = try_vec("a step's caches", sequences.len())?;
         for i in 0..sequences.len() {
-            let of_program = (&self.program.states, &self.program.memories);
-            let fits = |kv: &&CudaKv| {
+            let of_program = (&self.program.kv_layers, &self.program.recurrent);
+            let fits = |kv: &&CudaSequence| {
                 Arc::ptr_eq(kv.context(), &self.model.device.context)
-                    && (&kv.spec().layers, &kv.spec().memories) == of_program
+                    && (&kv.spec().layers, &kv.spec().recurrent) == of_program
             };
             let kv =
                 sequences.get(i).filter(fits).ok_or_else(|| Error::Mismatch("a cache of another model".to_owned()))?;
-            if self.program.memories.is_empty() {
+            if self.program.recurrent.is_empty() {
                 caches.push(kv.view(None, 0));
                 continue;
             }
@@ -187,7 +187,12 @@ impl CudaExecutor {
     }
 
     /// Opens a step of a range of ops.
-    pub fn begin(&mut self, inputs: &StepInputs, sequences: &dyn Sequences<CudaKv>, ops: Range<usize>) -> Result<()> {
+    pub fn begin(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &dyn Sequences<CudaSequence>,
+        ops: Range<usize>,
+    ) -> Result<()> {
         if self.in_flight == SLOTS {
             return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
         }
@@ -205,7 +210,7 @@ impl CudaExecutor {
         let to = (&current, &self.stream);
         if goes_on {
             // Everything else has moved on where it is.
-            if !self.program.memories.is_empty() {
+            if !self.program.recurrent.is_empty() {
                 self.inputs.send_caches(to, self.slot, &caches)?;
             }
         } else {
@@ -274,7 +279,7 @@ impl CudaExecutor {
     }
 
     /// Queues ops in order until none is left or `pace`, asked between launches, says so; true when all are queued.
-    pub fn advance(&mut self, pace: &Pace) -> Result<bool> {
+    pub fn advance(&mut self, pace: &StepBudget) -> Result<bool> {
         let stop = &|| pace.pauses(Duration::ZERO);
         if !self.open {
             return Err(Error::invalid("no step is open"));
@@ -403,13 +408,13 @@ impl CudaExecutor {
     }
 
     /// Number of values of an activation, and its offset in `buffer`.
-    pub(super) fn place(&self, act: Act) -> (usize, usize) {
+    pub(super) fn place(&self, act: TensorId) -> (usize, usize) {
         let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
         let address = self.scratch.acts[usize::from(self.shape.n == self.shape.n_outputs)][act.0 as usize];
         (rows * self.program.width(act), (address - self.buffer.address()) as usize)
     }
 
-    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
         let (len, mut offset) = self.place(act);
         if values.len() != len {
             return Err(Error::invalid(format!("{} values for the {len} of {act:?}", values.len())));
@@ -432,7 +437,7 @@ impl CudaExecutor {
     }
 
     /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.
-    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
         self.finish()?;
         let (len, offset) = self.place(act);
         if out.len() != len {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::scratch::{AttentionShape, TILE_ROWS};
-use crate::graph::op::{Act, Norm, Op, Projection, RopeChoice, StateId};
+use crate::graph::op::{KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
 /// The ops that are executed together, by the first of them.
@@ -56,8 +56,8 @@ impl Fusion {
 pub struct Fusions {
     /// The fusion that begins with each op.
     first: Vec<Fusion>,
-    /// The norm that products apply to its input in place of reading each `Act`, and this input.
-    delayed: Vec<Option<(Norm, Act)>>,
+    /// The norm that products apply to its input in place of reading each `TensorId`, and this input.
+    delayed: Vec<Option<(Norm, TensorId)>>,
 }
 
 impl Fusions {
@@ -97,7 +97,7 @@ impl Fusions {
         while at < program.ops.len() {
             let ops = at..at + self.first[at].ops();
             if self.first[at] != Fusion::Delayed {
-                let is_norm = |act: Act, op: &Op| matches!(op, Op::Norm { x, out, .. } if *out == act && x != out);
+                let is_norm = |act: TensorId, op: &Op| matches!(op, Op::Norm { x, out, .. } if *out == act && x != out);
                 let mut group = Vec::new();
                 for op in &program.ops[ops.clone()] {
                     op.for_each_act(|act| {
@@ -114,14 +114,14 @@ impl Fusions {
     }
 
     /// The norm that stands for an activation, and its input.
-    pub fn delayed(&self, act: Act) -> Option<(Norm, Act)> {
+    pub fn delayed(&self, act: TensorId) -> Option<(Norm, TensorId)> {
         self.delayed[act.0 as usize]
     }
 }
 
 struct Chooser<'a> {
     program: &'a Program,
-    /// The ops that name each `Act`.
+    /// The ops that name each `TensorId`.
     named: Vec<Vec<usize>>,
     fusions: Fusions,
 }
@@ -182,16 +182,16 @@ impl Chooser<'_> {
         };
         let ops = heads.taken + between + 1;
         let end = at + ops;
-        let is_query = |act: Act| act == attend.q || moves.contains(&[act, attend.q]);
-        let is_last = |act: Act| self.named[act.0 as usize].last().is_none_or(|last| *last < end);
-        let is_unread = |act: Act| is_last(act) && !self.program.kept.contains(&act);
+        let is_query = |act: TensorId| act == attend.q || moves.contains(&[act, attend.q]);
+        let is_last = |act: TensorId| self.named[act.0 as usize].last().is_none_or(|last| *last < end);
+        let is_unread = |act: TensorId| is_last(act) && !self.program.kept.contains(&act);
         // While some heads are written, keys and values of others are still read.
-        let is_apart = |act: Act| self.buffer(act) != self.buffer(attend.out);
-        let (stored, shape) = (heads.store.map(|(state, _)| state), AttentionShape::new(self.program, attend));
+        let is_apart = |act: TensorId| self.buffer(act) != self.buffer(attend.out);
+        let (stored, shape) = (heads.store.map(|(layer, _)| layer), AttentionShape::new(self.program, attend));
         let values = heads.store.and_then(|(_, v)| v);
         let fits = heads.q.is_none_or(|q| is_query(q) && is_unread(q))
             && is_unread(attend.q)
-            && stored.is_none_or(|state| state == attend.state)
+            && stored.is_none_or(|layer| layer == attend.layer)
             && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_apart(k))
             && values.is_none_or(is_apart)
             && heads.head_dim == shape.head_dim
@@ -200,22 +200,22 @@ impl Chooser<'_> {
         fits.then_some(Fusion::Attention { heads: heads.taken, ops })
     }
 
-    fn buffer(&self, act: Act) -> usize {
+    fn buffer(&self, act: TensorId) -> usize {
         self.program.acts[act.0 as usize].buffer
     }
 
     /// The activation that a product with the input `act` reads.
-    fn source(&self, act: Act) -> Act {
+    fn source(&self, act: TensorId) -> TensorId {
         self.fusions.delayed(act).map_or(act, |(_, x)| x)
     }
 
     /// Tells whether nothing reads an activation behind op `at`.
-    fn ends(&self, act: Act, at: usize) -> bool {
+    fn ends(&self, act: TensorId, at: usize) -> bool {
         !self.program.kept.contains(&act) && self.named[act.0 as usize].last() == Some(&at)
     }
 
     /// Tells whether products alone read a norm of whole rows, and its input is not written before the last of them.
-    fn is_delayable(&self, at: usize, norm: &Norm, x: Act, out: Act) -> bool {
+    fn is_delayable(&self, at: usize, norm: &Norm, x: TensorId, out: TensorId) -> bool {
         let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
         let is_product = |op: &Op| match op {
             Op::Project { .. } | Op::Logits { .. } => true,
@@ -238,7 +238,7 @@ impl Chooser<'_> {
 }
 
 /// Shows every activation that an op writes to `f`.
-fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
+fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
     match op {
         Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } => f(*out),
         Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
@@ -265,16 +265,16 @@ fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
 pub struct HeadOps<'a> {
     pub head_dim: usize,
     /// Heads that are normalised and rotated only.
-    pub q: Option<Act>,
+    pub q: Option<TensorId>,
     /// Heads that are stored as well where there is a `store`.
-    pub k: Option<Act>,
+    pub k: Option<TensorId>,
     pub q_norm: Option<&'a Norm>,
     pub k_norm: Option<&'a Norm>,
     pub rope: Option<RopeChoice>,
     /// Value of a head that the rotation begins with.
     pub first: usize,
     /// The layer, and the values that are stored beside the keys unless they are parts of these.
-    pub store: Option<(StateId, Option<Act>)>,
+    pub store: Option<(KvLayerId, Option<TensorId>)>,
     /// Number of ops.
     pub taken: usize,
 }
@@ -284,22 +284,22 @@ impl<'a> HeadOps<'a> {
     pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
         let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
         let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());
-        let dim = |state: StateId| program.states[state.0 as usize].head_dim;
+        let dim = |layer: KvLayerId| program.kv_layers[layer.0 as usize].head_dim;
         let (q_norm, k_norm) = (None, None);
         let none =
             HeadOps { head_dim: 0, q: None, k: None, q_norm, k_norm, rope: None, first: 0, store: None, taken: 0 };
         let mut heads = match *rest {
-            [Op::Rope { rope, head_dim, first, q, k }, Op::StoreKv { state, k: keys, v }, ..]
-                if k == Some(keys) && head_dim == dim(state) && v != Some(q) =>
+            [Op::Rope { rope, head_dim, first, q, k }, Op::StoreKv { layer, k: keys, v }, ..]
+                if k == Some(keys) && head_dim == dim(layer) && v != Some(q) =>
             {
-                let store = Some((state, v));
+                let store = Some((layer, v));
                 HeadOps { head_dim, q: Some(q), k, rope: Some(rope), first, store, taken: 2, ..none }
             }
             [Op::Rope { rope, head_dim, first, q, k }, ..] => {
                 HeadOps { head_dim, q: Some(q), k, rope: Some(rope), first, taken: 1, ..none }
             }
-            [Op::StoreKv { state, k, v }, ..] => {
-                HeadOps { head_dim: dim(state), k: Some(k), store: Some((state, v)), taken: 1, ..none }
+            [Op::StoreKv { layer, k, v }, ..] => {
+                HeadOps { head_dim: dim(layer), k: Some(k), store: Some((layer, v)), taken: 1, ..none }
             }
             _ => return None,
         };

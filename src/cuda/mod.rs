@@ -8,13 +8,11 @@
 //! the model its device, while other models, the CPU and the process go on.
 
 mod arena;
-mod cross;
 mod device;
 mod executor;
 mod fuse;
 mod graph;
 mod inputs;
-mod kv;
 mod launch;
 mod lower;
 mod module;
@@ -23,18 +21,20 @@ mod probe;
 mod profile;
 mod rules;
 mod scratch;
+mod sequence;
+mod transfer;
 mod variants;
 mod weights;
 mod writer;
 
 use std::sync::{Arc, OnceLock};
 
-pub use self::cross::Crossing;
 pub use self::device::{CudaDevice, CudaModel, Uses, WGMMA};
 pub use self::executor::CudaExecutor;
-pub use self::kv::CudaKv;
 pub use self::module::KernelTable;
 pub use self::probe::Driver;
+pub use self::sequence::CudaSequence;
+pub use self::transfer::Transfer;
 
 use crate::error::{Error, Result};
 use crate::graph::device_info::DeviceInfo;

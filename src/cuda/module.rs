@@ -47,7 +47,7 @@ pub struct DeviceKv {
     pub v: Address,
     pub k_scales: Address,
     pub v_scales: Address,
-    /// Recurrent memories ahead of the step, 0 where all are zeros, and behind it.
+    /// Recurrent states ahead of the step, 0 where all are zeros, and behind it.
     pub from: Address,
     pub to: Address,
     pub capacity: u32,

@@ -75,7 +75,7 @@ pub struct AttentionShape {
 
 impl AttentionShape {
     pub fn new(program: &Program, op: &Attend) -> AttentionShape {
-        let KvLayer { n_kv_heads, head_dim, value_dim, .. } = program.states[op.state.0 as usize];
+        let KvLayer { n_kv_heads, head_dim, value_dim, .. } = program.kv_layers[op.layer.0 as usize];
         AttentionShape { heads: program.width(op.q) / head_dim, kv_heads: n_kv_heads, head_dim, value_dim }
     }
 
@@ -228,7 +228,7 @@ impl ExecutorDims {
 
 /// Addresses of everything that a step computes.
 pub struct DeviceScratch {
-    /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
+    /// Addresses of activations by `TensorId`: of steps of which some rows are dropped, and of steps whose tokens are all
     /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
     pub acts: [Vec<Address>; 2],
     /// `[rows that products take without tiles, widest input]`
@@ -311,7 +311,7 @@ impl DeviceScratch {
     }
 }
 
-/// Widths of the buffers of activations, and the buffer of each `Act` where rows are dropped and where they are not.
+/// Widths of the buffers of activations, and the buffer of each `TensorId` where rows are dropped and where they are not.
 fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
     let mut widths = program.buffers.clone();
     let copied: Vec<usize> = program.acts.iter().map(|act| act.buffer).collect();

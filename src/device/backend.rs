@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::executor::{DeviceExecutor, Executor};
-use super::partition::{self, Wishes};
-use super::pipeline::{Split, SplitExecutor};
+use super::partition::{self, Requested};
+use super::pipeline::{Pipeline, PipelineExecutor};
 use super::sequence::Sequence;
 use super::{select, self_test};
 use crate::cpu::executor::CpuExecutor;
@@ -16,7 +16,7 @@ use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Uses};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::graph::weights::{Progress, Weights};
 use crate::sampling::{MAX_ENTRIES, SamplingRule};
@@ -56,7 +56,7 @@ pub struct LoadOptions {
     pub isa: Option<Isa>,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
     pub limits: StepLimits,
-    pub cache: StateSpec,
+    pub cache: SequenceSpec,
 }
 
 /// A model on its device or devices.
@@ -64,7 +64,7 @@ pub struct LoadOptions {
 pub enum Backend {
     Cpu(Arc<CpuBackend>),
     Cuda(Arc<CudaModel>),
-    Split(Arc<Split>),
+    Pipeline(Arc<Pipeline>),
 }
 
 impl Backend {
@@ -87,9 +87,9 @@ impl Backend {
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
-        let wishes = Wishes { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
+        let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
-            let division = partition::divide(gpus, program, weights, &wishes)?;
+            let division = partition::divide(gpus, program, weights, &requested)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 => {
@@ -101,8 +101,8 @@ impl Backend {
                         let (part, weights) = partition::part(program, partition::ops(program, layers), weights)?;
                         self_test::check(gpu, &part, &weights)?;
                     }
-                    let split = Split::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
-                    Ok(Backend::Split(Arc::new(split)))
+                    let pipeline = Pipeline::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
+                    Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }
         };
@@ -113,7 +113,7 @@ impl Backend {
             let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
             let measured = Uses { plan: false, ..uses };
             let chosen = match is_free {
-                true => select::gpus(program, weights, pool, measured, &wishes),
+                true => select::gpus(program, weights, pool, measured, &requested),
                 false => Vec::new(),
             };
             let gpus = if options.plan {
@@ -162,7 +162,7 @@ impl Backend {
         match self {
             Backend::Cpu(_) => &[],
             Backend::Cuda(cuda) => std::slice::from_ref(cuda),
-            Backend::Split(split) => split.cuda(),
+            Backend::Pipeline(pipeline) => pipeline.cuda(),
         }
     }
 
@@ -171,7 +171,7 @@ impl Backend {
         match self {
             Backend::Cpu(cpu) => Some(cpu),
             Backend::Cuda(_) => None,
-            Backend::Split(split) => split.cpu(),
+            Backend::Pipeline(pipeline) => pipeline.cpu(),
         }
     }
 
@@ -211,9 +211,9 @@ impl Backend {
         match self {
             Backend::Cpu(cpu) => cpu.digest(),
             Backend::Cuda(cuda) => cuda.digest(),
-            Backend::Split(split) => {
-                let on_cpu = split.cpu().map_or(0, |cpu| cpu.digest());
-                split.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
+            Backend::Pipeline(pipeline) => {
+                let on_cpu = pipeline.cpu().map_or(0, |cpu| cpu.digest());
+                pipeline.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
             }
         }
     }
@@ -222,7 +222,7 @@ impl Backend {
     pub fn adaptable(&self) -> Result<&CpuBackend> {
         match self {
             Backend::Cpu(cpu) => Ok(cpu),
-            Backend::Cuda(_) | Backend::Split(_) => {
+            Backend::Cuda(_) | Backend::Pipeline(_) => {
                 Err(Error::unsupported("adapters for a model that has layers on a GPU; device 1 is the CPU"))
             }
         }
@@ -242,7 +242,7 @@ impl Backend {
     /// Number of layers on each GPU, of `n`, and the number of the device.
     pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
         let layers = match self {
-            Backend::Split(split) => split.gpu_layers().collect(),
+            Backend::Pipeline(pipeline) => pipeline.gpu_layers().collect(),
             _ => vec![n],
         };
         self.cuda().iter().map(|cuda| number(cuda)).zip(layers).collect()
@@ -254,12 +254,12 @@ impl Backend {
     }
 
     /// An empty sequence.
-    pub fn new_sequence(&self, spec: &StateSpec) -> Result<Sequence> {
+    pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
         spec.check()?;
         match self {
             Backend::Cpu(_) => Ok(Sequence::new(spec.clone(), Some(CpuSequence::new(spec)?), Vec::new())),
-            Backend::Cuda(cuda) => Ok(Sequence::new(spec.clone(), None, vec![cuda.new_kv(spec)?])),
-            Backend::Split(split) => split.new_sequence(spec),
+            Backend::Cuda(cuda) => Ok(Sequence::new(spec.clone(), None, vec![cuda.new_sequence(spec)?])),
+            Backend::Pipeline(pipeline) => pipeline.new_sequence(spec),
         }
     }
 
@@ -281,7 +281,7 @@ impl Backend {
         let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
             Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
-            Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
+            Backend::Pipeline(pipeline) => DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, limits)?)),
         };
         Ok(Executor::new(program, limits, device))
     }

@@ -39,7 +39,7 @@ impl Batch<'_> {
             return Err(Error::invalid(format!("a rule of {} entries, {MAX_ENTRIES} are possible", rule.entries())));
         }
         for sequence in self.sequences.iter() {
-            if (&sequence.spec().layers, &sequence.spec().memories) != (&program.states, &program.memories) {
+            if (&sequence.spec().layers, &sequence.spec().recurrent) != (&program.kv_layers, &program.recurrent) {
                 return Err(Error::Mismatch(format!("a cache of another model: {:?}", sequence.spec())));
             }
         }
@@ -70,7 +70,7 @@ impl Batch<'_> {
             let is_first = i == tokens.start;
             // A step ahead goes on after one that is not committed yet.
             let is_ahead = follows && is_first && id == CHOSEN_BEFORE;
-            if !program.memories.is_empty() && position != next && !is_ahead {
+            if !program.recurrent.is_empty() && position != next && !is_ahead {
                 return Err(Error::invalid(format!(
                     "position {position} of a recurrent sequence that goes on at {next}"
                 )));

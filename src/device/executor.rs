@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::Batch;
-use super::pipeline::SplitExecutor;
+use super::pipeline::PipelineExecutor;
 use super::sequence::{OnCpu, OnGpu};
 use crate::cpu::executor::CpuExecutor;
 use crate::cuda::CudaExecutor;
 use crate::error::{Error, Result};
 use crate::graph::device_info::Times;
-use crate::graph::op::Act;
+use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 
 /// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
 /// abandoned with `end`; the next `begin` starts clean.
@@ -28,7 +28,7 @@ pub struct Executor {
 pub enum DeviceExecutor {
     Cpu(Box<CpuExecutor>),
     Cuda(Box<CudaExecutor>),
-    Split(Box<SplitExecutor>),
+    Pipeline(Box<PipelineExecutor>),
 }
 
 /// The results of a step, from the device that has the head.
@@ -37,8 +37,8 @@ macro_rules! of_head {
         match &mut $executor.device {
             DeviceExecutor::Cpu($e) => $call,
             DeviceExecutor::Cuda($e) => $call,
-            DeviceExecutor::Split(split) => {
-                let $e = split.head()?;
+            DeviceExecutor::Pipeline(pipeline) => {
+                let $e = pipeline.head()?;
                 $call
             }
         }
@@ -51,7 +51,7 @@ macro_rules! of_device {
         match &mut $executor.device {
             DeviceExecutor::Cpu($e) => $call,
             DeviceExecutor::Cuda($e) => $call,
-            DeviceExecutor::Split($e) => $call,
+            DeviceExecutor::Pipeline($e) => $call,
         }
     };
 }
@@ -75,7 +75,7 @@ impl Executor {
         match &self.device {
             DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
             DeviceExecutor::Cuda(_) => true,
-            DeviceExecutor::Split(split) => split.fits_threads(),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.fits_threads(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Executor {
         let follows = match &self.device {
             DeviceExecutor::Cpu(_) => false,
             DeviceExecutor::Cuda(cuda) => cuda.follows(),
-            DeviceExecutor::Split(split) => split.follows(),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.follows(),
         };
         batch.check(&self.program, self.limits, follows)?;
         if ops.start > ops.end || ops.end > self.program.ops.len() {
@@ -94,21 +94,21 @@ impl Executor {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.begin(inputs, &OnCpu(batch.sequences), ops),
             DeviceExecutor::Cuda(cuda) => cuda.begin(inputs, &OnGpu(batch.sequences, 0), ops),
-            DeviceExecutor::Split(split) => split.begin(batch, ops),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.begin(batch, ops),
         }
     }
 
     /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are done.
     pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
-        self.advance_at(batch, &Pace::new(stop))
+        self.advance_at(batch, &StepBudget::new(stop))
     }
 
     /// `advance` at a pace. After a pause the step goes on with the same batch; others may have the threads meanwhile.
-    pub fn advance_at(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
+    pub fn advance_at(&mut self, batch: &mut Batch, pace: &StepBudget) -> Result<bool> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), pace),
             DeviceExecutor::Cuda(cuda) => cuda.advance(pace),
-            DeviceExecutor::Split(split) => split.advance(batch, pace),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.advance(batch, pace),
         }
     }
 
@@ -124,17 +124,17 @@ impl Executor {
     }
 
     /// Sets an activation of the open step, `[n, width]`, from memory of the host.
-    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
         of_device!(self, e => e.write(act, values))
     }
 
     /// Copies an activation of the step, `[n, width]`, to memory of the host.
-    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
         of_device!(self, e => e.read(act, out))
     }
 
     /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no outputs.
-    pub fn read_rows(&mut self, act: Act, first: usize, out: &mut [f32]) -> Result<()> {
+    pub fn read_rows(&mut self, act: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.read_rows(act, first, out),
             _ => Err(Error::unsupported("rows of activations on a GPU")),
@@ -149,7 +149,7 @@ impl Executor {
     /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
     pub fn first_share(&self) -> Duration {
         match &self.device {
-            DeviceExecutor::Split(split) => split.first_share(),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.first_share(),
             _ => Duration::ZERO,
         }
     }
@@ -159,7 +159,7 @@ impl Executor {
         match &mut self.device {
             DeviceExecutor::Cpu(_) => Times::default(),
             DeviceExecutor::Cuda(cuda) => cuda.times(),
-            DeviceExecutor::Split(split) => split.times(),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.times(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Executor {
         match &self.device {
             DeviceExecutor::Cpu(_) => 0,
             DeviceExecutor::Cuda(cuda) => cuda.ahead(),
-            DeviceExecutor::Split(split) => split.ahead(),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.ahead(),
         }
     }
 
@@ -177,7 +177,7 @@ impl Executor {
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.submit(),
-            DeviceExecutor::Split(split) => split.submit(),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.submit(),
             DeviceExecutor::Cpu(_) => Err(Error::unsupported("steps ahead")),
         }
     }
@@ -186,7 +186,7 @@ impl Executor {
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.collect(tokens),
-            DeviceExecutor::Split(split) => split.collect(tokens),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.collect(tokens),
             DeviceExecutor::Cpu(_) => Err(Error::invalid("no step was submitted")),
         }
     }

@@ -21,4 +21,4 @@ pub use self::executor::Executor;
 pub use self::partition::MAX_GPUS;
 pub use self::sequence::Sequence;
 pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};
-pub use crate::graph::step_budget::Pace;
+pub use crate::graph::step_budget::StepBudget;

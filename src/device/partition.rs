@@ -11,7 +11,7 @@ use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::graph::weights::Weights;
 
@@ -21,14 +21,14 @@ const RESERVE: u64 = 256 << 20;
 /// GPUs of one model, at most.
 pub const MAX_GPUS: usize = 16;
 
-/// The wishes of a caller, and what shall fit beside the weights.
-pub struct Wishes<'a> {
+/// The requested of a caller, and what shall fit beside the weights.
+pub struct Requested<'a> {
     /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and one
     /// that is not needed has none.
     pub shares: &'a [f32],
     /// Number of layers on GPUs at most, for which room does not count; `None`: as many as fit.
     pub gpu_layers: Option<usize>,
-    pub cache: &'a StateSpec,
+    pub cache: &'a SequenceSpec,
     pub limits: StepLimits,
 }
 
@@ -54,45 +54,50 @@ pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> 
 }
 
 /// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be.
-pub fn divide(devices: &[Arc<CudaDevice>], program: &Program, weights: &Weights, wishes: &Wishes) -> Result<Division> {
+pub fn divide(
+    devices: &[Arc<CudaDevice>],
+    program: &Program,
+    weights: &Weights,
+    requested: &Requested,
+) -> Result<Division> {
     let n = program.layers.len();
     let Some(first) = devices.first() else { return Ok(Division { cpu_layers: n, gpus: Vec::new() }) };
     if n == 0 {
         return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)] });
     }
     let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices)).collect();
-    let layers = Layers::new(first, program, weights, wishes.cache)?;
-    let fewest = n - wishes.gpu_layers.unwrap_or(n).min(n);
+    let layers = Layers::new(first, program, weights, requested.cache)?;
+    let fewest = n - requested.gpu_layers.unwrap_or(n).min(n);
     let mut is_divisible = false;
     for cpu_layers in fewest..n {
         let is_cut = cpu_layers == 0 || layers.can_be(0..cpu_layers);
         if !is_cut || first.supports(program, weights, ops(program, &(cpu_layers..n))).is_err() {
             continue;
         }
-        let sizes: Vec<f64> = match wishes.shares {
+        let sizes: Vec<f64> = match requested.shares {
             [] => rooms.iter().map(|&room| room.max(1) as f64).collect(),
             shares => shares.iter().copied().map(f64::from).collect(),
         };
-        let Some(parts) = layers.balance(cpu_layers, &sizes, wishes.shares.is_empty()) else { continue };
+        let Some(parts) = layers.balance(cpu_layers, &sizes, requested.shares.is_empty()) else { continue };
         is_divisible = true;
         let fits = || {
             for (i, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
                 let (part, weights) = self::part(program, ops(program, part), weights)?;
-                let (layers, memories) = (part.states.clone(), part.memories.clone());
-                let cache = StateSpec { layers, memories, ..wishes.cache.clone() };
-                let working = devices[i].working_bytes(&part, &cache, wishes.limits)?;
+                let (layers, recurrent) = (part.kv_layers.clone(), part.recurrent.clone());
+                let cache = SequenceSpec { layers, recurrent, ..requested.cache.clone() };
+                let working = devices[i].working_bytes(&part, &cache, requested.limits)?;
                 if devices[i].weight_bytes(&weights)?.saturating_add(working) > rooms[i] {
                     return Ok(false);
                 }
             }
             Ok::<_, Error>(true)
         };
-        if wishes.gpu_layers.is_some() || fits()? {
+        if requested.gpu_layers.is_some() || fits()? {
             let used = devices.iter().cloned().zip(parts).filter(|(_, part)| !part.is_empty());
             return Ok(Division { cpu_layers, gpus: used.collect() });
         }
     }
-    if !is_divisible && !wishes.shares.is_empty() {
+    if !is_divisible && !requested.shares.is_empty() {
         let why = if n - fewest < devices.len() { "there are fewer" } else { "they share keys and values" };
         let what = format!("{} layers in {} parts on GPUs: {why}", n - fewest, devices.len());
         return Err(Error::unsupported(what));
@@ -117,21 +122,21 @@ struct Layers {
 }
 
 impl Layers {
-    fn new(device: &CudaDevice, program: &Program, weights: &Weights, cache: &StateSpec) -> Result<Layers> {
+    fn new(device: &CudaDevice, program: &Program, weights: &Weights, cache: &SequenceSpec) -> Result<Layers> {
         let n = program.layers.len();
         let mut layers = Layers { bytes: Vec::new(), remembers: Vec::new(), shared: vec![false; n] };
-        let mut first_named: Vec<Option<usize>> = vec![None; program.states.len()];
+        let mut first_named: Vec<Option<usize>> = vec![None; program.kv_layers.len()];
         for layer in 0..n {
             let range = ops(program, &(layer..layer + 1));
             layers.remembers.push(program.remembers(range.clone()));
-            let (mut used, mut states, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut used, mut states, mut recurrent) = (Vec::new(), Vec::new(), Vec::new());
             for mut op in program.ops[range].iter().cloned() {
                 op.map_weights(|weight| {
                     used.push(weight.0);
                     weight
                 });
-                states.extend(op.state_mut().map(|state| state.0 as usize));
-                memories.extend(op.memory_mut().map(|memory| program.memories[memory.0 as usize]));
+                states.extend(op.layer_mut().map(|state| state.0 as usize));
+                recurrent.extend(op.recurrent_mut().map(|recurrent| program.recurrent[recurrent.0 as usize]));
             }
             used.sort_unstable();
             used.dedup();
@@ -144,16 +149,19 @@ impl Layers {
                     Some(first) => layers.shared[first + 1..=layer].fill(true),
                     None => {
                         first_named[state] = Some(layer);
-                        own.push(program.states[state]);
+                        own.push(program.kv_layers[state]);
                     }
                 }
             }
             let matrices = used.iter().map(|&i| weights.matrices[i as usize]).collect();
             let matrices = Weights { matrices, ..Weights::default() };
             let mut bytes = device.weight_bytes(&matrices)?;
-            if !(own.is_empty() && memories.is_empty()) {
-                bytes =
-                    bytes.saturating_add(device.cache_bytes(&StateSpec { layers: own, memories, ..cache.clone() })?);
+            if !(own.is_empty() && recurrent.is_empty()) {
+                bytes = bytes.saturating_add(device.cache_bytes(&SequenceSpec {
+                    layers: own,
+                    recurrent,
+                    ..cache.clone()
+                })?);
             }
             layers.bytes.push(bytes);
         }

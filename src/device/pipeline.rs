@@ -16,19 +16,19 @@ use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{Crossing, CudaExecutor, CudaModel};
+use crate::cuda::{CudaExecutor, CudaModel, Transfer};
 use crate::device::partition::{self, Division};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::device_info::Times;
-use crate::graph::op::{Act, Index, Op};
+use crate::graph::op::{Index, Op, TensorId};
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{Progress, Weights};
 
 /// A model in parts, in the order of the layers.
-pub struct Split {
+pub struct Pipeline {
     /// The first part, where it is on the CPU.
     cpu: Option<Arc<CpuBackend>>,
     /// The others, of which there are some.
@@ -42,10 +42,10 @@ struct Part {
     ops: Range<usize>,
     layers: usize,
     /// Activations that come from the part before.
-    crossing: Vec<Act>,
+    crossing: Vec<TensorId>,
 }
 
-impl Split {
+impl Pipeline {
     /// Loads the parts of a division, the last of which is on a GPU.
     pub fn load(
         division: &Division,
@@ -55,7 +55,7 @@ impl Split {
         pool: &Arc<Pool>,
         host_bytes: u64,
         progress: &mut Progress,
-    ) -> Result<Split> {
+    ) -> Result<Pipeline> {
         let Division { cpu_layers, gpus } = division;
         let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
         let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
@@ -91,7 +91,7 @@ impl Split {
             }
             before = before.saturating_add(own);
         }
-        Ok(Split { cpu, cuda, parts })
+        Ok(Pipeline { cpu, cuda, parts })
     }
 
     pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
@@ -113,32 +113,32 @@ impl Split {
         usize::from(self.cpu.is_some())
     }
 
-    pub fn new_sequence(&self, spec: &StateSpec) -> Result<Sequence> {
-        let (mut layers, mut memories) = (&spec.layers[..], &spec.memories[..]);
+    pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
+        let (mut layers, mut recurrent) = (&spec.layers[..], &spec.recurrent[..]);
         let (mut cpu, mut cuda) = (None, Vec::new());
         for (i, part) in self.parts.iter().enumerate() {
             let other = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
             let (own, own_memories);
-            (own, layers) = layers.split_at_checked(part.program.states.len()).ok_or_else(other)?;
-            (own_memories, memories) = memories.split_at_checked(part.program.memories.len()).ok_or_else(other)?;
-            let own = StateSpec { layers: own.to_vec(), memories: own_memories.to_vec(), ..spec.clone() };
+            (own, layers) = layers.split_at_checked(part.program.kv_layers.len()).ok_or_else(other)?;
+            (own_memories, recurrent) = recurrent.split_at_checked(part.program.recurrent.len()).ok_or_else(other)?;
+            let own = SequenceSpec { layers: own.to_vec(), recurrent: own_memories.to_vec(), ..spec.clone() };
             match i.checked_sub(self.on_cpu()) {
                 None => cpu = Some(CpuSequence::new(&own)?),
-                Some(gpu) => cuda.push(self.cuda[gpu].new_kv(&own)?),
+                Some(gpu) => cuda.push(self.cuda[gpu].new_sequence(&own)?),
             }
         }
         Ok(Sequence::new(spec.clone(), cpu, cuda))
     }
 }
 
-pub struct SplitExecutor {
-    split: Arc<Split>,
+pub struct PipelineExecutor {
+    pipeline: Arc<Pipeline>,
     cpu: Option<CpuExecutor>,
     cuda: Vec<CudaExecutor>,
     /// The ways from each GPU to the next one.
-    ways: Vec<Crossing>,
+    ways: Vec<Transfer>,
     /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
-    token_ways: Vec<(usize, Crossing)>,
+    token_ways: Vec<(usize, Transfer)>,
     /// The part that executes, and the end of those that have ops to execute.
     at: usize,
     end: usize,
@@ -161,31 +161,31 @@ macro_rules! of_part {
     };
 }
 
-impl SplitExecutor {
-    pub fn new(split: &Arc<Split>, limits: StepLimits) -> Result<SplitExecutor> {
-        let (on_cpu, on_gpus) = split.parts.split_at(split.on_cpu());
-        let cpu = split.cpu.iter().zip(on_cpu);
+impl PipelineExecutor {
+    pub fn new(pipeline: &Arc<Pipeline>, limits: StepLimits) -> Result<PipelineExecutor> {
+        let (on_cpu, on_gpus) = pipeline.parts.split_at(pipeline.on_cpu());
+        let cpu = pipeline.cpu.iter().zip(on_cpu);
         let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
         let mut cuda = try_vec("parts", on_gpus.len())?;
-        for (model, part) in split.cuda.iter().zip(on_gpus) {
+        for (model, part) in pipeline.cuda.iter().zip(on_gpus) {
             cuda.push(CudaExecutor::new(model.clone(), &part.program, limits)?);
         }
         let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
         for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
             let width: usize = part.crossing.iter().map(|act| part.program.width(*act)).sum();
-            ways.push(Crossing::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
+            ways.push(Transfer::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
         }
         let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
         if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
             for (i, other) in others.iter().enumerate() {
                 if on_gpus[i].program.ops.iter().any(looks_up) {
-                    token_ways.push((i, Crossing::new(last, other, 4 * limits.max_outputs)?));
+                    token_ways.push((i, Transfer::new(last, other, 4 * limits.max_outputs)?));
                 }
             }
         }
         let widths = on_gpus[0].crossing.iter().map(|act| on_gpus[0].program.width(*act));
         let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
-        Ok(SplitExecutor {
+        Ok(PipelineExecutor {
             cpu,
             cuda,
             ways,
@@ -195,14 +195,14 @@ impl SplitExecutor {
             begun: Instant::now(),
             first_share: Duration::ZERO,
             room: try_filled("activations", widest, 0f32)?,
-            split: split.clone(),
+            pipeline: pipeline.clone(),
         })
     }
 
     pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
         self.begun = Instant::now();
-        let split = self.split.clone();
-        let parts = &split.parts;
+        let pipeline = self.pipeline.clone();
+        let parts = &pipeline.parts;
         self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
         self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
         for (i, part) in parts.iter().enumerate() {
@@ -218,7 +218,7 @@ impl SplitExecutor {
         Ok(())
     }
 
-    pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
+    pub fn advance(&mut self, batch: &mut Batch, pace: &StepBudget) -> Result<bool> {
         loop {
             let done = match (self.cpu.as_mut(), self.at) {
                 (Some(cpu), 0) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), pace)?,
@@ -237,8 +237,8 @@ impl SplitExecutor {
 
     /// Hands what a part computes to the next one.
     fn cross(&mut self) -> Result<()> {
-        let part = &self.split.parts[self.at + 1];
-        if let Some(from) = self.at.checked_sub(self.split.on_cpu()) {
+        let part = &self.pipeline.parts[self.at + 1];
+        if let Some(from) = self.at.checked_sub(self.pipeline.on_cpu()) {
             return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
         }
         let Some(cpu) = &mut self.cpu else { return Ok(()) };
@@ -280,13 +280,13 @@ impl SplitExecutor {
     }
 
     /// Sets an activation of the part that executes now.
-    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
         of_part!(self, self.at, e => e.write(act, values))
     }
 
     /// Reads an activation of the part that executed last.
-    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        let before = self.at.saturating_sub(self.split.on_cpu());
+    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
+        let before = self.at.saturating_sub(self.pipeline.on_cpu());
         self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
         of_part!(self, self.at, e => e.read(act, out))
     }

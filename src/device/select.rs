@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::cpu;
 use crate::cpu::threads::pool::Pool;
 use crate::cuda::{self, CudaDevice, Uses};
-use crate::device::partition::{self, Wishes};
+use crate::device::partition::{self, Requested};
 use crate::device::self_test;
 use crate::error::Result;
 use crate::graph::program::Program;
@@ -33,7 +33,7 @@ pub fn gpus(
     weights: &Weights,
     pool: &Arc<Pool>,
     uses: Uses,
-    wishes: &Wishes,
+    requested: &Requested,
 ) -> Vec<Arc<CudaDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
     let least = assumed.map_or(LEAST_BYTES, |(least, _)| least);
@@ -44,7 +44,7 @@ pub fn gpus(
     }
     // The time of a token on GPUs that take the whole program and are faster than the CPU.
     let seconds = |devices: &[Arc<CudaDevice>]| -> Result<Option<f64>> {
-        let division = partition::divide(devices, program, weights, wishes)?;
+        let division = partition::divide(devices, program, weights, requested)?;
         if division.cpu_layers > 0 {
             return Ok(None);
         }

@@ -8,9 +8,9 @@ use super::checkpoints::Checkpoints;
 use crate::cpu::adapter::AdapterSet;
 use crate::cpu::kv::CpuKv;
 use crate::cpu::sequence::CpuSequence;
-use crate::cuda::CudaKv;
+use crate::cuda::CudaSequence;
 use crate::error::{Error, Result};
-use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, StateSpec};
+use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, SequenceSpec};
 use crate::graph::step::{Sequences, SequencesMut};
 
 /// How far a state is, and what of it holds: all of a state beside its memory.
@@ -26,19 +26,19 @@ pub struct Extent {
 }
 
 pub struct Sequence {
-    spec: StateSpec,
+    spec: SequenceSpec,
     extent: Extent,
     cpu: Option<CpuSequence>,
     /// The parts on GPUs, in the order of the layers.
-    cuda: Vec<CudaKv>,
+    cuda: Vec<CudaSequence>,
 }
 
 impl Sequence {
-    pub fn new(spec: StateSpec, cpu: Option<CpuSequence>, cuda: Vec<CudaKv>) -> Sequence {
+    pub fn new(spec: SequenceSpec, cpu: Option<CpuSequence>, cuda: Vec<CudaSequence>) -> Sequence {
         Sequence { spec, extent: Extent::default(), cpu, cuda }
     }
 
-    pub fn spec(&self) -> &StateSpec {
+    pub fn spec(&self) -> &SequenceSpec {
         &self.spec
     }
 
@@ -52,7 +52,7 @@ impl Sequence {
 
     /// Memory set aside, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.host_bytes() + self.cuda.iter().map(CudaKv::bytes).sum::<u64>()
+        self.host_bytes() + self.cuda.iter().map(CudaSequence::bytes).sum::<u64>()
     }
 
     /// Memory that one more position of capacity takes, in bytes.
@@ -72,7 +72,7 @@ impl Sequence {
     }
 
     /// The parts on GPUs, in the order of the layers.
-    pub fn cuda(&self) -> &[CudaKv] {
+    pub fn cuda(&self) -> &[CudaSequence] {
         &self.cuda
     }
 
@@ -115,7 +115,7 @@ impl Sequence {
     }
 
     /// The first position that a layer still holds.
-    fn first_held(spec: &StateSpec, layer: usize, extent: &Extent) -> usize {
+    fn first_held(spec: &SequenceSpec, layer: usize, extent: &Extent) -> usize {
         match spec.layers[layer].window {
             0 => 0,
             _ => extent.written.saturating_sub(spec.kept(layer)).min(extent.held),
@@ -148,7 +148,7 @@ impl Sequence {
     /// nothing of use.
     pub fn load(
         &mut self,
-        from: &StateSpec,
+        from: &SequenceSpec,
         extent: Extent,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
@@ -211,14 +211,14 @@ impl Sequence {
 
     /// True where the state, rewound to `len` of the tokens that it holds, is complete.
     fn holds(&self, len: usize) -> bool {
-        let is_recurrent = !self.spec.memories.is_empty();
+        let is_recurrent = !self.spec.recurrent.is_empty();
         self.holds_windows(len) && (!is_recurrent || self.extent.checkpoints.at(len).is_some())
     }
 
     /// The largest number of tokens, at most `len`, to which the state can be rewound without computing any again.
     pub fn reach(&self, len: usize) -> usize {
         let len = len.min(self.extent.held);
-        let newest = match self.spec.memories.is_empty() {
+        let newest = match self.spec.recurrent.is_empty() {
             true => len,
             false => self.extent.checkpoints.newest(len).unwrap_or(0),
         };
@@ -267,17 +267,17 @@ impl Sequence {
         self.extent.checkpoints.truncate(self.extent.held);
     }
 
-    /// The buffer of recurrent memories as the step from position `first` on finds them, and that of what they become.
+    /// The buffer of recurrent states as the step from position `first` on finds them, and that of what they become.
     pub fn recurrent_buffers(&self, first: usize) -> Result<(usize, usize)> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
         let Extent { len, checkpoints, .. } = &self.extent;
         Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
     }
 
-    /// Commits the first `n` tokens of a step of `of`. Recurrent memories are those behind its last token, so that they
+    /// Commits the first `n` tokens of a step of `of`. Recurrent states are those behind its last token, so that they
     /// have to be computed again for fewer.
     pub fn commit_first(&mut self, n: usize, of: usize) {
-        if n == of || self.spec.memories.is_empty() {
+        if n == of || self.spec.recurrent.is_empty() {
             self.commit(n);
         } else {
             self.claim(self.extent.len + n);
@@ -318,12 +318,12 @@ impl SequencesMut<CpuSequence> for OnCpu<'_, '_> {
 /// The parts of sequences that are on a GPU, by its number among those of the model.
 pub(super) struct OnGpu<'a, 's>(pub &'a [&'s mut Sequence], pub usize);
 
-impl Sequences<CudaKv> for OnGpu<'_, '_> {
+impl Sequences<CudaSequence> for OnGpu<'_, '_> {
     fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn get(&self, i: usize) -> Option<&CudaKv> {
+    fn get(&self, i: usize) -> Option<&CudaSequence> {
         self.0.get(i)?.cuda.get(self.1)
     }
 

@@ -8,7 +8,7 @@ use super::metrics::Phase;
 use super::model::Model;
 use super::pass::Member;
 use super::step::StepBuffers;
-use crate::device::Pace;
+use crate::device::StepBudget;
 use crate::error::{Result, try_filled, try_vec};
 use crate::graph::step::CHOSEN_BEFORE;
 
@@ -32,7 +32,7 @@ pub fn steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
 /// Makes tokens of all jobs that have not ended, a step of single tokens after the other, `most` at most, until one ends or
 /// `pace` pauses. What was begun behind the last is forgotten. The number of steps; `None` where the device does not work
 /// ahead.
-pub fn run(jobs: &mut [&mut Job], model: &Model, most: usize, pace: &Pace) -> Result<Option<usize>> {
+pub fn run(jobs: &mut [&mut Job], model: &Model, most: usize, pace: &StepBudget) -> Result<Option<usize>> {
     let n = jobs.iter().filter(|job| job.runs()).count();
     let mut inputs = StepBuffers::new(n)?;
     let (mut ids, mut tokens) = (try_vec("tokens", n)?, try_filled("tokens", n, 0)?);

@@ -1,7 +1,7 @@
 //! The shape of a timeline's cache from the choices of a caller.
 
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::quant;
 use crate::tensor::DType;
@@ -23,14 +23,14 @@ impl Default for CacheParams {
 }
 
 /// The shape of a cache for a program whose steps have some room.
-pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> StateSpec {
+pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> SequenceSpec {
     let capacity = match params.capacity {
         0 => context.clamp(1, DEFAULT_CAPACITY),
         n => n,
     };
-    StateSpec {
-        layers: program.states.clone(),
-        memories: program.memories.clone(),
+    SequenceSpec {
+        layers: program.kv_layers.clone(),
+        recurrent: program.recurrent.clone(),
         capacity: capacity as usize,
         k_type: params.k_type,
         v_type: params.v_type,

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::chooser::Chooser;
 use super::draft_model::{Choice, DraftModel};
 use super::draft_mtp::DraftMtp;
-use super::lookup;
+use super::draft_policy::{DraftPolicy, KINDS, PassStats};
 use super::model::Model;
+use super::prompt_lookup;
 use super::session::Session;
-use super::worth::{KINDS, Taken, Worth};
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_vec};
 
 /// Tokens of a draft, at most, and where the caller leaves it open.
@@ -62,7 +62,7 @@ enum Source {
 
 impl Source {
     /// The token that a network chooses behind a history; `None` where `pace` pauses.
-    fn next(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Choice>> {
+    fn next(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Choice>> {
         match self {
             Source::Model(model) => model.next(history, pace),
             Source::Mtp(mtp) => mtp.next(history, pace),
@@ -82,7 +82,7 @@ impl Source {
 
 pub struct Draft {
     source: Source,
-    worth: Worth,
+    worth: DraftPolicy,
     most: usize,
     always: bool,
     /// Number of tokens that the job had made when the draft was begun.
@@ -131,10 +131,10 @@ impl Draft {
         };
         let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
         let limits = model.limits()?;
-        let is_recurrent = !model.program()?.memories.is_empty();
+        let is_recurrent = !model.program()?.recurrent.is_empty();
         Ok(Some(Draft {
             source,
-            worth: Worth::new(guesses, is_recurrent),
+            worth: DraftPolicy::new(guesses, is_recurrent),
             most: room.min(limits.max_tokens.min(limits.max_outputs) - 1),
             always: params.always,
             at: 0,
@@ -160,7 +160,7 @@ impl Draft {
         made: &[u32],
         most: usize,
         mut chooser: Option<&mut Chooser>,
-        pace: &Pace,
+        pace: &StepBudget,
     ) -> Result<bool> {
         if self.at != made.len() {
             self.begin(session, made, most, chooser.as_deref_mut())?;
@@ -220,11 +220,11 @@ impl Draft {
     }
 
     /// Has the source go on with the draft; false where it was paused.
-    fn ask_source(&mut self, most: usize, pace: &Pace) -> Result<bool> {
+    fn ask_source(&mut self, most: usize, pace: &StepBudget) -> Result<bool> {
         match &mut self.source {
             Source::Nothing => {}
             Source::Lookup => {
-                if let Some((from, len)) = lookup::find(&self.history) {
+                if let Some((from, len)) = prompt_lookup::find(&self.history) {
                     // Every token that is right makes the match longer.
                     for i in 0..most - self.kinds.len() {
                         let kind = MATCHES.iter().filter(|longer| len + i >= **longer).count() as u8;
@@ -260,7 +260,7 @@ impl Draft {
     }
 
     /// Works on what has gathered of a timeline; false where `pace` pauses.
-    pub fn catch_up(&mut self, timeline: &[u32], pace: &Pace) -> Result<bool> {
+    pub fn catch_up(&mut self, timeline: &[u32], pace: &StepBudget) -> Result<bool> {
         match &mut self.source {
             Source::Mtp(mtp) => mtp.catch_up(timeline, pace),
             _ => Ok(true),
@@ -286,7 +286,7 @@ impl Draft {
 
     /// Takes note of a pass, that the first `right` of its drafted tokens were right and the first `compared` were looked at,
     /// and of the time of a choice.
-    pub fn passed(&mut self, pass: Taken, right: usize, compared: usize, jobs: usize, choice: Duration) {
+    pub fn passed(&mut self, pass: PassStats, right: usize, compared: usize, jobs: usize, choice: Duration) {
         self.choice = choice.as_secs_f64();
         self.drafted += self.chosen;
         self.accepted += right;

@@ -8,7 +8,7 @@ use super::cache::CacheParams;
 use super::model::Model;
 use super::pass::Pass;
 use super::session::Session;
-use crate::device::Pace;
+use crate::device::StepBudget;
 use crate::error::{Error, Result, check_memory, try_vec};
 use crate::sampling;
 
@@ -48,7 +48,7 @@ impl DraftModel {
     }
 
     /// The token that follows a history; `None` where `pace` pauses, to go on with the same history.
-    pub fn next(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Choice>> {
+    pub fn next(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Choice>> {
         let is_beginning = self.session.is_empty();
         let mut time = Duration::ZERO;
         loop {

@@ -13,7 +13,7 @@ use super::executors::Counted;
 use super::model::Model;
 use super::step::StepBuffers;
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::sampling;
 
@@ -101,7 +101,7 @@ impl DraftMtp {
     }
 
     /// Computes rows of a timeline where many wait; false where `pace` pauses.
-    pub fn catch_up(&mut self, timeline: &[u32], pace: &Pace) -> Result<bool> {
+    pub fn catch_up(&mut self, timeline: &[u32], pace: &StepBudget) -> Result<bool> {
         while self.n_waiting() > WAITING && self.from + self.held() + self.n_waiting() <= timeline.len() {
             if self.advance(timeline, pace)?.is_none() {
                 return Ok(false);
@@ -113,7 +113,7 @@ impl DraftMtp {
 
     /// The token that follows a history, which goes on behind the tokens whose hidden states are known; `None` where `pace`
     /// pauses, to go on with the same history.
-    pub fn next(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Choice>> {
+    pub fn next(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
             let Some(taken) = self.advance(history, pace)? else { return Ok(None) };
@@ -133,7 +133,7 @@ impl DraftMtp {
     }
 
     /// Makes a step of the next rows: the time that it took, or `None` where `pace` pauses.
-    fn advance(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Duration>> {
+    fn advance(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Duration>> {
         let started = Instant::now();
         let result = self.run(history, pace);
         self.busy += started.elapsed();
@@ -147,7 +147,7 @@ impl DraftMtp {
         }
     }
 
-    fn run(&mut self, history: &[u32], pace: &Pace) -> Result<bool> {
+    fn run(&mut self, history: &[u32], pace: &StepBudget) -> Result<bool> {
         if self.step.is_empty() {
             self.begin(history)?;
         }

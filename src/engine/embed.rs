@@ -10,7 +10,7 @@ use super::model::Model;
 use super::step::StepBuffers;
 use super::vectors::Vectors;
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::step::StepLimits;
 use crate::model::pooling::Pooling;
@@ -155,7 +155,7 @@ impl Call<'_> {
             return run(&mut make(self.limits)?.executor);
         }
         let stop = || Cancel::check(&[self.cancel]).is_err();
-        let lent = executors.take(ids.len(), &Pace::new(&stop), make)?;
+        let lent = executors.take(ids.len(), &StepBudget::new(&stop), make)?;
         let mut lent = lent.ok_or_else(|| Cancel::reason(&[self.cancel]))?;
         let ran = run(lent.get());
         ran.and(lent.get().end())

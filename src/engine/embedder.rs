@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::executors::Executors;
 use crate::cpu::threads::pool::Pool;
 use crate::error::{Error, Result};
-use crate::graph::op::Act;
+use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 use crate::model::pooling::{EmbeddingHead, Pooling};
@@ -14,7 +14,7 @@ use crate::model::pooling::{EmbeddingHead, Pooling};
 pub struct Embedder {
     pub program: Arc<Program>,
     /// The hidden states of all tokens.
-    pub result: Act,
+    pub result: TensorId,
     pub head: EmbeddingHead,
     /// Tokens see later ones too, so that a text has to be in one step.
     whole: bool,

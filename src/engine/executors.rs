@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Reservation;
 use crate::cpu::threads::fair_semaphore::FairSemaphore;
 use crate::cpu::threads::pool::Pool;
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result};
 use crate::graph::step::StepLimits;
 
@@ -75,7 +75,7 @@ impl Executors {
     pub fn take(
         &self,
         tokens: usize,
-        pace: &Pace,
+        pace: &StepBudget,
         make: impl Fn(StepLimits) -> Result<Counted>,
     ) -> Result<Option<Lent<'_>>> {
         self.pool.check_not_within_share()?;

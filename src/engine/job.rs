@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use super::Cancel;
 use super::chooser::{self, Chooser, DeviceRules};
 use super::draft::{Draft, DraftParams, MOST};
+use super::draft_policy::PassStats;
 use super::job_logprobs::JobLogprobs;
 use super::job_text::JobText;
 use super::model::Model;
 use super::pass::{Member, Parked};
 use super::session::{Logits, Memory, Session};
-use super::worth::Taken;
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::sampling::SamplingRule;
 use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
@@ -394,7 +394,7 @@ impl Job {
     }
 
     /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `pace` pauses.
-    pub(super) fn make_draft(&mut self, pace: &Pace) -> Result<bool> {
+    pub(super) fn make_draft(&mut self, pace: &StepBudget) -> Result<bool> {
         let started = Instant::now();
         let is_made = self.go_on_with_draft(pace);
         let time = if self.reads_prompt() { &mut self.prompt_time } else { &mut self.token_time };
@@ -402,7 +402,7 @@ impl Job {
         is_made
     }
 
-    fn go_on_with_draft(&mut self, pace: &Pace) -> Result<bool> {
+    fn go_on_with_draft(&mut self, pace: &StepBudget) -> Result<bool> {
         if let Some(draft) = &mut self.draft
             && !draft.catch_up(self.session.tokens(), pace)?
         {
@@ -454,7 +454,7 @@ impl Job {
         executor: &mut Executor,
         [row, output]: [usize; 2],
         chosen: &[bool],
-        pass: Taken,
+        pass: PassStats,
         jobs: usize,
     ) -> Result<bool> {
         let (held, before) = (self.session.len(), self.made.len());
@@ -488,7 +488,7 @@ impl Job {
         executor: &mut Executor,
         output: usize,
         chosen: &[bool],
-        pass: Taken,
+        pass: PassStats,
         jobs: usize,
     ) -> Result<()> {
         if !self.again.is_empty() {

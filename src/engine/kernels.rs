@@ -14,9 +14,9 @@ use crate::cpu::threads::pool::Pool;
 use crate::device::sequence::Sequence;
 use crate::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use crate::error::{Error, Result, try_vec};
-use crate::graph::op::{Act, Attend, Op};
+use crate::graph::op::{Attend, Op, TensorId};
 use crate::graph::program::ProgramBuilder;
-use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
 use crate::graph::weights::Weights;
 use crate::quant;
@@ -224,15 +224,15 @@ const ZEROS: [u32; FILL_STEP] = [0; FILL_STEP];
 /// Keys and values of several layers, resident on a device: appends one position a layer and attends over all.
 pub struct KvStore {
     params: GqaParams,
-    spec: StateSpec,
+    spec: SequenceSpec,
     /// One a layer, because a caller may fill them in any order.
     layers: Vec<Sequence>,
     executor: Executor,
     inputs: StepBuffers,
-    q: Act,
-    k: Act,
-    v: Act,
-    out: Act,
+    q: TensorId,
+    k: TensorId,
+    v: TensorId,
+    out: TensorId,
 }
 
 /// The ops of the store's program: one that writes keys and values, one that reads them.
@@ -258,14 +258,14 @@ impl KvStore {
         let (n_kv_heads, head_dim) = (params.n_kv_heads, params.head_dim);
         let mut builder = ProgramBuilder::default();
         let [q, k, v, out] = [params.q_len(), params.kv_len(), params.kv_len(), params.q_len()].map(|w| builder.act(w));
-        let layer = KvLayer::new(n_kv_heads, head_dim, 0);
-        let state = builder.state(layer);
-        builder.push(Op::StoreKv { state, k, v: Some(v) });
-        builder.push(Op::Attend(Attend::new(state, q, out, params.scale())));
+        let shape = KvLayer::new(n_kv_heads, head_dim, 0);
+        let layer = builder.kv_layer(shape);
+        builder.push(Op::StoreKv { layer, k, v: Some(v) });
+        builder.push(Op::Attend(Attend::new(layer, q, out, params.scale())));
         builder.end_layer(0);
         let program = Arc::new(builder.finish(0, &[q, k, v, out]));
-        let (layers, memories) = (vec![layer], vec![]);
-        let spec = StateSpec { layers, memories, capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
+        let (layers, recurrent) = (vec![shape], vec![]);
+        let spec = SequenceSpec { layers, recurrent, capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
         let limits = StepLimits { max_tokens, max_outputs: 0 };
         let options = LoadOptions {
             devices: (params.device != 0).then_some(params.device).into_iter().collect(),

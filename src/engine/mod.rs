@@ -17,7 +17,7 @@ mod job;
 mod job_logprobs;
 mod job_text;
 pub mod kernels;
-mod lookup;
+mod prompt_lookup;
 pub mod metrics;
 mod model;
 mod pass;
@@ -27,13 +27,14 @@ pub mod saved;
 mod schedule;
 mod session;
 mod step;
-mod together;
+mod decode_batch;
 mod vectors;
-mod worth;
+mod draft_policy;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use self::decode_batch::decode_batch;
 pub use adapter::Adapter;
 pub use advice::Advice;
 pub use cache::CacheParams;
@@ -45,7 +46,6 @@ pub use model::{LoadParams, Model};
 pub use plan::{GpuPlan, Plan};
 pub use schedule::step_jobs;
 pub use session::{Outcome, Session};
-pub use together::decode_batch;
 
 // Parts that pass through as they are, so that a caller need not know where they live.
 pub use crate::cpu::threads::pool::{HostParallel, Share};

@@ -19,12 +19,12 @@ use crate::cpu::PackedAt;
 use crate::cpu::kernels::Isa;
 use crate::device::batch::Batch;
 use crate::device::sequence::Sequence;
-use crate::device::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, Pace};
+use crate::device::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, StepBudget};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::graph::program::Program;
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::model::adapter::Adaptable;
 use crate::model::{Hyper, Network, arch};
@@ -405,7 +405,7 @@ impl Model {
         self.compute()?.new_executor(&self.runtime, program, limits)
     }
 
-    pub(super) fn new_sequence(&self, spec: &StateSpec) -> Result<Sequence> {
+    pub(super) fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
         self.compute()?.backend.new_sequence(spec)
     }
 
@@ -456,7 +456,7 @@ impl Model {
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
         let stop = || Cancel::check(cancels).is_err();
-        let (tokens, pace) = (batch.inputs.ids.len(), Pace::new(&stop));
+        let (tokens, pace) = (batch.inputs.ids.len(), StepBudget::new(&stop));
         let lent = self.lend(tokens, &pace, |executor| {
             let started = Instant::now();
             self.run(executor, batch, cancels)?;
@@ -489,7 +489,7 @@ impl Model {
     pub(super) fn lend<T>(
         &self,
         tokens: usize,
-        pace: &Pace,
+        pace: &StepBudget,
         work: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<Option<T>> {
         let compute = self.compute()?;

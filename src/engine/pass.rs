@@ -9,7 +9,7 @@ use super::metrics::Phase;
 use super::model::Model;
 use super::step::StepBuffers;
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::sampling::SamplingRule;
 
@@ -79,7 +79,7 @@ impl Pass {
         &'a mut self,
         states: &'a mut [&'a mut Sequence],
         (there, rules): (&[bool], &'a [Option<SamplingRule<'a>>]),
-        pace: &Pace,
+        pace: &StepBudget,
     ) -> Result<bool> {
         let Pass { model, executor: Some(Counted { executor, .. }), inputs, ids, members, chosen, begun, busy } = self
         else {

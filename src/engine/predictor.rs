@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::executors::Executors;
 use crate::cpu::threads::pool::Pool;
-use crate::graph::op::Act;
+use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 use crate::model;
@@ -14,9 +14,9 @@ pub struct Predictor {
     /// Width of a hidden state.
     pub width: usize,
     /// The hidden states that the model's own program keeps of all tokens, and those that this one reads and makes.
-    pub states: Act,
-    pub input: Act,
-    pub result: Act,
+    pub states: TensorId,
+    pub input: TensorId,
+    pub result: TensorId,
     pub limits: StepLimits,
     pub executors: Executors,
 }

@@ -17,7 +17,7 @@ use super::session::{Logits, Session};
 use crate::device::Checkpoints;
 use crate::device::sequence::Extent;
 use crate::error::{Error, Result};
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::tensor::DType;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
@@ -26,7 +26,7 @@ const VERSION: u64 = 1;
 /// Bytes that go through a callback at once, at most.
 const PIECE: usize = 256 << 10;
 
-/// Number of checkpoints of recurrent memories.
+/// Number of checkpoints of recurrent states.
 const CHECKPOINTS: usize = 6;
 
 /// The head: the numbers below, then their checksum. It stays the same in all versions.
@@ -203,7 +203,7 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
             *logit = f32::from_ne_bytes(*bytes);
         }
     }
-    let saved = StateSpec { capacity: was, ..state.spec().clone() };
+    let saved = SequenceSpec { capacity: was, ..state.spec().clone() };
     let extent = Extent { len, held, written, checkpoints: Checkpoints::restored(positions) };
     state.load(&saved, extent, &mut counted)?;
     let computed = hash.finish().to_ne_bytes();

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::ahead;
+use super::draft_policy::PassStats;
 use super::job::{Cancels, Job};
 use super::model::Model;
 use super::pass::{Parked, Pass};
-use super::worth::Taken;
-use crate::device::Pace;
+use crate::device::StepBudget;
 use crate::error::{Error, Result, try_vec};
 
 /// Tokens of prompts in a pass that has single tokens too, which wait for it.
@@ -33,7 +33,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool
     }
     let watched = RefCell::new(try_vec::<Cancels>("cancels", jobs.len())?);
     let stop = || watched.borrow().iter().all(|cancels| cancels.check().is_err());
-    let pace = Pace::until(&stop, until);
+    let pace = StepBudget::until(&stop, until);
     let (mut made, mut spare) = (false, None);
     loop {
         jobs.iter_mut().for_each(|job| job.heed_cancels());
@@ -112,7 +112,7 @@ fn park(pass: Pass, jobs: &mut [&mut Job]) {
 }
 
 /// Makes the drafts of jobs; false where `pace` pauses.
-fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
+fn make_drafts(jobs: &mut [&mut Job], pace: &StepBudget) -> Result<bool> {
     for job in jobs.iter_mut().filter(|job| job.runs()) {
         let drafted = job.make_draft(pace);
         if job.alone(drafted)? == Some(false) {
@@ -169,7 +169,7 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Option<Du
     Ok(())
 }
 
-fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
+fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &StepBudget) -> Result<bool> {
     let (mut all, mut states) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
     let Some(model) = jobs.first().map(|job| job.session().model().clone()) else { return Ok(true) };
     let outputs = pass.members().iter().map(|member| member.outputs).sum();
@@ -202,7 +202,8 @@ fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     let (time, rows) = (pass.end()?, pass.tokens());
     let (members, executor, chosen) = pass.results()?;
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
-    let taken = Taken { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
+    let taken =
+        PassStats { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
     let makers = members.iter().filter(|member| member.outputs > 0).count();
     let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
     for member in members {

@@ -12,9 +12,9 @@ use super::model::Model;
 use super::step::StepBuffers;
 use super::{Cancel, LogLevel, Reservation};
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, Pace};
+use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::sequence_spec::StateSpec;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{CHOSEN_BEFORE, StepLimits};
 use crate::quant;
 use crate::sampling;
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// An empty state, and the bytes that count against the ceiling.
-    fn set_aside(model: &Arc<Model>, spec: &StateSpec) -> Result<Memory> {
+    fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
         let state = model.new_sequence(spec)?;
         let memory = model.runtime().reserve("the cache", state.host_bytes())?;
         Ok((state, Some(memory)))
@@ -166,9 +166,9 @@ impl Session {
     }
 
     /// Memory that one more token of capacity takes, in bytes.
-    /// Bytes of recurrent memories, which each step reads and writes.
+    /// Bytes of recurrent states, which each step reads and writes.
     pub fn memory_bytes(&self) -> u64 {
-        self.state.spec().memories.iter().map(|values| 4 * *values as u64).sum()
+        self.state.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
     }
 
     pub(super) fn token_bytes(&self) -> Result<u64> {
@@ -545,7 +545,7 @@ impl Session {
         let Session { model, state, tokens, logits_at, inputs, cancel: sticky, .. } = self;
         let cancels = [sticky.as_deref(), cancel];
         let stop = || Cancel::check(&cancels).is_err();
-        let result = model.lend(1, &Pace::new(&stop), |executor| {
+        let result = model.lend(1, &StepBudget::new(&stop), |executor| {
             let ahead = executor.ahead();
             let (mut sent, mut made, mut last) = (0, 0, token);
             let mut since = Instant::now();

@@ -17,49 +17,49 @@ pub struct RopeTable(pub u32);
 
 /// An activation, `[n, width]` in f32 for the `n` rows of a step: its place in `Program::acts`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Act(pub u32);
+pub struct TensorId(pub u32);
 
-/// The keys and values of one layer: their place in `Program::states`.
+/// The keys and values of one layer: their place in `Program::kv_layers`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct StateId(pub u32);
+pub struct KvLayerId(pub u32);
 
-/// A recurrent memory of a sequence: its place in `Program::memories`.
+/// A recurrent state of a sequence: its place in `Program::recurrent`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct MemoryId(pub u32);
+pub struct RecurrentId(pub u32);
 
 /// A step of a network. The rows of an activation are the tokens of the batch, after `KeepOutputs` its outputs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
     /// `out = scale * table[index]`; table `[rows, width]`.
-    Embed { table: Weight, rows: usize, index: Index, scale: f32, out: Act },
+    Embed { table: Weight, rows: usize, index: Index, scale: f32, out: TensorId },
     /// `out = norm(x)`, group by group; in place where both are the same.
-    Norm { norm: Norm, x: Act, out: Act },
+    Norm { norm: Norm, x: TensorId, out: TensorId },
     /// `x += scale * delta`.
-    Add { x: Act, delta: Act, scale: f32 },
+    Add { x: TensorId, delta: TensorId, scale: f32 },
     /// `x *= factor`.
-    Scale { x: Act, factor: f32 },
+    Scale { x: TensorId, factor: f32 },
     /// `x *= by`, which is `[width]`.
-    ScaleColumns { x: Act, by: Vector },
+    ScaleColumns { x: TensorId, by: Vector },
     /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`.
-    ScaleByPosition { x: Act, slope: f32, length: u32, offset: u32 },
+    ScaleByPosition { x: TensorId, slope: f32, length: u32, offset: u32 },
     /// `x = min(max(x, -limit), limit)`.
-    Clamp { x: Act, limit: f32 },
+    Clamp { x: TensorId, limit: f32 },
     /// `out = weight * x + bias` for each of the projections that share the input.
-    Project { x: Act, projections: Box<[Projection]> },
+    Project { x: TensorId, projections: Box<[Projection]> },
     /// `out[h] = [weight[h] * x[h][..cols] | x[h][cols..]]`, head by head; weight `[heads * rows, cols]`.
-    ProjectHeads { x: Act, weight: Weight, heads: usize, out: Act },
+    ProjectHeads { x: TensorId, weight: Weight, heads: usize, out: TensorId },
     /// `out[h] = [x[h] | tail]`, head by head.
-    JoinHeads { x: Act, tail: Act, heads: usize, out: Act },
+    JoinHeads { x: TensorId, tail: TensorId, heads: usize, out: TensorId },
     /// `out = x[first..first + width]`.
-    Slice { x: Act, first: usize, out: Act },
+    Slice { x: TensorId, first: usize, out: TensorId },
     /// Rotates the heads of `q` and `k`, from value `first` of each on, by their positions.
-    Rope { rope: RopeChoice, head_dim: usize, first: usize, q: Act, k: Option<Act> },
+    Rope { rope: RopeChoice, head_dim: usize, first: usize, q: TensorId, k: Option<TensorId> },
     /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]` and `[n, n_kv_heads * value_dim]`, to the batch's positions of a
     /// layer; no `v` where values are parts of keys.
-    StoreKv { state: StateId, k: Act, v: Option<Act> },
+    StoreKv { layer: KvLayerId, k: TensorId, v: Option<TensorId> },
     /// Goes on with the rows of the batch's outputs alone, copied from the first of each pair to the second. A step
     /// without outputs ends here.
-    KeepOutputs { moves: Box<[[Act; 2]]> },
+    KeepOutputs { moves: Box<[[TensorId; 2]]> },
     /// `out = softmax(scale * q k^T) v` over the positions of each token's own sequence that it sees.
     Attend(Attend),
     /// `x[t] = sum over j of kernel[j] * x[t - taps + 1 + j] + bias`, channel by channel, over each token's own sequence, or
@@ -70,13 +70,13 @@ pub enum Op {
     /// `h = exp(rate dt) h + dt x b^T; out = h c + skip x`, head by head, token after token.
     Scan(Scan),
     /// `gate = activation(gate) * up`, or `activation(gate)` without `up`.
-    Glu { gate: Act, up: Option<Act>, activation: Activation },
+    Glu { gate: TensorId, up: Option<TensorId>, activation: Activation },
     /// `x *= sigmoid(gate)`; each value of `gate` is the factor of `width(x) / width(gate)` values.
-    Gate { x: Act, gate: Act },
+    Gate { x: TensorId, gate: TensorId },
     /// `out = sum of weight * down(activation(gate x) * (up x))` over the experts chosen by `scores`, `[n, n_experts]`.
     Experts(Experts),
     /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it is 0.
-    Logits { x: Act, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32 },
+    Logits { x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32 },
 }
 
 /// The number of a token by which a row of a table is chosen.
@@ -113,7 +113,7 @@ pub struct Projection {
     pub weight: Weight,
     /// `[rows]`
     pub bias: Option<Vector>,
-    pub out: Act,
+    pub out: TensorId,
 }
 
 /// The frequencies of a rotation, which may depend on the room of the batch's caches (LongRoPE).
@@ -126,11 +126,11 @@ pub struct RopeChoice {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Attend {
-    pub state: StateId,
+    pub layer: KvLayerId,
     /// `[n, n_heads * head_dim]`; query head `i` reads key-value head `i * n_kv_heads / n_heads`.
-    pub q: Act,
+    pub q: TensorId,
     /// `[n, n_heads * value_dim]`
-    pub out: Act,
+    pub out: TensorId,
     /// Factor on `q . k`.
     pub scale: f32,
     /// `cap * tanh(score / cap)` where not 0.
@@ -144,8 +144,8 @@ pub struct Attend {
 
 impl Attend {
     /// All earlier tokens, by their products with the query alone.
-    pub fn new(state: StateId, q: Act, out: Act, scale: f32) -> Attend {
-        Attend { state, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
+    pub fn new(layer: KvLayerId, q: TensorId, out: TensorId, scale: f32) -> Attend {
+        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
     }
 }
 
@@ -193,8 +193,8 @@ impl Mask {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Conv {
     /// `[taps - 1, width]`: the inputs of the last tokens.
-    pub memory: MemoryId,
-    pub x: Act,
+    pub recurrent: RecurrentId,
+    pub x: TensorId,
     /// `[taps, width]`, the oldest input first.
     pub kernel: Vector,
     /// `[width]`
@@ -208,18 +208,18 @@ pub struct Conv {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaRule {
     /// The matrices S, `[heads, key_dim, value_dim]`, in the device's order.
-    pub memory: MemoryId,
+    pub recurrent: RecurrentId,
     /// `[n, key_heads * key_dim]`
-    pub q: Act,
-    pub k: Act,
+    pub q: TensorId,
+    pub k: TensorId,
     /// `[n, heads * value_dim]`
-    pub v: Act,
+    pub v: TensorId,
     /// `[n, heads]`, or `[n, heads * key_dim]`, a decay for each row of S.
-    pub dt: Act,
+    pub dt: TensorId,
     /// `[n, heads]`
-    pub beta: Act,
+    pub beta: TensorId,
     /// `[n, heads * value_dim]`
-    pub out: Act,
+    pub out: TensorId,
     /// `[heads]`
     pub rate: Vector,
     pub key_dim: usize,
@@ -232,16 +232,16 @@ pub struct DeltaRule {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scan {
     /// The matrices h, `[heads, state, head_dim]`, in the device's order.
-    pub memory: MemoryId,
+    pub recurrent: RecurrentId,
     /// `[n, heads * head_dim]`
-    pub x: Act,
+    pub x: TensorId,
     /// `[n, heads]`
-    pub dt: Act,
+    pub dt: TensorId,
     /// `[n, groups * state]`; head `i` reads group `i * groups / heads`.
-    pub b: Act,
-    pub c: Act,
+    pub b: TensorId,
+    pub c: TensorId,
     /// `[n, heads * head_dim]`
-    pub out: Act,
+    pub out: TensorId,
     /// `[heads]`, or `[state, heads]` where heads are single channels.
     pub rate: Vector,
     /// `[heads]`
@@ -307,9 +307,9 @@ impl Routing {
 /// `up` are one matrix, `[n_experts * 2 * ffn, hidden]`, the rows of an expert's gate stand before those of its `up`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Experts {
-    pub x: Act,
-    pub scores: Act,
-    pub out: Act,
+    pub x: TensorId,
+    pub scores: TensorId,
+    pub out: TensorId,
     /// Without it, an expert is `down(activation(up x))`.
     pub gate: Option<Weight>,
     pub up: Weight,
@@ -326,7 +326,7 @@ pub struct Experts {
 
 impl Op {
     /// Shows every activation of the op to `f`.
-    pub fn for_each_act(&self, mut f: impl FnMut(Act)) {
+    pub fn for_each_act(&self, mut f: impl FnMut(TensorId)) {
         // The clone costs a few bytes, and ops are walked while a model loads.
         self.clone().map_acts(|act| {
             f(act);
@@ -335,8 +335,8 @@ impl Op {
     }
 
     /// Replaces every activation of the op.
-    pub fn map_acts(&mut self, mut f: impl FnMut(Act) -> Act) {
-        let mut on = |act: &mut Act| *act = f(*act);
+    pub fn map_acts(&mut self, mut f: impl FnMut(TensorId) -> TensorId) {
+        let mut on = |act: &mut TensorId| *act = f(*act);
         match self {
             Op::Embed { out, .. } => on(out),
             Op::Scale { x, .. }
@@ -419,20 +419,20 @@ impl Op {
     }
 
     /// The keys and values that the op reads or writes.
-    pub fn state_mut(&mut self) -> Option<&mut StateId> {
+    pub fn layer_mut(&mut self) -> Option<&mut KvLayerId> {
         match self {
-            Op::StoreKv { state, .. } => Some(state),
-            Op::Attend(a) => Some(&mut a.state),
+            Op::StoreKv { layer, .. } => Some(layer),
+            Op::Attend(a) => Some(&mut a.layer),
             _ => None,
         }
     }
 
-    /// The recurrent memory that the op advances.
-    pub fn memory_mut(&mut self) -> Option<&mut MemoryId> {
+    /// The recurrent state that the op advances.
+    pub fn recurrent_mut(&mut self) -> Option<&mut RecurrentId> {
         match self {
-            Op::Conv(c) => Some(&mut c.memory),
-            Op::DeltaRule(d) => Some(&mut d.memory),
-            Op::Scan(s) => Some(&mut s.memory),
+            Op::Conv(c) => Some(&mut c.recurrent),
+            Op::DeltaRule(d) => Some(&mut d.recurrent),
+            Op::Scan(s) => Some(&mut s.recurrent),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::graph::op::{Act, Index, Mask, MemoryId, Op, StateId, Vector, Weight};
+use crate::graph::op::{Index, KvLayerId, Mask, Op, RecurrentId, TensorId, Vector, Weight};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::Weights;
 
@@ -20,7 +20,7 @@ pub const STATE_ALIGN: usize = 16;
 
 /// Width of an activation, and the buffer it lies in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ActSpec {
+pub struct TensorSpec {
     pub width: usize,
     pub buffer: usize,
 }
@@ -30,21 +30,21 @@ pub struct Program {
     pub ops: Vec<Op>,
     /// The ops of each layer; embeddings stand before the first, the head behind the last.
     pub layers: Vec<Range<usize>>,
-    /// Widths of the activations, by `Act`.
-    pub acts: Vec<ActSpec>,
+    /// Widths of the activations, by `TensorId`.
+    pub acts: Vec<TensorSpec>,
     /// Width of each buffer, that of the widest activation in it.
     pub buffers: Vec<usize>,
-    /// The states of a sequence, by `StateId`.
-    pub states: Vec<KvLayer>,
-    /// Number of values of each recurrent memory of a sequence, by `MemoryId`.
-    pub memories: Vec<usize>,
+    /// Keys and values of a sequence, by `KvLayerId`.
+    pub kv_layers: Vec<KvLayer>,
+    /// Number of values of each recurrent state of a sequence, by `RecurrentId`.
+    pub recurrent: Vec<usize>,
     /// Width of the logits; 0 in a program without a head.
     pub vocab: usize,
     /// Token ids and positions below these have a row in every table that they are looked up in.
     pub max_ids: usize,
     pub max_positions: usize,
     /// Activations that the caller reads, or reads and writes.
-    pub kept: Vec<Act>,
+    pub kept: Vec<TensorId>,
 }
 
 /// Collects the ops of a program.
@@ -53,43 +53,43 @@ pub struct ProgramBuilder {
     ops: Vec<Op>,
     layers: Vec<Range<usize>>,
     widths: Vec<usize>,
-    states: Vec<KvLayer>,
-    memories: Vec<usize>,
-    inputs: Vec<Act>,
-    results: Vec<Act>,
+    kv_layers: Vec<KvLayer>,
+    recurrent: Vec<usize>,
+    inputs: Vec<TensorId>,
+    results: Vec<TensorId>,
 }
 
 impl ProgramBuilder {
     /// A new activation.
-    pub fn act(&mut self, width: usize) -> Act {
+    pub fn act(&mut self, width: usize) -> TensorId {
         self.widths.push(width);
-        Act(self.widths.len() as u32 - 1)
+        TensorId(self.widths.len() as u32 - 1)
     }
 
     /// Has the caller write an activation, and no more.
-    pub fn input(&mut self, act: Act) {
+    pub fn input(&mut self, act: TensorId) {
         self.inputs.push(act);
     }
 
     /// Has the caller read an activation of the rows that are left at the end.
-    pub fn result(&mut self, act: Act) {
+    pub fn result(&mut self, act: TensorId) {
         self.results.push(act);
     }
 
-    pub fn width(&self, act: Act) -> usize {
+    pub fn width(&self, act: TensorId) -> usize {
         self.widths[act.0 as usize]
     }
 
     /// A layer of keys and values.
-    pub fn state(&mut self, layer: KvLayer) -> StateId {
-        self.states.push(layer);
-        StateId(self.states.len() as u32 - 1)
+    pub fn kv_layer(&mut self, layer: KvLayer) -> KvLayerId {
+        self.kv_layers.push(layer);
+        KvLayerId(self.kv_layers.len() as u32 - 1)
     }
 
-    /// A recurrent memory of so many values.
-    pub fn memory(&mut self, values: usize) -> MemoryId {
-        self.memories.push(values);
-        MemoryId(self.memories.len() as u32 - 1)
+    /// A recurrent state of so many values.
+    pub fn recurrent(&mut self, values: usize) -> RecurrentId {
+        self.recurrent.push(values);
+        RecurrentId(self.recurrent.len() as u32 - 1)
     }
 
     pub fn push(&mut self, op: Op) {
@@ -97,7 +97,7 @@ impl ProgramBuilder {
     }
 
     /// Takes the last op back if it is the head.
-    pub fn behead(&mut self) {
+    pub fn drop_head(&mut self) {
         self.ops.pop_if(|op| matches!(op, Op::Logits { .. }));
     }
 
@@ -114,7 +114,7 @@ impl ProgramBuilder {
     /// Has all rows go as far as the head.
     pub fn keep_rows(&mut self) {
         let Some(mut head) = self.head().cloned() else { return };
-        self.behead();
+        self.drop_head();
         let mut moves = Vec::new();
         head.map_acts(|x| {
             let output = self.act(self.width(x));
@@ -131,7 +131,7 @@ impl ProgramBuilder {
     }
 
     /// The program. `kept`: activations that the caller writes, or reads of all rows, which share no buffer.
-    pub fn finish(mut self, vocab: usize, kept: &[Act]) -> Program {
+    pub fn finish(mut self, vocab: usize, kept: &[TensorId]) -> Program {
         self.drop_rows(&[kept, &self.inputs].concat());
         let kept = [kept, &self.results].concat();
         let lives = self.lives(&[&kept[..], &self.inputs].concat());
@@ -144,13 +144,13 @@ impl ProgramBuilder {
                 _ => {}
             }
         }
-        let ProgramBuilder { ops, layers, states, memories, .. } = self;
-        Program { ops, layers, acts, buffers, states, memories, vocab, max_ids, max_positions, kept }
+        let ProgramBuilder { ops, layers, kv_layers, recurrent, .. } = self;
+        Program { ops, layers, acts, buffers, kv_layers, recurrent, vocab, max_ids, max_positions, kept }
     }
 
     /// The range from the first to the last op that names each activation; empty for those that none does. Keys and values last
     /// until the attention behind them, which a device may execute together with their storing.
-    fn lives(&self, kept: &[Act]) -> Vec<Range<usize>> {
+    fn lives(&self, kept: &[TensorId]) -> Vec<Range<usize>> {
         let mut lives = vec![0..0; self.widths.len()];
         for (i, op) in self.ops.iter().enumerate() {
             op.for_each_act(|act| {
@@ -173,7 +173,7 @@ impl ProgramBuilder {
 
     /// Puts `KeepOutputs`, unless it is there, behind the last op that writes what a sequence remembers: later ops of other
     /// tokens have no effect.
-    fn drop_rows(&mut self, kept: &[Act]) {
+    fn drop_rows(&mut self, kept: &[TensorId]) {
         let head = self.ops.len().saturating_sub(1);
         let is_kept = self.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
         if is_kept || !matches!(self.ops.get(head), Some(Op::Logits { .. })) {
@@ -195,8 +195,8 @@ impl ProgramBuilder {
     }
 
     /// Gives each activation the free buffer that is widened least, in the order of their first ops.
-    fn assign(&self, lives: &[Range<usize>]) -> (Vec<ActSpec>, Vec<usize>) {
-        let mut acts = vec![ActSpec { width: 0, buffer: 0 }; lives.len()];
+    fn assign(&self, lives: &[Range<usize>]) -> (Vec<TensorSpec>, Vec<usize>) {
+        let mut acts = vec![TensorSpec { width: 0, buffer: 0 }; lives.len()];
         // Width of each buffer, and the op from which on it is free.
         let mut buffers: Vec<(usize, usize)> = Vec::new();
         let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].end > 0).collect();
@@ -216,14 +216,14 @@ impl ProgramBuilder {
                 buffers.len() - 1
             });
             buffers[buffer] = (buffers[buffer].0.max(width), life.end);
-            acts[i] = ActSpec { width, buffer };
+            acts[i] = TensorSpec { width, buffer };
         }
         (acts, buffers.into_iter().map(|(width, _)| width).collect())
     }
 }
 
 /// The activations of some ops, sorted.
-fn named(ops: &[Op]) -> Vec<Act> {
+fn named(ops: &[Op]) -> Vec<TensorId> {
     let mut acts = Vec::new();
     ops.iter().for_each(|op| op.for_each_act(|act| acts.push(act)));
     acts.sort_unstable();
@@ -245,12 +245,12 @@ fn expect(holds: bool, op: &Op, what: impl FnOnce() -> String) -> Result<()> {
 }
 
 impl Program {
-    pub fn width(&self, act: Act) -> usize {
+    pub fn width(&self, act: TensorId) -> usize {
         self.acts.get(act.0 as usize).map_or(0, |spec| spec.width)
     }
 
     /// Activations that ops before `at` and ops from there on name.
-    pub fn live(&self, at: usize) -> Vec<Act> {
+    pub fn live(&self, at: usize) -> Vec<TensorId> {
         let behind = named(&self.ops[at..]);
         named(&self.ops[..at]).into_iter().filter(|act| behind.binary_search(act).is_ok()).collect()
     }
@@ -264,23 +264,23 @@ impl Program {
 
     /// True where some ops read or write what a sequence remembers.
     pub fn remembers(&self, ops: Range<usize>) -> bool {
-        let remembers = |mut op: Op| op.state_mut().is_some() || op.memory_mut().is_some();
+        let remembers = |mut op: Op| op.layer_mut().is_some() || op.recurrent_mut().is_some();
         self.ops[ops].iter().any(|op| remembers(op.clone()))
     }
 
     /// Some ops as a program of their own, with the same activations, and the matrices that it needs, in the order of its
     /// handles. Refused where its ops share keys and values with those before or behind.
     pub fn part(&self, ops: Range<usize>) -> Result<(Program, Vec<Weight>)> {
-        let states = |ops: &mut [Op]| {
-            let mut used: Vec<StateId> = ops.iter_mut().filter_map(|op| op.state_mut().copied()).collect();
+        let stored = |ops: &mut [Op]| {
+            let mut used: Vec<KvLayerId> = ops.iter_mut().filter_map(|op| op.layer_mut().copied()).collect();
             used.sort_unstable();
             used.dedup();
             used
         };
         let mut part = self.clone();
-        let mine = states(&mut part.ops[ops.clone()]);
-        let others = [states(&mut part.ops[..ops.start]), states(&mut part.ops[ops.end..])].concat();
-        if mine.iter().any(|state| others.contains(state)) {
+        let mine = stored(&mut part.ops[ops.clone()]);
+        let others = [stored(&mut part.ops[..ops.start]), stored(&mut part.ops[ops.end..])].concat();
+        if mine.iter().any(|layer| others.contains(layer)) {
             return Err(Error::unsupported("the layers share keys and values, and cannot be divided"));
         }
         part.ops = part.ops.drain(ops).collect();
@@ -293,17 +293,17 @@ impl Program {
                     weights.len() - 1
                 }) as u32)
             });
-            if let Some(state) = op.state_mut() {
-                state.0 = mine.binary_search(state).unwrap_or_default() as u32;
+            if let Some(layer) = op.layer_mut() {
+                layer.0 = mine.binary_search(layer).unwrap_or_default() as u32;
             }
         }
-        part.states = mine.iter().map(|state| self.states[state.0 as usize]).collect();
-        let mut used: Vec<MemoryId> = part.ops.iter_mut().filter_map(|op| op.memory_mut().copied()).collect();
+        part.kv_layers = mine.iter().map(|layer| self.kv_layers[layer.0 as usize]).collect();
+        let mut used: Vec<RecurrentId> = part.ops.iter_mut().filter_map(|op| op.recurrent_mut().copied()).collect();
         used.sort_unstable();
-        for memory in part.ops.iter_mut().filter_map(Op::memory_mut) {
-            memory.0 = used.binary_search(memory).unwrap_or_default() as u32;
+        for recurrent in part.ops.iter_mut().filter_map(Op::recurrent_mut) {
+            recurrent.0 = used.binary_search(recurrent).unwrap_or_default() as u32;
         }
-        part.memories = used.iter().map(|memory| self.memories[memory.0 as usize]).collect();
+        part.recurrent = used.iter().map(|state| self.recurrent[state.0 as usize]).collect();
         part.layers = Vec::new();
         if !part.ops.iter().any(|op| matches!(op, Op::Logits { .. })) {
             part.vocab = 0;
@@ -345,16 +345,16 @@ impl Program {
 
     /// Compares every op with the shapes of its operands, so that executors need not.
     pub fn check(&self, weights: &Weights) -> Result<()> {
-        let width = |act: Act| self.width(act);
+        let width = |act: TensorId| self.width(act);
         let vector = |v, len: usize| weights.vector(v).map(|values| values.len() == len);
         let bias = |v: Option<_>, len| v.map_or(Ok(true), |v| vector(v, len));
         let mut kept = false;
-        let mut advanced = vec![false; self.memories.len()];
+        let mut advanced = vec![false; self.recurrent.len()];
         for op in &self.ops {
-            if let Some(memory) = op.clone().memory_mut() {
-                self.memory(*memory, op)?;
-                let before = std::mem::replace(&mut advanced[memory.0 as usize], true);
-                expect(!before, op, || format!("{memory:?} advanced twice"))?;
+            if let Some(state) = op.clone().recurrent_mut() {
+                self.recurrent(*state, op)?;
+                let before = std::mem::replace(&mut advanced[state.0 as usize], true);
+                expect(!before, op, || format!("{state:?} advanced twice"))?;
             }
             // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
             let by_token = op.writes_state() || matches!(op, Op::Embed { .. } | Op::KeepOutputs { .. });
@@ -420,11 +420,11 @@ impl Program {
                         let fits = first.checked_add(2 * pairs).is_some_and(|end| end <= *head_dim);
                         expect(fits, op, || format!("{pairs} pairs for heads of {head_dim}"))?;
                     }
-                    let fits = |act: Act| *head_dim > 0 && width(act).is_multiple_of(*head_dim);
+                    let fits = |act: TensorId| *head_dim > 0 && width(act).is_multiple_of(*head_dim);
                     expect(fits(*q) && k.is_none_or(|k| fits(k) && k != *q), op, || "heads of a rotation".to_owned())?;
                 }
-                Op::StoreKv { state, k, v } => {
-                    let layer = self.layer(*state, op)?;
+                Op::StoreKv { layer, k, v } => {
+                    let layer = self.layer(*layer, op)?;
                     let values = if layer.is_latent { None } else { Some(layer.value_width()) };
                     let fits = (width(*k), v.map(width)) == (layer.key_width(), values) && Some(*k) != *v;
                     expect(fits, op, || format!("keys of {} for a cache of {}", width(*k), layer.key_width()))?;
@@ -434,7 +434,7 @@ impl Program {
                     expect(fits, op, || "rows of different widths".to_owned())?;
                 }
                 Op::Attend(a) => {
-                    let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.state, op)?;
+                    let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.layer, op)?;
                     let fits = (a.mask.is_causal() || window == 0)
                         && width(a.q).is_multiple_of(head_dim)
                         && width(a.q) >= n_kv_heads * head_dim
@@ -449,7 +449,7 @@ impl Program {
                 Op::Conv(c) => {
                     let wide = width(c.x);
                     let fits = (2..=MAX_TAPS).contains(&c.taps)
-                        && self.memory(c.memory, op)? == (c.taps - 1) * wide
+                        && self.recurrent(c.recurrent, op)? == (c.taps - 1) * wide
                         && vector(c.kernel, c.taps * wide)?
                         && bias(c.bias, wide)?;
                     expect(fits, op, || format!("a convolution of {} taps over {wide}", c.taps))?;
@@ -463,7 +463,7 @@ impl Program {
                         && (width(d.q), width(d.out)) == (keys, values)
                         && [heads, heads * dim].contains(&width(d.dt))
                         && ![d.q, d.k, d.v, d.dt, d.beta].contains(&d.out)
-                        && self.memory(d.memory, op)? == values.saturating_mul(dim)
+                        && self.recurrent(d.recurrent, op)? == values.saturating_mul(dim)
                         && vector(d.rate, heads)?;
                     expect(fits, op, || format!("a delta rule of {heads} heads over {values} values"))?;
                 }
@@ -477,7 +477,7 @@ impl Program {
                         && wide.is_multiple_of(groups * STATE_ALIGN)
                         && (width(s.c), width(s.out)) == (width(s.b), wide)
                         && ![s.x, s.dt, s.b, s.c].contains(&s.out)
-                        && self.memory(s.memory, op)? == wide.saturating_mul(s.state)
+                        && self.recurrent(s.recurrent, op)? == wide.saturating_mul(s.state)
                         && (per_channel || vector(s.rate, heads)?)
                         && vector(s.skip, heads)?;
                     expect(fits, op, || format!("a scan of {heads} heads over {wide} values"))?;
@@ -518,15 +518,15 @@ impl Program {
         Ok(())
     }
 
-    fn layer(&self, state: StateId, op: &Op) -> Result<KvLayer> {
-        let layer = self.states.get(state.0 as usize).copied();
-        layer.ok_or_else(|| Error::Mismatch(format!("{state:?} of {}: {op:?}", self.states.len())))
+    fn layer(&self, layer: KvLayerId, op: &Op) -> Result<KvLayer> {
+        let found = self.kv_layers.get(layer.0 as usize).copied();
+        found.ok_or_else(|| Error::Mismatch(format!("{layer:?} of {}: {op:?}", self.kv_layers.len())))
     }
 
-    /// Number of values of a memory.
-    fn memory(&self, memory: MemoryId, op: &Op) -> Result<usize> {
-        let values = self.memories.get(memory.0 as usize).copied();
-        values.ok_or_else(|| Error::Mismatch(format!("{memory:?} of {}: {op:?}", self.memories.len())))
+    /// Number of values of a recurrent state.
+    fn recurrent(&self, state: RecurrentId, op: &Op) -> Result<usize> {
+        let values = self.recurrent.get(state.0 as usize).copied();
+        values.ok_or_else(|| Error::Mismatch(format!("{state:?} of {}: {op:?}", self.recurrent.len())))
     }
 }
 
@@ -535,7 +535,7 @@ mod tests {
     use super::*;
     use crate::graph::op::{Attend, Norm, NormKind, Projection};
 
-    fn project(x: Act, outs: &[Act]) -> Op {
+    fn project(x: TensorId, outs: &[TensorId]) -> Op {
         Op::Project {
             x,
             projections: outs.iter().map(|&out| Projection { weight: Weight(1), bias: None, out }).collect(),
@@ -554,11 +554,11 @@ mod tests {
         b.push(Op::Embed { table: Weight(0), rows: 10, index: Index::Id, scale: 1.0, out: x });
         let start = b.position();
         let [h, q, k, v, a, o] = [8, 8, 4, 4, 8, 8].map(|w| b.act(w));
-        let state = b.state(KvLayer::new(1, 4, 0));
+        let layer = b.kv_layer(KvLayer::new(1, 4, 0));
         b.push(norm(x, h));
         b.push(project(h, &[q, k, v]));
-        b.push(Op::StoreKv { state, k, v: Some(v) });
-        b.push(Op::Attend(Attend::new(state, q, a, 1.0)));
+        b.push(Op::StoreKv { layer, k, v: Some(v) });
+        b.push(Op::Attend(Attend::new(layer, q, a, 1.0)));
         b.push(project(a, &[o]));
         b.push(Op::Add { x, delta: o, scale: 1.0 });
         let [h, g, o] = [8, 32, 8].map(|w| b.act(w));
@@ -611,7 +611,7 @@ mod tests {
         assert_eq!(p.live(p.layers[0].start).len(), 1);
         assert!(!p.is_table(Weight(0)));
         let (middle, weights) = p.part(p.layers[0].clone()).unwrap();
-        assert_eq!((weights, middle.states.len()), (vec![Weight(1)], 1));
+        assert_eq!((weights, middle.kv_layers.len()), (vec![Weight(1)], 1));
         assert!(p.part(1..5).is_err());
     }
 }

@@ -36,11 +36,11 @@ impl KvLayer {
 
 /// The shape of the caches of a model.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StateSpec {
-    /// Layers, by `StateId`.
+pub struct SequenceSpec {
+    /// Layers, by `KvLayerId`.
     pub layers: Vec<KvLayer>,
-    /// Number of values of each recurrent memory, by `MemoryId`.
-    pub memories: Vec<usize>,
+    /// Number of values of each recurrent state, by `RecurrentId`.
+    pub recurrent: Vec<usize>,
     /// Positions.
     pub capacity: usize,
     /// `quant::F32`, `quant::Q8_0`, `quant::Q4_0` or `quant::F16`, which stands for any numbers of 16 bits.
@@ -56,7 +56,7 @@ pub const RECURRENT_BUFFERS: usize = 6;
 /// Positions in a ring are a multiple of this, so that no chunk of positions that is read at once wraps around its end.
 pub const RING_ALIGN: usize = 256;
 
-impl StateSpec {
+impl SequenceSpec {
     /// Number of positions that a layer keeps, the newest ones.
     pub fn kept(&self, layer: usize) -> usize {
         match self.layers[layer].window {
@@ -73,7 +73,7 @@ impl StateSpec {
     /// Refuses shapes that are empty or whose sizes would overflow.
     pub fn check(&self) -> Result<()> {
         let empty = |l: &KvLayer| l.n_kv_heads == 0 || l.head_dim == 0 || l.value_dim == 0;
-        let is_empty = self.layers.is_empty() && self.memories.is_empty() || self.layers.iter().any(empty);
+        let is_empty = self.layers.is_empty() && self.recurrent.is_empty() || self.layers.iter().any(empty);
         if is_empty || self.capacity == 0 || self.max_step == 0 {
             return Err(Error::invalid(format!("an empty cache: {self:?}")));
         }
@@ -82,7 +82,7 @@ impl StateSpec {
         }
         // Bounds that keep the sizes of one panel, one row and the list of layers from overflowing.
         let large = |l: &KvLayer| l.head_dim.max(l.value_dim) > 1 << 16 || l.n_kv_heads > 1 << 20;
-        if self.layers.len().max(self.memories.len()) > 1 << 20 || self.layers.iter().any(large) {
+        if self.layers.len().max(self.recurrent.len()) > 1 << 20 || self.layers.iter().any(large) {
             return Err(Error::invalid(format!("the size of a cache overflows: {self:?}")));
         }
         Ok(())

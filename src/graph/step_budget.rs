@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(4);
 
 /// The bounds of the work of a call, which may be parts of several steps.
-pub struct Pace<'a> {
+pub struct StepBudget<'a> {
     /// A request to stop at once.
     stop: &'a dyn Fn() -> bool,
     /// Time by which work shall have ended.
@@ -16,15 +16,15 @@ pub struct Pace<'a> {
     moved: Cell<bool>,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> StepBudget<'a> {
     /// Work that goes on until `stop` says no.
-    pub fn new(stop: &'a dyn Fn() -> bool) -> Pace<'a> {
-        Pace { stop, until: None, moved: Cell::new(false) }
+    pub fn new(stop: &'a dyn Fn() -> bool) -> StepBudget<'a> {
+        StepBudget { stop, until: None, moved: Cell::new(false) }
     }
 
     /// Work that shall end by some time as well, but for one share in any case.
-    pub fn until(stop: &'a dyn Fn() -> bool, until: Option<Instant>) -> Pace<'a> {
-        Pace { until, ..Pace::new(stop) }
+    pub fn until(stop: &'a dyn Fn() -> bool, until: Option<Instant>) -> StepBudget<'a> {
+        StepBudget { until, ..StepBudget::new(stop) }
     }
 
     /// True where the next share of work, which takes so long, is not to be begun.
@@ -59,12 +59,12 @@ mod tests {
     fn one_share_is_done_in_any_case_and_none_after_a_stop() {
         let stop = Cell::new(false);
         let asks = || stop.get();
-        let pace = Pace::until(&asks, Some(Instant::now()));
+        let pace = StepBudget::until(&asks, Some(Instant::now()));
         assert!(!pace.pauses(Duration::from_secs(1)) && pace.pauses(Duration::ZERO));
-        let pace = Pace::until(&asks, Some(Instant::now() + Duration::from_secs(100)));
+        let pace = StepBudget::until(&asks, Some(Instant::now() + Duration::from_secs(100)));
         assert!(!pace.pauses(Duration::ZERO) && !pace.pauses(Duration::ZERO) && pace.pauses(Duration::from_secs(200)));
         stop.set(true);
-        assert!(pace.pauses(Duration::ZERO) && Pace::new(&asks).pauses(Duration::ZERO));
+        assert!(pace.pauses(Duration::ZERO) && StepBudget::new(&asks).pauses(Duration::ZERO));
     }
 
     #[test]
@@ -72,11 +72,11 @@ mod tests {
         let stop = Cell::new(false);
         let asks = || stop.get();
         let now = Instant::now();
-        assert_eq!(Pace::new(&asks).patience(), Some(LOOK));
-        assert_eq!(Pace::until(&asks, Some(now)).patience(), None);
-        assert!(Pace::until(&asks, Some(now + LOOK / 2)).patience().is_none_or(|wait| wait <= LOOK / 2));
-        assert_eq!(Pace::until(&asks, Some(now + Duration::from_secs(100))).patience(), Some(LOOK));
+        assert_eq!(StepBudget::new(&asks).patience(), Some(LOOK));
+        assert_eq!(StepBudget::until(&asks, Some(now)).patience(), None);
+        assert!(StepBudget::until(&asks, Some(now + LOOK / 2)).patience().is_none_or(|wait| wait <= LOOK / 2));
+        assert_eq!(StepBudget::until(&asks, Some(now + Duration::from_secs(100))).patience(), Some(LOOK));
         stop.set(true);
-        assert_eq!(Pace::new(&asks).patience(), None);
+        assert_eq!(StepBudget::new(&asks).patience(), None);
     }
 }

@@ -18,8 +18,8 @@ use super::tensors::{FileMatrix, RowRuns, Tensors};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{FileFormat, Passed, Source};
 use crate::graph::op::{
-    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, RouterScore,
-    Routing, StateId, Vector, Weight,
+    Activation, Attend, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, Projection, RopeChoice, RopeTable,
+    RouterScore, Routing, TensorId, Vector, Weight,
 };
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::sequence_spec::KvLayer;
@@ -116,12 +116,12 @@ pub struct Builder<'a> {
     layer: Option<usize>,
     embedding: Option<Weight>,
     /// The hidden states behind the last layer and its norm.
-    states: Option<Act>,
+    states: Option<TensorId>,
     /// A predictor is asked for.
     predicts: bool,
     predictor: Option<Predictor>,
     /// Keys and values that all layers of an encoder use, one after the other.
-    shared: Option<(KvLayer, StateId)>,
+    shared: Option<(KvLayer, KvLayerId)>,
 }
 
 impl<'a> Builder<'a> {
@@ -208,7 +208,7 @@ impl<'a> Builder<'a> {
     // ---- the ends of a network
 
     /// The residual stream: `scale * token_embd[id]`, `[n, hidden]`.
-    pub fn embed(&mut self, scale: f32) -> Result<Act> {
+    pub fn embed(&mut self, scale: f32) -> Result<TensorId> {
         let (rows, hidden) = (self.hyper.vocab, self.hyper.hidden);
         // CodeShell may have one table for both ends.
         let is_shared = self.keys.architecture == "codeshell" && !self.has("token_embd.weight");
@@ -233,7 +233,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Logits of `x`, `cap * tanh(scale * y / cap)`, by `output` or, where a file has none, by the embedding.
-    pub fn head(&mut self, x: Act, scale: f32, softcap: f32) -> Result<()> {
+    pub fn head(&mut self, x: TensorId, scale: f32, softcap: f32) -> Result<()> {
         if self.keys.metadata.bool("realizar.headless")? == Some(true) {
             self.states = Some(x);
             return Ok(());
@@ -273,7 +273,7 @@ impl<'a> Builder<'a> {
     }
 
     /// `rms_norm` or `layer_norm`.
-    pub fn normed(&mut self, kind: NormKind, x: Act, part: &str) -> Result<Act> {
+    pub fn normed(&mut self, kind: NormKind, x: TensorId, part: &str) -> Result<TensorId> {
         let width = self.program.width(x);
         let norm = self.norm(kind, part, 1, width)?;
         let out = self.program.act(width);
@@ -282,31 +282,31 @@ impl<'a> Builder<'a> {
     }
 
     /// `x / rms(x) * weight`
-    pub fn rms_norm(&mut self, x: Act, part: &str) -> Result<Act> {
+    pub fn rms_norm(&mut self, x: TensorId, part: &str) -> Result<TensorId> {
         self.normed(NormKind::Rms, x, part)
     }
 
     /// `(x - mean) / deviation * weight + bias`
-    pub fn layer_norm(&mut self, x: Act, part: &str) -> Result<Act> {
+    pub fn layer_norm(&mut self, x: TensorId, part: &str) -> Result<TensorId> {
         self.normed(NormKind::Layer, x, part)
     }
 
     /// RMS norm in place of each `group` values: of a head, or of the whole row.
-    pub fn rms_norm_groups(&mut self, x: Act, part: &str, group: usize) -> Result<()> {
+    pub fn rms_norm_groups(&mut self, x: TensorId, part: &str, group: usize) -> Result<()> {
         let norm = self.norm(NormKind::Rms, part, self.program.width(x) / group.max(1), group)?;
         self.program.push(Op::Norm { norm, x, out: x });
         Ok(())
     }
 
     /// LayerNorm in place of each `group` values.
-    pub fn layer_norm_groups(&mut self, x: Act, part: &str, group: usize) -> Result<()> {
+    pub fn layer_norm_groups(&mut self, x: TensorId, part: &str, group: usize) -> Result<()> {
         let norm = self.norm(NormKind::Layer, part, self.program.width(x) / group.max(1), group)?;
         self.program.push(Op::Norm { norm, x, out: x });
         Ok(())
     }
 
     /// A norm without weights.
-    pub fn bare_norm(&mut self, kind: NormKind, x: Act) -> Act {
+    pub fn bare_norm(&mut self, kind: NormKind, x: TensorId) -> TensorId {
         let group = self.program.width(x);
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
         let out = self.program.act(group);
@@ -315,18 +315,18 @@ impl<'a> Builder<'a> {
     }
 
     /// The norm in place of each `group` values, without weights.
-    pub fn bare_norm_groups(&mut self, kind: NormKind, x: Act, group: usize) {
+    pub fn bare_norm_groups(&mut self, kind: NormKind, x: TensorId, group: usize) {
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
         self.program.push(Op::Norm { norm, x, out: x });
     }
 
     /// `x += scale * delta`
-    pub fn add_scaled(&mut self, x: Act, delta: Act, scale: f32) {
+    pub fn add_scaled(&mut self, x: TensorId, delta: TensorId, scale: f32) {
         self.program.push(Op::Add { x, delta, scale });
     }
 
     /// `x += residual_scale * delta`
-    pub fn add(&mut self, x: Act, delta: Act) {
+    pub fn add(&mut self, x: TensorId, delta: TensorId) {
         self.program.push(Op::Add { x, delta, scale: self.residual_scale });
     }
 
@@ -338,7 +338,7 @@ impl<'a> Builder<'a> {
         part: &str,
         of: usize,
         rows: impl Into<RowRuns>,
-        x: Act,
+        x: TensorId,
     ) -> Result<(Projection, f32)> {
         let rows = rows.into();
         let cols = self.program.width(x);
@@ -373,13 +373,17 @@ impl<'a> Builder<'a> {
     }
 
     /// `W x`
-    fn product(&mut self, x: Act, weight: Weight) -> Act {
+    fn product(&mut self, x: TensorId, weight: Weight) -> TensorId {
         let out = self.program.act(self.matrices[weight.0 as usize].rows());
         self.program.push(Op::Project { x, projections: [Projection { weight, bias: None, out }].into() });
         out
     }
 
-    pub(super) fn push_projections<const N: usize>(&mut self, x: Act, parts: [(Projection, f32); N]) -> [Act; N] {
+    pub(super) fn push_projections<const N: usize>(
+        &mut self,
+        x: TensorId,
+        parts: [(Projection, f32); N],
+    ) -> [TensorId; N] {
         self.program.push(Op::Project { x, projections: parts.map(|(projection, _)| projection).into() });
         for (projection, factor) in parts {
             if factor != 1.0 {
@@ -390,14 +394,14 @@ impl<'a> Builder<'a> {
     }
 
     /// A product with `rows` results.
-    pub fn project(&mut self, x: Act, part: &str, rows: usize) -> Result<Act> {
+    pub fn project(&mut self, x: TensorId, part: &str, rows: usize) -> Result<TensorId> {
         let projection = self.part(part, rows, 0..rows, x)?;
         let [out] = self.push_projections(x, [projection]);
         Ok(out)
     }
 
     /// `project` of a network that does not add the bias of the file.
-    pub fn project_without_bias(&mut self, x: Act, part: &str, rows: usize) -> Result<Act> {
+    pub fn project_without_bias(&mut self, x: TensorId, part: &str, rows: usize) -> Result<TensorId> {
         self.ignore(&format!("{part}.bias"));
         let (projection, factor) = self.part(part, rows, 0..rows, x)?;
         let [out] = self.push_projections(x, [(Projection { bias: None, ..projection }, factor)]);
@@ -405,7 +409,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Queries, keys and values, from `attn_qkv` or from three tensors.
-    pub fn qkv(&mut self, x: Act, heads: HeadShape) -> Result<[Act; 3]> {
+    pub fn qkv(&mut self, x: TensorId, heads: HeadShape) -> Result<[TensorId; 3]> {
         let [q, k, v] =
             [heads.n_heads * heads.head_dim, heads.n_kv_heads * heads.head_dim, heads.n_kv_heads * heads.value_dim];
         let parts = if self.has("attn_qkv.weight") {
@@ -458,7 +462,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Rotates queries and keys.
-    pub fn rotate(&mut self, rope: RopeChoice, q: Act, k: Act) {
+    pub fn rotate(&mut self, rope: RopeChoice, q: TensorId, k: TensorId) {
         let head_dim = self.hyper.heads.head_dim;
         self.program.push(Op::Rope { rope, head_dim, first: 0, q, k: Some(k) });
     }
@@ -467,10 +471,10 @@ impl<'a> Builder<'a> {
     /// stored and compared.
     pub fn attention(
         &mut self,
-        x: Act,
+        x: TensorId,
         attention: Attention,
-        prepare: impl FnOnce(&mut Self, Act, Act) -> Result<()>,
-    ) -> Result<Act> {
+        prepare: impl FnOnce(&mut Self, TensorId, TensorId) -> Result<()>,
+    ) -> Result<TensorId> {
         let [q, k, v] = self.qkv(x, attention.heads)?;
         prepare(self, q, k)?;
         let a = self.attend([q, k, v], attention)?;
@@ -478,7 +482,7 @@ impl<'a> Builder<'a> {
     }
 
     /// `attention` whose queries and keys rotate.
-    pub fn rotary_attention(&mut self, x: Act, attention: Attention, rope: RopeChoice) -> Result<Act> {
+    pub fn rotary_attention(&mut self, x: TensorId, attention: Attention, rope: RopeChoice) -> Result<TensorId> {
         self.attention(x, attention, |b, q, k| {
             b.rotate(rope, q, k);
             Ok(())
@@ -486,13 +490,13 @@ impl<'a> Builder<'a> {
     }
 
     /// RMS norms in place of each head of queries and keys.
-    pub fn head_norms(&mut self, q: Act, k: Act) -> Result<()> {
+    pub fn head_norms(&mut self, q: TensorId, k: TensorId) -> Result<()> {
         self.rms_norm_groups(q, "attn_q_norm", self.hyper.heads.head_dim)?;
         self.rms_norm_groups(k, "attn_k_norm", self.hyper.heads.head_dim)
     }
 
     /// RMS norms in place of all heads of queries together, and of keys.
-    pub fn full_norms(&mut self, q: Act, k: Act) -> Result<()> {
+    pub fn full_norms(&mut self, q: TensorId, k: TensorId) -> Result<()> {
         self.rms_norm_groups(q, "attn_q_norm", self.program.width(q))?;
         self.rms_norm_groups(k, "attn_k_norm", self.program.width(k))
     }
@@ -503,13 +507,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Stores keys and values, and lets each token attend to those that it sees.
-    pub fn attend(&mut self, [q, k, v]: [Act; 3], attention: Attention) -> Result<Act> {
-        let state = self.store(k, v, attention);
-        self.attend_to(q, state, attention)
+    pub fn attend(&mut self, [q, k, v]: [TensorId; 3], attention: Attention) -> Result<TensorId> {
+        let layer = self.store(k, v, attention);
+        self.attend_to(q, layer, attention)
     }
 
     /// Lets each token attend to those keys and values of a layer that it sees.
-    pub fn attend_to(&mut self, q: Act, state: StateId, attention: Attention) -> Result<Act> {
+    pub fn attend_to(&mut self, q: TensorId, layer: KvLayerId, attention: Attention) -> Result<TensorId> {
         let Attention { heads, scale, softcap, mask, max_alibi } = attention;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("attention scaled by {scale} and capped at {softcap}")));
@@ -522,14 +526,14 @@ impl<'a> Builder<'a> {
         let sinks = self.name("attn_sinks.weight");
         let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
         let out = self.program.act(n_heads * value_dim);
-        self.program.push(Op::Attend(Attend { state, q, out, scale, softcap, mask, slopes, sinks }));
+        self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, sinks }));
         Ok(out)
     }
 
     // ---- feed-forward blocks
 
     /// `down(activation(gate x) * up x)`, gate and up from two tensors or from one.
-    pub fn gated_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
+    pub fn gated_ffn(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let f = self.ffn_width()?;
         let parts = if self.has("ffn_gate.weight") {
             [self.part("ffn_gate", f, 0..f, x)?, self.part("ffn_up", f, 0..f, x)?]
@@ -542,7 +546,7 @@ impl<'a> Builder<'a> {
     }
 
     /// `down(activation(up x))`, the activations divided by `ffn.act.scales` where the file has them.
-    pub fn plain_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
+    pub fn plain_ffn(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let width = self.ffn_width()?;
         // Graphs of GGUF files approximate what some checkpoints have exact.
         let exact = activation == Activation::Gelu && self.keys.metadata.bool("realizar.gelu_exact")? == Some(true);
@@ -607,7 +611,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The feed-forward block of a layer: a mixture where the layer has a router, else dense.
-    pub fn moe_ffn(&mut self, x: Act, moe: Option<Moe>) -> Result<Act> {
+    pub fn moe_ffn(&mut self, x: TensorId, moe: Option<Moe>) -> Result<TensorId> {
         let Some(moe) = moe.filter(|_| self.has("ffn_gate_inp.weight")) else {
             return self.gated_ffn(x, Activation::Silu);
         };
@@ -620,13 +624,13 @@ impl<'a> Builder<'a> {
     }
 
     /// The weighted sum of the chosen experts.
-    pub fn experts(&mut self, x: Act, moe: Moe) -> Result<Act> {
+    pub fn experts(&mut self, x: TensorId, moe: Moe) -> Result<TensorId> {
         let scores = self.project(x, "ffn_gate_inp", moe.n_experts)?;
         self.scored_experts(x, scores, moe)
     }
 
     /// `experts` with the scores of a router, `[n, n_experts]`.
-    pub fn scored_experts(&mut self, x: Act, scores: Act, moe: Moe) -> Result<Act> {
+    pub fn scored_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe) -> Result<TensorId> {
         let (hidden, Moe { n_experts: n, ffn, mut routing, activation }) = (self.program.width(x), moe);
         let bias = self.name(if self.has("exp_probs_b") { "exp_probs_b" } else { "exp_probs_b.bias" });
         routing.bias = self.tensors.vector_if_present(&bias, n)?.map(|bias| self.vector(bias));
@@ -657,7 +661,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The expert that every token takes, times the sigmoid of one value where the file has its weights.
-    pub fn shared_expert(&mut self, x: Act, activation: Activation) -> Result<Act> {
+    pub fn shared_expert(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
         let told = self.keys.size("expert_shared_feed_forward_length")?;
         let halves = if self.has("ffn_gate_shexp.weight") {

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use crate::error::Result;
-use crate::graph::op::{Act, Norm, NormKind, Op};
+use crate::graph::op::{Norm, NormKind, Op, TensorId};
 
 impl Builder<'_> {
     /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.
@@ -13,19 +13,19 @@ impl Builder<'_> {
     }
 
     /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`, unless the slope is 0.
-    pub fn scale_by_position(&mut self, x: Act, slope: f32, length: usize, offset: u32) {
+    pub fn scale_by_position(&mut self, x: TensorId, slope: f32, length: usize, offset: u32) {
         if slope != 0.0 {
             self.program.push(Op::ScaleByPosition { x, slope, length: length as u32, offset });
         }
     }
 
     /// `x = min(max(x, -limit), limit)`
-    pub fn clamp(&mut self, x: Act, limit: f32) {
+    pub fn clamp(&mut self, x: TensorId, limit: f32) {
         self.program.push(Op::Clamp { x, limit });
     }
 
     /// `x += factor * delta` for the one value of a tensor.
-    pub fn add_by_factor(&mut self, x: Act, delta: Act, part: &str) -> Result<()> {
+    pub fn add_by_factor(&mut self, x: TensorId, delta: TensorId, part: &str) -> Result<()> {
         let name = self.weight_name(part);
         let factor = self.tensors.vector(&name, 1)?[0];
         self.add_scaled(x, delta, factor);
@@ -33,7 +33,7 @@ impl Builder<'_> {
     }
 
     /// RMS norm in place of each head, times the number that a tensor has for it.
-    pub fn rms_norm_heads_by_factor(&mut self, x: Act, part: &str, head_dim: usize) -> Result<()> {
+    pub fn rms_norm_heads_by_factor(&mut self, x: TensorId, part: &str, head_dim: usize) -> Result<()> {
         let name = self.weight_name(part);
         let factors = self.tensors.vector(&name, self.program.width(x) / head_dim)?;
         let weight = factors.into_iter().flat_map(|factor| vec![factor; head_dim]).collect();
@@ -44,7 +44,7 @@ impl Builder<'_> {
     }
 
     /// RMS norm in place of the whole row, with an epsilon that files do not tell.
-    pub fn rms_norm_with_eps(&mut self, x: Act, part: &str, eps: f32) -> Result<()> {
+    pub fn rms_norm_with_eps(&mut self, x: TensorId, part: &str, eps: f32) -> Result<()> {
         let group = self.program.width(x);
         let norm = Norm { eps, ..self.norm(NormKind::Rms, part, 1, group)? };
         self.program.push(Op::Norm { norm, x, out: x });

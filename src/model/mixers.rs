@@ -5,7 +5,7 @@ use super::builder::Builder;
 use super::hyper::HeadShape;
 use super::tensors::RowRuns;
 use crate::error::{Error, Result};
-use crate::graph::op::{Act, Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, Vector};
+use crate::graph::op::{Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, TensorId, Vector};
 use crate::graph::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
 
 /// Bound of a file's widths, far above those of any network.
@@ -108,24 +108,24 @@ impl Builder<'_> {
     // ---- elementwise
 
     /// `x *= sigmoid(gate)`
-    pub fn gate_by_sigmoid(&mut self, x: Act, gate: Act) {
+    pub fn gate_by_sigmoid(&mut self, x: TensorId, gate: TensorId) {
         self.program.push(Op::Gate { x, gate });
     }
 
     /// `activation(gate) * x`, which takes the place of the gate.
-    pub fn gate(&mut self, gate: Act, x: Act, activation: Activation) -> Act {
+    pub fn gate(&mut self, gate: TensorId, x: TensorId, activation: Activation) -> TensorId {
         self.program.push(Op::Glu { gate, up: Some(x), activation });
         gate
     }
 
     /// `x = activation(x)`
-    pub fn activate(&mut self, x: Act, activation: Activation) {
+    pub fn activate(&mut self, x: TensorId, activation: Activation) {
         self.program.push(Op::Glu { gate: x, up: None, activation });
     }
 
     /// `scale * x / sqrt(sum(x^2) + eps)` of each `group` values: an RMS norm, whose mean is the sum over `group`.
     /// The epsilon of GGUF files is that of the norms, that of checkpoints a constant.
-    pub fn l2_norm(&mut self, x: Act, group: usize, scale: f32) {
+    pub fn l2_norm(&mut self, x: TensorId, group: usize, scale: f32) {
         let n = group as f32;
         let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         let weight = Some(self.vector(vec![scale / n.sqrt(); group]));
@@ -136,14 +136,14 @@ impl Builder<'_> {
     // ---- projections
 
     /// Products with consecutive rows of a tensor, before they are emitted.
-    pub fn split<const N: usize>(&mut self, x: Act, part: &str, widths: [usize; N]) -> Result<[Product; N]> {
+    pub fn split<const N: usize>(&mut self, x: TensorId, part: &str, widths: [usize; N]) -> Result<[Product; N]> {
         self.split_heads(x, part, 1, widths)
     }
 
     /// Products with rows of heads that stand together: the parts of each head, by their widths.
     pub fn split_heads<const N: usize>(
         &mut self,
-        x: Act,
+        x: TensorId,
         part: &str,
         heads: usize,
         widths: [usize; N],
@@ -158,13 +158,13 @@ impl Builder<'_> {
     }
 
     /// A product with all rows of a tensor.
-    pub fn project_all(&mut self, x: Act, part: &str) -> Result<Act> {
+    pub fn project_all(&mut self, x: TensorId, part: &str) -> Result<TensorId> {
         let rows = self.tensors.rows(&self.name(&format!("{part}.weight")))?;
         self.project(x, part, rows)
     }
 
     /// `x += y` within a branch.
-    pub fn join(&mut self, x: Act, y: Act) {
+    pub fn join(&mut self, x: TensorId, y: TensorId) {
         self.program.push(Op::Add { x, delta: y, scale: 1.0 });
     }
 
@@ -186,7 +186,7 @@ impl Builder<'_> {
     }
 
     /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may have.
-    pub fn conv<const N: usize>(&mut self, xs: [Act; N], part: &str, taps: usize, silu: bool) -> Result<()> {
+    pub fn conv<const N: usize>(&mut self, xs: [TensorId; N], part: &str, taps: usize, silu: bool) -> Result<()> {
         let widths = xs.map(|x| self.program.width(x));
         let all = widths.iter().sum();
         let kernel = self.tensors.values(&self.name(&format!("{part}.weight")), all, taps)?;
@@ -200,8 +200,8 @@ impl Builder<'_> {
             let kernel = by_tap.map(|(c, j)| kernel[c * taps + j]).collect();
             let kernel = self.vector(kernel);
             let bias = bias.as_ref().map(|bias| bias[channels.clone()].to_vec()).map(|bias| self.vector(bias));
-            let memory = self.program.memory((taps - 1) * width);
-            self.program.push(Op::Conv(Conv { memory, x, kernel, bias, taps, silu }));
+            let recurrent = self.program.recurrent((taps - 1) * width);
+            self.program.push(Op::Conv(Conv { recurrent, x, kernel, bias, taps, silu }));
         }
         Ok(())
     }
@@ -210,12 +210,12 @@ impl Builder<'_> {
     /// `beta` ahead of their sigmoid.
     pub fn delta_rule(
         &mut self,
-        [q, k, v]: [Act; 3],
-        [dt, beta]: [Act; 2],
+        [q, k, v]: [TensorId; 3],
+        [dt, beta]: [TensorId; 2],
         rate: Vector,
         key_dim: usize,
         tiled: bool,
-    ) -> Result<Act> {
+    ) -> Result<TensorId> {
         if key_dim > MAX_KEY_DIM {
             return Err(Error::unsupported(format!("a delta rule with keys of {key_dim}, {MAX_KEY_DIM} are the most")));
         }
@@ -224,22 +224,29 @@ impl Builder<'_> {
         self.activate(dt, Activation::Softplus);
         self.activate(beta, Activation::Sigmoid);
         let width = self.program.width(v);
-        let memory = self.program.memory(width * key_dim);
+        let recurrent = self.program.recurrent(width * key_dim);
         let out = self.program.act(width);
-        self.program.push(Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled }));
+        self.program.push(Op::DeltaRule(DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled }));
         Ok(out)
     }
 
-    fn scan(&mut self, x: Act, dt: Act, [b, c]: [Act; 2], [rate, skip]: [Vector; 2], state: usize) -> Act {
+    fn scan(
+        &mut self,
+        x: TensorId,
+        dt: TensorId,
+        [b, c]: [TensorId; 2],
+        [rate, skip]: [Vector; 2],
+        state: usize,
+    ) -> TensorId {
         let width = self.program.width(x);
-        let memory = self.program.memory(width * state);
+        let recurrent = self.program.recurrent(width * state);
         let out = self.program.act(width);
-        self.program.push(Op::Scan(Scan { memory, x, dt, b, c, out, rate, skip, state }));
+        self.program.push(Op::Scan(Scan { recurrent, x, dt, b, c, out, rate, skip, state }));
         out
     }
 
     /// The block of Mamba 2; its norm may be absent where `norm` does not ask for it.
-    pub fn mamba2(&mut self, h: Act, shape: MambaShape, norm: bool) -> Result<Act> {
+    pub fn mamba2(&mut self, h: TensorId, shape: MambaShape, norm: bool) -> Result<TensorId> {
         let MambaShape { inner, state, rank: heads, groups, taps, factors } = shape;
         if !inner.is_multiple_of(heads) || !heads.is_multiple_of(groups) {
             return Err(self.keys.unsupported("ssm.time_step_rank"));
@@ -261,14 +268,14 @@ impl Builder<'_> {
     }
 
     /// The scan with a rate for each head.
-    pub fn scan_heads(&mut self, x: Act, dt: Act, bc: [Act; 2], state: usize) -> Result<Act> {
+    pub fn scan_heads(&mut self, x: TensorId, dt: TensorId, bc: [TensorId; 2], state: usize) -> Result<TensorId> {
         let heads = self.program.width(dt);
         let vectors = [self.numbers("ssm_a", heads)?, self.numbers("ssm_d", heads)?];
         Ok(self.scan(x, dt, bc, vectors, state))
     }
 
     /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights, by that epsilon.
-    pub fn mamba1(&mut self, h: Act, shape: MambaShape, plain_norms: Option<f32>) -> Result<Act> {
+    pub fn mamba1(&mut self, h: TensorId, shape: MambaShape, plain_norms: Option<f32>) -> Result<TensorId> {
         let MambaShape { inner, state, rank, taps, .. } = shape;
         let parts = self.split(h, "ssm_in", [inner, inner])?;
         let [x, z] = self.push_projections(h, parts);

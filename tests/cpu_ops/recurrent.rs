@@ -2,7 +2,7 @@
 //! pieces in which a sequence is computed, and over steps that are abandoned on their way.
 
 use realizar::device::Batch;
-use realizar::graph::op::{Act, Conv, DeltaRule, Op, Scan, Vector};
+use realizar::graph::op::{Conv, DeltaRule, Op, Scan, TensorId, Vector};
 use realizar::graph::step::StepInputs;
 
 use crate::ops::{self, LAYER, Model};
@@ -11,7 +11,7 @@ use crate::wide;
 const N: usize = 23;
 
 /// The activation `out` of `N` tokens of one sequence.
-fn run(model: &Model, inputs: &[(Act, &[f32])], out: Act) -> Vec<f32> {
+fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> {
     let mut results: Vec<Vec<f32>> = Vec::new();
     for (threads, piece, abandons) in [(1, N, false), (2, N, false), (3, 7, false), (1, 1, false), (2, 5, true)] {
         let backend = model.load(threads);
@@ -90,9 +90,9 @@ fn convolutions() {
         let [x] = model.acts([width]);
         let (kernel, k) = model.vector(taps * width, 3);
         let (bias, b) = model.vector(width, 4);
-        let memory = model.memory((taps - 1) * width);
+        let recurrent = model.recurrent((taps - 1) * width);
         let bias = has_bias.then_some(bias);
-        let model = model.finish(vec![Op::Conv(Conv { memory, x, kernel, bias, taps, silu })]);
+        let model = model.finish(vec![Op::Conv(Conv { recurrent, x, kernel, bias, taps, silu })]);
         let input = values(width, 5);
         let expected = (0..N).flat_map(|t| (0..width).map(move |c| (t, c))).map(|(t, c)| {
             let taps = (0..taps).filter_map(|j| Some((j, (t + j + 1).checked_sub(taps)?)));
@@ -120,8 +120,8 @@ fn delta_rules() {
         let (keys, wide_v) = (key_heads * key_dim, heads * value_dim);
         let [q, k, v, dt, beta, out] = model.acts([keys, keys, wide_v, decays, heads, wide_v]);
         let (rate, r) = rates(&mut model, heads);
-        let memory = model.memory(wide_v * key_dim);
-        let op = DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled };
+        let recurrent = model.recurrent(wide_v * key_dim);
+        let op = DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled };
         let model = model.finish(vec![Op::DeltaRule(op)]);
         // Keys shorter than 1, as after their norm.
         let short = |seed| values(keys, seed).iter().map(|x| x / (key_dim as f32).sqrt()).collect::<Vec<f32>>();
@@ -171,8 +171,8 @@ fn scans() {
         let [x, dt, b, c, out] = model.acts([width, heads, grouped, grouped, width]);
         let (rate, r) = rates(&mut model, if per_state { heads * n } else { heads });
         let (skip, s) = model.vector(heads, 9);
-        let memory = model.memory(width * n);
-        let model = model.finish(vec![Op::Scan(Scan { memory, x, dt, b, c, out, rate, skip, state: n })]);
+        let recurrent = model.recurrent(width * n);
+        let model = model.finish(vec![Op::Scan(Scan { recurrent, x, dt, b, c, out, rate, skip, state: n })]);
         let (xx, xdt, xb, xc) = (values(width, 1), positive(heads, 2), values(grouped, 3), values(grouped, 4));
         let mut expected = Vec::new();
         let mut states = vec![vec![0.0; n]; width];

@@ -22,7 +22,7 @@ pub enum Gate {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum Act {
+pub enum TensorId {
     Silu,
     GeluTanh,
     GeluErf,
@@ -47,7 +47,7 @@ pub struct Encoder {
     pub fused_qkv: bool,
     pub bias: bool,
     pub gate: Gate,
-    pub act: Act,
+    pub act: TensorId,
     /// Norms of queries and keys: layer norms of the whole, or RMS norms of heads.
     pub qk_norm: bool,
     pub second_norm: bool,
@@ -78,7 +78,7 @@ pub fn all() -> Vec<Encoder> {
         fused_qkv: false,
         bias: true,
         gate: Gate::None,
-        act: Act::GeluErf,
+        act: TensorId::GeluErf,
         qk_norm: false,
         second_norm: false,
         experts: false,
@@ -94,7 +94,7 @@ pub fn all() -> Vec<Encoder> {
         fused_qkv: true,
         bias: false,
         gate: Gate::Apart,
-        act: Act::Silu,
+        act: TensorId::Silu,
         ..bert.clone()
     };
     let jina =
@@ -119,12 +119,12 @@ pub fn all() -> Vec<Encoder> {
             architecture: "nomic-bert-moe",
             bias: true,
             gate: Gate::None,
-            act: Act::GeluErf,
+            act: TensorId::GeluErf,
             experts: true,
             ints: vec![("expert_count", 4), ("expert_used_count", 2), ("moe_every_n_layers", 2)],
             ..nomic.clone()
         },
-        Encoder { architecture: "jina-bert-v3", bias: true, gate: Gate::None, act: Act::GeluErf, ..nomic.clone() },
+        Encoder { architecture: "jina-bert-v3", bias: true, gate: Gate::None, act: TensorId::GeluErf, ..nomic.clone() },
         Encoder { qk_norm: true, second_norm: true, gate: Gate::Apart, seed: 6, ..jina.clone() },
         Encoder {
             architecture: "eurobert",
@@ -143,7 +143,7 @@ pub fn all() -> Vec<Encoder> {
             rope: Some([1_000_000.0, 10_000.0]),
             windows: vec![5, 0, 5],
             gate: Gate::Apart,
-            act: Act::GeluTanh,
+            act: TensorId::GeluTanh,
             qk_norm: true,
             fused_qkv: false,
             pooling: 1,
@@ -240,11 +240,13 @@ fn erf(x: f64) -> f64 {
     std::f64::consts::FRAC_2_SQRT_PI * h / 3.0 * (f(0) + inner + f(n))
 }
 
-fn activate(act: Act, x: f64) -> f64 {
+fn activate(act: TensorId, x: f64) -> f64 {
     match act {
-        Act::Silu => x / (1.0 + (-x).exp()),
-        Act::GeluErf => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        Act::GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+        TensorId::Silu => x / (1.0 + (-x).exp()),
+        TensorId::GeluErf => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        TensorId::GeluTanh => {
+            0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+        }
     }
 }
 
@@ -522,7 +524,7 @@ impl Encoder {
             let part = name.strip_suffix(".weight").unwrap();
             x = w.product(part, 0..*rows, &x);
             if part == "cls" {
-                x.iter_mut().for_each(|x| *x = if modern { activate(Act::GeluErf, *x) } else { x.tanh() });
+                x.iter_mut().for_each(|x| *x = if modern { activate(TensorId::GeluErf, *x) } else { x.tanh() });
                 x = self.norm(w, "cls.norm", &x);
             }
         }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use realizar::error::Result;
-use realizar::graph::op::{Act, MemoryId, Op, Projection, RopeTable, StateId, Vector, Weight};
+use realizar::graph::op::{KvLayerId, Op, Projection, RecurrentId, RopeTable, TensorId, Vector, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
-use realizar::graph::sequence_spec::{KvLayer, StateSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::StepLimits;
 use realizar::graph::weights::{MatrixSource, Progress, Rope, Weights};
 use realizar::quant;
@@ -37,7 +37,7 @@ pub fn values(n: usize, seed: u64) -> Vec<f32> {
 pub struct Model {
     builder: ProgramBuilder,
     pub program: Arc<Program>,
-    acts: Vec<Act>,
+    acts: Vec<TensorId>,
     sources: Vec<Matrix>,
     pub vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
@@ -47,11 +47,11 @@ impl Model {
     /// A sequence remembers one layer, which few programs use.
     pub fn new(layer: KvLayer) -> Model {
         let mut builder = ProgramBuilder::default();
-        assert_eq!(builder.state(layer), StateId(0));
+        assert_eq!(builder.kv_layer(layer), KvLayerId(0));
         Model { builder, program: Arc::default(), acts: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
     }
 
-    pub fn acts<const N: usize>(&mut self, widths: [usize; N]) -> [Act; N] {
+    pub fn acts<const N: usize>(&mut self, widths: [usize; N]) -> [TensorId; N] {
         let acts = widths.map(|width| self.builder.act(width));
         self.acts.extend(acts);
         acts
@@ -72,9 +72,9 @@ impl Model {
         (Vector(self.vectors.len() as u32 - 1), values(n, seed))
     }
 
-    /// A recurrent memory.
-    pub fn memory(&mut self, values: usize) -> MemoryId {
-        self.builder.memory(values)
+    /// A recurrent state.
+    pub fn recurrent(&mut self, values: usize) -> RecurrentId {
+        self.builder.recurrent(values)
     }
 
     pub fn rope(&mut self, rope: Rope) -> RopeTable {
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// Ends the program, whose activations lie apart but for those not `kept`.
-    pub fn finish_with(mut self, ops: Vec<Op>, vocab: usize, kept: &[Act]) -> Model {
+    pub fn finish_with(mut self, ops: Vec<Op>, vocab: usize, kept: &[TensorId]) -> Model {
         ops.into_iter().for_each(|op| self.builder.push(op));
         self.program = Arc::new(std::mem::take(&mut self.builder).finish(vocab, kept));
         self
@@ -99,9 +99,9 @@ impl Model {
         Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
     }
 
-    pub fn spec(&self, capacity: usize) -> StateSpec {
-        let (layers, k_type, v_type) = (self.program.states.clone(), quant::F32, quant::F32);
-        StateSpec { layers, memories: self.program.memories.clone(), capacity, k_type, v_type, max_step: 512 }
+    pub fn spec(&self, capacity: usize) -> SequenceSpec {
+        let (layers, k_type, v_type) = (self.program.kv_layers.clone(), quant::F32, quant::F32);
+        SequenceSpec { layers, recurrent: self.program.recurrent.clone(), capacity, k_type, v_type, max_step: 512 }
     }
 
     pub fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {
@@ -132,14 +132,14 @@ impl Model {
         backend.new_executor(&self.program, StepLimits { max_tokens, max_outputs }).unwrap()
     }
 
-    pub fn read(&self, executor: &mut Executor, act: Act, rows: usize) -> Vec<f32> {
+    pub fn read(&self, executor: &mut Executor, act: TensorId, rows: usize) -> Vec<f32> {
         let mut out = vec![0.0; rows * self.program.width(act)];
         executor.read(act, &mut out).unwrap();
         out
     }
 }
 
-pub fn project(x: Act, parts: &[(Weight, Option<Vector>, Act)]) -> Op {
+pub fn project(x: TensorId, parts: &[(Weight, Option<Vector>, TensorId)]) -> Op {
     let projections = parts.iter().map(|&(weight, bias, out)| Projection { weight, bias, out }).collect();
     Op::Project { x, projections }
 }

@@ -7,9 +7,9 @@ use realizar::cpu::threads::pool::Pool;
 use realizar::device::Batch;
 use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use realizar::format::{Access, Source};
-use realizar::graph::op::Act;
+use realizar::graph::op::TensorId;
 use realizar::graph::program::Program;
-use realizar::graph::sequence_spec::StateSpec;
+use realizar::graph::sequence_spec::SequenceSpec;
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::model::arch;
 use realizar::quant;
@@ -57,9 +57,9 @@ impl Net {
 
 const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
 
-fn spec(program: &Program) -> StateSpec {
-    let (layers, memories) = (program.states.clone(), program.memories.clone());
-    StateSpec { layers, memories, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 }
+fn spec(program: &Program) -> SequenceSpec {
+    let (layers, recurrent) = (program.kv_layers.clone(), program.recurrent.clone());
+    SequenceSpec { layers, recurrent, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 }
 }
 
 /// Runs a program over tokens, its input, if any, being some hidden states; the logits of every row.
@@ -67,7 +67,7 @@ fn run(
     backend: &Backend,
     program: &Arc<Program>,
     ids: &[u32],
-    input: Option<(Act, &[f32])>,
+    input: Option<(TensorId, &[f32])>,
 ) -> (Executor, Vec<Vec<f32>>) {
     let mut state = backend.new_sequence(&spec(program)).unwrap();
     let mut executor = backend.new_executor(program, LIMITS).unwrap();
@@ -116,7 +116,7 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
     let mut states = vec![0.0; known * width];
     executor.read_rows(predictor.states, 0, &mut states).unwrap();
     assert!(executor.read_rows(predictor.states, LIMITS.max_tokens, &mut states).is_err());
-    assert!(executor.read_rows(Act(0), 0, &mut states).is_err(), "no activation that is kept");
+    assert!(executor.read_rows(TensorId(0), 0, &mut states).is_err(), "no activation that is kept");
     let (mut executor, first) = run(&backend, &beside, &ids[1..], Some((predictor.input, &states)));
     let mut made = vec![0.0; known * width];
     executor.read(predictor.result, &mut made).unwrap();

@@ -21,7 +21,7 @@ pub enum QkNorm {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
+pub enum TensorId {
     Silu,
     Gelu,
     Relu2,
@@ -78,7 +78,7 @@ pub struct Net {
     pub ffn_norm: &'static str,
     /// Attention and feed-forward block read the same residual stream.
     pub parallel: bool,
-    pub act: Act,
+    pub act: TensorId,
     pub gated: bool,
     pub learned_positions: bool,
     pub adjacent_pairs: bool,
@@ -129,17 +129,17 @@ fn cap(x: f64, limit: f64) -> f64 {
     if limit == 0.0 { x } else { limit * (x / limit).tanh() }
 }
 
-fn activate(act: Act, x: f64) -> f64 {
+fn activate(act: TensorId, x: f64) -> f64 {
     match act {
-        Act::Silu => x / (1.0 + (-x).exp()),
-        Act::Relu2 => x.max(0.0).powi(2),
-        Act::ClampedSwiglu => unreachable!("a function of two values"),
-        Act::Gelu => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+        TensorId::Silu => x / (1.0 + (-x).exp()),
+        TensorId::Relu2 => x.max(0.0).powi(2),
+        TensorId::ClampedSwiglu => unreachable!("a function of two values"),
+        TensorId::Gelu => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
     }
 }
 
-fn gated(act: Act, gate: f64, up: f64) -> f64 {
-    if act == Act::ClampedSwiglu {
+fn gated(act: TensorId, gate: f64, up: f64) -> f64 {
+    if act == TensorId::ClampedSwiglu {
         let gate = gate.min(7.0);
         return gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0);
     }

@@ -11,14 +11,14 @@ use crate::cpu::kv::CpuKv;
 use crate::cpu::matmul::plan::Share;
 use crate::cpu::threads::pool::Pool;
 use crate::graph::op::Mask;
-use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::quant;
 use crate::tensor::DType;
 
-fn spec(layers: usize, heads: Heads, capacity: usize, k_type: DType, v_type: DType) -> StateSpec {
+fn spec(layers: usize, heads: Heads, capacity: usize, k_type: DType, v_type: DType) -> SequenceSpec {
     let Heads { kv: n_kv_heads, dim: head_dim, value_dim, is_latent, .. } = heads;
     let layers = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }; layers];
-    StateSpec { layers, memories: vec![], capacity, k_type, v_type, max_step: capacity }
+    SequenceSpec { layers, recurrent: vec![], capacity, k_type, v_type, max_step: capacity }
 }
 
 fn values(n: usize, seed: u64) -> Vec<f32> {

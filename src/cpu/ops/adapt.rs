@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 
-use crate::cpu::acts::{Acts, Rows, each_row};
 use crate::cpu::adapter::{AdapterSet, CpuAdapter};
 use crate::cpu::kernels::{Isa, elementwise};
 use crate::cpu::matmul;
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace};
 use crate::cpu::memory::Floats;
+use crate::cpu::tensors::{Rows, StepTensors, each_row};
 use crate::cpu::threads::pool::Team;
 use crate::error::{Result, try_vec};
-use crate::graph::op::{Act, Op, Projection};
+use crate::graph::op::{Op, Projection, TensorId};
 use crate::graph::program::Program;
 use crate::graph::weights::{Beside, LowRank};
 
@@ -121,8 +121,8 @@ impl Adapted {
     pub fn project<'a>(
         &mut self,
         mut means: Means,
-        acts: &mut Acts,
-        x: Act,
+        acts: &mut StepTensors,
+        x: TensorId,
         projections: &[Projection],
         set: impl Fn(u32) -> &'a AdapterSet,
     ) -> Result<()> {

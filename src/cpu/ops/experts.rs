@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::cpu::CpuBackend;
-use crate::cpu::acts::{Acts, each, each_row};
 use crate::cpu::kernels::{Isa, PANEL_ROWS, elementwise};
 use crate::cpu::matmul;
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, SHARE_PRODUCTS, Share};
 use crate::cpu::memory::Floats;
+use crate::cpu::tensors::{StepTensors, each, each_row};
 use crate::cpu::threads::pool::Team;
 use crate::error::{Result, try_filled, try_vec};
 use crate::graph::op::{Experts, Op, RouterScore, Vector};
@@ -64,7 +64,7 @@ impl ExpertScratch {
     }
 
     /// Chooses experts for each row.
-    pub fn route(&mut self, backend: &CpuBackend, acts: &mut Acts, op: &Experts) {
+    pub fn route(&mut self, backend: &CpuBackend, acts: &mut StepTensors, op: &Experts) {
         let routing = op.routing;
         let bias = routing.bias.map(|bias| backend.vector(bias));
         let (scores, n_experts) = acts.get(op.scores);
@@ -117,7 +117,7 @@ impl ExpertScratch {
         backend: &CpuBackend,
         team: &Team,
         products: &mut MatmulWorkspace,
-        acts: &mut Acts,
+        acts: &mut StepTensors,
         op: &Experts,
         (next, share): (&mut usize, Share),
     ) -> bool {

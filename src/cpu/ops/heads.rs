@@ -3,15 +3,15 @@
 #![allow(unsafe_code)]
 
 use crate::cpu::CpuBackend;
-use crate::cpu::acts::{Acts, SMALL};
 use crate::cpu::kernels::PANEL_ROWS;
 use crate::cpu::matmul;
 use crate::cpu::matmul::plan::MatmulWorkspace;
 use crate::cpu::ops::experts::Slab;
+use crate::cpu::tensors::{SMALL, StepTensors};
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Result, try_filled, try_vec};
-use crate::graph::op::{Act, Op, Weight};
+use crate::graph::op::{Op, TensorId, Weight};
 use crate::graph::program::Program;
 
 /// Most tokens of an item: enough to unpack a matrix for, few enough that heads and tokens make items for all threads.
@@ -57,8 +57,8 @@ impl HeadScratch {
         &mut self,
         backend: &CpuBackend,
         team: &Team,
-        acts: &mut Acts,
-        [x, out]: [Act; 2],
+        acts: &mut StepTensors,
+        [x, out]: [TensorId; 2],
         weight: Weight,
         heads: usize,
     ) {

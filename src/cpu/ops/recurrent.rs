@@ -2,14 +2,14 @@
 //! depend on each other.
 #![allow(unsafe_code)]
 
-use crate::cpu::acts::Acts;
 use crate::cpu::kernels::recurrent::{self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE};
 use crate::cpu::kernels::{Isa, PANEL_ROWS};
 use crate::cpu::sequence::CpuSequence;
+use crate::cpu::tensors::StepTensors;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
-use crate::graph::op::{Conv, DeltaRule, MemoryId, Scan};
+use crate::graph::op::{Conv, DeltaRule, RecurrentId, Scan};
 use crate::graph::step::{SequencesMut, StepInputs};
 
 /// Channels of a convolution that a thread takes at a time: whole cache lines of each row.
@@ -25,7 +25,7 @@ const SMALL_STATE: usize = 8192;
 fn each_sequence(
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
-    memory: MemoryId,
+    recurrent: RecurrentId,
     mut advance: impl FnMut(std::ops::Range<usize>, &[f32], &mut [f32]),
 ) -> Result<()> {
     for (i, rows) in inputs.runs() {
@@ -33,7 +33,7 @@ fn each_sequence(
         let Some(sequence) = sequences.get_mut(i as usize) else {
             return Err(Error::invalid(format!("sequence {i} of {}", inputs.ids.len())));
         };
-        let (from, to) = sequence.recurrent.step(memory, from, to)?;
+        let (from, to) = sequence.recurrent.step(recurrent, from, to)?;
         advance(rows, from, to);
     }
     Ok(())
@@ -50,13 +50,13 @@ pub fn conv(
     isa: Isa,
     op: &Conv,
     [kernel, bias]: [Option<&[f32]>; 2],
-    acts: &mut Acts,
+    acts: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
     let (x, width) = acts.get(op.x);
     let kernel = kernel.unwrap_or_default();
-    each_sequence(inputs, sequences, op.memory, |rows, from, to| {
+    each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let (x, to) = (&mut x[rows.start * width..rows.end * width], DisjointSlice::new(to));
         let (n, small) = (rows.len(), x.len() <= SMALL_CONV);
         let x = DisjointSlice::new(x);
@@ -82,7 +82,7 @@ pub fn delta_rule(
     isa: Isa,
     op: &DeltaRule,
     rate: &[f32],
-    acts: &mut Acts,
+    acts: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
@@ -91,7 +91,7 @@ pub fn delta_rule(
     let (q, k, v, dt, beta) = (&*q, &*k, &*v, &*dt, &*beta);
     let (key_heads, value_dim, blocks) = (keys / op.key_dim, values / heads, values / heads / PANEL_ROWS);
     let (tiles, block) = (blocks.div_ceil(TILE), op.key_dim * PANEL_ROWS);
-    each_sequence(inputs, sequences, op.memory, |rows, from, to| {
+    each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let small = rows.len() * from.len() <= SMALL_STATE;
         let (to, out) = (DisjointSlice::new(to), DisjointSlice::new(&mut out[rows.start * values..rows.end * values]));
         for_each(team, small, heads * tiles, |i| {
@@ -128,7 +128,7 @@ pub fn scan(
     isa: Isa,
     op: &Scan,
     [rate, skip]: [&[f32]; 2],
-    acts: &mut Acts,
+    acts: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
@@ -137,7 +137,7 @@ pub fn scan(
     let (groups, head_dim, block) = (grouped / op.state, width / heads, op.state * PANEL_ROWS);
     let blocks = width / groups / PANEL_ROWS;
     let tiles = blocks.div_ceil(TILE);
-    each_sequence(inputs, sequences, op.memory, |rows, from, to| {
+    each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let small = rows.len() * from.len() <= SMALL_STATE;
         let (to, out) = (DisjointSlice::new(to), DisjointSlice::new(&mut out[rows.start * width..rows.end * width]));
         for_each(team, small, groups * tiles, |i| {

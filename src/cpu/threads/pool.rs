@@ -22,7 +22,7 @@ use crate::cpu::threads::fair_semaphore::FairSemaphore;
 use crate::cpu::threads::partition::{Claims, Partition};
 use crate::cpu::threads::thread::{MAX_THREADS, as_own, check_cpus, spawn};
 use crate::error::{Error, Result, try_vec};
-use crate::graph::step_budget::Pace;
+use crate::graph::step_budget::StepBudget;
 use crate::os;
 
 /// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
@@ -193,12 +193,12 @@ impl Pool {
 
     /// `enter_at` for jobs of any number of shares, however long other steps have the workers.
     pub fn enter(self: &Arc<Self>) -> Result<Team> {
-        self.enter_at(usize::MAX, &Pace::new(&|| false))?.ok_or(Error::Cancelled)
+        self.enter_at(usize::MAX, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)
     }
 
     /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for its turn, or
     /// gives up where `pace` says so: `None`. A pool of one thread is never waited for.
-    pub fn enter_at(self: &Arc<Self>, most: usize, pace: &Pace) -> Result<Option<Team>> {
+    pub fn enter_at(self: &Arc<Self>, most: usize, pace: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
         let mut crew = lock(&self.crew).clone();
         let locked = crew.threads() > 1;
@@ -661,7 +661,7 @@ mod tests {
         drop(team);
         pool.set_threads(4).unwrap();
         assert_eq!(count(&pool.enter().unwrap()), 4);
-        assert_eq!(count(&pool.enter_at(2, &Pace::new(&|| false)).unwrap().unwrap()), 2);
+        assert_eq!(count(&pool.enter_at(2, &StepBudget::new(&|| false)).unwrap().unwrap()), 2);
         assert!(pool.set_threads(1_000_000).is_err() && pool.threads() == 4);
     }
 

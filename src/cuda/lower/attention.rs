@@ -9,7 +9,7 @@ use crate::cuda::lower::Lowering;
 use crate::cuda::module::{AttendAloneArgs, AttendArgs, HeadsArgs, StepArgs};
 use crate::cuda::scratch::{AttentionShape, PROMPT_TOKENS, TILE_ROWS};
 use crate::error::Result;
-use crate::graph::op::{Act, Attend, Mask, Norm, RopeChoice};
+use crate::graph::op::{Attend, Mask, Norm, RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
 
 impl Lowering<'_> {
@@ -24,8 +24,8 @@ impl Lowering<'_> {
 
     fn heads_args(&self, ops: &HeadOps) -> HeadsArgs {
         let (program, weights) = (self.program, &self.model.weights);
-        let count = |act: Option<Act>| act.map_or(0, |act| program.width(act) / ops.head_dim);
-        let address = |act: Option<Act>| act.map_or(0, |act| self.act(act));
+        let count = |act: Option<TensorId>| act.map_or(0, |act| program.width(act) / ops.head_dim);
+        let address = |act: Option<TensorId>| act.map_or(0, |act| self.act(act));
         let own = |norm: Option<&Norm>| u32::from(norm.is_some_and(|norm| self.own_weights(norm) > 1));
         let values = ops.store.and_then(|(_, v)| v);
         let mut args = HeadsArgs {
@@ -43,10 +43,10 @@ impl Lowering<'_> {
             heads: count(ops.q) as u32,
             kv_heads: count(ops.k) as u32,
             head_dim: ops.head_dim as u32,
-            value_dim: ops.store.map_or(0, |(state, _)| program.states[state.0 as usize].value_dim) as u32,
+            value_dim: ops.store.map_or(0, |(layer, _)| program.kv_layers[layer.0 as usize].value_dim) as u32,
             store: u32::from(ops.store.is_some()),
             own_norms: own(ops.q_norm) + 2 * own(ops.k_norm),
-            layer: ops.store.map(|(state, _)| self.kv_places[state.0 as usize]).unwrap_or_default(),
+            layer: ops.store.map(|(layer, _)| self.kv_places[layer.0 as usize]).unwrap_or_default(),
         };
         if let Some(RopeChoice { table, long }) = ops.rope {
             let table = match long {
@@ -98,7 +98,7 @@ impl Lowering<'_> {
             kv_heads: shape.kv_heads as u32,
             head_dim: shape.head_dim as u32,
             value_dim: shape.value_dim as u32,
-            layer: self.kv_places[op.state.0 as usize],
+            layer: self.kv_places[op.layer.0 as usize],
             first_tile: 0,
             mask,
             window,

@@ -7,10 +7,10 @@ use crate::cuda::module::{
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
 use crate::error::Result;
-use crate::graph::op::{Act, Experts, RouterScore, Routing, Weight};
+use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Weight};
 
 impl Lowering<'_> {
-    pub(crate) fn route(&mut self, scores: Act, routing: &Routing) -> Result<()> {
+    pub(crate) fn route(&mut self, scores: TensorId, routing: &Routing) -> Result<()> {
         let n_experts = self.program.width(scores);
         let args = RouteArgs {
             scores: self.act(scores),
@@ -36,7 +36,7 @@ impl Lowering<'_> {
 
     /// Each chosen expert of each token is a matrix times a vector. Where there is a `sum`, the result is added to that
     /// activation, times its factor.
-    pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(Act, f32)>) -> Result<()> {
+    pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
         let (y, picks) = (self.shape.n * used, self.shape.n * used);
         let weights = &self.model.weights;

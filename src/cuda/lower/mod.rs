@@ -25,7 +25,7 @@ use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS, OWN_ROWS, TILE_ROWS_OF_FEW, TURN, gemv_shared, padded};
 use crate::error::Result;
 use crate::graph::device_info::Part;
-use crate::graph::op::{Act, Activation, Index, Norm, NormKind, Op, Projection, Vector, Weight};
+use crate::graph::op::{Activation, Index, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
 use crate::graph::program::Program;
 use crate::quant;
 
@@ -80,7 +80,7 @@ pub struct Lowering<'a> {
     pub fusions: &'a Fusions,
     pub dims: &'a ExecutorDims,
     pub scratch: &'a DeviceScratch,
-    /// Addresses of activations by `Act`.
+    /// Addresses of activations by `TensorId`.
     pub acts: &'a [Address],
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
@@ -91,9 +91,9 @@ pub struct Lowering<'a> {
     pub kept_step: (StepArgs, Tilings),
     pub answers: Answers,
     pub rules: StepRules,
-    /// Places of layers in caches, by `StateId`.
+    /// Places of layers in caches, by `KvLayerId`.
     pub kv_places: &'a [KvPlace],
-    /// Places of recurrent memories in a buffer of them, by `MemoryId`.
+    /// Places of recurrent states in a buffer of them, by `RecurrentId`.
     pub memory_places: &'a [u64],
     /// The next launch has a kernel ahead of it, so that it may start early.
     pub follows: bool,
@@ -309,11 +309,11 @@ impl Lowering<'_> {
 
     // ---- operands
 
-    pub(crate) fn act(&self, act: Act) -> Address {
+    pub(crate) fn act(&self, act: TensorId) -> Address {
         self.acts[act.0 as usize]
     }
 
-    pub(crate) fn input(&self, act: Act) -> ProductInput {
+    pub(crate) fn input(&self, act: TensorId) -> ProductInput {
         let (act, norm) = match self.fusions.delayed(act) {
             Some((norm, x)) => (x, self.norm(Some(&norm))),
             None => (act, DeviceNorm::default()),
@@ -355,7 +355,7 @@ impl Lowering<'_> {
         self.current.launch(self.stream, kernel, grid, args)
     }
 
-    fn embed(&mut self, table: Weight, index: Index, scale: f32, x: Act, accumulate: bool) -> Result<()> {
+    fn embed(&mut self, table: Weight, index: Index, scale: f32, x: TensorId, accumulate: bool) -> Result<()> {
         let rows = match index {
             Index::Id => self.step.0.ids,
             Index::Position => self.step.0.positions,
@@ -375,7 +375,7 @@ impl Lowering<'_> {
     }
 
     /// `x += scale * delta`, then the norm of `x` into another activation.
-    fn add_norm(&mut self, x: Act, delta: Option<(Act, f32)>, norm: Option<(&Norm, Act)>) -> Result<()> {
+    fn add_norm(&mut self, x: TensorId, delta: Option<(TensorId, f32)>, norm: Option<(&Norm, TensorId)>) -> Result<()> {
         let width = self.program.width(x);
         let group = norm.map_or(width, |(norm, _)| norm.group);
         let own = norm.map_or(1, |(norm, _)| self.own_weights(norm));
@@ -394,7 +394,7 @@ impl Lowering<'_> {
     }
 
     /// `x += scale * norm(delta)`
-    fn add_normed(&mut self, x: Act, norm: &Norm, delta: Act, scale: f32) -> Result<()> {
+    fn add_normed(&mut self, x: TensorId, norm: &Norm, delta: TensorId, scale: f32) -> Result<()> {
         let args = NormArgs {
             norm: self.norm(Some(norm)),
             x: self.act(x),
@@ -415,7 +415,7 @@ impl Lowering<'_> {
     }
 
     /// Products of an activation with matrices; `args` says what follows them.
-    fn project(&mut self, input: Act, projections: &[Projection], args: ProjectArgs) -> Result<()> {
+    fn project(&mut self, input: TensorId, projections: &[Projection], args: ProjectArgs) -> Result<()> {
         let mut segments = [Segment::default(); MAX_SEGMENTS];
         for (segment, p) in segments.iter_mut().zip(projections) {
             let weights = &self.model.weights;
@@ -590,9 +590,9 @@ impl Lowering<'_> {
     }
 
     /// Copies the rows of the outputs, which are the only ones from here on, unless all are and lie where they shall.
-    fn keep_outputs(&mut self, moves: &[[Act; 2]]) -> Result<()> {
+    fn keep_outputs(&mut self, moves: &[[TensorId; 2]]) -> Result<()> {
         let moves = moves.iter().filter(|[from, to]| self.act(*from) != self.act(*to));
-        let moves: Vec<&[Act; 2]> = moves.collect();
+        let moves: Vec<&[TensorId; 2]> = moves.collect();
         for moves in moves.chunks(2) {
             let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.0.outputs, widths: [0; 2] };
             for (i, [from, to]) in moves.iter().enumerate() {
@@ -607,7 +607,7 @@ impl Lowering<'_> {
     }
 
     /// Logits of the rows that are left, and the token chosen behind each.
-    fn logits(&mut self, x: Act, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
+    fn logits(&mut self, x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
         let weights = &self.model.weights;
         let (w, bias) = (weights.matrix(head), weights.vector(bias));
         let mut args =

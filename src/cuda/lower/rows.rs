@@ -8,7 +8,7 @@ use crate::cuda::module::{
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
-use crate::graph::op::{Act, Conv, DeltaRule, Scan, Weight};
+use crate::graph::op::{Conv, DeltaRule, Scan, TensorId, Weight};
 
 /// Columns of a recurrent matrix that a block has; `kScanColumns` of `recurrence.cu`.
 const COLUMNS: usize = 16;
@@ -26,7 +26,7 @@ impl Lowering<'_> {
     /// Changes the rows of an activation; `set` adds to the arguments.
     pub(crate) fn modify(
         &mut self,
-        x: Act,
+        x: TensorId,
         kind: Modification,
         factor: f32,
         set: impl FnOnce(&mut ModifyArgs),
@@ -49,8 +49,14 @@ impl Lowering<'_> {
     }
 
     /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`.
-    pub(crate) fn join(&mut self, [x, out]: [Act; 2], first: usize, tail: Option<Act>, heads: usize) -> Result<()> {
-        let width = |act: Act| self.program.width(act);
+    pub(crate) fn join(
+        &mut self,
+        [x, out]: [TensorId; 2],
+        first: usize,
+        tail: Option<TensorId>,
+        heads: usize,
+    ) -> Result<()> {
+        let width = |act: TensorId| self.program.width(act);
         let (to, tail_width) = (width(out) / heads, tail.map_or(0, width));
         let args = JoinArgs {
             x: self.act(x) + 4 * first as Address,
@@ -65,7 +71,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.join, blocks, 256, 0, &args)
     }
 
-    pub(crate) fn project_heads(&mut self, [x, out]: [Act; 2], weight: Weight, heads: usize) -> Result<()> {
+    pub(crate) fn project_heads(&mut self, [x, out]: [TensorId; 2], weight: Weight, heads: usize) -> Result<()> {
         const WARPS: usize = 4;
         let w = self.model.weights.matrix(weight);
         let [from, to] = [x, out].map(|act| self.program.width(act) / heads);
@@ -102,7 +108,7 @@ impl Lowering<'_> {
             x: self.act(op.x),
             kernel: weights.vector(Some(op.kernel)),
             bias: weights.vector(op.bias),
-            memory: self.memory_places[op.memory.0 as usize],
+            memory: self.memory_places[op.recurrent.0 as usize],
             width: width as u32,
             taps: op.taps as u32,
             silu: u32::from(op.silu),
@@ -134,7 +140,7 @@ impl Lowering<'_> {
     }
 
     pub(crate) fn delta_rule(&mut self, op: &DeltaRule) -> Result<()> {
-        let width = |act: Act| self.program.width(act);
+        let width = |act: TensorId| self.program.width(act);
         let (heads, values) = (width(op.beta), width(op.v));
         let step = self.sequences();
         let by_row = width(op.dt) > heads;
@@ -148,7 +154,7 @@ impl Lowering<'_> {
             beta: self.act(op.beta),
             rate: self.model.weights.vector(Some(op.rate)),
             out: self.act(op.out),
-            memory: self.memory_places[op.memory.0 as usize],
+            memory: self.memory_places[op.recurrent.0 as usize],
             heads: heads as u32,
             key_heads: (width(op.k) / op.key_dim) as u32,
             key_dim: op.key_dim as u32,
@@ -173,7 +179,7 @@ impl Lowering<'_> {
     }
 
     pub(crate) fn scan(&mut self, op: &Scan) -> Result<()> {
-        let (weights, width) = (&self.model.weights, |act: Act| self.program.width(act));
+        let (weights, width) = (&self.model.weights, |act: TensorId| self.program.width(act));
         let (channels, heads) = (width(op.x), width(op.dt));
         let step = self.sequences();
         let by_state = weights.vector_len(op.rate) > heads;
@@ -187,7 +193,7 @@ impl Lowering<'_> {
             rate: weights.vector(Some(op.rate)),
             skip: weights.vector(Some(op.skip)),
             out: self.act(op.out),
-            memory: self.memory_places[op.memory.0 as usize],
+            memory: self.memory_places[op.recurrent.0 as usize],
             heads: heads as u32,
             head_dim: (channels / heads) as u32,
             groups: (width(op.b) / op.state) as u32,

@@ -23,13 +23,13 @@ use crate::cpu::threads::pool::Pool;
 use crate::cuda::{CudaDevice, CudaExecutor, WGMMA};
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
-use crate::graph::op::{Act, Index, NormKind, Op, Vector, Weight};
+use crate::graph::op::{Index, NormKind, Op, TensorId, Vector, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::step::{StepInputs, StepLimits};
 
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled};
-use crate::graph::sequence_spec::{KvLayer, StateSpec};
+use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::weights::{MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
@@ -114,11 +114,11 @@ fn named(program: &Program) -> Vec<Vec<usize>> {
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
     let stored = |i: &usize| match &program.ops[*i] {
-        Op::StoreKv { state, .. } => Some(*state),
+        Op::StoreKv { layer, .. } => Some(*layer),
         _ => None,
     };
     let read = group.iter().find_map(|i| match &program.ops[*i] {
-        Op::Attend(a) => Some(a.state),
+        Op::Attend(a) => Some(a.layer),
         _ => None,
     });
     match group.iter().find_map(stored) {
@@ -126,9 +126,9 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
         Some(_) => return Ok(None),
         None => {}
     }
-    let Some(state) = read else { return Ok(Some(group.to_vec())) };
-    let stores = before.iter().rev().find(|ops| ops.iter().any(|i| stored(i) == Some(state)));
-    let stores = stores.ok_or_else(|| Error::Mismatch(format!("attention to {state:?}, which no op writes")))?;
+    let Some(layer) = read else { return Ok(Some(group.to_vec())) };
+    let stores = before.iter().rev().find(|ops| ops.iter().any(|i| stored(i) == Some(layer)));
+    let stores = stores.ok_or_else(|| Error::Mismatch(format!("attention to {layer:?}, which no op writes")))?;
     Ok(Some([&stores[..], group].concat()))
 }
 
@@ -223,8 +223,8 @@ struct Case {
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
     /// Activations that the caller writes, and those that are compared.
-    inputs: Vec<(Act, Input)>,
-    results: Vec<Act>,
+    inputs: Vec<(TensorId, Input)>,
+    results: Vec<TensorId>,
     steps: &'static [Counts],
     /// Number of the first ops, the last of which stores keys and values; 0 where none does.
     stores: usize,
@@ -274,34 +274,34 @@ impl Case {
             _ => false,
         };
         let mut made = Made { device, weights, signs, matrices: Vec::new(), vectors: Vec::new() };
-        let (mut states, mut memories) = (BTreeMap::new(), BTreeMap::new());
+        let (mut layers, mut recurrent) = (BTreeMap::new(), BTreeMap::new());
         let mut vocab = 0;
         for op in &mut ops {
             made.weights_of(op, &|act| widths[&act])?;
             if let Op::Attend(a) = op {
                 // Scores of made-up keys would else leave one position alone.
-                a.scale = a.scale.min(1.0 / (program.states[a.state.0 as usize].head_dim as f32).sqrt());
+                a.scale = a.scale.min(1.0 / (program.kv_layers[a.layer.0 as usize].head_dim as f32).sqrt());
             }
             if let Op::Logits { head, .. } = op {
                 vocab = made.matrices[head.0 as usize].rows;
             }
             op.map_acts(|act| acts[&act]);
-            if let Some(state) = op.state_mut() {
-                let layer = program.states[state.0 as usize];
-                *state = *states.entry(*state).or_insert_with(|| b.state(layer));
+            if let Some(layer) = op.layer_mut() {
+                let shape = program.kv_layers[layer.0 as usize];
+                *layer = *layers.entry(*layer).or_insert_with(|| b.kv_layer(shape));
             }
-            if let Some(memory) = op.memory_mut() {
-                let values = program.memories[memory.0 as usize];
-                *memory = *memories.entry(*memory).or_insert_with(|| b.memory(values));
+            if let Some(state) = op.recurrent_mut() {
+                let values = program.recurrent[state.0 as usize];
+                *state = *recurrent.entry(*state).or_insert_with(|| b.recurrent(values));
             }
         }
-        if states.is_empty() {
-            b.state(KvLayer::new(1, 32, 0));
+        if layers.is_empty() {
+            b.kv_layer(KvLayer::new(1, 32, 0));
         }
         if vocab > 0 {
             // A head sees rows of outputs, which another op has to make.
             let moves = inputs.iter_mut().map(|(act, _)| [std::mem::replace(act, b.act(b.width(*act))), *act]);
-            let moves: Vec<[Act; 2]> = moves.map(|[to, from]| [from, to]).collect();
+            let moves: Vec<[TensorId; 2]> = moves.map(|[to, from]| [from, to]).collect();
             b.push(Op::KeepOutputs { moves: moves.into() });
         }
         let stores = ops.iter().position(|op| matches!(op, Op::Attend(_))).unwrap_or(0);
@@ -326,7 +326,7 @@ impl Case {
                 (true, _) => HEAD_STEPS,
                 (_, true) => PRODUCT_STEPS,
                 _ if stores > 0 => ATTENTION_STEPS,
-                _ if !memories.is_empty() => RECURRENT_STEPS,
+                _ if !recurrent.is_empty() => RECURRENT_STEPS,
                 _ => STEPS,
             },
             stores,
@@ -346,8 +346,8 @@ impl Case {
         let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
         let shapes: Vec<_> = self.matrices.iter().map(|m| (m.dtype, m.rows, m.cols)).collect();
         let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len())).collect();
-        let Program { ops, acts, states, memories, .. } = &*self.program;
-        hash.write(format!("{ops:?} {acts:?} {states:?} {memories:?} {shapes:?} {pairs:?} {types:?}").as_bytes());
+        let Program { ops, acts, kv_layers, recurrent, .. } = &*self.program;
+        hash.write(format!("{ops:?} {acts:?} {kv_layers:?} {recurrent:?} {shapes:?} {pairs:?} {types:?}").as_bytes());
         hash.finish()
     }
 
@@ -370,11 +370,11 @@ impl Case {
         let fill = if self.fills() { FILL } else { 0 };
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
-        let (layers, memories) = (program.states.clone(), program.memories.clone());
+        let (layers, recurrent) = (program.kv_layers.clone(), program.recurrent.clone());
         let [k_type, v_type] = types;
-        let spec = StateSpec {
+        let spec = SequenceSpec {
             layers,
-            memories,
+            recurrent,
             capacity: CAPACITY + self.skipped(),
             k_type,
             v_type,
@@ -401,7 +401,7 @@ impl Case {
         };
         let model = device.load(program, &weights, unfollowed).map_err(|e| faulty(&[], 0, e))?;
         let model = Arc::new(model);
-        let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_kv(&spec)?]));
+        let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
         let on_gpu = match new() {
             // No cache can have these types.
             Err(Error::Unsupported(_)) => return Ok(0.0),
@@ -457,8 +457,8 @@ impl Case {
     }
 
     /// Values of the activations that the caller writes, one row a factor.
-    fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(Act, Vec<f32>)> {
-        let values = |(act, input): &(Act, Input)| {
+    fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(TensorId, Vec<f32>)> {
+        let values = |(act, input): &(TensorId, Input)| {
             let width = self.program.width(*act);
             let rows = factors.clone().into_iter().zip(first..);
             (*act, rows.flat_map(|(factor, row)| (0..width).map(move |i| factor * input.of(row, i, width))).collect())
@@ -479,7 +479,7 @@ impl Case {
     /// Number of positions that the first token of a test skips, where no op keeps anything of earlier ones.
     fn skipped(&self) -> usize {
         let is_bound = |op: &Op| matches!(op, Op::Embed { index: Index::Position, .. });
-        let is_free = self.stores == 0 && self.program.memories.is_empty() && !self.program.ops.iter().any(is_bound);
+        let is_free = self.stores == 0 && self.program.recurrent.is_empty() && !self.program.ops.iter().any(is_bound);
         if is_free { FILL } else { 0 }
     }
 }
@@ -537,14 +537,14 @@ fn relative_error(expected: &[f32], got: &[f32]) -> f64 {
     if difference == 0.0 { 0.0 } else { (difference / size).sqrt() }
 }
 
-fn names(op: &Op, act: Act) -> bool {
+fn names(op: &Op, act: TensorId) -> bool {
     let mut found = false;
     op.for_each_act(|named| found |= named == act);
     found
 }
 
 /// The values that an activation of some ops starts with: within the range of what recurrences and routers are given.
-fn input_of(ops: &[Op], act: Act) -> Input {
+fn input_of(ops: &[Op], act: TensorId) -> Input {
     for op in ops {
         match op {
             Op::Experts(e) if e.scores == act => return Input::Scores,
@@ -560,7 +560,12 @@ fn input_of(ops: &[Op], act: Act) -> Input {
 }
 
 /// Makes matrices, experts and tables of some ops small, and returns the widths of their activations.
-fn shrink(program: &Program, device: &CudaDevice, weights: &Weights, ops: &mut [Op]) -> Result<BTreeMap<Act, usize>> {
+fn shrink(
+    program: &Program,
+    device: &CudaDevice,
+    weights: &Weights,
+    ops: &mut [Op],
+) -> Result<BTreeMap<TensorId, usize>> {
     let mut widths = BTreeMap::new();
     for op in ops.iter() {
         op.for_each_act(|act| {
@@ -624,7 +629,7 @@ struct Made<'a> {
 
 impl Made<'_> {
     /// Gives an op weights of the shapes that its activations ask for.
-    fn weights_of(&mut self, op: &mut Op, width: &dyn Fn(Act) -> usize) -> Result<()> {
+    fn weights_of(&mut self, op: &mut Op, width: &dyn Fn(TensorId) -> usize) -> Result<()> {
         let Made { device, weights, signs, matrices, vectors } = self;
         let mut matrix = |weight: &mut Weight, rows: usize, cols: usize| {
             let dtype = weights.matrices[weight.0 as usize].dtype();

@@ -7,7 +7,7 @@ use crate::device::batch::Batch;
 use crate::device::executor::Executor;
 use crate::device::sequence::Sequence;
 use crate::error::{Result, try_filled, try_vec};
-use crate::graph::op::Act;
+use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
 use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
@@ -86,7 +86,7 @@ pub fn check(
     executor: &mut Executor,
     program: &Program,
     sequence: &mut Sequence,
-    rows: &[(Act, Vec<f32>)],
+    rows: &[(TensorId, Vec<f32>)],
 ) -> Result<(Vec<&'static str>, Option<String>)> {
     let vocab = program.vocab;
     let (numbers, outputs) = ([0; ROWS], std::array::from_fn::<u32, ROWS, _>(|i| i as u32));

@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
-use crate::graph::op::{Mask, StateId};
+use crate::graph::op::{KvLayerId, Mask};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 use crate::model::hyper::HeadShape;
@@ -28,8 +28,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.ffn_scales = true;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     let inputs = b.layer_inputs(x)?;
-    // The states of the last own layer without and with a window.
-    let mut states: [Option<StateId>; 2] = [None; 2];
+    // The keys and values of the last own layer without and with a window.
+    let mut stored: [Option<KvLayerId>; 2] = [None; 2];
     b.layers(|b, i| {
         let is_local = windows[i] > 0;
         let (rope, dim) = if is_local { (local, local_dim) } else { (rope, common.head_dim) };
@@ -41,7 +41,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             b.rms_norm_groups(q, "attn_q_norm", dim)?;
             b.rms_norm_groups(k, "attn_k_norm", dim)?;
             b.rotate_heads(rope, dim, q, Some(k));
-            states[usize::from(is_local)] = Some(b.store(k, v, attention));
+            stored[usize::from(is_local)] = Some(b.store(k, v, attention));
             q
         } else {
             ["attn_k.weight", "attn_v.weight", "attn_k_norm.weight"].into_iter().for_each(|part| b.ignore(part));
@@ -50,10 +50,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
             b.rotate_heads(rope, dim, q, None);
             q
         };
-        let Some(state) = states[usize::from(is_local)] else {
+        let Some(layer) = stored[usize::from(is_local)] else {
             return Err(b.keys.unsupported("attention.shared_kv_layers"));
         };
-        let a = b.attend_to(q, state, attention)?;
+        let a = b.attend_to(q, layer, attention)?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);

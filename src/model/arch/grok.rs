@@ -4,8 +4,8 @@
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use crate::error::Result;
-use crate::graph::op::Act;
 use crate::graph::op::Activation::Gelu;
+use crate::graph::op::TensorId;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 
@@ -41,7 +41,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 /// The experts, or `(experts + dense) / sqrt(2)`.
-fn feed_forward(b: &mut Builder, h: Act, moe: Option<Moe>) -> Result<Act> {
+fn feed_forward(b: &mut Builder, h: TensorId, moe: Option<Moe>) -> Result<TensorId> {
     let Some(mut moe) = moe else { return b.gated_ffn(h, Gelu) };
     moe.activation = Gelu;
     if !b.has("ffn_up.weight") {

@@ -2,7 +2,7 @@
 //! layers, experts behind the first ones.
 
 use crate::error::Result;
-use crate::graph::op::{Act, RouterScore};
+use crate::graph::op::{RouterScore, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
 
@@ -47,7 +47,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 /// The delta rule whose decays and output gates come from products of a low rank.
-fn delta_attention(b: &mut Builder, h: Act, dim: usize, taps: usize) -> Result<Act> {
+fn delta_attention(b: &mut Builder, h: TensorId, dim: usize, taps: usize) -> Result<TensorId> {
     b.ignore("attn_output.scale");
     let heads = b.hyper.heads.n_heads;
     let width = heads * dim;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Identity;
-use crate::graph::op::{Act, RouterScore};
+use crate::graph::op::{RouterScore, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
@@ -41,7 +41,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 /// `out_proj(c * conv(b * x))` for `[b | c | x] = in_proj(h)`.
-fn short_convolution(b: &mut Builder, h: Act, taps: usize) -> Result<Act> {
+fn short_convolution(b: &mut Builder, h: TensorId, taps: usize) -> Result<TensorId> {
     let hidden = b.hyper.hidden;
     let parts = b.split(h, "shortconv.in_proj", [hidden; 3])?;
     let [input_gate, output_gate, x] = b.push_projections(h, parts);

@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;
-use crate::graph::op::{Act, RouterScore};
+use crate::graph::op::{RouterScore, TensorId};
 use crate::model::builder::{Attention, Builder, Moe};
 
 pub fn build(b: &mut Builder) -> Result<()> {
@@ -34,7 +34,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 /// Experts between a product that narrows the stream and one that widens it, where the file has them, and a shared one.
-fn mixture(b: &mut Builder, h: Act, moe: Moe) -> Result<Act> {
+fn mixture(b: &mut Builder, h: TensorId, moe: Moe) -> Result<TensorId> {
     let scores = b.project(h, "ffn_gate_inp", moe.n_experts)?;
     let is_latent = b.has("ffn_latent_down.weight");
     let narrow = if is_latent { b.project_all(h, "ffn_latent_down")? } else { h };

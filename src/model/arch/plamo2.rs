@@ -1,8 +1,8 @@
 //! PLaMo 2: the scan of Mamba 2 in a block like that of Mamba 1, attention in a few layers, norms around each block.
 
 use crate::error::Result;
-use crate::graph::op::Act;
 use crate::graph::op::Activation::{Silu, Softplus};
+use crate::graph::op::TensorId;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::mixers::MambaShape;
@@ -36,7 +36,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 /// Gate and input of each head stand together; the scan's inputs come from a projection of what was convolved.
-fn mamba(b: &mut Builder, h: Act, shape: MambaShape) -> Result<Act> {
+fn mamba(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId> {
     let MambaShape { inner, state, rank: heads, taps, .. } = shape;
     if !inner.is_multiple_of(heads) {
         return Err(b.keys.unsupported("ssm.time_step_rank"));

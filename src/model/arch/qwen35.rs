@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
-use crate::graph::op::{Act, RopeChoice};
+use crate::graph::op::{RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::mixers::MambaShape;
@@ -37,7 +37,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 /// Attention whose output is multiplied by the sigmoid of a gate, which stands behind the query of each head.
-fn attention(b: &mut Builder, h: Act, rope: RopeChoice) -> Result<Act> {
+fn attention(b: &mut Builder, h: TensorId, rope: RopeChoice) -> Result<TensorId> {
     let heads = b.hyper.heads;
     let (dim, kv) = (heads.head_dim, heads.n_kv_heads * heads.head_dim);
     let [q, gate] = b.split_heads(h, "attn_q", heads.n_heads, [dim, dim])?;
@@ -51,7 +51,7 @@ fn attention(b: &mut Builder, h: Act, rope: RopeChoice) -> Result<Act> {
 }
 
 /// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in turn.
-fn delta_net(b: &mut Builder, h: Act, shape: MambaShape) -> Result<Act> {
+fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId> {
     let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps, .. } = shape;
     if values != heads * dim || !heads.is_multiple_of(key_heads) {
         return Err(b.keys.unsupported("ssm.inner_size"));

@@ -4,7 +4,7 @@
 use super::{Builder, Network};
 use crate::error::{Error, Result};
 use crate::format::Passed;
-use crate::graph::op::{Act, Index, Mask, NormKind, Op, StateId};
+use crate::graph::op::{Index, KvLayerId, Mask, NormKind, Op, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::model::no_effect;
 
@@ -12,11 +12,11 @@ impl<'a> Builder<'a> {
     /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
     pub fn finish(mut self) -> Result<Network<'a>> {
         let states = self.states.ok_or_else(|| Error::unsupported("a network without an end"))?;
-        let mut beheaded = self.program.clone();
-        beheaded.behead();
-        let beheaded = beheaded.finish(0, &[states]);
+        let mut headless = self.program.clone();
+        headless.drop_head();
+        let headless = headless.finish(0, &[states]);
         // A file says so of a decoder that was trained to see later tokens too, or of an encoder that was not.
-        let causal = beheaded.is_causal();
+        let causal = headless.is_causal();
         if self.keys.flag("attention.causal")?.is_some_and(|told| told != causal) {
             return Err(self.keys.unsupported("attention.causal"));
         }
@@ -44,8 +44,8 @@ impl<'a> Builder<'a> {
             program.keep_rows();
         }
         let has_logits = causal && program.head().is_some();
-        let program = if has_logits { program.finish(hyper.vocab, kept.as_slice()) } else { beheaded.clone() };
-        let states = beheaded;
+        let program = if has_logits { program.finish(hyper.vocab, kept.as_slice()) } else { headless.clone() };
+        let states = headless;
         Ok(Network {
             hyper,
             program,
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a learned embedding of each position.
-    pub fn add_positions(&mut self, x: Act) -> Result<()> {
+    pub fn add_positions(&mut self, x: TensorId) -> Result<()> {
         let (rows, needed) = (self.tensors.rows("position_embd.weight")?, self.hyper.context_length);
         if rows < needed as usize {
             return Err(self.tensors.damaged(format!("{rows} learned positions for a context of {needed}")));
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the embedding of the first type of tokens, where the file has types.
-    pub fn add_token_type(&mut self, x: Act) -> Result<()> {
+    pub fn add_token_type(&mut self, x: TensorId) -> Result<()> {
         if !self.has("token_types.weight") {
             return Ok(());
         }
@@ -88,12 +88,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Layer norm of `x` in place.
-    pub fn layer_norm_in_place(&mut self, x: Act, part: &str) -> Result<()> {
+    pub fn layer_norm_in_place(&mut self, x: TensorId, part: &str) -> Result<()> {
         self.layer_norm_into(x, part, x)
     }
 
     /// Layer norm of `x`, written to another activation.
-    pub fn layer_norm_into(&mut self, x: Act, part: &str, out: Act) -> Result<()> {
+    pub fn layer_norm_into(&mut self, x: TensorId, part: &str, out: TensorId) -> Result<()> {
         let norm = self.norm(NormKind::Layer, part, 1, self.program.width(x))?;
         self.program.push(Op::Norm { norm, x, out });
         Ok(())
@@ -106,20 +106,20 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the network of an encoder with the hidden states of all tokens.
-    pub fn end_with_states(&mut self, x: Act) {
+    pub fn end_with_states(&mut self, x: TensorId) {
         self.states = Some(x);
     }
 
     /// Keys and values of a layer. Encoders compute a text in one step, so that their layers can use the same ones.
-    pub(super) fn state(&mut self, layer: KvLayer, mask: Mask) -> StateId {
+    pub(super) fn kv_layer(&mut self, layer: KvLayer, mask: Mask) -> KvLayerId {
         match self.shared {
-            Some((shared, state)) if shared == layer && !mask.is_causal() => state,
+            Some((shared, id)) if shared == layer && !mask.is_causal() => id,
             _ => {
-                let state = self.program.state(layer);
+                let id = self.program.kv_layer(layer);
                 if !mask.is_causal() {
-                    self.shared = Some((layer, state));
+                    self.shared = Some((layer, id));
                 }
-                state
+                id
             }
         }
     }

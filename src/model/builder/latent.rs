@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
-use crate::graph::op::{Act, Attend, Op, RopeChoice};
+use crate::graph::op::{Attend, Op, RopeChoice, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;
 use crate::model::hyper::HeadShape;
@@ -81,7 +81,7 @@ impl Builder<'_> {
     }
 
     /// An attention from its input to its output projection.
-    pub fn latent_attention(&mut self, x: Act, latent: Latent) -> Result<Act> {
+    pub fn latent_attention(&mut self, x: TensorId, latent: Latent) -> Result<TensorId> {
         let Latent { heads, rank, query_rank, turning, rope, scale, growth, period } = latent;
         let HeadShape { n_heads, head_dim, value_dim, .. } = heads;
         let still = head_dim - turning;
@@ -123,12 +123,12 @@ impl Builder<'_> {
             self.program.push(Op::JoinHeads { x: narrow, tail: turned, heads: 1, out: key });
             let head_dim = rank + turning;
             let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window: 0 };
-            let state = self.program.state(layer);
-            self.program.push(Op::StoreKv { state, k: key, v: None });
+            let layer = self.program.kv_layer(layer);
+            self.program.push(Op::StoreKv { layer, k: key, v: None });
             let weight = self.matrix("attn_k_b.weight", n_heads * rank, still)?;
             let [absorbed, seen, out] = [head_dim, rank, value_dim].map(|width| self.program.act(n_heads * width));
             self.program.push(Op::ProjectHeads { x: q, weight, heads: n_heads, out: absorbed });
-            self.program.push(Op::Attend(Attend::new(state, absorbed, seen, scale)));
+            self.program.push(Op::Attend(Attend::new(layer, absorbed, seen, scale)));
             let weight = self.matrix("attn_v_b.weight", n_heads * value_dim, rank)?;
             self.program.push(Op::ProjectHeads { x: seen, weight, heads: n_heads, out });
             out

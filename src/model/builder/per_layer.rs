@@ -3,7 +3,7 @@
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
-use crate::graph::op::{Act, Activation, Index, Norm, NormKind, Op, RopeChoice, StateId};
+use crate::graph::op::{Activation, Index, KvLayerId, Norm, NormKind, Op, RopeChoice, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::model::hyper::HeadShape;
 use crate::model::rope::RopeConfig;
@@ -11,7 +11,7 @@ use crate::model::rope::RopeConfig;
 /// Inputs of all layers side by side, `[n, n_layers * width]`.
 #[derive(Clone, Copy)]
 pub struct LayerInputs {
-    all: Act,
+    all: TensorId,
     width: usize,
 }
 
@@ -51,12 +51,12 @@ impl Builder<'_> {
     }
 
     /// Rotates the heads of queries and keys, which are as wide as told.
-    pub fn rotate_heads(&mut self, rope: RopeChoice, head_dim: usize, q: Act, k: Option<Act>) {
+    pub fn rotate_heads(&mut self, rope: RopeChoice, head_dim: usize, q: TensorId, k: Option<TensorId>) {
         self.program.push(Op::Rope { rope, head_dim, first: 0, q, k });
     }
 
     /// Queries, keys, and values whose heads are normalised; values are keys where the file says so or has none.
-    pub fn normed_values(&mut self, x: Act, heads: HeadShape, has_values: Option<bool>) -> Result<[Act; 3]> {
+    pub fn normed_values(&mut self, x: TensorId, heads: HeadShape, has_values: Option<bool>) -> Result<[TensorId; 3]> {
         let kind = NormKind::Rms;
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group: heads.value_dim };
         let has_values = has_values.unwrap_or(self.has("attn_v.weight") || self.has("attn_qkv.weight"));
@@ -75,19 +75,20 @@ impl Builder<'_> {
     }
 
     /// Stores keys and values, which later layers may read as well.
-    pub fn store(&mut self, k: Act, v: Act, attention: Attention) -> StateId {
+    pub fn store(&mut self, k: TensorId, v: TensorId, attention: Attention) -> KvLayerId {
         let HeadShape { n_kv_heads, head_dim, value_dim, .. } = attention.heads;
         let window = attention.mask.span();
-        let state = self.state(KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window }, attention.mask);
-        self.program.push(Op::StoreKv { state, k, v: Some(v) });
-        state
+        let layer =
+            self.kv_layer(KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window }, attention.mask);
+        self.program.push(Op::StoreKv { layer, k, v: Some(v) });
+        layer
     }
 
     // ---- inputs of a layer's own
 
     /// Computes the inputs of layers from the token and from `x`, the embedding, if the file has them:
     /// `(sqrt(width) * per_layer_token_embd[id] + norm(per_layer_model_proj x / sqrt(hidden))) / sqrt(2)`.
-    pub fn layer_inputs(&mut self, x: Act) -> Result<Option<LayerInputs>> {
+    pub fn layer_inputs(&mut self, x: TensorId) -> Result<Option<LayerInputs>> {
         let key = "embedding_length_per_layer_input";
         let Some(width) = self.keys.size(key)? else { return Ok(None) };
         let (rows, all) = (self.hyper.vocab, width.saturating_mul(self.hyper.n_layers));
@@ -107,7 +108,13 @@ impl Builder<'_> {
     }
 
     /// `x += post_norm(proj (activation(inp_gate x) * input))` for the input of a layer.
-    pub fn add_layer_input(&mut self, x: Act, inputs: LayerInputs, layer: usize, activation: Activation) -> Result<()> {
+    pub fn add_layer_input(
+        &mut self,
+        x: TensorId,
+        inputs: LayerInputs,
+        layer: usize,
+        activation: Activation,
+    ) -> Result<()> {
         let LayerInputs { all, width } = inputs;
         let gate = self.project(x, "inp_gate", width)?;
         let input = self.program.act(width);
@@ -120,12 +127,12 @@ impl Builder<'_> {
     }
 
     /// `x *= factor`
-    pub fn scale(&mut self, x: Act, factor: f32) {
+    pub fn scale(&mut self, x: TensorId, factor: f32) {
         self.program.push(Op::Scale { x, factor });
     }
 
     /// Multiplies by the one value of a tensor, where the layer has it.
-    pub fn scale_if_present(&mut self, x: Act, part: &str) -> Result<()> {
+    pub fn scale_if_present(&mut self, x: TensorId, part: &str) -> Result<()> {
         if let Some(factor) = self.tensors.vector_if_present(&self.name(part), 1)? {
             self.scale(x, factor[0]);
         }
@@ -133,7 +140,7 @@ impl Builder<'_> {
     }
 
     /// The scores of a router that reads `x / rms(x) * ffn_gate_inp.scale / sqrt(hidden)`.
-    pub fn scaled_router(&mut self, x: Act, n_experts: usize) -> Result<Act> {
+    pub fn scaled_router(&mut self, x: TensorId, n_experts: usize) -> Result<TensorId> {
         let hidden = self.hyper.hidden;
         let mut scale = self.tensors.vector(&self.name("ffn_gate_inp.scale"), hidden)?;
         scale.iter_mut().for_each(|s| *s /= (hidden as f32).sqrt());

@@ -3,7 +3,7 @@
 
 use super::Builder;
 use crate::error::{Error, Result};
-use crate::graph::op::{Act, Index, Op};
+use crate::graph::op::{Index, Op, TensorId};
 use crate::graph::program::Program;
 use crate::model::hyper::Hyper;
 
@@ -12,16 +12,16 @@ pub struct Predictor {
     /// Reads the tokens behind those of the hidden states; has keys and values of its own.
     pub program: Program,
     /// The hidden states that the network ends with ahead of its head, of all tokens, which its program keeps.
-    pub states: Act,
+    pub states: TensorId,
     /// The same, which `program` begins with, and those that it ends with, of the outputs: in their place for one token more.
-    pub input: Act,
-    pub result: Act,
+    pub input: TensorId,
+    pub result: TensorId,
 }
 
 impl Builder<'_> {
     /// The first layer behind the trunk, where it was asked for: `block` adds what it computes to the residual stream, as a
     /// layer of the trunk does. Called behind `head`.
-    pub fn predictor(&mut self, block: impl FnOnce(&mut Self, Act) -> Result<()>) -> Result<()> {
+    pub fn predictor(&mut self, block: impl FnOnce(&mut Self, TensorId) -> Result<()>) -> Result<()> {
         let (true, Some(states)) = (self.predicts && self.has_predictor(), self.states) else { return Ok(()) };
         let Some(mut head) = self.program.head().cloned() else { return Ok(()) };
         let (vocab, hidden, index) = (self.hyper.vocab, self.hyper.hidden, self.hyper.n_layers);

@@ -7,9 +7,9 @@
 use super::executor::CudaExecutor;
 use super::launch::{Context, Event, PinnedBuffer};
 use crate::error::{Error, Result, try_vec};
-use crate::graph::op::Act;
+use crate::graph::op::TensorId;
 
-pub struct Crossing {
+pub struct Transfer {
     /// Stands behind the work of the source.
     ready: Event,
     /// Memory on the way; `None`: copies are direct.
@@ -19,17 +19,17 @@ pub struct Crossing {
 /// Offsets in the buffers of both ends, and bytes.
 type Piece = (usize, usize, usize);
 
-impl Crossing {
+impl Transfer {
     /// A way for at most so many bytes at a time.
-    pub fn new(from: &CudaExecutor, to: &CudaExecutor, bytes: usize) -> Result<Crossing> {
+    pub fn new(from: &CudaExecutor, to: &CudaExecutor, bytes: usize) -> Result<Transfer> {
         let is_direct = Context::reach(to.context(), from.context())?;
         let ready = from.context().enter()?.event(false)?;
         let via = if is_direct { None } else { Some(to.context().enter()?.alloc_pinned(bytes)?) };
-        Ok(Crossing { ready, via })
+        Ok(Transfer { ready, via })
     }
 
     /// Queues copies of activations of the open step.
-    pub fn hand_on(&mut self, from: &CudaExecutor, to: &CudaExecutor, acts: &[Act]) -> Result<()> {
+    pub fn hand_on(&mut self, from: &CudaExecutor, to: &CudaExecutor, acts: &[TensorId]) -> Result<()> {
         let mut pieces = try_vec("activations", acts.len())?;
         for &act in acts {
             let ((len, source), (room, target)) = (from.place(act), to.place(act));

@@ -23,7 +23,7 @@ const GUESS: f64 = 4.0;
 /// Numbers of drafted tokens in a pass, each with a cost of its own: 1, 2, to 4, to 8, to 16, more.
 const SIZES: usize = 6;
 
-pub struct Worth {
+pub struct DraftPolicy {
     /// Number of tokens of each kind that were right, and of those that were compared.
     rates: [(f64, f64); KINDS],
     /// The next pass computes the right tokens of a draft again, unless all were right.
@@ -49,7 +49,7 @@ pub struct Worth {
 
 /// A pass over the weights that was made.
 #[derive(Clone, Copy)]
-pub struct Taken {
+pub struct PassStats {
     pub time: Duration,
     /// Tokens in it, and those of them that were drafted, of all jobs.
     pub rows: usize,
@@ -58,11 +58,11 @@ pub struct Taken {
     pub is_mixed: bool,
 }
 
-impl Worth {
+impl DraftPolicy {
     /// `guesses`: how often tokens of each kind are right, before any was seen. `repeats`: where not all of a draft is right,
     /// the next pass computes what was right again.
-    pub fn new(guesses: [f64; KINDS], repeats: bool) -> Worth {
-        Worth {
+    pub fn new(guesses: [f64; KINDS], repeats: bool) -> DraftPolicy {
+        DraftPolicy {
             rates: guesses.map(|guess| (guess * GUESS, GUESS)),
             repeats,
             plain: Recent::default(),
@@ -176,7 +176,7 @@ impl Worth {
 
     /// Counts a pass with the drafted tokens of a job, the first `right` of which were right, and the first `compared` were
     /// looked at; `jobs` made tokens in it.
-    pub fn passed(&mut self, pass: Taken, kinds: &[u8], right: usize, compared: usize, jobs: usize) {
+    pub fn passed(&mut self, pass: PassStats, kinds: &[u8], right: usize, compared: usize, jobs: usize) {
         self.spent += pass.time.as_secs_f64();
         for (i, kind) in kinds.iter().enumerate().take(compared) {
             if let Some((hits, seen)) = self.rates.get_mut(usize::from(*kind)) {
@@ -198,7 +198,7 @@ impl Worth {
     }
 
     /// Learns from the time of a pass.
-    fn measure(&mut self, pass: Taken) {
+    fn measure(&mut self, pass: PassStats) {
         let seconds = pass.time.as_secs_f64();
         let rows = pass.rows - pass.drafted;
         if self.rows != rows {
@@ -253,7 +253,7 @@ mod tests {
     /// Speed with drafts over that without, of a text of some tokens: drafted tokens of a kind are right as often as
     /// `chance` says at a place in the text, passes take a share `row` more for each, and times are uncertain by a tenth.
     fn speed(
-        worth: &mut Worth,
+        worth: &mut DraftPolicy,
         tokens: usize,
         row: f64,
         making: f64,
@@ -283,7 +283,7 @@ mod tests {
             let noise = if uniform() < 0.03 { 5.0 } else { 0.95 + uniform() / 10.0 };
             let pass = (1.0 + row * n as f64) * noise;
             let taken =
-                Taken { time: Duration::from_secs_f64(pass * 1e-3), rows: jobs + n, drafted: n, is_mixed: false };
+                PassStats { time: Duration::from_secs_f64(pass * 1e-3), rows: jobs + n, drafted: n, is_mixed: false };
             worth.passed(taken, &kinds[..n], right, (right + 1).min(n), jobs);
             time += pass / noise;
             made += right + 1;
@@ -300,7 +300,7 @@ mod tests {
             for tokens in [60, 200, 2000] {
                 for jobs in [1, 4] {
                     for chance in [0.0, 0.05, 0.2, 0.5, 0.8, 0.99] {
-                        let mut worth = Worth::new([0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9], false);
+                        let mut worth = DraftPolicy::new([0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9], false);
                         let found = speed(&mut worth, tokens, row, 0.0, jobs, |_, _| chance);
                         assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs, {chance} right");
                         if chance > 0.9 && row < 0.2 && tokens > 100 && jobs == 1 {
@@ -308,7 +308,7 @@ mod tests {
                         }
                     }
                     // A text that changes: first drafts are right, then never.
-                    let mut worth = Worth::new([0.5; KINDS], false);
+                    let mut worth = DraftPolicy::new([0.5; KINDS], false);
                     let found = speed(&mut worth, tokens, row, 0.0, jobs, |at, _| if at < 30 { 0.9 } else { 0.0 });
                     assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs");
                 }
@@ -322,7 +322,7 @@ mod tests {
             [(0.0, 0.3e-3, 0.97), (0.3, 0.3e-3, 0.97), (0.9, 0.05e-3, 1.5), (0.9, 1e-3, 0.97)]
         {
             for tokens in [100, 1000] {
-                let mut worth = Worth::new([0.6; KINDS], false);
+                let mut worth = DraftPolicy::new([0.6; KINDS], false);
                 let found = speed(&mut worth, tokens, 0.1, making, 1, |_, _| chance);
                 assert!(found > least, "{found} where {chance} are right, {tokens} tokens");
             }

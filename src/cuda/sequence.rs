@@ -1,7 +1,7 @@
-//! Keys, values and recurrent memories of one sequence on a device.
+//! Keys, values and recurrent states of one sequence on a device.
 //!
 //! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`. Refuses to know which positions and
-//! which buffers of memories are valid.
+//! which buffers of recurrent are valid.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::launch::{Context, DeviceBuffer, Stream};
 use super::module::{DeviceKv, KvPlace, ValuesBefore};
 use super::probe::Address;
 use crate::error::{Error, Result, try_vec};
-use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, StateSpec};
+use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -20,12 +20,12 @@ const WIDTH: usize = 32;
 
 /// Keys and values, each `[layer][head][position][stride]`; the stride is the width rounded up, so that rows can be read 16
 /// bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for every 32 values.
-/// Recurrent memories have a few buffers, each with those of all layers.
-pub struct CudaKv {
-    spec: StateSpec,
+/// Recurrent states have a few buffers, each with those of all layers.
+pub struct CudaSequence {
+    spec: SequenceSpec,
     buffer: DeviceBuffer,
     view: DeviceKv,
-    memories: Vec<Address>,
+    recurrent: Vec<Address>,
     stream: Arc<Stream>,
 }
 
@@ -82,8 +82,8 @@ pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
     Ok(places)
 }
 
-/// Lays a cache out from `base` on; returns its view, the buffers of its recurrent memories and the bytes that it takes.
-fn kv_layout(base: Address, spec: &StateSpec) -> Result<(DeviceKv, Vec<Address>, usize)> {
+/// Lays a cache out from `base` on; returns its view, the buffers of its recurrent states and the bytes that it takes.
+fn kv_layout(base: Address, spec: &SequenceSpec) -> Result<(DeviceKv, Vec<Address>, usize)> {
     spec.check()?;
     let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
     if spec.capacity > i32::MAX as usize {
@@ -113,32 +113,32 @@ fn kv_layout(base: Address, spec: &StateSpec) -> Result<(DeviceKv, Vec<Address>,
         k_type: spec.k_type.0,
         v_type: spec.v_type.0,
     };
-    let memory = spec.memories.iter().try_fold(0usize, |sum, n| sum.checked_add(*n)).ok_or_else(too_large)?;
-    let count = if memory == 0 { 0 } else { RECURRENT_BUFFERS };
-    let memories = (0..count).map(|_| add(memory, 4)).collect::<Result<_>>()?;
-    Ok((view, memories, arena.bytes()))
+    let values = spec.recurrent.iter().try_fold(0usize, |sum, n| sum.checked_add(*n)).ok_or_else(too_large)?;
+    let count = if values == 0 { 0 } else { RECURRENT_BUFFERS };
+    let recurrent = (0..count).map(|_| add(values, 4)).collect::<Result<_>>()?;
+    Ok((view, recurrent, arena.bytes()))
 }
 
 /// Bytes of a cache.
-pub fn kv_bytes(spec: &StateSpec) -> Result<u64> {
+pub fn kv_bytes(spec: &SequenceSpec) -> Result<u64> {
     Ok(kv_layout(0, spec)?.2 as u64)
 }
 
-impl CudaKv {
-    pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &StateSpec) -> Result<CudaKv> {
+impl CudaSequence {
+    pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &SequenceSpec) -> Result<CudaSequence> {
         let (_, _, bytes) = kv_layout(0, spec)?;
         let buffer = context.enter()?.alloc("a cache", bytes)?;
-        let (view, memories, _) = kv_layout(buffer.address(), spec)?;
-        Ok(CudaKv { spec: spec.clone(), buffer, view, memories, stream: stream.clone() })
+        let (view, recurrent, _) = kv_layout(buffer.address(), spec)?;
+        Ok(CudaSequence { spec: spec.clone(), buffer, view, recurrent, stream: stream.clone() })
     }
 
-    pub fn spec(&self) -> &StateSpec {
+    pub fn spec(&self) -> &SequenceSpec {
         &self.spec
     }
 
-    /// Returns what kernels see of it in a step that reads recurrent memories from one buffer, or zeros, and writes them to another.
+    /// Returns what kernels see of it in a step that reads recurrent states from one buffer, or zeros, and writes them to another.
     pub fn view(&self, from: Option<usize>, to: usize) -> DeviceKv {
-        let memory = |buffer: usize| self.memories.get(buffer).copied().unwrap_or(0);
+        let memory = |buffer: usize| self.recurrent.get(buffer).copied().unwrap_or(0);
         DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view }
     }
 
@@ -160,8 +160,8 @@ impl CudaKv {
     }
 
     /// A copy of the first `len` positions, or of those of them that a ring keeps, and of some buffers of recurrent state.
-    pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CudaKv> {
-        let fork = CudaKv::new(self.context(), &self.stream, &self.spec)?;
+    pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CudaSequence> {
+        let fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
         let current = self.context().enter()?;
         let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.memory(buffer)).collect();
         for layer in 0..self.spec.layers.len() {
@@ -194,12 +194,12 @@ impl CudaKv {
         self.load_runs(self.runs(layer, positions)?, read)
     }
 
-    /// Hands a buffer of recurrent memories to `write`.
+    /// Hands a buffer of recurrent states to `write`.
     pub fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.save_runs(self.memory(buffer).into_iter().collect(), write)
     }
 
-    /// Fills a buffer of recurrent memories.
+    /// Fills a buffer of recurrent states.
     pub fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         self.load_runs(self.memory(buffer).into_iter().collect(), read)
     }
@@ -216,10 +216,10 @@ impl CudaKv {
         runs.into_iter().try_for_each(|run| current.upload_now(&self.stream, &self.buffer, run, &mut via, read))
     }
 
-    /// Offset and bytes of a buffer of recurrent memories, where there are such.
+    /// Offset and bytes of a buffer of recurrent states, where there are such.
     fn memory(&self, buffer: usize) -> Option<(usize, usize)> {
-        let address = *self.memories.get(buffer)?;
-        Some(((address - self.buffer.address()) as usize, 4 * self.spec.memories.iter().sum::<usize>()))
+        let address = *self.recurrent.get(buffer)?;
+        Some(((address - self.buffer.address()) as usize, 4 * self.spec.recurrent.iter().sum::<usize>()))
     }
 
     /// The arrays of a layer: the offset of its first row, and the bytes of a row.

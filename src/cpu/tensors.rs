@@ -8,14 +8,14 @@ use super::memory::Floats;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Result, try_vec};
-use crate::graph::op::Act;
-use crate::graph::program::{ActSpec, Program};
+use crate::graph::op::TensorId;
+use crate::graph::program::{Program, TensorSpec};
 
 /// Values below which an op is done before another thread has noticed it.
 pub const SMALL: usize = 16 * 1024;
 
 /// The activations of a step.
-pub struct Acts {
+pub struct StepTensors {
     program: Arc<Program>,
     /// `[max_tokens, width]`
     pub buffers: Vec<Floats>,
@@ -23,35 +23,35 @@ pub struct Acts {
     pub n: usize,
 }
 
-impl Acts {
-    pub fn new(program: &Arc<Program>, max_tokens: usize) -> Result<Acts> {
+impl StepTensors {
+    pub fn new(program: &Arc<Program>, max_tokens: usize) -> Result<StepTensors> {
         let mut buffers = try_vec("activations", program.buffers.len())?;
         for width in &program.buffers {
             buffers.push(Floats::new("activations", max_tokens, *width)?);
         }
-        Ok(Acts { program: program.clone(), buffers, n: 0 })
+        Ok(StepTensors { program: program.clone(), buffers, n: 0 })
     }
 
-    pub fn spec(&self, act: Act) -> ActSpec {
+    pub fn spec(&self, act: TensorId) -> TensorSpec {
         self.program.acts[act.0 as usize]
     }
 
-    pub fn width(&self, act: Act) -> usize {
+    pub fn width(&self, act: TensorId) -> usize {
         self.spec(act).width
     }
 
-    pub fn get(&mut self, act: Act) -> Rows<'_> {
-        let ActSpec { width, buffer } = self.spec(act);
+    pub fn get(&mut self, act: TensorId) -> Rows<'_> {
+        let TensorSpec { width, buffer } = self.spec(act);
         (&mut self.buffers[buffer][..self.n * width], width)
     }
 
     /// Activations that live together, and so lie in different buffers.
-    pub fn disjoint<const N: usize>(&mut self, acts: [Act; N]) -> [Rows<'_>; N] {
+    pub fn disjoint<const N: usize>(&mut self, acts: [TensorId; N]) -> [Rows<'_>; N] {
         let specs = acts.map(|act| self.spec(act));
         let buffers = self.buffers.get_disjoint_mut(specs.map(|spec| spec.buffer));
         let mut buffers = buffers.expect("`Program` lays them apart").into_iter().zip(specs);
         std::array::from_fn(|_| {
-            let (buffer, ActSpec { width, .. }) = buffers.next().expect("as many as there are specs");
+            let (buffer, TensorSpec { width, .. }) = buffers.next().expect("as many as there are specs");
             (&mut buffer[..self.n * width], width)
         })
     }
