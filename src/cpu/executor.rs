@@ -170,12 +170,12 @@ impl CpuExecutor {
         &mut self,
         inputs: &StepInputs,
         sequences: &mut dyn SequencesMut<CpuSequence>,
-        pace: &StepBudget,
+        budget: &StepBudget,
     ) -> Result<bool> {
         if !self.open {
             return Err(Error::invalid("no step is open"));
         }
-        let done = self.execute_all(inputs, sequences, pace);
+        let done = self.execute_all(inputs, sequences, budget);
         self.team = None;
         self.backend.pool.take_fault().and(done)
     }
@@ -184,16 +184,16 @@ impl CpuExecutor {
         &mut self,
         inputs: &StepInputs,
         sequences: &mut dyn SequencesMut<CpuSequence>,
-        pace: &StepBudget,
+        budget: &StepBudget,
     ) -> Result<bool> {
         let program = self.program.clone();
         while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
             let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.acts.n > few).count());
-            if !self.has_turn(pace)? || pace.pauses(Duration::from_secs_f32(self.expected[class][at])) {
+            if !self.has_turn(budget)? || budget.pauses(Duration::from_secs_f32(self.expected[class][at])) {
                 return Ok(false);
             }
-            let started = pace.is_timed().then(Instant::now);
-            let share = if pace.is_timed() || self.was_waited_for { Share::Short } else { Share::Long };
+            let started = budget.is_timed().then(Instant::now);
+            let share = if budget.is_timed() || self.was_waited_for { Share::Short } else { Share::Long };
             self.cursor.products.share = share;
             self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.share = share);
             let taken = match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
@@ -216,14 +216,14 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Has the threads for the next share, behind other steps where this one has had its turn; false where `pace` ends the wait.
-    fn has_turn(&mut self, pace: &StepBudget) -> Result<bool> {
+    /// Has the threads for the next share, behind other steps where this one has had its turn; false where `budget` ends the wait.
+    fn has_turn(&mut self, budget: &StepBudget) -> Result<bool> {
         if self.team.as_ref().is_some_and(Team::is_over) {
             self.was_waited_for = true;
             self.team = None;
         }
         if self.team.is_none() {
-            self.team = self.backend.pool.enter_at(self.threads, pace)?;
+            self.team = self.backend.pool.enter_at(self.threads, budget)?;
         }
         Ok(self.team.is_some())
     }

@@ -278,9 +278,9 @@ impl CudaExecutor {
         self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
     }
 
-    /// Queues ops in order until none is left or `pace`, asked between launches, says so; true when all are queued.
-    pub fn advance(&mut self, pace: &StepBudget) -> Result<bool> {
-        let stop = &|| pace.pauses(Duration::ZERO);
+    /// Queues ops in order until none is left or `budget`, asked between launches, says so; true when all are queued.
+    pub fn advance(&mut self, budget: &StepBudget) -> Result<bool> {
+        let stop = &|| budget.pauses(Duration::ZERO);
         if !self.open {
             return Err(Error::invalid("no step is open"));
         }

@@ -7,13 +7,13 @@ use crate::graph::step::{CHOSEN_BEFORE, StepInputs, StepLimits};
 use crate::sampling::MAX_ENTRIES;
 
 /// The inputs of a step with the sequences that it goes on with.
-pub struct Batch<'a> {
+pub struct Batch<'a, 's> {
     pub inputs: StepInputs<'a>,
     /// The sequences, each once, by their number in the inputs.
-    pub sequences: &'a mut [&'a mut Sequence],
+    pub sequences: &'a mut [&'s mut Sequence],
 }
 
-impl Batch<'_> {
+impl Batch<'_, '_> {
     /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a meaning.
     pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
         let StepInputs { ids, positions, sequences: numbers, outputs, rules } = self.inputs;

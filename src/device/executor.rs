@@ -103,12 +103,12 @@ impl Executor {
         self.advance_at(batch, &StepBudget::new(stop))
     }
 
-    /// `advance` at a pace. After a pause the step goes on with the same batch; others may have the threads meanwhile.
-    pub fn advance_at(&mut self, batch: &mut Batch, pace: &StepBudget) -> Result<bool> {
+    /// `advance` at a budget. After a pause the step goes on with the same batch; others may have the threads meanwhile.
+    pub fn advance_at(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         match &mut self.device {
-            DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), pace),
-            DeviceExecutor::Cuda(cuda) => cuda.advance(pace),
-            DeviceExecutor::Pipeline(pipeline) => pipeline.advance(batch, pace),
+            DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget),
+            DeviceExecutor::Cuda(cuda) => cuda.advance(budget),
+            DeviceExecutor::Pipeline(pipeline) => pipeline.advance(batch, budget),
         }
     }
 

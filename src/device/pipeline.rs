@@ -218,11 +218,11 @@ impl PipelineExecutor {
         Ok(())
     }
 
-    pub fn advance(&mut self, batch: &mut Batch, pace: &StepBudget) -> Result<bool> {
+    pub fn advance(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         loop {
             let done = match (self.cpu.as_mut(), self.at) {
-                (Some(cpu), 0) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), pace)?,
-                (cpu, at) => self.cuda[at - usize::from(cpu.is_some())].advance(pace)?,
+                (Some(cpu), 0) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget)?,
+                (cpu, at) => self.cuda[at - usize::from(cpu.is_some())].advance(budget)?,
             };
             if !done {
                 return Ok(false);

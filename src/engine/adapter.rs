@@ -1,4 +1,4 @@
-//! Low-rank adapters of a model: loaded once, used by any number of timelines.
+//! Low-rank adapters of a model: loaded once, used by any number of sessions.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The shape of a timeline's cache from the choices of a caller.
+//! The shape of a session's cache from the choices of a caller.
 
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;

@@ -65,15 +65,15 @@ impl Chooser {
         self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
     }
 
-    /// Prepares the mask for the token behind a timeline and one token more, where a device may have a use for it.
-    pub(super) fn prepare_mask(&mut self, model: &Model, timeline: &mut Vec<u32>, more: &[u32]) -> Result<()> {
+    /// Prepares the mask for the token behind a session and one token more, where a device may have a use for it.
+    pub(super) fn prepare_mask(&mut self, model: &Model, held: &mut Vec<u32>, more: &[u32]) -> Result<()> {
         self.mask.clear();
         let Some(grammar) = self.grammar.as_mut().filter(|_| model.chooses(&SamplingRule::default())) else {
             return Ok(());
         };
-        let len = timeline.len();
-        timeline.extend_from_slice(more);
-        let result = grammar.allowed(timeline).and_then(|allowed| {
+        let len = held.len();
+        held.extend_from_slice(more);
+        let result = grammar.allowed(held).and_then(|allowed| {
             let room = allowed.bits().len().saturating_sub(self.mask.capacity());
             if room > 0 {
                 self.mask = try_vec("sampler", allowed.bits().len())?;
@@ -81,7 +81,7 @@ impl Chooser {
             self.mask.extend_from_slice(allowed.bits());
             Ok(())
         });
-        timeline.truncate(len);
+        held.truncate(len);
         result
     }
 

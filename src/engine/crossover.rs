@@ -5,8 +5,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// The one that is always there.
-    Here,
-    Away,
+    OnHost,
+    OnDevice,
 }
 
 /// The best time of either way for each class of sizes, from one power of two to the next.
@@ -31,19 +31,19 @@ impl Crossover {
     pub fn choose(&self, size: usize) -> Way {
         let class = class(size);
         let away = match self.0[class] {
-            [None, _] => return Way::Here,
+            [None, _] => return Way::OnHost,
             [_, Some(away)] => Some(away),
             [_, None] => self.0[..class].iter().filter_map(|times| times[1]).max(),
         };
         // No time at all is the least.
-        if away < self.0[class][0] { Way::Away } else { Way::Here }
+        if away < self.0[class][0] { Way::OnDevice } else { Way::OnHost }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Way::{Away, Here};
+    use Way::{OnDevice, OnHost};
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
@@ -52,29 +52,29 @@ mod tests {
     #[test]
     fn the_faster_way_is_chosen_class_by_class() {
         let mut times = Crossover::new();
-        for (size, here, away, expected) in [(1, 1, 9, Here), (100, 5, 10, Here), (1000, 50, 12, Away)] {
-            times.record(Here, size, ms(here));
-            times.record(Away, size, ms(away));
+        for (size, here, away, expected) in [(1, 1, 9, OnHost), (100, 5, 10, OnHost), (1000, 50, 12, OnDevice)] {
+            times.record(OnHost, size, ms(here));
+            times.record(OnDevice, size, ms(away));
             assert_eq!(times.choose(size), expected);
         }
-        assert_eq!([64, 127, 512, 1023].map(|size| times.choose(size)), [Here, Here, Away, Away]);
+        assert_eq!([64, 127, 512, 1023].map(|size| times.choose(size)), [OnHost, OnHost, OnDevice, OnDevice]);
         // The best time counts, so that a call that was disturbed decides nothing.
-        times.record(Here, 1000, ms(11));
-        times.record(Here, 1000, ms(80));
-        assert_eq!(times.choose(1000), Here);
+        times.record(OnHost, 1000, ms(11));
+        times.record(OnHost, 1000, ms(80));
+        assert_eq!(times.choose(1000), OnHost);
     }
 
     #[test]
     fn what_was_not_measured_is_tried_where_it_could_win() {
         let mut times = Crossover::new();
         for size in [0, 7, usize::MAX] {
-            assert_eq!(times.choose(size), Here);
-            times.record(Here, size, ms(20));
-            assert_eq!(times.choose(size), Away);
+            assert_eq!(times.choose(size), OnHost);
+            times.record(OnHost, size, ms(20));
+            assert_eq!(times.choose(size), OnDevice);
         }
-        times.record(Away, 64, ms(30));
-        assert_eq!([7, usize::MAX].map(|size| times.choose(size)), [Away, Here]);
-        times.record(Away, 7, ms(20));
-        assert_eq!(times.choose(7), Here);
+        times.record(OnDevice, 64, ms(30));
+        assert_eq!([7, usize::MAX].map(|size| times.choose(size)), [OnDevice, OnHost]);
+        times.record(OnDevice, 7, ms(20));
+        assert_eq!(times.choose(7), OnHost);
     }
 }

@@ -1,17 +1,17 @@
-//! One token of each of several timelines in one step. Refuses to know how a timeline keeps what it has.
+//! One token of each of several sessions in one step. Refuses to know how a session keeps what it has.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::chooser::{self, Chooser, DeviceRules};
+use super::chooser::{Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
 use super::session::{Logits, Session};
-use super::step::StepBuffers;
+use super::step::Step;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::step::StepLimits;
 
-/// One token for each of several timelines of one model, in one pass over the weights.
+/// One token for each of several sessions of one model, in one pass over the weights.
 pub fn decode_batch(
     sessions: &mut [&mut Session],
     tokens: &[u32],
@@ -24,14 +24,12 @@ pub fn decode_batch(
     }
     let Some(first) = sessions.first() else { return Ok(()) };
     let model = first.model().clone();
-    let long_above = model.program()?.long_rope_above();
-    let is_long = |s: &Session| long_above.is_some_and(|above| s.capacity() > above);
-    let first_is_long = is_long(first);
+    let first_is_long = first.is_long();
     for (i, (session, token)) in sessions.iter().zip(tokens).enumerate() {
         if !Arc::ptr_eq(session.model(), &model) {
             return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
         }
-        if is_long(session) != first_is_long {
+        if session.is_long() != first_is_long {
             let what =
                 "the caches of a batch are on different sides of the context length that the model was trained for";
             return Err(Error::Mismatch(what.to_owned()));
@@ -61,11 +59,7 @@ pub fn decode_batch(
             sessions.iter_mut().zip(choosers).zip(there).zip(next).enumerate()
         {
             let chooser = chooser.as_deref_mut();
-            let token = match there {
-                Some(token) => chooser::chosen(token, chooser),
-                None => session.sample(chooser),
-            };
-            match token {
+            match session.choose(there, chooser) {
                 Ok(token) => *next = token,
                 Err(e) => result = result.and(Err(e.of_entry(i))),
             }
@@ -89,7 +83,7 @@ fn step_batch(
     there: &mut [Option<u32>],
 ) -> Result<()> {
     let n = sessions.len();
-    let (mut states, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
+    let (mut sequences, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
     let (mut cancels, mut rules) = (try_vec("cancels", n)?, try_vec("rules", n)?);
     for ((session, chooser), token) in sessions.iter_mut().zip(&mut *choosers).zip(tokens) {
         session.restore(None)?;
@@ -98,18 +92,17 @@ fn step_batch(
         }
     }
     for (((session, chooser), token), there) in sessions.iter_mut().zip(&*choosers).zip(tokens).zip(&mut *there) {
-        let (state, held, own, cancel) = session.parts_of_step();
+        let (sequence, held, own, cancel) = session.parts_of_step();
         let device_rules = DeviceRules::new(model, chooser.as_deref());
         *there = device_rules.map(|_| 0);
         rules.push(device_rules.and_then(|rules| rules.rule([held, std::slice::from_ref(token)], 0)));
-        states.push(state);
+        sequences.push(sequence);
         logits.push(own);
         cancels.push(cancel);
     }
-    let mut inputs = StepBuffers::new(n)?;
-    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, 1), n), 0)?;
-    batch.inputs.rules = &rules;
-    model.forward(&mut batch, &cancels, |executor| {
+    let mut step = Step::new(n)?;
+    tokens.iter().for_each(|token| step.add(std::slice::from_ref(token), 1));
+    model.forward(&mut step, &mut sequences, &rules, &cancels, |executor| {
         logits.iter_mut().zip(&mut *there).enumerate().try_for_each(|(i, (own, there))| {
             match there {
                 Some(token) => *token = executor.token(i)?,
@@ -122,7 +115,7 @@ fn step_batch(
         })
     })?;
     for ((session, token), there) in sessions.iter_mut().zip(tokens).zip(there) {
-        let logits_at = if there.is_some() { Logits::Away } else { Logits::Here };
+        let logits_at = if there.is_some() { Logits::OnDevice } else { Logits::OnHost };
         session.commit(std::slice::from_ref(token), logits_at);
     }
     Ok(())

@@ -61,11 +61,11 @@ enum Source {
 }
 
 impl Source {
-    /// The token that a network chooses behind a history; `None` where `pace` pauses.
-    fn next(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Choice>> {
+    /// The token that a network chooses behind a history; `None` where `budget` pauses.
+    fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
-            Source::Model(model) => model.next(history, pace),
-            Source::Mtp(mtp) => mtp.next(history, pace),
+            Source::Model(model) => model.next(history, budget),
+            Source::Mtp(mtp) => mtp.next(history, budget),
             _ => Err(Error::invalid("a source of drafts without a network")),
         }
     }
@@ -90,9 +90,9 @@ pub struct Draft {
     /// The draft is not complete, and the source has a part in it.
     is_open: bool,
     asks_source: bool,
-    /// The tokens of the timeline, the one that is to be appended, and those of the draft.
+    /// The tokens of the session, the one that is to be appended, and those of the draft.
     history: Vec<u32>,
-    /// Number of those that are in the timeline, and of those ahead of the draft.
+    /// Number of those that are in the session, and of those ahead of the draft.
     whole: usize,
     known: usize,
     /// Kinds of the tokens of the draft.
@@ -152,15 +152,15 @@ impl Draft {
         }))
     }
 
-    /// Makes a draft, of at most `most` tokens, of what follows a timeline and the last of the tokens that the job has made,
-    /// unless there is one. False where `pace` pauses, to go on with the same timeline.
+    /// Makes a draft, of at most `most` tokens, of what follows a session and the last of the tokens that the job has made,
+    /// unless there is one. False where `budget` pauses, to go on with the same session.
     pub fn make(
         &mut self,
         session: &Session,
         made: &[u32],
         most: usize,
         mut chooser: Option<&mut Chooser>,
-        pace: &StepBudget,
+        budget: &StepBudget,
     ) -> Result<bool> {
         if self.at != made.len() {
             self.begin(session, made, most, chooser.as_deref_mut())?;
@@ -168,7 +168,7 @@ impl Draft {
         if !self.is_open {
             return Ok(true);
         }
-        if self.asks_source && !self.ask_source(most.min(self.most), pace)? {
+        if self.asks_source && !self.ask_source(most.min(self.most), budget)? {
             return Ok(false);
         }
         self.is_open = false;
@@ -220,7 +220,7 @@ impl Draft {
     }
 
     /// Has the source go on with the draft; false where it was paused.
-    fn ask_source(&mut self, most: usize, pace: &StepBudget) -> Result<bool> {
+    fn ask_source(&mut self, most: usize, budget: &StepBudget) -> Result<bool> {
         match &mut self.source {
             Source::Nothing => {}
             Source::Lookup => {
@@ -238,7 +238,7 @@ impl Draft {
                     if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
                         break;
                     }
-                    let Some(choice) = source.next(&self.history, pace)? else { return Ok(false) };
+                    let Some(choice) = source.next(&self.history, budget)? else { return Ok(false) };
                     let kind = LEADS.iter().filter(|larger| choice.lead >= **larger).count() as u8;
                     self.history.push(choice.token);
                     self.kinds.push(kind);
@@ -251,7 +251,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Takes note of the tokens of a pass that are now at some positions of the timeline, the first of them in a row of it.
+    /// Takes note of the tokens of a pass that are now at some positions of the session, the first of them in a row of it.
     pub fn follow(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
         match &mut self.source {
             Source::Mtp(mtp) => mtp.take(executor, row, positions),
@@ -259,10 +259,10 @@ impl Draft {
         }
     }
 
-    /// Works on what has gathered of a timeline; false where `pace` pauses.
-    pub fn catch_up(&mut self, timeline: &[u32], pace: &StepBudget) -> Result<bool> {
+    /// Works on what has gathered of a session; false where `budget` pauses.
+    pub fn catch_up(&mut self, held: &[u32], budget: &StepBudget) -> Result<bool> {
         match &mut self.source {
-            Source::Mtp(mtp) => mtp.catch_up(timeline, pace),
+            Source::Mtp(mtp) => mtp.catch_up(held, budget),
             _ => Ok(true),
         }
     }

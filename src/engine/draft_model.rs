@@ -1,4 +1,4 @@
-//! Drafts by a small model of the same vocabulary, which has read the end of the text: a timeline of its own that follows
+//! Drafts by a small model of the same vocabulary, which has read the end of the text: a session of its own that follows
 //! another one, wherever that goes, in steps that may be paused.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Choice {
 }
 
 impl DraftModel {
-    /// Refuses a model whose vocabulary is not that of `target`. `capacity`: of the timeline that it will follow.
+    /// Refuses a model whose vocabulary is not that of `target`. `capacity`: of the session that it will follow.
     pub fn new(model: &Arc<Model>, target: &Model, capacity: usize) -> Result<DraftModel> {
         same_vocabulary(model, target)?;
         let capacity = capacity.min(CAPACITY).min(model.context_length()? as usize).max(2);
@@ -47,8 +47,8 @@ impl DraftModel {
         Ok(DraftModel { session, step: tokens()?, pass: None, from: 0, forgotten: tokens()? })
     }
 
-    /// The token that follows a history; `None` where `pace` pauses, to go on with the same history.
-    pub fn next(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Choice>> {
+    /// The token that follows a history; `None` where `budget` pauses, to go on with the same history.
+    pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let is_beginning = self.session.is_empty();
         let mut time = Duration::ZERO;
         loop {
@@ -64,7 +64,7 @@ impl DraftModel {
             if pass.tokens() == 0 {
                 pass.add(0, &self.step, usize::from(is_last));
             }
-            if !pass.advance(&mut [self.session.state_mut()], (&[], &[]), pace)? {
+            if !pass.advance(&mut [self.session.sequence_mut()], (&[], &[]), budget)? {
                 self.pass = Some(pass);
                 return Ok(None);
             }
@@ -92,7 +92,7 @@ impl DraftModel {
         if self.from == 0 { history.len() } else { 1 + history.len() - self.from }
     }
 
-    /// Goes back to where the timeline and a history part, and begins a step of the next tokens.
+    /// Goes back to where the session and a history part, and begins a step of the next tokens.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let capacity = self.session.capacity();
         if self.length(history) > capacity {

@@ -1,4 +1,4 @@
-//! Drafts by the layer of a model that predicts a further token (multi-token prediction): a timeline of its own behind the
+//! Drafts by the layer of a model that predicts a further token (multi-token prediction): a session of its own behind the
 //! job's. Each of its rows is made of the hidden state of a token, as passes of the job leave it, and of the token that
 //! follows; rows of drafted tokens have those that the layer made itself, and are forgotten with the draft.
 
@@ -11,7 +11,7 @@ use super::cache::{CacheParams, state_spec};
 use super::draft_model::Choice;
 use super::executors::Counted;
 use super::model::Model;
-use super::step::StepBuffers;
+use super::step::Step;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -22,57 +22,55 @@ const WAITING: usize = 32;
 
 pub struct DraftMtp {
     model: Arc<Model>,
-    state: Sequence,
-    /// The position of its first row in the job's timeline.
+    sequence: Sequence,
+    /// The position of its first row in the job's session.
     from: usize,
-    /// Hidden states behind those that the state holds for good, `[n, width]`. The last one is computed again for each draft.
+    /// Hidden states behind those that the sequence holds for good, `[n, width]`. The last one is computed again for each draft.
     waiting: Vec<f32>,
     room: usize,
-    /// Tokens of the rows behind those that the state holds for good: that of the last hidden state, and drafted ones.
+    /// Tokens of the rows behind those that the sequence holds for good: that of the last hidden state, and drafted ones.
     ahead: Vec<u32>,
     /// The hidden state that the newest row has made, and the logits of it.
     made: Vec<f32>,
     logits: Vec<f32>,
-    /// The tokens of the open step, if any, whether it was begun, and the time that it has taken.
-    step: Vec<u32>,
-    begun: bool,
+    /// The tokens of the open step, if any, and the time that it has taken.
+    tokens: Vec<u32>,
     busy: Duration,
-    inputs: StepBuffers,
+    step: Step,
     /// With an executor while a draft is made.
     executor: Option<Counted>,
     _memory: Reservation,
 }
 
 impl DraftMtp {
-    /// `capacity`: of the timeline that it will follow. `most`: tokens of a draft.
+    /// `capacity`: of the session that it will follow. `most`: tokens of a draft.
     pub fn new(model: &Arc<Model>, capacity: usize, most: usize) -> Result<DraftMtp> {
         let predictor = model.predictor()?;
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
-        let state = model.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
+        let sequence = model.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
         let max_tokens = predictor.limits.max_tokens;
         let room = max_tokens + WAITING;
         let bytes = 4 * (room as u64).saturating_mul(predictor.width as u64);
         Ok(DraftMtp {
-            _memory: model.runtime().reserve("the cache of drafts", state.host_bytes().saturating_add(bytes))?,
-            state,
+            _memory: model.runtime().reserve("the cache of drafts", sequence.host_bytes().saturating_add(bytes))?,
+            sequence,
             from: 0,
             waiting: try_vec("hidden states", room.saturating_mul(predictor.width))?,
             room,
             ahead: try_vec("the tokens of a draft", most + 1)?,
             made: try_filled("hidden states", predictor.width, 0f32)?,
             logits: try_filled("logits", predictor.program.vocab, 0f32)?,
-            step: try_vec("the tokens of a draft", max_tokens)?,
-            begun: false,
+            tokens: try_vec("the tokens of a draft", max_tokens)?,
             busy: Duration::ZERO,
-            inputs: StepBuffers::new(max_tokens)?,
+            step: Step::new(max_tokens)?,
             executor: None,
             model: model.clone(),
         })
     }
 
-    /// Number of rows that the state holds for good.
+    /// Number of rows that the sequence holds for good.
     fn held(&self) -> usize {
-        self.state.len() - self.ahead.len()
+        self.sequence.len() - self.ahead.len()
     }
 
     /// Number of hidden states that wait.
@@ -89,10 +87,10 @@ impl DraftMtp {
         let first = if is_new { positions.start } else { known };
         let n = positions.end.saturating_sub(first);
         if is_new || self.n_waiting() + n > self.room {
-            self.state.truncate(0);
+            self.sequence.truncate(0);
             self.ahead.clear();
             self.waiting.clear();
-            self.step.clear();
+            self.tokens.clear();
             self.from = first;
         }
         let before = self.waiting.len();
@@ -100,10 +98,10 @@ impl DraftMtp {
         executor.read_rows(predictor.states, row + first - positions.start, &mut self.waiting[before..])
     }
 
-    /// Computes rows of a timeline where many wait; false where `pace` pauses.
-    pub fn catch_up(&mut self, timeline: &[u32], pace: &StepBudget) -> Result<bool> {
-        while self.n_waiting() > WAITING && self.from + self.held() + self.n_waiting() <= timeline.len() {
-            if self.advance(timeline, pace)?.is_none() {
+    /// Computes rows of a session where many wait; false where `budget` pauses.
+    pub fn catch_up(&mut self, held: &[u32], budget: &StepBudget) -> Result<bool> {
+        while self.n_waiting() > WAITING && self.from + self.held() + self.n_waiting() <= held.len() {
+            if self.advance(held, budget)?.is_none() {
                 return Ok(false);
             }
             self.rest();
@@ -111,14 +109,14 @@ impl DraftMtp {
         Ok(true)
     }
 
-    /// The token that follows a history, which goes on behind the tokens whose hidden states are known; `None` where `pace`
+    /// The token that follows a history, which goes on behind the tokens whose hidden states are known; `None` where `budget`
     /// pauses, to go on with the same history.
-    pub fn next(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Choice>> {
+    pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
-            let Some(taken) = self.advance(history, pace)? else { return Ok(None) };
+            let Some(taken) = self.advance(history, budget)? else { return Ok(None) };
             time += taken;
-            if self.from + self.state.len() + 1 == history.len() {
+            if self.from + self.sequence.len() + 1 == history.len() {
                 let (token, lead) = sampling::lead(&self.logits);
                 return Ok(Some(Choice { token, lead, time }));
             }
@@ -132,49 +130,45 @@ impl DraftMtp {
         }
     }
 
-    /// Makes a step of the next rows: the time that it took, or `None` where `pace` pauses.
-    fn advance(&mut self, history: &[u32], pace: &StepBudget) -> Result<Option<Duration>> {
+    /// Makes a step of the next rows: the time that it took, or `None` where `budget` pauses.
+    fn advance(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Duration>> {
         let started = Instant::now();
-        let result = self.run(history, pace);
+        let result = self.run(history, budget);
         self.busy += started.elapsed();
         match result {
             Ok(true) => Ok(Some(std::mem::take(&mut self.busy))),
             Ok(false) => Ok(None),
             Err(e) => {
-                self.step.clear();
+                self.tokens.clear();
                 Err(e)
             }
         }
     }
 
-    fn run(&mut self, history: &[u32], pace: &StepBudget) -> Result<bool> {
-        if self.step.is_empty() {
+    fn run(&mut self, history: &[u32], budget: &StepBudget) -> Result<bool> {
+        if self.tokens.is_empty() {
             self.begin(history)?;
         }
-        let (n, n_waiting, model) = (self.step.len(), self.n_waiting(), self.model.clone());
+        let (n, n_waiting, model) = (self.tokens.len(), self.n_waiting(), self.model.clone());
         let is_guess = !self.ahead.is_empty();
         let has_output = is_guess || n == n_waiting;
         let predictor = model.predictor()?;
         if self.executor.is_none() {
             let make = |limits| model.new_executor(&predictor.program, limits);
-            (self.executor, self.begun) = (Some(predictor.executors.take_apart(make)?), false);
+            self.executor = Some(predictor.executors.take_apart(make)?);
+            self.step.clear();
         }
-        let DraftMtp { state, inputs, step, executor, waiting, made, begun, .. } = self;
+        let DraftMtp { sequence, step, tokens, executor, waiting, made, .. } = self;
         let Some(Counted { executor, .. }) = executor else {
             return Err(Error::invalid("a draft without an executor"));
         };
-        let mut states = [state];
-        let mut batch = if *begun {
-            inputs.same(&mut states, step)
-        } else {
-            let outputs = std::iter::once((n, usize::from(has_output)));
-            let mut batch = inputs.batch(&mut states, step, outputs, 0)?;
-            executor.begin(&mut batch, 0..predictor.program.ops.len())?;
-            executor.write(predictor.input, if is_guess { made } else { &waiting[..n * predictor.width] })?;
-            *begun = true;
-            batch
-        };
-        if !executor.advance_at(&mut batch, pace)? {
+        if step.is_fresh() {
+            step.set(tokens, usize::from(has_output));
+        }
+        let rows = if is_guess { &made[..] } else { &waiting[..n * predictor.width] };
+        let (ops, write) =
+            (0..predictor.program.ops.len(), |executor: &mut Executor| executor.write(predictor.input, rows));
+        if !step.run(executor, &mut [sequence], ops, (&[], 0), write, budget)? {
             return Ok(false);
         }
         executor.end()?;
@@ -182,15 +176,15 @@ impl DraftMtp {
             executor.read(predictor.result, made)?;
             executor.read_logits(0, &mut self.logits)?;
         }
-        self.state.commit(n);
+        self.sequence.commit(n);
         if has_output {
-            self.ahead.extend(self.step.last());
+            self.ahead.extend(self.tokens.last());
         }
         if !is_guess {
             let done = n - usize::from(has_output);
             self.waiting.drain(..done * predictor.width);
         }
-        self.step.clear();
+        self.tokens.clear();
         Ok(true)
     }
 
@@ -199,16 +193,17 @@ impl DraftMtp {
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
         let behind = history.get(self.from + held + 1..).unwrap_or_default();
-        (self.begun, self.busy) = (false, Duration::ZERO);
+        self.step.clear();
+        self.busy = Duration::ZERO;
         match behind.strip_prefix(&self.ahead[..]) {
-            Some([next, ..]) if !self.ahead.is_empty() && self.n_waiting() == 1 => self.step.push(*next),
+            Some([next, ..]) if !self.ahead.is_empty() && self.n_waiting() == 1 => self.tokens.push(*next),
             _ => {
-                self.state.truncate(held);
+                self.sequence.truncate(held);
                 self.ahead.clear();
                 let n = self.n_waiting().min(self.model.predictor()?.limits.max_tokens);
-                self.step.extend(behind.iter().take(n));
+                self.tokens.extend(behind.iter().take(n));
             }
         }
-        if self.step.is_empty() { Err(Error::invalid("a draft of nothing")) } else { Ok(()) }
+        if self.tokens.is_empty() { Err(Error::invalid("a draft of nothing")) } else { Ok(()) }
     }
 }

@@ -1,5 +1,5 @@
 //! Embeddings: texts through a network in steps of as many tokens as fit, and from their hidden states to vectors. Owns the
-//! caches of a call, so that no timeline is touched. What becomes of a text depends on that text alone.
+//! caches of a call, so that no session is touched. What becomes of a text depends on that text alone.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::Cancel;
 use super::cache::{CacheParams, state_spec};
 use super::embedder::Embedder;
 use super::model::Model;
-use super::step::StepBuffers;
+use super::step::Step;
 use super::vectors::Vectors;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
@@ -64,7 +64,7 @@ impl Model {
             cancel,
             out: Vectors::new(&embedder.head, pooling, params.raw, len)?,
             hidden: try_filled("hidden states", limits.max_tokens.saturating_mul(embedder.head.hidden), 0f32)?,
-            inputs: StepBuffers::new(limits.max_tokens)?,
+            step: Step::new(limits.max_tokens)?,
         };
         let above = embedder.program.long_rope_above();
         let is_long = |text: &[u32]| above.is_some_and(|above| text.len() > above);
@@ -95,32 +95,30 @@ struct Call<'a> {
     out: Vectors<'a>,
     /// `[max_tokens, hidden]`
     hidden: Vec<f32>,
-    inputs: StepBuffers,
+    step: Step,
 }
 
 impl Call<'_> {
     /// Computes some texts side by side, or one in pieces.
     fn group(&mut self, texts: &[&[u32]]) -> Result<()> {
-        let mut states = try_vec("the caches of texts", texts.len())?;
+        let mut sequences = try_vec("the caches of texts", texts.len())?;
         let mut bytes = 0;
         for text in texts {
             let params = CacheParams { capacity: text.len() as u32, k_type: quant::F32, v_type: quant::F32 };
-            let state = self.model.new_sequence(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
-            bytes += state.host_bytes();
-            states.push(state);
+            let sequence = self.model.new_sequence(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
+            bytes += sequence.host_bytes();
+            sequences.push(sequence);
         }
         let _memory = self.model.runtime().reserve("the caches of texts", bytes)?;
         if let [text] = texts {
             for piece in text.chunks(self.limits.max_tokens) {
-                self.step(piece, &mut states, &[piece])?;
-                states.iter_mut().for_each(|state| state.commit(piece.len()));
+                self.step(&mut sequences, &[piece])?;
+                sequences.iter_mut().for_each(|sequence| sequence.commit(piece.len()));
                 self.out.add(&self.hidden[..piece.len() * self.embedder.head.hidden]);
             }
             return self.out.finish();
         }
-        let mut ids = try_vec("tokens", self.limits.max_tokens)?;
-        texts.iter().for_each(|text| ids.extend_from_slice(text));
-        self.step(&ids, &mut states, texts)?;
+        self.step(&mut sequences, texts)?;
         let mut rest = &self.hidden[..];
         for text in texts {
             let (rows, behind) = rest.split_at(text.len() * self.embedder.head.hidden);
@@ -131,32 +129,32 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Computes the hidden states of tokens, as many of each state's as its text has.
-    fn step(&mut self, ids: &[u32], states: &mut [Sequence], texts: &[&[u32]]) -> Result<()> {
+    /// Computes the hidden states of tokens, as many of each sequence as its text has.
+    fn step(&mut self, sequences: &mut [Sequence], texts: &[&[u32]]) -> Result<()> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
-        let mut refs = try_vec("the caches of texts", states.len())?;
-        refs.extend(states);
-        let counts = texts.iter().map(|text| (text.len(), 0));
-        let mut batch = self.inputs.batch(&mut refs, ids, counts, 0)?;
-        let hidden = &mut self.hidden[..ids.len() * head.hidden];
+        let mut refs = try_vec("the caches of texts", sequences.len())?;
+        refs.extend(sequences);
+        let Call { model, step, hidden, cancel, .. } = self;
+        step.clear();
+        texts.iter().for_each(|text| step.add(text, 0));
+        let hidden = &mut hidden[..step.len() * head.hidden];
+        let stop = || Cancel::check(&[*cancel]).is_err();
+        let (n, budget) = (step.len(), StepBudget::new(&stop));
         let mut run = |executor: &mut Executor| {
             let started = Instant::now();
-            executor.begin(&mut batch, 0..program.ops.len())?;
-            let done = executor.advance(&mut batch, &|| Cancel::check(&[self.cancel]).is_err())?;
-            if !done {
-                return Err(Cancel::reason(&[self.cancel]));
+            if !step.run(executor, &mut refs, 0..program.ops.len(), (&[], 0), |_| Ok(()), &budget)? {
+                return Err(Cancel::reason(&[*cancel]));
             }
             executor.read(*result, hidden)?;
-            self.model.record(started.elapsed(), Duration::ZERO)
+            model.record(started.elapsed(), Duration::ZERO)
         };
-        let make = |limits| self.model.new_executor(program, limits);
+        let make = |limits| model.new_executor(program, limits);
         // An executor for one long text is too large to be kept.
         if self.limits.max_tokens > self.embedder.limits.max_tokens {
             return run(&mut make(self.limits)?.executor);
         }
-        let stop = || Cancel::check(&[self.cancel]).is_err();
-        let lent = executors.take(ids.len(), &StepBudget::new(&stop), make)?;
-        let mut lent = lent.ok_or_else(|| Cancel::reason(&[self.cancel]))?;
+        let lent = executors.take(n, &budget, make)?;
+        let mut lent = lent.ok_or_else(|| Cancel::reason(&[*cancel]))?;
         let ran = run(lent.get());
         ran.and(lent.get().end())
     }

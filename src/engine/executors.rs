@@ -1,7 +1,7 @@
 //! The executors of a program: made as they are needed, lent to one step at a time, counted against the memory ceiling.
 //!
 //! The workers compute one step at a time, so that more executors would only be more memory: calls wait for one here, in the
-//! order of arrival, no longer than their pace allows. On the CPU a step that goes on for long lets others have the workers
+//! order of arrival, no longer than their budget allows. On the CPU a step that goes on for long lets others have the workers
 //! between its shares, so that a step of few tokens has an executor for such beside it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,21 +71,21 @@ impl Executors {
         Executors { full: Shelf::new(limits, 1), few: pauses.then(|| Shelf::new(few, MOST_FEW)), pool: pool.clone() }
     }
 
-    /// Lends an executor for a step of so many tokens; `None` where `pace` ends the wait for one.
+    /// Lends an executor for a step of so many tokens; `None` where `budget` ends the wait for one.
     pub fn take(
         &self,
         tokens: usize,
-        pace: &StepBudget,
+        budget: &StepBudget,
         make: impl Fn(StepLimits) -> Result<Counted>,
     ) -> Result<Option<Lent<'_>>> {
         self.pool.check_not_within_share()?;
         if !self.pool.is_waited_for() {
             return self.full.lend(false, make).map(Some);
         }
-        let is_urgent = pace.is_timed();
+        let is_urgent = budget.is_timed();
         if !self.full.turns.try_acquire(is_urgent) {
             if let Some(few) = self.few.as_ref().filter(|few| tokens <= few.limits.max_tokens) {
-                if !few.turns.acquire(is_urgent, || pace.patience())? {
+                if !few.turns.acquire(is_urgent, || budget.patience())? {
                     return Ok(None);
                 }
                 match few.lend(true, &make) {
@@ -94,7 +94,7 @@ impl Executors {
                     lent => return lent.map(Some),
                 }
             }
-            if !self.full.turns.acquire(is_urgent, || pace.patience())? {
+            if !self.full.turns.acquire(is_urgent, || budget.patience())? {
                 return Ok(None);
             }
         }

@@ -1,4 +1,4 @@
-//! A generation that runs in slices: a timeline with the tokens that are to be appended, and the tokens and the text that
+//! A generation that runs in slices: a session with the tokens that are to be appended, and the tokens and the text that
 //! have come of it. Knows how a token is chosen and why a text ends; when it works, `schedule` knows.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Cancel;
-use super::chooser::{self, Chooser, DeviceRules};
+use super::chooser::{Chooser, DeviceRules};
 use super::draft::{Draft, DraftParams, MOST};
 use super::draft_policy::PassStats;
 use super::job_logprobs::JobLogprobs;
@@ -123,7 +123,7 @@ pub struct Job {
 /// The choosers of the tokens of a step of a job.
 pub(super) struct Choices<'a> {
     chooser: Option<&'a Chooser>,
-    /// The tokens of the timeline, and those of the step.
+    /// The tokens of the session, and those of the step.
     held: &'a [u32],
     step: &'a [u32],
     /// The host needs the logits.
@@ -143,7 +143,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// A job that can be made of a timeline: everything that can fail has been done.
+/// A job that can be made of a session: everything that can fail has been done.
 pub struct Request {
     prompt: Vec<u32>,
     input: Vec<u32>,
@@ -156,12 +156,12 @@ pub struct Request {
     logprobs: Option<JobLogprobs>,
     chooser: Option<Chooser>,
     cancel: Option<Arc<Cancel>>,
-    /// That of a timeline whose memory was given back.
+    /// That of a session whose memory was given back.
     memory: Option<Memory>,
 }
 
 impl Request {
-    /// Refuses what could not be done with the timeline as it is.
+    /// Refuses what could not be done with the session as it is.
     pub fn new(session: &Session, prompt: &[u32], params: JobParams) -> Result<Request> {
         if prompt.is_empty() {
             return Err(Error::invalid("a job needs a prompt of at least one token"));
@@ -209,7 +209,7 @@ impl Request {
 }
 
 impl Job {
-    /// A job on the timeline that the request was made for.
+    /// A job on the session that the request was made for.
     pub fn new(mut session: Session, request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let Request {
@@ -261,14 +261,14 @@ impl Job {
         }
     }
 
-    /// The timeline, with all tokens whose steps are done.
+    /// The session, with all tokens whose steps are done.
     pub fn into_session(self) -> Session {
         let Job { mut session, input, forgotten, appended, again, parked, .. } = self;
         drop(parked);
         session.reclaim(input.get(appended..forgotten).unwrap_or_default());
         if !again.is_empty() {
             session.reclaim(&again);
-            session.set_logits(Logits::Here);
+            session.set_logits(Logits::OnHost);
         }
         session
     }
@@ -369,13 +369,13 @@ impl Job {
         Cancels([self.cancel.clone(), self.session.cancel().cloned()])
     }
 
-    /// The memory of the timeline, for a step, and what chooses tokens behind it.
-    pub(super) fn state_and_choices(&mut self) -> (&mut Sequence, Choices<'_>) {
+    /// The memory of the session, for a step, and what chooses tokens behind it.
+    pub(super) fn sequence_and_choices(&mut self) -> (&mut Sequence, Choices<'_>) {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
         let (chooser, on_host) = (self.chooser.as_ref(), self.logprobs.is_some());
-        let (state, held) = self.session.state_and_tokens();
-        (state, Choices { chooser, held, step, on_host })
+        let (sequence, held) = self.session.sequence_and_tokens();
+        (sequence, Choices { chooser, held, step, on_host })
     }
 
     /// Prepares the choice of a token that a grammar restricts, behind the next `n` tokens.
@@ -393,18 +393,18 @@ impl Job {
         &self.input[self.appended..]
     }
 
-    /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `pace` pauses.
-    pub(super) fn make_draft(&mut self, pace: &StepBudget) -> Result<bool> {
+    /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `budget` pauses.
+    pub(super) fn make_draft(&mut self, budget: &StepBudget) -> Result<bool> {
         let started = Instant::now();
-        let is_made = self.go_on_with_draft(pace);
+        let is_made = self.go_on_with_draft(budget);
         let time = if self.reads_prompt() { &mut self.prompt_time } else { &mut self.token_time };
         *time += started.elapsed();
         is_made
     }
 
-    fn go_on_with_draft(&mut self, pace: &StepBudget) -> Result<bool> {
+    fn go_on_with_draft(&mut self, budget: &StepBudget) -> Result<bool> {
         if let Some(draft) = &mut self.draft
-            && !draft.catch_up(self.session.tokens(), pace)?
+            && !draft.catch_up(self.session.tokens(), budget)?
         {
             return Ok(false);
         }
@@ -417,7 +417,7 @@ impl Job {
         let more = (self.max_tokens - self.made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
         let most = if self.again.is_empty() { more } else { 0 };
-        draft.make(&self.session, &self.made, most, self.chooser.as_mut(), pace)
+        draft.make(&self.session, &self.made, most, self.chooser.as_mut(), budget)
     }
 
     /// True where the next pass shall be one without drafts.
@@ -542,7 +542,7 @@ impl Job {
 
     /// Forgets steps that were begun ahead and are not wanted.
     pub(super) fn forget_ahead(&mut self) {
-        self.session.state_mut().forget_ahead();
+        self.session.sequence_mut().forget_ahead();
     }
 
     /// True where there are logits of which no token was chosen, because choosing failed.
@@ -552,10 +552,7 @@ impl Job {
 
     /// Chooses a token where the device has not.
     pub(super) fn make_token(&mut self, token: Option<u32>) -> Result<()> {
-        let token = match token {
-            Some(token) => chooser::chosen(token, self.chooser.as_mut())?,
-            None => self.session.sample(self.chooser.as_mut())?,
-        };
+        let token = self.session.choose(token, self.chooser.as_mut())?;
         let model = self.session.model();
         self.end = if model.ends(token) {
             let by_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);

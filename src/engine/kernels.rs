@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::crossover::{Crossover, Way};
-use super::step::StepBuffers;
+use super::step::Step;
 use crate::cpu::attention::{self, Heads};
 use crate::cpu::kernels::Isa;
 use crate::cpu::matmul::matvec_raw;
 use crate::cpu::threads::pool::Pool;
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use crate::device::{Backend, CPU_DEVICE, Executor, LoadOptions, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::op::{Attend, Op, TensorId};
 use crate::graph::program::ProgramBuilder;
@@ -190,7 +190,7 @@ fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out:
     let Some(mut device) = open.take() else { return Err(Error::invalid("no device is open")) };
     let started = Instant::now();
     device.attention(inputs, out)?;
-    device.times.record(Way::Away, inputs.positions(), started.elapsed());
+    device.times.record(Way::OnDevice, inputs.positions(), started.elapsed());
     **open = Some(device);
     Ok(())
 }
@@ -201,7 +201,7 @@ fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Re
     let positions = inputs.positions();
     let choice = OPEN.try_lock().ok().and_then(|mut open| {
         let way = open.as_ref().filter(|o| o.serves(params, positions))?.times.choose(positions);
-        Some(way == Way::Away && attention_when_open(&mut open, inputs, out).is_ok())
+        Some(way == Way::OnDevice && attention_when_open(&mut open, inputs, out).is_ok())
     });
     if choice == Some(true) {
         return Ok(());
@@ -212,7 +212,7 @@ fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Re
         && let Ok(mut open) = OPEN.try_lock()
         && let Some(open) = open.as_mut().filter(|o| o.serves(params, positions))
     {
-        open.times.record(Way::Here, positions, started.elapsed());
+        open.times.record(Way::OnHost, positions, started.elapsed());
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ pub struct KvStore {
     /// One a layer, because a caller may fill them in any order.
     layers: Vec<Sequence>,
     executor: Executor,
-    inputs: StepBuffers,
+    step: Step,
     q: TensorId,
     k: TensorId,
     v: TensorId,
@@ -284,12 +284,12 @@ impl KvStore {
         let pool = Arc::new(Pool::new(1)?);
         let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
         let executor = backend.new_executor(&program, limits)?;
-        let mut states = try_vec("the layers of a store", n_layers)?;
+        let mut layers = try_vec("the layers of a store", n_layers)?;
         for _ in 0..n_layers {
-            states.push(backend.new_sequence(&spec)?);
+            layers.push(backend.new_sequence(&spec)?);
         }
-        let inputs = StepBuffers::new(max_tokens)?;
-        Ok(KvStore { params: *params, spec, layers: states, executor, inputs, q, k, v, out })
+        let step = Step::new(max_tokens)?;
+        Ok(KvStore { params: *params, spec, layers, executor, step, q, k, v, out })
     }
 
     pub fn params(&self) -> &GqaParams {
@@ -298,8 +298,8 @@ impl KvStore {
 
     /// Positions of a layer.
     pub fn len(&self, layer: u32) -> Result<u32> {
-        let (state, n) = (self.layers.get(layer as usize), self.layers.len());
-        let len = state.map(|state| state.len() as u32);
+        let (found, n) = (self.layers.get(layer as usize), self.layers.len());
+        let len = found.map(|layer| layer.len() as u32);
         len.ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {n} layers")))
     }
 
@@ -312,17 +312,10 @@ impl KvStore {
         before: impl FnOnce(&mut Executor) -> Result<()>,
         after: impl FnOnce(&mut Executor) -> Result<()>,
     ) -> Result<()> {
-        let KvStore { layers, executor, inputs, .. } = self;
-        let state = &mut layers[layer as usize];
-        let step = || {
-            let mut states = [&mut *state];
-            let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once((n, 0)), 0)?;
-            executor.begin(&mut batch, ops)?;
-            before(executor)?;
-            executor.advance(&mut batch, &|| false)?;
-            after(executor)
-        };
-        let result = step();
+        let KvStore { layers, executor, step, .. } = self;
+        let (layers, whole) = (&mut [&mut layers[layer as usize]], StepBudget::new(&|| false));
+        let done = step.set(&ZEROS[..n], 0).run(executor, layers, ops, (&[], 0), before, &whole);
+        let result = done.and_then(|_| after(executor));
         self.executor.end().and(result)?;
         self.layers[layer as usize].commit(n);
         Ok(())
@@ -359,7 +352,7 @@ impl KvStore {
         if len as usize > longest {
             return Err(Error::invalid(format!("the store holds {longest} positions, it can't be cut to {len}")));
         }
-        self.layers.iter_mut().for_each(|state| state.truncate(len as usize));
+        self.layers.iter_mut().for_each(|layer| layer.truncate(len as usize));
         Ok(())
     }
 }

@@ -1,8 +1,7 @@
-//! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
+//! The conductor: alone in knowing every part. Opens models, keeps sessions, runs generation.
 
 mod adapter;
 mod advice;
-mod ahead;
 mod cache;
 mod cancel;
 mod chooser;
@@ -21,6 +20,7 @@ mod prompt_lookup;
 pub mod metrics;
 mod model;
 mod pass;
+mod pipelined;
 mod plan;
 mod predictor;
 pub mod saved;

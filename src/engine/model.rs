@@ -14,10 +14,10 @@ use super::embedder::Embedder;
 use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
 use super::predictor::Predictor;
+use super::step::Step;
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::cpu::PackedAt;
 use crate::cpu::kernels::Isa;
-use crate::device::batch::Batch;
 use crate::device::sequence::Sequence;
 use crate::device::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, StepBudget};
 use crate::error::{Error, Result, check_memory};
@@ -389,6 +389,11 @@ impl Model {
         Ok(&self.compute()?.program)
     }
 
+    /// The capacity of caches above which rotations are those of long contexts, where the network has such.
+    pub(super) fn long_rope_above(&self) -> Option<usize> {
+        self.compute.as_ref().and_then(|compute| compute.program.long_rope_above())
+    }
+
     pub(super) fn embedder(&self) -> Result<&Embedder> {
         let embedder = self.compute()?.embedder.as_ref();
         embedder
@@ -423,8 +428,8 @@ impl Model {
         Ok(self.compute()?.limits)
     }
 
-    /// Number of tokens of a prompt that a call computes together: on a CPU fewer while other calls wait for their turn, which
-    /// changes no result.
+    /// Number of tokens of a prompt that a call computes together: on a CPU fewer while other calls wait for their
+    /// turn, which changes no result.
     pub(super) fn call_piece(&self) -> Result<usize> {
         let Compute { backend, executors, limits, .. } = self.compute()?;
         Ok(match backend {
@@ -438,8 +443,8 @@ impl Model {
         self.compute.as_ref().is_some_and(|compute| compute.executors.is_waited_for())
     }
 
-    /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a GPU
-    /// as many as `Session::prefill`, because the results depend on it.
+    /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a
+    /// GPU as many as `Session::prefill`, because the results depend on it.
     pub(super) fn piece(&self) -> Result<usize> {
         let Compute { backend, limits, .. } = self.compute()?;
         Ok(match backend {
@@ -451,15 +456,19 @@ impl Model {
     /// Runs one step; `after` reads its results while they are on the device.
     pub(super) fn forward<T>(
         &self,
-        batch: &mut Batch,
+        step: &mut Step,
+        sequences: &mut [&mut Sequence],
+        rules: &[Option<SamplingRule>],
         cancels: &[Option<&Cancel>],
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
         let stop = || Cancel::check(cancels).is_err();
-        let (tokens, pace) = (batch.inputs.ids.len(), StepBudget::new(&stop));
-        let lent = self.lend(tokens, &pace, |executor| {
+        let budget = StepBudget::new(&stop);
+        let lent = self.lend(step.len(), &budget, |executor| {
             let started = Instant::now();
-            self.run(executor, batch, cancels)?;
+            if !self.run(executor, step, sequences, (rules, 0), &budget)? {
+                return Err(Cancel::reason(cancels));
+            }
             Ok((after(executor)?, started.elapsed(), executor.first_share()))
         })?;
         let (result, time, first_share) = lent.ok_or_else(|| Cancel::reason(cancels))?;
@@ -485,29 +494,32 @@ impl Model {
         }
     }
 
-    /// Lends an executor for steps of so many tokens to `work`; `None` where `pace` ends the wait for one.
+    /// Lends an executor for steps of so many tokens to `work`; `None` where `budget` ends the wait for one.
     pub(super) fn lend<T>(
         &self,
         tokens: usize,
-        pace: &StepBudget,
+        budget: &StepBudget,
         work: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<Option<T>> {
         let compute = self.compute()?;
         let make = |limits| compute.new_executor(&self.runtime, &compute.program, limits);
-        let Some(mut executor) = compute.executors.take(tokens, pace, make)? else { return Ok(None) };
+        let Some(mut executor) = compute.executors.take(tokens, budget, make)? else { return Ok(None) };
         let result = work(executor.get());
         let ended = executor.get().end();
         self.metrics.record_parts(&executor.get().times());
         result.and_then(|value| ended.map(|()| Some(value)))
     }
 
-    /// Executes a step.
-    pub(super) fn run(&self, executor: &mut Executor, batch: &mut Batch, cancels: &[Option<&Cancel>]) -> Result<()> {
-        executor.begin(batch, 0..self.program()?.ops.len())?;
-        match executor.advance(batch, &|| Cancel::check(cancels).is_err())? {
-            true => Ok(()),
-            false => Err(Cancel::reason(cancels)),
-        }
+    /// Executes a step; true when all is done, false where `budget` has paused it.
+    pub(super) fn run(
+        &self,
+        executor: &mut Executor,
+        step: &mut Step,
+        sequences: &mut [&mut Sequence],
+        rules: (&[Option<SamplingRule>], usize),
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        step.run(executor, sequences, 0..self.program()?.ops.len(), rules, |_| Ok(()), budget)
     }
 
     /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.

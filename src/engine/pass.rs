@@ -1,4 +1,4 @@
-//! A step of several timelines that may be paused within: the tokens, and an executor of its own whose activations stay as
+//! A step of several sessions that may be paused within: the tokens, and an executor of its own whose activations stay as
 //! they are meanwhile. Knows its members by numbers; whose they are, and what becomes of the results, others know.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use super::executors::Counted;
 use super::metrics::Phase;
 use super::model::Model;
-use super::step::StepBuffers;
+use super::step::Step;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::sampling::SamplingRule;
 
-/// The next tokens of a timeline in a pass.
+/// The next tokens of a session in a pass.
 #[derive(Clone, Copy)]
 pub struct Member {
     pub id: u64,
@@ -26,12 +26,10 @@ pub struct Pass {
     model: Arc<Model>,
     /// Present until this is dropped.
     executor: Option<Counted>,
-    inputs: StepBuffers,
-    ids: Vec<u32>,
+    step: Step,
     members: Vec<Member>,
     /// The outputs behind which the device chooses a token.
     chosen: Vec<bool>,
-    begun: bool,
     /// Time that was worked.
     busy: Duration,
 }
@@ -41,20 +39,18 @@ impl Pass {
     pub fn new(model: &Arc<Model>) -> Result<Pass> {
         let room = model.limits()?.max_tokens;
         Ok(Pass {
-            inputs: StepBuffers::new(room)?,
-            ids: try_vec("the tokens of a step", room)?,
+            step: Step::new(room)?,
             members: try_vec("the tokens of a step", room)?,
             chosen: try_vec("the tokens of a step", room)?,
             executor: Some(model.take_executor()?),
             model: model.clone(),
-            begun: false,
             busy: Duration::ZERO,
         })
     }
 
-    /// Has a timeline take part, with tokens for which there is room in a step.
+    /// Has a session take part, with tokens for which there is room in a step.
     pub fn add(&mut self, id: u64, tokens: &[u32], outputs: usize) {
-        self.ids.extend_from_slice(tokens);
+        self.step.add(tokens, outputs);
         self.members.push(Member { id, tokens: tokens.len(), outputs });
     }
 
@@ -64,40 +60,33 @@ impl Pass {
 
     /// Number of tokens.
     pub fn tokens(&self) -> usize {
-        self.ids.len()
+        self.step.len()
     }
 
     /// Nothing of it was worked on.
     pub fn is_fresh(&self) -> bool {
-        !self.begun
+        self.step.is_fresh()
     }
 
-    /// Works on until all is done or `pace` pauses; true when all is done. `states`: of the members, in their order, the
+    /// Works on until all is done or `budget` pauses; true when all is done. `states`: of the members, in their order, the
     /// same each time. For a fresh pass the outputs behind which the device chooses a token, and the rules by which it does; none
     /// where it chooses none.
-    pub fn advance<'a>(
-        &'a mut self,
-        states: &'a mut [&'a mut Sequence],
-        (there, rules): (&[bool], &'a [Option<SamplingRule<'a>>]),
-        pace: &StepBudget,
+    pub fn advance(
+        &mut self,
+        states: &mut [&mut Sequence],
+        (there, rules): (&[bool], &[Option<SamplingRule>]),
+        budget: &StepBudget,
     ) -> Result<bool> {
-        let Pass { model, executor: Some(Counted { executor, .. }), inputs, ids, members, chosen, begun, busy } = self
-        else {
+        let Pass { model, executor: Some(Counted { executor, .. }), step, chosen, busy, .. } = self else {
             return Err(Error::invalid("a pass without an executor"));
         };
         let started = Instant::now();
-        let mut batch = if *begun {
-            inputs.same(states, ids)
-        } else {
+        if step.is_fresh() {
             chosen.clear();
             chosen.extend_from_slice(there);
-            let mut batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, m.outputs)), 0)?;
-            batch.inputs.rules = rules;
-            executor.begin(&mut batch, 0..model.program()?.ops.len())?;
-            *begun = true;
-            batch
-        };
-        let done = executor.advance_at(&mut batch, pace);
+        }
+        let ops = 0..model.program()?.ops.len();
+        let done = step.run(executor, states, ops, (rules, 0), |_| Ok(()), budget);
         *busy += started.elapsed();
         done
     }
@@ -127,9 +116,8 @@ impl Pass {
 
     /// Empties the pass for the next one.
     pub fn clear(&mut self) {
-        self.ids.clear();
+        self.step.clear();
         self.members.clear();
-        self.begun = false;
     }
 }
 
@@ -145,7 +133,7 @@ impl Drop for Pass {
 }
 
 /// A part in a paused pass. The first member that leaves takes the pass apart: what was computed so far is lost, the
-/// timelines are as they were before it.
+/// sessions are as they were before it.
 pub struct Parked(Arc<Mutex<Option<Pass>>>);
 
 impl Parked {

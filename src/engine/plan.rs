@@ -101,7 +101,7 @@ impl Plan {
                 let (mut bytes, mut on_gpus) = taken();
                 let more = spec.capacity as u64 - u64::from(capacity);
                 let grow = |bytes: &mut u64, by: u64| *bytes = more.saturating_mul(by).saturating_add(*bytes);
-                let state = session.state();
+                let state = session.sequence();
                 let host = state.cpu_kv().map_or(0, CpuKv::token_bytes) + size_of::<u32>() as u64;
                 grow(&mut bytes.host, host);
                 for (on_gpu, kv) in on_gpus.iter_mut().zip(state.cuda()) {

@@ -1,4 +1,4 @@
-//! Saved caches: the form in which a timeline goes to a file and comes back. A head of fixed size, the tokens, the logits,
+//! Saved caches: the form in which a session goes to a file and comes back. A head of fixed size, the tokens, the logits,
 //! and what the state remembers in the order of `Sequence::save`; behind the head and behind all of it a checksum. Numbers are in
 //! the byte order of the machine, which the first of them shows.
 //!
@@ -64,14 +64,14 @@ fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], writ
     Ok(())
 }
 
-/// Hands the timeline of a session to `write`.
+/// Hands a session to `write`.
 pub fn save(session: &Session, write: Write) -> Result<()> {
     let model = session.model();
     if session.is_adapted() {
         return Err(Error::unsupported("saving a cache that has adapters"));
     }
-    let (spec, extent) = (session.state().spec(), session.state().extent());
-    let logits_at = match (session.logits(), session.has_logits_away()) {
+    let (spec, extent) = (session.sequence().spec(), session.sequence().extent());
+    let logits_at = match (session.logits(), session.has_logits_on_device()) {
         (Some(_), _) => 1,
         (None, away) => {
             if away {
@@ -107,7 +107,7 @@ pub fn save(session: &Session, write: Write) -> Result<()> {
     };
     bytes_of(session.tokens(), u32::to_ne_bytes, &mut counted)?;
     bytes_of(session.logits().unwrap_or(&[]), f32::to_ne_bytes, &mut counted)?;
-    session.state().save(&mut counted)?;
+    session.sequence().save(&mut counted)?;
     write(&hash.finish().to_ne_bytes())
 }
 
@@ -145,8 +145,8 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
     };
     let logits_at = match logits_at {
         0 => Logits::None,
-        1 if len > 0 => Logits::Here,
-        2 if len > 0 => Logits::Away,
+        1 if len > 0 => Logits::OnHost,
+        2 if len > 0 => Logits::OnDevice,
         _ => return Err(damaged(format!("logits of kind {logits_at} after {len} tokens"))),
     };
     let mut positions = [None; CHECKPOINTS];
@@ -195,7 +195,7 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
     if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab) {
         return Err(damaged(format!("token {token} of {vocab}")));
     }
-    let logits = if logits_at == Logits::Here { logits } else { &mut [] };
+    let logits = if logits_at == Logits::OnHost { logits } else { &mut [] };
     for logits in logits.chunks_mut(1024) {
         let piece = &mut piece[..4 * logits.len()];
         counted(piece)?;

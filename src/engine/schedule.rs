@@ -6,26 +6,27 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ahead;
 use super::draft_policy::PassStats;
 use super::job::{Cancels, Job};
 use super::model::Model;
-use super::pass::{Parked, Pass};
-use crate::device::StepBudget;
+use super::pass::{Member, Parked, Pass};
+use super::pipelined::{self, Lanes};
+use crate::device::{Sequence, StepBudget};
 use crate::error::{Error, Result, try_vec};
+use crate::sampling::SamplingRule;
 
 /// Tokens of prompts in a pass that has single tokens too, which wait for it.
 const BESIDE: usize = 64;
 /// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Works on jobs of one model for about `budget`, of which zero is enough for one share of work, or, without one, until one
+/// Works on jobs of one model for about `time`, of which zero is enough for one share of work, or, without one, until one
 /// of them has made a token. True when all have ended.
 ///
 /// A job that fails by itself ends alone, and one that is asked to stop is left out alone; an error says that all jobs which have
 /// not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next call.
-pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool> {
-    let until = budget.map(|budget| Instant::now() + budget.min(LONGEST));
+pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
+    let until = time.map(|time| Instant::now() + time.min(LONGEST));
     let Some(first) = jobs.first() else { return Ok(true) };
     let model = first.session().model().clone();
     if jobs.iter().any(|job| !Arc::ptr_eq(job.session().model(), &model)) {
@@ -33,7 +34,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool
     }
     let watched = RefCell::new(try_vec::<Cancels>("cancels", jobs.len())?);
     let stop = || watched.borrow().iter().all(|cancels| cancels.check().is_err());
-    let pace = StepBudget::until(&stop, until);
+    let budget = StepBudget::until(&stop, until);
     let (mut made, mut spare) = (false, None);
     loop {
         jobs.iter_mut().for_each(|job| job.heed_cancels());
@@ -50,32 +51,32 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool
         }
         let mut pass = match resume(jobs) {
             Some(pass) => pass,
-            None if pace.is_over() => return Ok(false),
+            None if budget.is_over() => return Ok(false),
             None => {
-                if !make_drafts(jobs, &pace)? {
+                if !make_drafts(jobs, &budget)? {
                     match stop() {
                         true => continue,
                         false => return Ok(false),
                     }
                 }
-                let steps = if until.is_some() { ahead::steps(jobs, &model)? } else { 0 };
+                let steps = if until.is_some() { pipelined_steps(jobs, &model)? } else { 0 };
                 if steps > 1 {
                     // Gives its executor back.
                     drop(spare.take());
-                    match ahead::run(jobs, &model, steps, &pace)? {
+                    match run_pipelined(jobs, &model, steps, &budget)? {
                         Some(0) if !stop() => return Ok(false),
                         Some(_) => continue,
                         None => {}
                     }
                 }
                 let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
-                fill(&mut pass, jobs, &model, budget)?;
+                fill(&mut pass, jobs, &model, time)?;
                 pass
             }
         };
         if pass.members().is_empty() {
             spare = Some(pass);
-        } else if advance(&mut pass, jobs, &pace)? {
+        } else if advance(&mut pass, jobs, &budget)? {
             made |= accept(&mut pass, jobs)?;
             spare = Some(pass);
         } else {
@@ -111,10 +112,10 @@ fn park(pass: Pass, jobs: &mut [&mut Job]) {
     }
 }
 
-/// Makes the drafts of jobs; false where `pace` pauses.
-fn make_drafts(jobs: &mut [&mut Job], pace: &StepBudget) -> Result<bool> {
+/// Makes the drafts of jobs; false where `budget` pauses.
+fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     for job in jobs.iter_mut().filter(|job| job.runs()) {
-        let drafted = job.make_draft(pace);
+        let drafted = job.make_draft(budget);
         if job.alone(drafted)? == Some(false) {
             return Ok(false);
         }
@@ -124,16 +125,13 @@ fn make_drafts(jobs: &mut [&mut Job], pace: &StepBudget) -> Result<bool> {
 
 /// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
 /// room, then pieces of prompts.
-fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Option<Duration>) -> Result<()> {
+fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, time: Option<Duration>) -> Result<()> {
     let limits = model.limits()?;
     let mut order = try_vec("jobs", jobs.len())?;
     order.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
     order.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
-    // Whether a rotation is that of long contexts follows from the room of all caches of a step.
-    let long_above = model.program()?.long_rope_above();
-    let is_long = |i: usize| long_above.is_some_and(|above| jobs[i].session().capacity() > above);
-    let side = order.first().map(|&i| is_long(i));
-    order.retain(|&i| Some(is_long(i)) == side);
+    let side = order.first().map(|&i| jobs[i].session().is_long());
+    order.retain(|&i| Some(jobs[i].session().is_long()) == side);
 
     let mut outputs = limits.max_outputs.min(limits.max_tokens);
     let mut makers = try_vec("jobs", jobs.len())?;
@@ -147,7 +145,7 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Option<Du
         let Some(free) = limits.max_tokens.checked_sub(pass.tokens() + due + waiting) else { continue };
         let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
         let id = job.id;
-        let (tokens, n) = job.next_step(room, makers.len(), budget);
+        let (tokens, n) = job.next_step(room, makers.len(), time);
         pass.add(id, tokens, n);
         outputs -= n;
     }
@@ -169,8 +167,8 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Option<Du
     Ok(())
 }
 
-fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &StepBudget) -> Result<bool> {
-    let (mut all, mut states) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
+fn advance(pass: &mut Pass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
+    let (mut all, mut sequences) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
     let Some(model) = jobs.first().map(|job| job.session().model().clone()) else { return Ok(true) };
     let outputs = pass.members().iter().map(|member| member.outputs).sum();
     let (mut there, mut rules) = (try_vec("rules", outputs)?, try_vec("rules", outputs)?);
@@ -182,18 +180,18 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &StepBudget) -> Result<
             }
         }
     }
-    all.extend(jobs.iter_mut().map(|job| (job.id, Some(job.state_and_choices()))));
+    all.extend(jobs.iter_mut().map(|job| (job.id, Some(job.sequence_and_choices()))));
     for member in pass.members() {
         let found = all.iter_mut().find(|(id, _)| *id == member.id).and_then(|(_, parts)| parts.take());
-        let (state, choices) = found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
+        let (sequence, choices) = found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
         for i in 0..member.outputs {
             let rule = choices.behind(&model, *member, i);
             there.push(rule.is_some());
             rules.push(rule.flatten());
         }
-        states.push(state);
+        sequences.push(sequence);
     }
-    pass.advance(&mut states, (&there, &rules), pace)
+    pass.advance(&mut sequences, (&there, &rules), budget)
 }
 
 /// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first, leaves
@@ -217,4 +215,64 @@ fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     }
     pass.clear();
     made
+}
+
+/// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has outputs,
+/// or one reads its prompt, drafts, or chooses on the host.
+fn pipelined_steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
+    let running = || jobs.iter().filter(|job| job.runs());
+    let limits = model.limits()?;
+    let (n, long) = (running().count(), running().filter(|job| job.session().is_long()).count());
+    if n > limits.max_outputs.min(limits.max_tokens) || (long > 0 && long < n) {
+        return Ok(0);
+    }
+    let least = |most: usize, job: &&mut Job| Some(most.min(job.steps_ahead(model)?));
+    Ok(running().try_fold(pipelined::MOST, least).unwrap_or(0))
+}
+
+/// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or `budget`
+/// pauses. The number of steps; `None` where the device does not work ahead.
+fn run_pipelined(jobs: &mut [&mut Job], model: &Model, most: usize, budget: &StepBudget) -> Result<Option<usize>> {
+    let n = jobs.iter().filter(|job| job.runs()).count();
+    let result = pipelined::run(model, &mut JobLanes { jobs, model, budget }, [n, most], budget);
+    jobs.iter_mut().for_each(|job| job.forget_ahead());
+    result
+}
+
+/// The jobs that run, whose steps the device begins ahead.
+struct JobLanes<'a, 'j> {
+    jobs: &'a mut [&'j mut Job],
+    model: &'a Model,
+    budget: &'a StepBudget<'a>,
+}
+
+impl Lanes for JobLanes<'_, '_> {
+    fn tokens(&mut self, ids: &mut Vec<u32>) {
+        let n = self.jobs.len();
+        let running = self.jobs.iter_mut().filter(|job| job.runs());
+        running.for_each(|job| ids.extend_from_slice(job.next_step(0, n, None).0));
+    }
+
+    fn sequences<'a>(&'a mut self, sequences: &mut Vec<&'a mut Sequence>, rules: &mut Vec<Option<SamplingRule<'a>>>) {
+        for job in self.jobs.iter_mut().filter(|job| job.runs()) {
+            let member = Member { id: job.id, tokens: 1, outputs: 1 };
+            let (sequence, choices) = job.sequence_and_choices();
+            rules.push(choices.behind(self.model, member, 0).flatten());
+            sequences.push(sequence);
+        }
+    }
+
+    fn pauses(&self, under_way: usize, _: usize, usual: Duration) -> bool {
+        self.budget.pauses(usual * (under_way + 1) as u32)
+    }
+
+    fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool> {
+        let (mut result, mut ended) = (Ok(()), false);
+        for (job, token) in self.jobs.iter_mut().filter(|job| job.runs()).zip(tokens) {
+            let accepted = job.accept_ahead(*token, time);
+            result = result.and(job.alone(accepted).map(|_| ()));
+            ended |= job.has_ended();
+        }
+        result.map(|()| !ended)
+    }
 }

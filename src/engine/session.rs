@@ -1,26 +1,24 @@
-//! One timeline: tokens, positions, committed length, rewind, fork, and the tokens that follow.
-//! A call that fails leaves the timeline as it was. Refuses to know how KV bytes lie in memory.
+//! A session: the tokens of one text, their committed length, rewind, fork, and the tokens that follow. In C it is `rz_cache`.
+//! A call that fails leaves the session as it was.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::adapter::{self, Adapter};
 use super::cache::{CacheParams, state_spec};
 use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
-use super::step::StepBuffers;
+use super::pipelined::{self, Lanes};
+use super::step::Step;
 use super::{Cancel, LogLevel, Reservation};
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::{CHOSEN_BEFORE, StepLimits};
+use crate::graph::step::StepLimits;
 use crate::quant;
-use crate::sampling;
-
-/// Number of steps of one timeline that an executor works on before others may have it.
-const STEPS_AHEAD: usize = 32;
+use crate::sampling::{self, SamplingRule};
 
 /// Why generation returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,9 +34,9 @@ pub enum Outcome {
 pub(super) enum Logits {
     /// There are no logits.
     None,
-    Here,
+    OnHost,
     /// The device kept them: the last token is computed again to read them.
-    Away,
+    OnDevice,
 }
 
 /// The result that a step makes beside the cached keys and values.
@@ -52,21 +50,21 @@ enum Wanted<'a> {
     AllLogits,
 }
 
-/// A state, and the bytes of it that count against the ceiling.
+/// A sequence, and the bytes of it that count against the ceiling.
 pub(super) type Memory = (Sequence, Option<Reservation>);
 
 pub struct Session {
     model: Arc<Model>,
-    state: Sequence,
-    /// The committed tokens: as many as `state` has.
+    sequence: Sequence,
+    /// The committed tokens: as many as `sequence` has.
     tokens: Vec<u32>,
-    /// Logits after the last token, `[vocab]`; valid where `logits_at` is `Here`.
+    /// Logits after the last token, `[vocab]`; valid where `logits_at` is `OnHost`.
     logits: Vec<f32>,
     logits_at: Logits,
-    inputs: StepBuffers,
+    step: Step,
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
-    /// Those of the state, whose memory is counted here.
+    /// Those of the sequence, whose memory is counted here.
     adapters: Vec<Arc<Adapter>>,
     /// `None` where the memory was given back.
     memory: Option<Reservation>,
@@ -85,38 +83,38 @@ impl Session {
             model.runtime().log(LogLevel::Warning, &what);
         }
         let spec = state_spec(model.program()?, declared, params, model.limits()?);
-        let (state, memory) = Session::set_aside(model, &spec)?;
-        Session::with_state(model, state, memory)
+        let (sequence, memory) = Session::set_aside(model, &spec)?;
+        Session::with_sequence(model, sequence, memory)
     }
 
-    /// An empty state, and the bytes that count against the ceiling.
+    /// An empty sequence, and the bytes that count against the ceiling.
     fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
-        let state = model.new_sequence(spec)?;
-        let memory = model.runtime().reserve("the cache", state.host_bytes())?;
-        Ok((state, Some(memory)))
+        let sequence = model.new_sequence(spec)?;
+        let memory = model.runtime().reserve("the cache", sequence.host_bytes())?;
+        Ok((sequence, Some(memory)))
     }
 
-    /// Memory for a state that was released.
+    /// Memory for a sequence that was released.
     pub(super) fn fresh_memory(&self) -> Result<Option<Memory>> {
-        self.state.is_released().then(|| Session::set_aside(&self.model, self.state.spec())).transpose()
+        self.sequence.is_released().then(|| Session::set_aside(&self.model, self.sequence.spec())).transpose()
     }
 
     /// Goes on in such memory: all tokens are to be computed again.
     pub(super) fn set_memory(&mut self, memory: Memory) {
-        let adapters = self.state.adapters().cloned().unwrap_or_default();
-        (self.state, self.memory) = memory;
-        self.state.set_adapters(adapters);
-        self.state.claim(self.tokens.len());
+        let adapters = self.sequence.adapters().cloned().unwrap_or_default();
+        (self.sequence, self.memory) = memory;
+        self.sequence.set_adapters(adapters);
+        self.sequence.claim(self.tokens.len());
     }
 
-    fn with_state(model: &Arc<Model>, state: Sequence, memory: Option<Reservation>) -> Result<Session> {
+    fn with_sequence(model: &Arc<Model>, sequence: Sequence, memory: Option<Reservation>) -> Result<Session> {
         Ok(Session {
-            tokens: try_vec("the cache's tokens", state.spec().capacity)?,
+            tokens: try_vec("the cache's tokens", sequence.spec().capacity)?,
             logits: try_filled("logits", model.program()?.vocab, 0.0)?,
             logits_at: Logits::None,
-            inputs: StepBuffers::new(model.limits()?.max_tokens)?,
+            step: Step::new(model.limits()?.max_tokens)?,
             model: model.clone(),
-            state,
+            sequence,
             cancel: None,
             adapters: Vec::new(),
             memory,
@@ -139,14 +137,14 @@ impl Session {
         let mut held = try_vec("adapters", adapters.len())?;
         held.extend_from_slice(adapters);
         self.rewind(0);
-        self.state.set_adapters(set);
+        self.sequence.set_adapters(set);
         self.adapters = held;
         Ok(())
     }
 
     /// True where adapters change the results.
     pub fn is_adapted(&self) -> bool {
-        self.state.adapters().is_some_and(|adapters| !adapters.is_empty())
+        self.sequence.adapters().is_some_and(|adapters| !adapters.is_empty())
     }
 
     pub fn len(&self) -> usize {
@@ -161,23 +159,23 @@ impl Session {
         &self.tokens
     }
 
-    pub(super) fn state(&self) -> &Sequence {
-        &self.state
+    pub(super) fn sequence(&self) -> &Sequence {
+        &self.sequence
     }
 
     /// Memory that one more token of capacity takes, in bytes.
     /// Bytes of recurrent states, which each step reads and writes.
     pub fn memory_bytes(&self) -> u64 {
-        self.state.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
+        self.sequence.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
     }
 
     pub(super) fn token_bytes(&self) -> Result<u64> {
-        self.state.token_bytes()
+        self.sequence.token_bytes()
     }
 
-    /// The tokens, the logits and the state of an empty session, to be filled in.
+    /// The tokens, the logits and the sequence of an empty session, to be filled in.
     pub(super) fn parts(&mut self) -> (&mut Vec<u32>, &mut [f32], &mut Sequence) {
-        (&mut self.tokens, &mut self.logits, &mut self.state)
+        (&mut self.tokens, &mut self.logits, &mut self.sequence)
     }
 
     pub(super) fn set_logits(&mut self, at: Logits) {
@@ -185,22 +183,28 @@ impl Session {
     }
 
     pub fn capacity(&self) -> usize {
-        self.state.spec().capacity
+        self.sequence.spec().capacity
+    }
+
+    /// True where rotations are those of long contexts, which follows from the room of all caches of a step: those of a step
+    /// are all on one side.
+    pub(super) fn is_long(&self) -> bool {
+        self.model.long_rope_above().is_some_and(|above| self.capacity() > above)
     }
 
     /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has yet to copy them.
     pub fn logits(&self) -> Option<&[f32]> {
-        (self.logits_at == Logits::Here).then_some(&self.logits[..])
+        (self.logits_at == Logits::OnHost).then_some(&self.logits[..])
     }
 
     /// True where `fetch_logits` has logits to copy.
-    pub fn has_logits_away(&self) -> bool {
-        self.logits_at == Logits::Away
+    pub fn has_logits_on_device(&self) -> bool {
+        self.logits_at == Logits::OnDevice
     }
 
     /// Copies logits that stayed on the device when a token was chosen there.
     pub fn fetch_logits(&mut self) -> Result<()> {
-        if self.logits_at != Logits::Away {
+        if self.logits_at != Logits::OnDevice {
             return Ok(());
         }
         let Some(&token) = self.tokens.last() else { return Ok(()) };
@@ -208,8 +212,8 @@ impl Session {
         let result = self.append(&[token], Wanted::Logits, None, |_| Ok(()));
         if result.is_err() {
             self.tokens.push(token);
-            self.state.claim(self.tokens.len());
-            self.logits_at = Logits::Away;
+            self.sequence.claim(self.tokens.len());
+            self.logits_at = Logits::OnDevice;
         }
         result
     }
@@ -222,17 +226,17 @@ impl Session {
             return Err(Error::invalid(format!("the cache holds {len} tokens, it can't forget {keep} to {end}")));
         }
         if drop > 0 {
-            self.state.truncate(keep);
+            self.sequence.truncate(keep);
             self.tokens.drain(keep..end);
-            self.state.claim(self.tokens.len());
-            self.logits_at = if end == len { Logits::None } else { Logits::Away };
+            self.sequence.claim(self.tokens.len());
+            self.logits_at = if end == len { Logits::None } else { Logits::OnDevice };
         }
         Ok(())
     }
 
     /// Gives the memory of keys and values back; the next call computes them again. Logits stay.
     pub fn release(&mut self) -> Result<()> {
-        self.state.release()?;
+        self.sequence.release()?;
         self.memory = None;
         Ok(())
     }
@@ -240,7 +244,7 @@ impl Session {
     /// Number of the first of some tokens that the cache holds and can be rewound to without computing any again.
     pub fn matching(&self, tokens: &[u32]) -> usize {
         let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        self.state.reach(same)
+        self.sequence.reach(same)
     }
 
     /// Rewinds to the first `len` tokens.
@@ -257,25 +261,25 @@ impl Session {
 
     /// Forgets the tokens from `len` on, of which there are some.
     pub(super) fn rewind(&mut self, len: usize) {
-        self.state.truncate(len);
+        self.sequence.truncate(len);
         self.tokens.truncate(len);
         self.logits_at = Logits::None;
     }
 
     pub(super) fn commit(&mut self, tokens: &[u32], logits_at: Logits) {
-        self.state.commit(tokens.len());
+        self.sequence.commit(tokens.len());
         self.tokens.extend_from_slice(tokens);
         self.logits_at = logits_at;
     }
 
-    /// A second timeline with the same past.
+    /// A second session with the same past.
     pub fn fork(&self) -> Result<Session> {
         let mut held = try_vec("adapters", self.adapters.len())?;
         held.extend_from_slice(&self.adapters);
-        let state = self.state.fork()?;
-        let count = |_: &Reservation| self.model.runtime().reserve("the cache", state.host_bytes());
+        let sequence = self.sequence.fork()?;
+        let count = |_: &Reservation| self.model.runtime().reserve("the cache", sequence.host_bytes());
         let memory = self.memory.as_ref().map(count).transpose()?;
-        let mut fork = Session::with_state(&self.model, state, memory)?;
+        let mut fork = Session::with_sequence(&self.model, sequence, memory)?;
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
         fork.logits_at = self.logits_at;
@@ -323,13 +327,13 @@ impl Session {
     }
 
     /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an empty
-    /// timeline. `out` is as long as `tokens`.
+    /// session. `out` is as long as `tokens`.
     pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens)?;
         let started = Instant::now();
         let before = self.len();
         if before > 0 && self.logits_at == Logits::None {
-            self.logits_at = Logits::Away;
+            self.logits_at = Logits::OnDevice;
         }
         self.fetch_logits()?;
         if let ([score, ..], [token, ..]) = (&mut *out, tokens) {
@@ -353,7 +357,7 @@ impl Session {
             });
             if let Err(e) = result {
                 self.rewind(before);
-                self.logits_at = if before == 0 { Logits::None } else { Logits::Away };
+                self.logits_at = if before == 0 { Logits::None } else { Logits::OnDevice };
                 return Err(e);
             }
         }
@@ -367,10 +371,10 @@ impl Session {
         sampling::likeliest(self.logits().ok_or_else(none)?, k)
     }
 
-    /// Computes tokens again where the state no longer holds what the next one needs, as after a rewind: from the newest
+    /// Computes tokens again where the sequence no longer holds what the next one needs, as after a rewind: from the newest
     /// position on at which it does.
     pub(super) fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
-        if self.state.is_complete() {
+        if self.sequence.is_complete() {
             return Ok(());
         }
         let mut tokens = try_vec("the cache's tokens", self.tokens.capacity())?;
@@ -378,21 +382,21 @@ impl Session {
             self.set_memory(memory);
         }
         std::mem::swap(&mut tokens, &mut self.tokens);
-        let from = self.state.step_back();
+        let from = self.sequence.step_back();
         self.tokens.extend_from_slice(&tokens[..from]);
         let step = self.model.limits()?.max_tokens;
         for piece in tokens[from..].chunks(step) {
             if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
                 std::mem::swap(&mut tokens, &mut self.tokens);
                 // The next call goes on.
-                self.state.claim(self.tokens.len());
+                self.sequence.claim(self.tokens.len());
                 return Err(e);
             }
         }
         Ok(())
     }
 
-    /// `step` on a timeline whose layers hold what it needs.
+    /// `step` on a session whose layers hold what it needs.
     fn append<T>(
         &mut self,
         tokens: &[u32],
@@ -404,7 +408,7 @@ impl Session {
         self.step(tokens, wanted, cancel, after)
     }
 
-    /// One step of some tokens of this timeline, as many as one step has room for.
+    /// One step of some tokens of this session, as many as one step has room for.
     fn step<T>(
         &mut self,
         tokens: &[u32],
@@ -412,25 +416,24 @@ impl Session {
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        let Session { model, state, tokens: held, inputs, logits, cancel: sticky, .. } = self;
+        let Session { model, sequence, tokens: held, step, logits, cancel: sticky, .. } = self;
         let (outputs, last) = match wanted {
             Wanted::Nothing => (0, 0),
             Wanted::Token(_) | Wanted::Logits => (1, 0),
             Wanted::AllLogits => (tokens.len(), tokens.len() - 1),
         };
-        let rules = match wanted {
-            Wanted::Token(rules) => Some([rules.rule([held, tokens], 0)]),
+        let rule = match wanted {
+            Wanted::Token(rules) => rules.rule([held, tokens], 0),
             _ => None,
         };
-        let mut states = [state];
-        let mut batch = inputs.batch(&mut states, tokens, std::iter::once((tokens.len(), outputs)), 0)?;
-        batch.inputs.rules = rules.as_ref().map_or(&[], |rules| rules);
-        let (result, logits_at) = model.forward(&mut batch, &[sticky.as_deref(), cancel], |executor| {
+        let rules: &[_] = if matches!(wanted, Wanted::Token(_)) { &[rule] } else { &[] };
+        let (step, cancels) = (step.set(tokens, outputs), [sticky.as_deref(), cancel]);
+        let (result, logits_at) = model.forward(step, &mut [sequence], rules, &cancels, |executor| {
             let result = after(executor)?;
             let logits_at = match wanted {
                 Wanted::Nothing => Logits::None,
-                Wanted::Token(_) => Logits::Away,
-                _ => executor.read_logits(last, logits).map(|()| Logits::Here)?,
+                Wanted::Token(_) => Logits::OnDevice,
+                _ => executor.read_logits(last, logits).map(|()| Logits::OnHost)?,
             };
             model.suppress(logits);
             Ok((result, logits_at))
@@ -454,48 +457,29 @@ impl Session {
         if let Some(chooser) = &chooser {
             chooser.check_vocab(self.logits.len())?;
         }
-        let started = Instant::now();
-        let next = match self.decode_there(token, chooser.as_deref_mut(), cancel)? {
-            Some(next) => next,
-            None => {
-                self.append(&[token], Wanted::Logits, cancel, |_| Ok(()))?;
-                match self.sample(chooser) {
-                    Ok(next) => next,
-                    Err(e) => {
-                        self.rewind(self.len() - 1);
-                        return Err(e);
-                    }
-                }
-            }
-        };
+        let (started, model) = (Instant::now(), self.model.clone());
+        if let Some(chooser) = chooser.as_deref_mut() {
+            chooser.prepare_mask(&model, &mut self.tokens, &[token])?;
+        }
+        let rules = DeviceRules::new(&model, chooser.as_deref());
+        let wanted = rules.map_or(Wanted::Logits, Wanted::Token);
+        let read = |executor: &mut Executor| rules.is_some().then(|| executor.token(0)).transpose();
+        let chosen = self.append(&[token], wanted, cancel, read)?;
+        let next = self.choose(chosen, chooser).inspect_err(|_| self.rewind(self.len() - 1))?;
         self.model.metrics().record_phase(Phase::Decode, started.elapsed());
         Ok(next)
     }
 
-    /// Appends a token and has the device choose the next one; `None` where it does not, and nothing was done.
-    fn decode_there(
-        &mut self,
-        token: u32,
-        mut chooser: Option<&mut Chooser>,
-        cancel: Option<&Cancel>,
-    ) -> Result<Option<u32>> {
-        let model = self.model.clone();
-        if let Some(chooser) = chooser.as_deref_mut() {
-            chooser.prepare_mask(&model, &mut self.tokens, &[token])?;
-        }
-        let Some(rules) = DeviceRules::new(&model, chooser.as_deref()) else { return Ok(None) };
-        let next = self.append(&[token], Wanted::Token(rules), cancel, |executor| executor.token(0))?;
-        match chooser::chosen(next, chooser) {
-            Ok(next) => Ok(Some(next)),
-            Err(e) => {
-                self.rewind(self.len() - 1);
-                Err(e)
-            }
+    /// Takes the token that the device has chosen after the last one, or chooses it from the logits.
+    pub(super) fn choose(&mut self, chosen: Option<u32>, chooser: Option<&mut Chooser>) -> Result<u32> {
+        match chosen {
+            Some(token) => chooser::chosen(token, chooser),
+            None => self.sample(chooser),
         }
     }
 
     /// Appends `token`, then each token it makes but the last, until `out` is full or a token ends the turn.
-    /// `n` counts the tokens in `out`, also where an error ends the call: those stay in the timeline.
+    /// `n` counts the tokens in `out`, also where an error ends the call: those stay in the session.
     pub fn generate(
         &mut self,
         token: u32,
@@ -508,7 +492,7 @@ impl Session {
         let mut token = token;
         while *n < out.len() {
             let rest = &mut out[*n..];
-            if !self.run_ahead(token, chooser.as_deref_mut(), rest, n, cancel)? {
+            if !self.run_pipelined(token, chooser.as_deref_mut(), rest, n, cancel)? {
                 rest[0] = self.decode_cancellable(token, chooser.as_deref_mut(), cancel)?;
                 *n += 1;
             }
@@ -523,7 +507,7 @@ impl Session {
     /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by itself.
     /// Steps that were begun behind a token that ends the text are forgotten. False where the device does not work ahead, or a
     /// grammar has to see each token first. `n` grows by the tokens made.
-    fn run_ahead(
+    fn run_pipelined(
         &mut self,
         token: u32,
         mut chooser: Option<&mut Chooser>,
@@ -541,71 +525,44 @@ impl Session {
             return Ok(false);
         }
         self.restore(cancel)?;
-        let most = out.len().min(self.capacity() - self.len()).min(STEPS_AHEAD);
-        let Session { model, state, tokens, logits_at, inputs, cancel: sticky, .. } = self;
+        let most = out.len().min(self.capacity() - self.len()).min(pipelined::MOST);
+        let Session { model, sequence, tokens, logits_at, cancel: sticky, .. } = self;
         let cancels = [sticky.as_deref(), cancel];
         let stop = || Cancel::check(&cancels).is_err();
-        let result = model.lend(1, &StepBudget::new(&stop), |executor| {
-            let ahead = executor.ahead();
-            let (mut sent, mut made, mut last) = (0, 0, token);
-            let mut since = Instant::now();
-            // Between two steps the executor goes to a call that waits for it.
-            while ahead > 0 && made < most && !(made > 0 && sent == made && model.is_waited_for()) {
-                while sent < most && sent - made < ahead && !(made > 0 && model.is_waited_for()) {
-                    let ids = [if sent == 0 { token } else { CHOSEN_BEFORE }];
-                    let rules = DeviceRules::new(&of_model, chooser.as_deref()).filter(|_| sent == 0);
-                    let rules = rules.map(|rules| [rules.rule([tokens, &ids], 0)]);
-                    let mut states = [&mut *state];
-                    let one = std::iter::once((1, 1));
-                    let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
-                    batch.inputs.rules = rules.as_ref().map_or(&[], |rules| rules);
-                    model.run(executor, &mut batch, &cancels)?;
-                    executor.submit()?;
-                    sent += 1;
-                }
-                let mut next = [0];
-                executor.collect(&mut next)?;
-                let next = chooser::chosen(next[0], chooser.as_deref_mut())?;
-                state.commit(1);
-                tokens.push(last);
-                (out[made], last) = (next, next);
-                (made, *n, *logits_at) = (made + 1, *n + 1, Logits::Away);
-                let now = Instant::now();
-                model.record(now - since, executor.first_share())?;
-                model.metrics().record_phase(Phase::Decode, now - since);
-                since = now;
-                if model.ends(next) {
-                    break;
-                }
-            }
-            Ok(made > 0)
-        });
-        state.forget_ahead();
-        result?.ok_or_else(|| Cancel::reason(&cancels))
+        let mut lane =
+            OneLane { model, sequence, tokens, logits_at, chooser, token, out, steps: 0, made: n, stop: &stop };
+        let result = pipelined::run(model, &mut lane, [1, most], &StepBudget::new(&stop));
+        let last = lane.token;
+        self.sequence.forget_ahead();
+        match result? {
+            None => Ok(false),
+            Some(steps) if (steps < most && !self.model.ends(last)) && stop() => Err(Cancel::reason(&cancels)),
+            Some(_) => Ok(true),
+        }
     }
 
     /// Takes the token of a step that ran ahead.
     pub(super) fn commit_ahead(&mut self, token: u32) {
-        self.commit(&[token], Logits::Away);
+        self.commit(&[token], Logits::OnDevice);
     }
 
     pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {
         self.cancel.as_ref()
     }
 
-    /// The memory of the timeline, for a step that is made elsewhere and ends in `take` and `commit_step`.
-    pub(super) fn state_mut(&mut self) -> &mut Sequence {
-        &mut self.state
+    /// The memory of the session, for a step that is made elsewhere and ends in `take` and `commit_step`.
+    pub(super) fn sequence_mut(&mut self) -> &mut Sequence {
+        &mut self.sequence
     }
 
-    /// The memory of the timeline, its tokens, the place of its logits and its cancel.
+    /// The memory of the session, its tokens, the place of its logits and its cancel.
     pub(super) fn parts_of_step(&mut self) -> (&mut Sequence, &[u32], &mut [f32], Option<&Cancel>) {
-        (&mut self.state, &self.tokens, &mut self.logits, self.cancel.as_deref())
+        (&mut self.sequence, &self.tokens, &mut self.logits, self.cancel.as_deref())
     }
 
-    /// The memory of the timeline and its tokens.
-    pub(super) fn state_and_tokens(&mut self) -> (&mut Sequence, &[u32]) {
-        (&mut self.state, &self.tokens)
+    /// The memory of the session and its tokens.
+    pub(super) fn sequence_and_tokens(&mut self) -> (&mut Sequence, &[u32]) {
+        (&mut self.sequence, &self.tokens)
     }
 
     /// Prepares the mask of a chooser for the token behind one more.
@@ -633,20 +590,20 @@ impl Session {
             self.model.suppress(&mut self.logits);
         }
         self.tokens.extend_from_slice(tokens);
-        self.logits_at = if chosen { Logits::Away } else { Logits::Here };
+        self.logits_at = if chosen { Logits::OnDevice } else { Logits::OnHost };
         Ok(next)
     }
 
     /// Commits what `take` took of a step of `n` tokens.
     pub(super) fn commit_step(&mut self, n: usize) {
-        self.state.commit_first(self.tokens.len() - self.state.len(), n);
+        self.sequence.commit_first(self.tokens.len() - self.sequence.len(), n);
     }
 
     /// Moves the tokens behind the newest position at which layers hold what the next token needs to `forgotten`. They are
     /// appended again, or claimed with `reclaim`.
     pub(super) fn forget_incomplete(&mut self, forgotten: &mut Vec<u32>) {
-        if !self.state.is_complete() {
-            forgotten.extend(self.tokens.drain(self.state.step_back()..));
+        if !self.sequence.is_complete() {
+            forgotten.extend(self.tokens.drain(self.sequence.step_back()..));
             self.logits_at = Logits::None;
         }
     }
@@ -655,7 +612,7 @@ impl Session {
     pub(super) fn reclaim(&mut self, tokens: &[u32]) {
         if !tokens.is_empty() {
             self.tokens.extend_from_slice(tokens);
-            self.state.claim(self.tokens.len());
+            self.sequence.claim(self.tokens.len());
         }
     }
 
@@ -672,5 +629,49 @@ impl Session {
         };
         self.model.metrics().record_phase(Phase::Sample, started.elapsed());
         Ok(token)
+    }
+}
+
+/// A generation whose steps the device begins ahead.
+struct OneLane<'a> {
+    model: &'a Model,
+    sequence: &'a mut Sequence,
+    tokens: &'a mut Vec<u32>,
+    logits_at: &'a mut Logits,
+    chooser: Option<&'a mut Chooser>,
+    /// The newest token, which is not appended yet.
+    token: u32,
+    out: &'a mut [u32],
+    steps: usize,
+    /// Number of tokens made, those of earlier steps included.
+    made: &'a mut usize,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Lanes for OneLane<'_> {
+    fn tokens(&mut self, ids: &mut Vec<u32>) {
+        ids.push(self.token);
+    }
+
+    fn sequences<'a>(&'a mut self, sequences: &mut Vec<&'a mut Sequence>, rules: &mut Vec<Option<SamplingRule<'a>>>) {
+        let recent = [&self.tokens[..], std::slice::from_ref(&self.token)];
+        rules.push(DeviceRules::new(self.model, self.chooser.as_deref()).and_then(|all| all.rule(recent, 0)));
+        sequences.push(self.sequence);
+    }
+
+    /// Between two steps the executor goes to a call that waits for it.
+    fn pauses(&self, _: usize, done: usize, _: Duration) -> bool {
+        (self.stop)() || done > 0 && self.model.is_waited_for()
+    }
+
+    fn accept(&mut self, chosen: &[u32], _: Duration) -> Result<bool> {
+        let next = chooser::chosen(chosen[0], self.chooser.as_deref_mut())?;
+        self.sequence.commit(1);
+        self.tokens.push(std::mem::replace(&mut self.token, next));
+        self.out[self.steps] = next;
+        self.steps += 1;
+        *self.made += 1;
+        *self.logits_at = Logits::OnDevice;
+        Ok(!self.model.ends(next))
     }
 }

@@ -1,54 +1,109 @@
-//! The one maker of batches: the inputs of a step of one or several sequences, behind the check that each still holds
-//! what the step needs. Refuses to know whose tokens they are.
+//! The one driver of steps: the tokens of one or several sequences, and the way from `begin` to the end of their work, which
+//! may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through `Step::run`.
 
-use crate::device::batch::Batch;
-use crate::device::sequence::Sequence;
+use std::ops::Range;
+
+use crate::device::{Batch, Executor, Sequence, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::StepInputs;
+use crate::sampling::SamplingRule;
 
-/// Memory for the inputs of a step, set aside once for the largest one.
-pub struct StepBuffers {
+/// The tokens of a step, and how far its work is. Its memory is set aside once for the largest step.
+pub struct Step {
+    /// `[n]`, of all lanes one after the other.
+    ids: Vec<u32>,
+    /// Number of tokens of each sequence, and of the last of them whose logits are wanted.
+    lanes: Vec<[usize; 2]>,
     positions: Vec<u32>,
-    slots: Vec<u32>,
+    numbers: Vec<u32>,
     outputs: Vec<u32>,
+    begun: bool,
 }
 
-impl StepBuffers {
-    pub fn new(max_tokens: usize) -> Result<StepBuffers> {
+impl Step {
+    /// An empty step with room for so many tokens.
+    pub fn new(max_tokens: usize) -> Result<Step> {
         let list = || try_vec("the inputs of a step", max_tokens);
-        Ok(StepBuffers { positions: list()?, slots: list()?, outputs: list()? })
+        let (positions, numbers, outputs) = (list()?, list()?, list()?);
+        let lanes = try_vec("the inputs of a step", max_tokens)?;
+        Ok(Step { ids: list()?, lanes, positions, numbers, outputs, begun: false })
     }
 
-    /// A step in which sequence `i` continues with the next of `ids`, as many as `parts` says beside the number of the last
-    /// of them whose logits are wanted. `ahead`: steps that were submitted and not committed yet.
-    pub fn batch<'a>(
-        &'a mut self,
-        states: &'a mut [&'a mut Sequence],
-        ids: &'a [u32],
-        parts: impl Iterator<Item = (usize, usize)>,
-        ahead: usize,
-    ) -> Result<Batch<'a>> {
+    /// Empties it for the next step.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.lanes.clear();
+        self.begun = false;
+    }
+
+    /// Adds the next tokens of a further sequence; the logits of the last `outputs` of them are wanted.
+    pub fn add(&mut self, tokens: &[u32], outputs: usize) {
+        self.ids.extend_from_slice(tokens);
+        self.lanes.push([tokens.len(), outputs.min(tokens.len())]);
+    }
+
+    /// A step of one sequence.
+    pub fn set(&mut self, tokens: &[u32], outputs: usize) -> &mut Step {
+        self.clear();
+        self.add(tokens, outputs);
+        self
+    }
+
+    /// Number of tokens.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True where nothing of it was worked on.
+    pub fn is_fresh(&self) -> bool {
+        !self.begun
+    }
+
+    /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were added,
+    /// the same each time. `ahead`: the steps of them that were submitted and are not committed yet. What a device chooses by
+    /// `rules`, and what `write` hands to the executor, counts for a fresh step alone.
+    ///
+    /// The caller reads the results from the executor and then ends it; an error or an abandoned step is ended likewise.
+    pub fn run(
+        &mut self,
+        executor: &mut Executor,
+        sequences: &mut [&mut Sequence],
+        ops: Range<usize>,
+        (rules, ahead): (&[Option<SamplingRule>], usize),
+        write: impl FnOnce(&mut Executor) -> Result<()>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let is_fresh = !self.begun;
+        if is_fresh {
+            self.place(sequences, ahead)?;
+        }
+        let Step { ids, positions, numbers, outputs, .. } = self;
+        let rules = if is_fresh { rules } else { &[] };
+        let mut batch = Batch { inputs: StepInputs { ids, positions, sequences: numbers, outputs, rules }, sequences };
+        if is_fresh {
+            executor.begin(&mut batch, ops)?;
+            write(executor)?;
+            self.begun = true;
+        }
+        executor.advance_at(&mut batch, budget)
+    }
+
+    /// Gives each token its position, and counts the positions as written.
+    fn place(&mut self, sequences: &mut [&mut Sequence], ahead: usize) -> Result<()> {
         self.positions.clear();
-        self.slots.clear();
+        self.numbers.clear();
         self.outputs.clear();
-        for (slot, (state, (n, outputs))) in states.iter_mut().zip(parts).enumerate() {
-            if !state.is_complete() {
+        for (number, (sequence, &[n, outputs])) in (0..).zip(sequences.iter_mut().zip(&self.lanes)) {
+            if !sequence.is_complete() {
                 return Err(Error::invalid("the layers have forgotten what the step needs"));
             }
-            let first = state.len() + ahead;
-            state.will_write(first, n);
+            let first = sequence.len() + ahead;
+            sequence.will_write(first, n);
             self.positions.extend((first as u32..).take(n));
-            self.slots.extend(std::iter::repeat_n(slot as u32, n));
-            let end = self.slots.len() as u32;
-            self.outputs.extend(end - outputs.min(n) as u32..end);
+            self.numbers.extend(std::iter::repeat_n(number, n));
+            let end = self.numbers.len() as u32;
+            self.outputs.extend(end - outputs as u32..end);
         }
-        Ok(self.same(states, ids))
-    }
-
-    /// The batch that was made last, to go on with a step.
-    pub fn same<'a>(&'a self, states: &'a mut [&'a mut Sequence], ids: &'a [u32]) -> Batch<'a> {
-        let StepBuffers { positions, slots, outputs } = self;
-        let inputs = StepInputs { ids, positions, sequences: slots, outputs, rules: &[] };
-        Batch { inputs, sequences: states }
+        Ok(())
     }
 }

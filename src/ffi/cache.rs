@@ -17,7 +17,7 @@ use super::structs::versioned;
 /// One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
 /// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
 pub struct rz_cache {
-    timeline: RwLock<Timeline>,
+    held: RwLock<Held>,
     /// The session's length after its last call, so that asking for it never has to wait.
     len: AtomicU32,
     capacity: u32,
@@ -33,13 +33,13 @@ impl Handle for rz_cache {
 }
 
 /// The session of a cache, unless a job has it.
-pub(super) struct Timeline {
+pub(super) struct Held {
     session: Option<Session>,
     /// A panic in a job has left the session in an unknown state.
     is_lost: bool,
 }
 
-impl Timeline {
+impl Held {
     fn away(&self) -> Error {
         if self.is_lost { Error::Poisoned(rz_cache::NAME) } else { Error::Busy(rz_cache::NAME) }
     }
@@ -58,14 +58,14 @@ impl rz_cache {
     pub(super) fn new(session: Session) -> rz_cache {
         let (len, capacity) = (count(session.len()), count(session.capacity()));
         let runtime = session.model().runtime().clone();
-        let timeline = RwLock::new(Timeline { session: Some(session), is_lost: false });
-        rz_cache { timeline, len: AtomicU32::new(len), capacity, runtime }
+        let held = RwLock::new(Held { session: Some(session), is_lost: false });
+        rz_cache { held, len: AtomicU32::new(len), capacity, runtime }
     }
 
-    /// Runs a call that changes the timeline.
+    /// Runs a call that changes the held.
     pub(super) fn change<T>(&self, call: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
-        let mut timeline = self.lock()?;
-        let session = timeline.session_mut()?;
+        let mut held = self.lock()?;
+        let session = held.session_mut()?;
         let result = call(session);
         self.publish(session);
         result
@@ -73,11 +73,11 @@ impl rz_cache {
 
     /// Runs a call that only reads; several may do so at once.
     pub(super) fn read<T>(&self, call: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
-        call(taken(self.timeline.try_read(), Self::NAME)?.session()?)
+        call(taken(self.held.try_read(), Self::NAME)?.session()?)
     }
 
-    pub(super) fn lock(&self) -> Result<RwLockWriteGuard<'_, Timeline>> {
-        taken(self.timeline.try_write(), Self::NAME)
+    pub(super) fn lock(&self) -> Result<RwLockWriteGuard<'_, Held>> {
+        taken(self.held.try_write(), Self::NAME)
     }
 
     /// Gives the session away, as `lend` likes it after `check` has.
@@ -86,9 +86,9 @@ impl rz_cache {
         check: impl FnOnce(&Session) -> Result<C>,
         lend: impl FnOnce(Session, C) -> T,
     ) -> Result<T> {
-        let mut timeline = self.lock()?;
-        let checked = check(timeline.session()?)?;
-        let session = timeline.session.take().ok_or(Error::Busy(Self::NAME))?;
+        let mut held = self.lock()?;
+        let checked = check(held.session()?)?;
+        let session = held.session.take().ok_or(Error::Busy(Self::NAME))?;
         Ok(lend(session, checked))
     }
 
@@ -98,8 +98,8 @@ impl rz_cache {
             self.publish(session);
         }
         // The lock is free, but for readers that are about to find that the session is away.
-        let mut timeline = self.timeline.write().unwrap_or_else(PoisonError::into_inner);
-        *timeline = Timeline { is_lost: session.is_none(), session };
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Held { is_lost: session.is_none(), session };
     }
 
     /// Makes the length of the session known, after a change.

@@ -180,7 +180,7 @@ pub unsafe extern "C" fn rz_logits_into(
     guarded!(err, |call| {
         let cache = call.handle(cache)?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
-        if cache.read(|session| Ok(session.has_logits_away()))? {
+        if cache.read(|session| Ok(session.has_logits_on_device()))? {
             cache.change(Session::fetch_logits)?;
         }
         cache.read(|session| {

@@ -28,7 +28,7 @@ pub unsafe extern "C" fn rz_logprobs_into(
         let tokens = call.outs(tokens, k as usize, "tokens")?;
         let logprobs = call.outs(logprobs, k as usize, "logprobs")?;
         let n = call.out(n, "n")?;
-        if cache.read(|session| Ok(session.has_logits_away()))? {
+        if cache.read(|session| Ok(session.has_logits_on_device()))? {
             cache.change(Session::fetch_logits)?;
         }
         let (likeliest, their_logprobs) = cache.read(|session| session.logprobs(k as usize))?;

@@ -92,7 +92,7 @@ impl Grammars {
             parser.start_without_prompt();
             // A text that can neither go on nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
-            // Rules with "max_tokens" or "stop", which go one way only: a timeline may be rewound.
+            // Rules with "max_tokens" or "stop", which go one way only: a session may be rewound.
             parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
         })?;
@@ -161,13 +161,13 @@ impl Grammar {
     }
 }
 
-/// A place in a grammar, which follows a timeline: what was appended since the first look at it, also after a rewind.
+/// A place in a grammar, which follows a session: what was appended since the first look at it, also after a rewind.
 pub struct Matcher {
     parser: TokenParser,
     n_vocab: usize,
-    /// Length of the timeline where the grammar begins.
+    /// Length of the session where the grammar begins.
     start: Option<usize>,
-    /// Tokens of the timeline from there on that the parser has taken, and some that `forced` expects behind them.
+    /// Tokens of the session from there on that the parser has taken, and some that `forced` expects behind them.
     taken: Vec<u32>,
     /// The tokens that may follow so many of `taken`, where that is known.
     masks: Vec<(usize, SimpleVob)>,
@@ -185,16 +185,16 @@ impl Matcher {
         self.n_vocab
     }
 
-    /// The tokens that may follow a timeline: some always may. Those that end a text are among them where it may end.
+    /// The tokens that may follow a session: some always may. Those that end a text are among them where it may end.
     ///
     /// # Errors
-    /// `InvalidArgument` for a timeline that the grammar does not allow, `TooComplex` where the bounds are passed.
-    pub fn allowed(&mut self, timeline: &[u32]) -> Result<Allowed<'_>> {
-        let start = *self.start.get_or_insert(timeline.len());
-        let Some(written) = timeline.get(start..) else {
+    /// `InvalidArgument` for a session that the grammar does not allow, `TooComplex` where the bounds are passed.
+    pub fn allowed(&mut self, history: &[u32]) -> Result<Allowed<'_>> {
+        let start = *self.start.get_or_insert(history.len());
+        let Some(written) = history.get(start..) else {
             // A rewind to before the start: the grammar begins again.
             self.rewind(0)?;
-            self.start = Some(timeline.len());
+            self.start = Some(history.len());
             return self.after(0);
         };
         let same = written.iter().zip(&self.taken).take_while(|(a, b)| a == b).count();
@@ -212,12 +212,12 @@ impl Matcher {
         self.after(written.len())
     }
 
-    /// Appends the tokens to `out`, `most` in all, that follow a timeline whatever is chosen, but for where they are cut: the
+    /// Appends the tokens to `out`, `most` in all, that follow a session whatever is chosen, but for where they are cut: the
     /// longest of those allowed, as long as all the others are its beginnings. They are only expected: the next look at
-    /// the timeline takes back those that it does not have.
-    pub fn forced(&mut self, timeline: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
-        self.allowed(timeline)?;
-        let mut len = timeline.len() - self.start.unwrap_or(0);
+    /// the session takes back those that it does not have.
+    pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
+        self.allowed(history)?;
+        let mut len = history.len() - self.start.unwrap_or(0);
         let vocabulary = self.parser.token_env.clone();
         while out.len() < most {
             let token = match self.taken.get(len) {
@@ -234,10 +234,10 @@ impl Matcher {
         Ok(())
     }
 
-    /// Number of the first of some tokens that may follow a timeline one after the other.
-    pub fn admits(&mut self, timeline: &[u32], tokens: &[u32]) -> Result<usize> {
-        self.allowed(timeline)?;
-        let expected = &self.taken[timeline.len() - self.start.unwrap_or(0)..];
+    /// Number of the first of some tokens that may follow a session one after the other.
+    pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
+        self.allowed(history)?;
+        let expected = &self.taken[history.len() - self.start.unwrap_or(0)..];
         let same = expected.iter().zip(tokens).take_while(|(a, b)| a == b).count();
         if same < expected.len() {
             return Ok(same);

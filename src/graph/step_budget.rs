@@ -1,4 +1,4 @@
-//! The pace of a step: says ahead of each share of its work whether to go on, and how long it may wait for its turn.
+//! The budget of a step: says ahead of each share of its work whether to go on, and how long it may wait for its turn.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -59,12 +59,14 @@ mod tests {
     fn one_share_is_done_in_any_case_and_none_after_a_stop() {
         let stop = Cell::new(false);
         let asks = || stop.get();
-        let pace = StepBudget::until(&asks, Some(Instant::now()));
-        assert!(!pace.pauses(Duration::from_secs(1)) && pace.pauses(Duration::ZERO));
-        let pace = StepBudget::until(&asks, Some(Instant::now() + Duration::from_secs(100)));
-        assert!(!pace.pauses(Duration::ZERO) && !pace.pauses(Duration::ZERO) && pace.pauses(Duration::from_secs(200)));
+        let budget = StepBudget::until(&asks, Some(Instant::now()));
+        assert!(!budget.pauses(Duration::from_secs(1)) && budget.pauses(Duration::ZERO));
+        let budget = StepBudget::until(&asks, Some(Instant::now() + Duration::from_secs(100)));
+        assert!(
+            !budget.pauses(Duration::ZERO) && !budget.pauses(Duration::ZERO) && budget.pauses(Duration::from_secs(200))
+        );
         stop.set(true);
-        assert!(pace.pauses(Duration::ZERO) && StepBudget::new(&asks).pauses(Duration::ZERO));
+        assert!(budget.pauses(Duration::ZERO) && StepBudget::new(&asks).pauses(Duration::ZERO));
     }
 
     #[test]

@@ -197,13 +197,13 @@ impl Pool {
     }
 
     /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for its turn, or
-    /// gives up where `pace` says so: `None`. A pool of one thread is never waited for.
-    pub fn enter_at(self: &Arc<Self>, most: usize, pace: &StepBudget) -> Result<Option<Team>> {
+    /// gives up where `budget` says so: `None`. A pool of one thread is never waited for.
+    pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
         let mut crew = lock(&self.crew).clone();
         let locked = crew.threads() > 1;
         if locked {
-            if !self.turns.acquire(pace.is_timed(), || pace.patience())? {
+            if !self.turns.acquire(budget.is_timed(), || budget.patience())? {
                 return Ok(None);
             }
             crew = lock(&self.crew).clone();
