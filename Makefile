@@ -40,7 +40,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
+.PHONY: help demo lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -61,16 +61,22 @@ $(STAMP): Cargo.toml Cargo.lock build.rs build_cuda.rs cbindgen.toml $(shell fin
 
 # rustc hands linkers an anonymous version script of its own, beside which they take no other; so the shared library is
 # linked here, from the archive.
+link_so = $(CC) -shared -o $(1) -Wl,-soname,$(SONAME) -Wl,--version-script=packaging/realizar.map -Wl,--gc-sections,--strip-debug \
+	    -Wl,-z,defs,-z,relro,-z,now -Wl,--whole-archive $(2) -Wl,--no-whole-archive $(LDFLAGS) $(PRIVATE_LIBS)
 build/librealizar.so: $(STAMP) packaging/realizar.map include/realizar.h
 	@mkdir -p build
-	$(CC) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,--version-script=packaging/realizar.map -Wl,--gc-sections,--strip-debug \
-	    -Wl,-z,defs,-z,relro,-z,now -Wl,--whole-archive $(RELEASE)/librealizar.a -Wl,--no-whole-archive $(LDFLAGS) $(PRIVATE_LIBS)
+	$(call link_so,$@,$(RELEASE)/librealizar.a)
 
 # Behind rustc's list of symbols, which has the C functions of its crates, one of our own would only add to it.
 build/librealizar.dylib: $(STAMP)
 	@mkdir -p build
 	$(CC) -dynamiclib -o $@ -Wl,-install_name,@rpath/$(SONAME) -Wl,-exported_symbol,'_rz_*' -Wl,-dead_strip \
 	    -Wl,-force_load,$(RELEASE)/librealizar.a $(LDFLAGS) $(PRIVATE_LIBS)
+
+edit: ## Build the library soon after a change, to try it: build/edit, for LD_LIBRARY_PATH
+	$(CARGO) build --profile edit --lib
+	@mkdir -p build/edit
+	$(call link_so,build/edit/$(SONAME),$(dir $(RELEASE))edit/librealizar.a)
 
 stage: $(LINKED)
 	@$(call install_into,$(STAGE),lib)
@@ -86,6 +92,13 @@ build/no_exceptions: tests/cpp/no_exceptions.cpp
 build/no_exceptions: CXXFLAGS += -fno-exceptions -fno-rtti
 build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
+
+# What a change is likely to break: layers and words, unit tests, texts, the C interface, jobs on tiny networks.
+check: ## Check a change quickly: format, clippy, unit tests, some tests of each layer
+	$(CARGO) fmt --check
+	$(CARGO) clippy --quiet --lib -- -D warnings
+	$(CARGO) test --quiet --lib
+	$(CARGO) test --quiet --test layering --test words --test text --test abi
 
 test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install ## Run every test
 

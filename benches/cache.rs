@@ -1,10 +1,10 @@
 //! Types of the key-value cache beside the default one: how far the predictions for a text move, and how fast a model
-//! generates behind a long context.
+//! generates after a long context.
 //!
 //! `cargo bench --bench cache -- FILE [--text FILE] [--tokens N] [--depth N] [--threads N] [--types K/V,...]`
 //!
-//! The distance is the Kullback-Leibler divergence of the distribution of the next token from that with a 16-bit cache, in
-//! nats, behind each of the first `--tokens` tokens of the text.
+//! The distance is the Kullback-Leibler divergence of the distribution of the next token from that with a 16-bit cache,
+//! in nats, after each of the first `--tokens` tokens of the text.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn distances(options: &Options, model: &Arc<Model>, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tokens a second of `FEW` tokens behind the depth.
+/// Tokens a second of `FEW` tokens after the depth.
 fn speeds(options: &Options, model: &Arc<Model>) -> Result<()> {
     let vocab = model.info().vocab_size;
     let prompt: Vec<u32> = (0..options.depth as u32).map(|i| i.wrapping_mul(2_654_435_761) % vocab).collect();

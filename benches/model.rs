@@ -1,17 +1,17 @@
 //! Speed of a model: reading a prompt, and generating from nothing, beside the processors' own roofs measured in the
 //! same run, and on request beside llama.cpp, in turns.
 //!
-//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N]
-//! [--device N] [--isa NAME] [--peer LLAMA_BENCH]`
+//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat
+//! N] [--device N] [--isa NAME] [--peer LLAMA_BENCH]`
 //!
-//! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates behind so many
-//! tokens, where a token has to read their keys and values too.
+//! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates after so
+//! many tokens, where a token has to read their keys and values too.
 //!
 //! Generation has to read every weight once a token, of experts those that it chooses, and to read and write recurrent
-//! recurrent; a prompt has to multiply by them once a
-//! token, but for the output matrix and what the last layer does behind its keys and values, which only the last token needs. The roofs are
-//! the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of the
-//! last logits, which nothing but the model and the prompt may change.
+//! recurrent; a prompt has to multiply by them once a token, but for the output matrix and what the last layer does
+//! after its keys and values, which only the last token needs. The roofs are the rates at which the processors read and
+//! multiply when they do nothing else. The hash is that of the bits of the last logits, which nothing but the model and
+//! the prompt may change.
 
 mod support;
 
@@ -45,7 +45,7 @@ struct Options {
 
 const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N] [--device N] \
                      [--isa NAME] [--peer LLAMA_BENCH]";
-/// Tokens of a sequence in a batch or behind many others.
+/// Tokens of a sequence in a batch or after many others.
 const FEW: usize = 32;
 
 fn options() -> Option<Options> {
@@ -254,7 +254,7 @@ struct Roofs {
     token_bytes: f64,
     /// Multiply-accumulates with weights that every token of a prompt needs.
     token_products: f64,
-    /// Those that only the last token needs: with the last layer's weights behind keys and values, and for the logits.
+    /// Those that only the last token needs: with the last layer's weights after keys and values, and for the logits.
     last_products: f64,
 }
 

@@ -89,7 +89,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Times of single tokens, one behind the other.
+/// Times of single tokens, one after the other.
 fn tokens(model: &Arc<Model>, time: Duration) -> Result<Vec<f64>> {
     let mut session = Session::new(model, &CacheParams { capacity: 512, ..Default::default() })?;
     let (started, mut times, mut token) = (Instant::now(), Vec::new(), 1);

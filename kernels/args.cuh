@@ -1,18 +1,18 @@
-// Parameters of the kernels, mirrored field by field in src/backend/cuda/module.rs; both sides assert the sizes.
+// Parameters of the kernels, mirrored field by field in src/cuda/module.rs; both sides assert the sizes.
 #pragma once
 
 #include "common.cuh"
 #include "quant.cuh"
 
-// What one sequence remembers. Keys and values lie [layer][kv head][position][stride], stride = width rounded up to 32. A
-// layer keeps `capacity` positions, or the newest `ring` ones with position p in row p % ring.
+// What one sequence remembers. Keys and values lie [layer][kv head][position][stride], stride = width rounded up to 32.
+// A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p % ring.
 struct DeviceKv {
     u8* k;
     u8* v;
     u16* k_scales;  // Q8_0: one a 32 values, same order
     u16* v_scales;
     const float* from;  // recurrent memories ahead of the step; null: all are 0
-    float* to;          // and behind it
+    float* to;          // and after it
     u32 capacity;
     u32 ring;
     u32 k_type;
@@ -129,7 +129,8 @@ struct ProjectArgs {
     float scale;
     float softcap;
     u32 n;  // input rows
-    // Matrix times one row or two, one column of the grid for each input row or both, which are simple (see PrepareArgs).
+    // Matrix times one row or two, one column of the grid for each input row or both, which are simple (see
+    // PrepareArgs).
     u32 forms;  // of the input: 1 f32, 2 signed bytes
     const float* x;
     u32 x_stride;
@@ -143,12 +144,13 @@ struct ProjectArgs {
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
     const float* row_scales;  // [n]
-    // Unless null, the matrices are those of expert z = blockIdx.z, for the output rows order[starts[z]..starts[z + 1]],
-    // whose input rows are these divided by x_divisor.
+    // Unless null, the matrices are those of expert z = blockIdx.z, for the output rows order[starts[z]..starts[z +
+    // 1]], whose input rows are these divided by x_divisor.
     const u32* order;
     const u32* starts;
-    // Without an order, of the tiles, those of all rows for some tokens one behind another, `whole` have a block each, and each of the rest
-    // `splits`, which have a share of the columns each; the last of them joins their sums in order.
+    // Without an order, of the tiles, those of all rows for some tokens one after another, `whole` have a block each,
+    // and each of the rest `splits`, which have a share of the columns each; the last of them joins their sums in
+    // order.
     float* parts;   // [rest, split, 128 rows times tokens]
     u32* counters;  // [rest], zero between launches
     u32 splits;
@@ -170,7 +172,7 @@ struct PrepareArgs {
 };
 static_assert(sizeof(PrepareArgs) == 56, "mirrored in module.rs");
 
-// Orders of columns of an input in binary16: as they are, for `few.cu`, for `wgmma.cu`.
+// Orders of columns of an input in binary16: as they are, for `small_batch.cu`, for `wgmma.cu`.
 enum Order : u32 { kAsTheyAre = 0, kForFew = 1, kForGroups = 2 };
 
 // Converts the input of a matrix product to binary16, each row divided by its own power of two.
@@ -420,13 +422,14 @@ struct Bias {
     float value;
 };
 
-// The way in which the token behind a row of logits is chosen: that of src/sample, to the bit.
+// The way in which the token after a row of logits is chosen: that of src/sampling, to the bit.
 struct Rule {
     double inverse;       // of the temperature
     const Bias* biases;   // [n_biases], several of one id in their order
     u32* recent;          // [window], the newest tokens in any order
     const u32* allowed;   // a bit a token, or null: all
-    u32 kind;  // kInOrder draws among tokens by their ids, kByRank among those that top_k and top_p leave, the likeliest first
+    // kInOrder draws among tokens by their ids, kByRank among those that top_k and top_p leave, the likeliest first
+    u32 kind;
     u32 n_biases;
     u32 window;
     u32 none;  // chosen where no token can be
@@ -474,8 +477,8 @@ struct ChooseArgs {
     u32* where;        // [rows, blocks]
     u32* counters;     // [rows], zero between launches
     u32* answers;      // [slots, stride], the host's copies
-    u32* tokens;       // [rows], for the step behind
-    u32* ids;          // [rows] of the step, where all of its tokens have logits: moved on for the step behind
+    u32* tokens;       // [rows], for the step after
+    u32* ids;          // [rows] of the step, where all of its tokens have logits: moved on for the step after
     u32* positions;    // likewise
     double unit;       // of weights
     u32 width;

@@ -1,15 +1,16 @@
 // Attention over the cache for few tokens of a sequence, and for heads of any width.
 //
-// A warp takes 16 positions at a time: scores by `mma`, then values by `mma`. Operands are read from the cache by 16-byte
-// loads, without shared memory: the order of the terms of a dot product is free, so each lane of a quad takes 8 neighbouring
-// dimensions of 32 in place of the scattered ones of the instruction's layout, and the columns of the output are permuted in
-// the same way.
+// A warp takes 16 positions at a time: scores by `mma`, then values by `mma`. Operands are read from the cache by
+// 16-byte loads, without shared memory: the order of the terms of a dot product is free, so each lane of a quad takes 8
+// neighbouring dimensions of 32 in place of the scattered ones of the instruction's layout, and the columns of the
+// output are permuted in the same way.
 //
-// The positions of a tile are divided among the four warps of `splits` blocks; the last block to end joins the parts in an order
-// of their own, so that the result does not depend on which block is last.
+// The positions of a tile are divided among the four warps of `splits` blocks; the last block to end joins the parts in
+// an order of their own, so that the result does not depend on which block is last.
 //
-// A step of one token of each sequence has queries and keys turned here as well (`attend_alone`). Each block turns the queries of its
-// rows. One block has the token's own position among those that it reads, and it alone stores key and value.
+// A step of one token of each sequence has queries and keys turned here as well (`attend_alone`). Each block turns the
+// queries of its rows. One block has the token's own position among those that it reads, and it alone stores key and
+// value.
 #include "attention.cuh"
 #include "rope.cuh"
 
@@ -74,10 +75,11 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const Devic
         };
         if (kEarly) UNROLL for (u32 e = 0; e < kDim / 64; e++) load_values_of(e);
         UNROLL for (u32 h = 0; h < 2; h++) {
-            // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0. Behind
-            // the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
+            // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0.
+            // Behind the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
             const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
-            // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a time.
+            // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a
+            // time.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
                 const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
                 mma16x8x16(scores[h], q.get(2 * c), k.x, k.y);
@@ -163,7 +165,8 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     join_warps(a, work, part, (float*)(shared + kWarps * kQueryBytes<kDim>));
 }
 
-// Attention of tokens that are alone of their sequences in a step, whose queries and keys are as the projection left them.
+// Attention of tokens that are alone of their sequences in a step, whose queries and keys are as the projection left
+// them.
 template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs& args, u8* shared) {
     let_next_start();
     const AttendArgs& a = args.attend;
@@ -180,7 +183,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     // The step of positions with the token's own is this block's: see `walk`.
     const bool stores = h.store && position / kTile % a.splits == work.split;
 
-    // Queries as the left operand, [turn][lane][word]; behind them the heads as they are and the angles, then the parts.
+    // Queries as the left operand, [turn][lane][word]; after them the heads as they are and the angles, then the parts.
     float* heads = (float*)(shared + 32 * kDim);
     float *key = heads + used * d, *angles = key + d;
     const u64 own = (u64)token * a.kv_heads + kv_head;
@@ -217,8 +220,9 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     join_warps(a, work, part, (float*)(shared + 32 * kDim));
 }
 
-// Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every fourth 32
-// dimensions of the keys, the products are summed in the order of the warps, and each has a quarter of the values.
+// Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every
+// fourth 32 dimensions of the keys, the products are summed in the order of the warps, and each has a quarter of the
+// values.
 template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared) {
     constexpr u32 kDim = 128;  // values of a warp
     let_next_start();

@@ -1,7 +1,8 @@
-// Common parts of attention: rows of queries, what they see, the online softmax (arXiv 2205.14135), and the join of parts.
+// Common parts of attention: rows of queries, what they see, the online softmax (arXiv 2205.14135), and the join of
+// parts.
 //
-// Query heads that share a key-value head, and tokens of a tile, are the rows of a matrix product, 16 a warp, so that each cached
-// row is read once for all of them.
+// Query heads that share a key-value head, and tokens of a tile, are the rows of a matrix product, 16 a warp, so that
+// each cached row is read once for all of them.
 #pragma once
 
 #include "args.cuh"
@@ -9,7 +10,8 @@
 constexpr u32 kTile = 16;  // rows of a warp
 constexpr u32 kWarps = 4;  // of a block that takes single tokens
 
-// Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a branch.
+// Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a
+// branch.
 template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* scales, u64 at, u32 type) {
     if (kHalves || type == kF16) return load<uint4>(plane + 2 * at);
     if (type == kF32) {
@@ -26,8 +28,8 @@ template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* sc
     return {words[0], words[1], words[2], words[3]};
 }
 
-// Result of a warp over its positions: for rows g and g + 8 of lane 4g + t the peak, in powers of two, the sum of weights and
-// the weighted values.
+// Result of a warp over its positions: for rows g and g + 8 of lane 4g + t the peak, in powers of two, the sum of
+// weights and the weighted values.
 template <u32 kDim> struct Part {
     float peak[2];
     float sum[2];
@@ -45,13 +47,13 @@ struct Rows {
     DEVICE_MEMBER u32 used() const { return tokens * heads; }
     // Row g + 8i of the warp, of lane 4g + t.
     DEVICE_MEMBER u32 row(u32 i) const { return first + threadIdx.x % kWarp / 4 + 8 * i; }
-    // Token and query head of row r; behind the used ones any that exist.
+    // Token and query head of row r; after the used ones any that exist.
     DEVICE_MEMBER u32 token(u32 r) const { return first_token + (r < used() ? r / heads : 0); }
     DEVICE_MEMBER u32 head(u32 r) const { return r < used() ? first_head + r % heads : 0; }
 };
 
-// Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long
-// that the values alone nearly fill the registers. `take`: those that all warps of a block have, 16 bytes a lane and turn.
+// Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long that
+// the values alone nearly fill the registers. `take`: those that all warps of a block have, 16 bytes a lane and turn.
 template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
     u32 words[kDim / 16][4];
     DEVICE_MEMBER Queries(u8*) {}
@@ -74,7 +76,8 @@ template <u32 kDim> struct Queries<kDim, true> {
 // Bytes of shared memory a warp.
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;
 
-// The first and the last position that a token sees, at `position` of a sequence whose last one in the step is `newest`.
+// The first and the last position that a token sees, at `position` of a sequence whose last one in the step is
+// `newest`.
 DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
     if (a.mask == kAround) return position > a.window ? position - a.window : 0;
     if (a.mask == kOwnChunk) return position - position % a.window;
@@ -125,8 +128,8 @@ DEVICE u32 query_word(const AttendArgs& a, bool is_query, const float* query, u3
 }
 DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) { return query_word(a, query != nullptr, query, dim); }
 
-// Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the part holds
-// shrinks. `inside`: every row sees all of them.
+// Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the
+// part holds shrinks. `inside`: every row sees all of them.
 template <u32 kDim, u32 kGroups>
 DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p0, bool inside, float (&scores)[2 * kGroups][4],
                   Part<kDim>& part, uint4 (&weights)[kGroups]) {
@@ -186,7 +189,8 @@ DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
 // The row of a position; those of a step never wrap around the end of a ring.
 DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
 
-// Writes a lane's values, whose dimensions `dim(n, j)` tells, of rows ahead of `end`, times `factor[i]`, to `place(row)`.
+// Writes a lane's values, whose dimensions `dim(n, j)` tells, of rows ahead of `end`, times `factor[i]`, to
+// `place(row)`.
 template <u32 kDim, class Dim, class F>
 DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d, const float (&factor)[2], Dim&& dim, F&& place) {
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -226,7 +230,7 @@ template <u32 kRows> struct AttendWork {
     u32 kv_head;
     u32 first_row;
     Rows rows;  // none without a tile
-    // Row behind the block's.
+    // Row after the block's.
     DEVICE_MEMBER u32 end() const { return min_u32(first_row + kRows, rows.used()); }
     DEVICE_MEMBER float* out(const AttendArgs& a, u32 row) const {
         return a.out + ((u64)rows.token(row) * a.heads + rows.head(row)) * a.value_dim;

@@ -1,12 +1,14 @@
-// Recurrences of many tokens whose decay is one for a head, in chunks of tokens: products of matrices in place of a step a token.
+// Recurrences of many tokens whose decay is one for a head, in chunks of tokens: products of matrices in place of a
+// step a token.
 //
-// A block takes 32 columns of the matrix S of a head through a sequence, 32 tokens at a time. Of a chunk let g_i be the sum of the
-// logarithms of decays up to token i, and d_j what token j adds for its key k_j:
-//     S behind token i = 2^g_i S + sum of 2^(g_i - g_j) k_j d_j^T over j <= i,  its result for the query q_i is S^T q_i
+// A block takes 32 columns of the matrix S of a head through a sequence, 32 tokens at a time. Of a chunk let g_i be the
+// sum of the logarithms of decays up to token i, and d_j what token j adds for its key k_j:
+//     S after token i = 2^g_i S + sum of 2^(g_i - g_j) k_j d_j^T over j <= i,  its result for the query q_i is S^T q_i
 // Of a scan (arXiv 2405.21060, section 6) d_j = dt_j x_j. Of the delta rule (arXiv 2412.06464, section 3.3)
 //     d_i = beta_i (v_i - 2^g_i S^T k_i) - sum of a_ij d_j over j < i,  a_ij = beta_i 2^(g_i - g_j) (k_i k_j)
-// which is substitution, done in floats. Products round their operands to the 11 bits of tf32, whose range is that of floats; the state stays
-// in registers as it is. Results depend on where a prompt is cut, unlike those of `recurrence.cu`.
+// which is substitution, done in floats. Products round their operands to the 11 bits of tf32, whose range is that of
+// floats; the state stays in registers as it is. Results depend on where a prompt is cut, unlike those of
+// `recurrence.cu`.
 #include "args.cuh"
 
 constexpr u32 kChunkTokens = 32, kChunkColumns = 32, kChunkThreads = 256, kChunkWarps = kChunkThreads / kWarp;
@@ -166,7 +168,8 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
         gates[lane] = gate;
         sync_warp();
 
-        // A warp has 16 rows of keys, or of queries, and 16 tokens and 16 columns of their products with keys and with S.
+        // A warp has 16 rows of keys, or of queries, and 16 tokens and 16 columns of their products with keys and with
+        // S.
         const bool is_query = warp >= kChunkWarps / 2;
         const u32 row0 = warp % 2 * 16, col0 = warp / 2 % 2 * 16;
         float seen[2][4] = {}, of_state[2][4] = {};

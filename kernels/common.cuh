@@ -1,6 +1,6 @@
-// Basis of all kernels: short names of types, common parts of the parameters, and one small wrapper for each instruction
-// that C++ cannot express. Each wrapper has a host version, so that the same kernels run as C++ under tests/cuda_shim,
-// thread by thread.
+// Basis of all kernels: short names of types, common parts of the parameters, and one small wrapper for each
+// instruction that C++ cannot express. Each wrapper has a host version, so that the same kernels run as C++ under
+// tests/cuda_shim, thread by thread.
 //
 // Rules that keep this possible: raw PTX in this file only; no reliance on the threads of a warp running in step;
 // shared memory only by DYNAMIC_SHARED; any size of the grid. Kernels may start before the one ahead of them has ended:
@@ -50,8 +50,8 @@ DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_from(u32 v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
-// Adds to a counter that blocks share. What was written before, by this thread or ahead of a barrier with it, can be read
-// behind every later call for the same counter, by that thread or behind a barrier with it.
+// Adds to a counter that blocks share. What was written before, by this thread or ahead of a barrier with it, can be
+// read after every later call for the same counter, by that thread or after a barrier with it.
 DEVICE u32 atomic_add(u32* p, u32 v) {
     u32 old;
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
@@ -176,16 +176,16 @@ DEVICE u32 to_tf32(float f) {
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(w) : "f"(f));
     return w;
 }
-// d += a * b: a is 16x8, b is 8x8, both tf32; lane 4g + t holds of a the rows g and g + 8 of column t, then of column t + 4, of b
-// the rows t and t + 4 of column g, of d what `mma16x8x16` has.
+// d += a * b: a is 16x8, b is 8x8, both tf32; lane 4g + t holds of a the rows g and g + 8 of column t, then of column t
+// + 4, of b the rows t and t + 4 of column g, of d what `mma16x8x16` has.
 DEVICE void mma16x8x8(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-// Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes; lane 4g + t
-// gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
+// Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes;
+// lane 4g + t gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
 template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* row) {
     const u32 from = shared_address(row);
     if (kTransposed) {
@@ -203,14 +203,14 @@ template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* r
 #define SUMS(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define SUMS_8(i) SUMS(i), SUMS(i + 1), SUMS(i + 2), SUMS(i + 3), SUMS(i + 4), SUMS(i + 5), SUMS(i + 6), SUMS(i + 7)
 #define ALL_SUMS SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)
-// Makes what this thread has written to shared memory, and its copies that it has waited for, visible to `multiply_async` behind a
-// barrier.
+// Makes what this thread has written to shared memory, and its copies that it has waited for, visible to
+// `multiply_async` after a barrier.
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Orders what was written to registers ahead of `multiply_async`.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// d += a * b in the background, with the four warps of a group: a is 16x16 of each warp, as `mma16x8x16` has it, b is 16x256, found
-// by a descriptor of its columns in shared memory, d is as that of a `mma16x8x16` for each 8 columns. Neither these registers nor the
-// shared memory may be changed until the wait for the group of products.
+// d += a * b in the background, with the four warps of a group: a is 16x16 of each warp, as `mma16x8x16` has it, b is
+// 16x256, found by a descriptor of its columns in shared memory, d is as that of a `mma16x8x16` for each 8 columns.
+// Neither these registers nor the shared memory may be changed until the wait for the group of products.
 DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
@@ -289,8 +289,8 @@ DEVICE float warp_max(float v) {
     return v;
 }
 
-// Sums over the block in a fixed order, the same in every thread. `scratch` holds one float a warp and sum, and can be used again
-// after the next barrier.
+// Sums over the block in a fixed order, the same in every thread. `scratch` holds one float a warp and sum, and can be
+// used again after the next barrier.
 template <u32 kSums> DEVICE void block_sums(float (&v)[kSums], float* scratch) {
     const u32 warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     UNROLL for (u32 i = 0; i < kSums; i++) v[i] = warp_sum(v[i]);
@@ -313,8 +313,8 @@ DEVICE float block_max(float v, float* scratch) {
     return warp_max(threadIdx.x % kWarp < warps ? scratch[threadIdx.x % kWarp] : kNegativeInfinity);
 }
 
-// True in every thread of the last of `blocks` blocks to call it, which sees everything that the others wrote before; sets
-// the counter to 0.
+// True in every thread of the last of `blocks` blocks to call it, which sees everything that the others wrote before;
+// sets the counter to 0.
 DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
     sync_block();
     if (threadIdx.x == 0) {

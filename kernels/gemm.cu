@@ -1,23 +1,24 @@
 // Matrix times matrix, for prompts.
 //
-// A block expands weights to binary16 once for all its tokens, 32 columns a turn: into shared memory, from where its warps read
-// them and the tokens, which asynchronous copies bring, as operands of `mma`. The weights of the next turn are on their way
-// meanwhile. Each input row is divided by a power of two, which keeps large activations in the range of binary16. Where there are
-// few blocks, several share the columns of a tile.
-#include "eights.cuh"
+// A block expands weights to binary16 once for all its tokens, 32 columns a turn: into shared memory, from where its
+// warps read them and the tokens, which asynchronous copies bring, as operands of `mma`. The weights of the next turn
+// are on their way meanwhile. Each input row is divided by a power of two, which keeps large activations in the range
+// of binary16. Where there are few blocks, several share the columns of a tile.
+#include "row_loader.cuh"
 #include "gemm.cuh"
 
 // Stores eight columns of a row, the first of which is `col`, in an order of columns.
 DEVICE void store_eight(u16* row, u32 col, u32 order, const Eight& x) {
     auto pair = [&](u32 i, u32 j) { return pack_halves(x.v[i], x.v[j]); };
     if (order == kForFew) {
-        // The lanes of a quad have 32 neighbouring columns each of 128. A column and that two further on are neighbours, as `tiny` of
-        // quant.cuh has them, those of an odd column 8 places on, and each 16 places have four columns of each lane.
+        // The lanes of a quad have 32 neighbouring columns each of 128. A column and that two further on are
+        // neighbours, as `tiny` of quant.cuh has them, those of an odd column 8 places on, and each 16 places have four
+        // columns of each lane.
         u16* to = row + col / 128 * 128 + col / 4 % 4 * 32 + col / 16 % 2 * 16 + col / 32 % 4 * 2;
         UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 32 + i % 2 * 8, pair(i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2));
     } else if (order == kForGroups) {
-        // The lanes of a quad have 8 neighbouring columns each of 32: 2t and 2t + 1 of the left operand, then 8 further on, of the first 16
-        // places and of the last.
+        // The lanes of a quad have 8 neighbouring columns each of 32: 2t and 2t + 1 of the left operand, then 8 further
+        // on, of the first 16 places and of the last.
         u16* to = row + col / 32 * 32 + col / 8 % 4 * 2;
         UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 16 + i % 2 * 8, pair(2 * i, 2 * i + 1));
     } else {
@@ -28,7 +29,8 @@ DEVICE void store_eight(u16* row, u32 col, u32 order, const Eight& x) {
 // Columns that a block of `to_halves` keeps in registers.
 typedef Eights<128, 8> Kept;
 
-// Converts input rows to binary16, one block a row. `kSimple`: columns come in groups of four, and the norm has neither a mean nor a bias.
+// Converts input rows to binary16, one block a row. `kSimple`: columns come in groups of four, and the norm has neither
+// a mean nor a bias.
 template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch) {
     let_next_start();
     const u32 row = blockIdx.x, cols = a.cols;
@@ -88,7 +90,8 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     // Without a bias the length of the row joins the scale.
     if (!kSimple) inverse = 1.f;
     peak = block_max(peak, scratch) * inverse;
-    // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep 1.
+    // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep
+    // 1.
     const u32 exponent = float_to_bits(peak) & 0x7f800000u;
     const bool usual = exponent > 0x01000000u && exponent < 0x7e000000u;
     const float scale = usual ? bits_to_float(exponent) : 1.f;

@@ -1,4 +1,5 @@
-// Tiles of matrix times matrix: which part of a product a block has, its tokens in shared memory, and where its sums go.
+// Tiles of matrix times matrix: which part of a product a block has, its tokens in shared memory, and where its sums
+// go.
 //
 // A type `D` says how the warps of a block divide a tile:
 //   kRows, kTokens             rows of the matrix and tokens of the tile
@@ -47,8 +48,8 @@ template <class D> struct Copies {
     }
 };
 
-// Leaves the sums of the block's share of the columns of a tile in memory, at `own`; true in the last block of `shares`, with the sums
-// of all, joined in order. `part(s)` is where share s is.
+// Leaves the sums of the block's share of the columns of a tile in memory, at `own`; true in the last block of
+// `shares`, with the sums of all, joined in order. `part(s)` is where share s is.
 template <class D, class Part>
 DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)[D::kM][D::kN][4], Part&& part) {
     UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
@@ -95,7 +96,8 @@ template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32 y, u32
             1};
 }
 
-// The tile of a block of `gemm`, by its number, and its share of the columns: blocks behind `whole` share the tiles that are left.
+// The tile of a block of `gemm`, by its number, and its share of the columns: blocks after `whole` share the tiles that
+// are left.
 struct Place {
     u32 tile;
     u32 split;
@@ -112,10 +114,11 @@ struct Place {
     }
 };
 
-// A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand ahead of those of the product beside it.
+// A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand ahead of those of the
+// product beside it.
 struct TileRow {
     const DeviceMatrix& w;
-    u32 row;  // behind the end of the matrix its last one
+    u32 row;  // after the end of the matrix its last one
 };
 DEVICE TileRow tile_row(const ProjectArgs& a, u32 segment, const Share& work, u32 r) {
     const bool gate = unknown(a.epilogue) == kGlu;
@@ -175,8 +178,9 @@ DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, 
     }
 }
 
-// Finishes a tile. Its sums go through shared memory, some tokens at a time, so that neighbouring threads have neighbouring rows, and loops
-// over results hold no sums. `by0` and `by1` are factors on the sums of the matrix, of a gate and of the product beside it.
+// Finishes a tile. Its sums go through shared memory, some tokens at a time, so that neighbouring threads have
+// neighbouring rows, and loops over results hold no sums. `by0` and `by1` are factors on the sums of the matrix, of a
+// gate and of the product beside it.
 template <class D>
 DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8* shared, const float (&sums)[D::kM][D::kN][4], float by0,
                         float by1) {

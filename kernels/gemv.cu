@@ -1,12 +1,13 @@
 // Matrix times one row of input or two, and times up to 8 rows at a time for types without blocks.
 //
-// Time is bound by reading the weights. So for one row or two every block prepares the input for itself (norm, and quantisation
-// to signed bytes with a scale for each 32) while its first weights are on their way, and the operation on the result (bias,
-// residual, gated activation, softcap) is part of the kernel. A processor has one block, because each prepares the whole input,
-// and registers for one of the next launch. A warp takes a row of a matrix, or the same one of gate and up, and strides over the
-// columns with loads of 16 bytes, several of them in flight. More rows of input are prepared once, by a kernel of their own, and
-// each weight that was read is used for all of them. What is computed of a row is the same, to the bit, whatever their number.
-#include "eights.cuh"
+// Time is bound by reading the weights. So for one row or two every block prepares the input for itself (norm, and
+// quantisation to signed bytes with a scale for each 32) while its first weights are on their way, and the operation on
+// the result (bias, residual, gated activation, softcap) is part of the kernel. A processor has one block, because each
+// prepares the whole input, and registers for one of the next launch. A warp takes a row of a matrix, or the same one
+// of gate and up, and strides over the columns with loads of 16 bytes, several of them in flight. More rows of input
+// are prepared once, by a kernel of their own, and each weight that was read is used for all of them. What is computed
+// of a row is the same, to the bit, whatever their number.
+#include "row_loader.cuh"
 #include "product.cuh"
 
 // Rows of input that share the weights that were read.
@@ -16,8 +17,8 @@ constexpr u32 kThreads = 384;
 typedef Eights<kThreads, 3> Inputs;
 constexpr u32 kSpan = Inputs::kSpan;
 
-// Writes eight values of a row as bytes; 4 neighbouring lanes make a group. A value that is no number makes the scale of its
-// group none.
+// Writes eight values of a row as bytes; 4 neighbouring lanes make a group. A value that is no number makes the scale
+// of its group none.
 DEVICE void quantise(const Eight& x, u32 col, const Input& to) {
     float peak = 0.f;
     UNROLL for (u32 i = 0; i < 8; i++) peak = max_magnitude(peak, x.v[i]);
@@ -58,8 +59,8 @@ DEVICE void put_all(const Inputs& x, u32 first, u32 padded, u32 forms, const Inp
     }
 }
 
-// Prepares rows of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; their norm has neither
-// a mean nor a bias. Row c goes to `to(c)`. `weights` are those of the norm for the first columns.
+// Prepares rows of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; their norm
+// has neither a mean nor a bias. Row c goes to `to(c)`. `weights` are those of the norm for the first columns.
 template <u32 kCols, class To>
 DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Inputs& weights,
                          To&& to, float* scratch) {
@@ -138,7 +139,7 @@ DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 
     typename T::Raw raw[kTrip][kRows];
     UNROLL for (u32 u = 0; u < kTrip; u++) {
         const u32 unit = first + lane, ahead = u * kWarp;
-        // What is behind the end is read from the beginning again, so that no load depends on a branch.
+        // What is after the end is read from the beginning again, so that no load depends on a branch.
         const bool inside = !kTail || unit + ahead < units;
         UNROLL for (u32 r = 0; r < kRows; r++) {
             raw[u][r] = kTail ? T::load(w[r], p.rows[r], inside ? unit + ahead : 0, 0) : T::load(w[r], p.rows[r], unit, ahead);
@@ -181,7 +182,8 @@ template <u32 kPlanes, u32 kRows, class With> DEVICE void prefetch(const Project
     });
 }
 
-// Products with `n` rows of input, the first of which is `y`; `row` gives them. `with` calls a function with an object of a type.
+// Products with `n` rows of input, the first of which is `y`; `row` gives them. `with` calls a function with an object
+// of a type.
 template <u32 kCols, u32 kRows, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
     const u32 lane = threadIdx.x % kWarp;
@@ -228,8 +230,8 @@ template <u32 kRows, class With> DEVICE void prefetch_first(const ProjectArgs& a
     if (!a.experts && first < a.turns) prefetch<4>(a, turn_at<kRows>(a, first, 0), with);
 }
 
-// Products with `kCols` rows of input, which the block prepares. `forms` are those that the types read; `kGate`: gates are among
-// the products.
+// Products with `kCols` rows of input, which the block prepares. `forms` are those that the types read; `kGate`: gates
+// are among the products.
 template <u32 kCols, bool kGate, class With> DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
     let_next_start();
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kCols * blockIdx.x;

@@ -1,7 +1,8 @@
 // Mixture of experts: the choice of experts, the picks sorted by expert, and the weighted sum of the results.
 #include "args.cuh"
 
-// Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes first.
+// Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes
+// first.
 KERNEL(route, RouteArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();

@@ -1,9 +1,10 @@
 // Attention for prompts.
 //
-// A block has up to 128 rows, 16 a warp, and reads the positions that any of them sees: keys and values of 64 positions at a time
-// are copied into shared memory in the background, once for all warps, while those before are multiplied. `ldmatrix` brings both
-// into the order of the operands; within a row of shared memory groups of eight values are exchanged so that it meets no bank
-// twice. A warp leaves out what none of its rows sees. Where there are few blocks, several share the positions of one.
+// A block has up to 128 rows, 16 a warp, and reads the positions that any of them sees: keys and values of 64 positions
+// at a time are copied into shared memory in the background, once for all warps, while those before are multiplied.
+// `ldmatrix` brings both into the order of the operands; within a row of shared memory groups of eight values are
+// exchanged so that it meets no bank twice. A warp leaves out what none of its rows sees. Where there are few blocks,
+// several share the positions of one.
 #include "attention.cuh"
 
 constexpr u32 kTileTokens = 128;  // of a tile, whose rows are those of several blocks
@@ -84,7 +85,8 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     const Planes feed = {kv, a.layer, planes, from, to, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};
     const u32 step = from / kStep<kDim>, stride = kStep<kDim> * a.splits;
     const u32 begin = kStep<kDim> * (step + (work.split + a.splits - step % a.splits) % a.splits);
-    // Lane 8m + r reads row r of matrix m: of keys the halves of 16 dimensions, then the next positions; of values the other way round.
+    // Lane 8m + r reads row r of matrix m: of keys the halves of 16 dimensions, then the next positions; of values the
+    // other way round.
     const u32 m = lane / 8, r = lane % 8;
     const u32 of_keys = Planes::place(m / 2 * 8 + r, m % 2), of_values = Planes::place(m % 2 * 8 + r, m / 2);
     if (begin <= to) feed.fetch(begin, 0);

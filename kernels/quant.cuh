@@ -1,13 +1,14 @@
 // Layouts of weights in device memory, and the readers of a lane.
 //
-// A matrix is up to four planes of bytes, all of which are read in aligned words: plane 0 has quants, plane 1 scales, planes 2
-// and 3 what else a type has, row after row and block after block, as `backend/cuda/planes.rs` lays them down. Types of 4 to
-// 6 bits share one layout of quants, blocks of 32 columns of 16 bytes (`Packed`), whatever the blocks of their files.
+// A matrix is up to four planes of bytes, all of which are read in aligned words: plane 0 has quants, plane 1 scales,
+// planes 2 and 3 what else a type has, row after row and block after block, as `cuda/planes.rs` lays them down.
+// Types of 4 to 6 bits share one layout of quants, blocks of 32 columns of 16 bytes (`Packed`), whatever the blocks of
+// their files.
 //
-// A type has three readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of quants
-// a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows. `load32`/`pair`: 32
-// columns of a row in binary16, for few rows of input. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the
-// formula in src/quant.
+// A type has three readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes
+// of quants a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows.
+// `load32`/`pair`: 32 columns of a row in binary16, for few rows of input. `load8`/`decode8`: eight values of a row,
+// for tiles and look-ups, by the formula in src/quant.
 #pragma once
 
 #include "common.cuh"
@@ -16,7 +17,7 @@ struct DeviceMatrix {
     const u8* planes[4];
     u32 type;  // GGML's number
     u32 rows;
-    u32 cols;  // a multiple of 32; values behind the model's own are 0
+    u32 cols;  // a multiple of 32; values after the model's own are 0
     float factor;  // a power of two that scales of blocks are multiplied by to become normal numbers of binary16
 };
 static_assert(sizeof(DeviceMatrix) == 48, "mirrored in module.rs");
@@ -77,8 +78,8 @@ struct Scales {
     i32 halves[2];
 };
 
-// Scales of 32 columns in binary16, each twice in a word, for the first and the last 16: with quants as `tiny` has them, a value is
-// their product with `scale` and `offset` beside it, 2^-24 times the factor of the matrix as large.
+// Scales of 32 columns in binary16, each twice in a word, for the first and the last 16: with quants as `tiny` has
+// them, a value is their product with `scale` and `offset` beside it, 2^-24 times the factor of the matrix as large.
 struct HalfScales {
     u32 scale[2];
     u32 offset[2];
@@ -90,8 +91,9 @@ template <u32 kTimes> DEVICE void half_scales(HalfScales& to, u32 half, float d,
     to.offset[half] = pack_halves(offset, offset);
 }
 
-// Quants of 4 bits and `kHigh` more, in blocks of 32 columns. Byte j of 16 has the low bits of the columns j and 16 + j. Byte k of
-// a word of upper bits has those of the columns 4i + k: one word for all i from 0 to 7, or, of two bits, one for each four i.
+// Quants of 4 bits and `kHigh` more, in blocks of 32 columns. Byte j of 16 has the low bits of the columns j and 16 +
+// j. Byte k of a word of upper bits has those of the columns 4i + k: one word for all i from 0 to 7, or, of two bits,
+// one for each four i.
 template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER uint2 load_high(const DeviceMatrix& m, u64 block) {
         if (kHigh == 1) return {load_shared_weights<u32>(m.planes[2] + 4 * block), 0};
@@ -113,8 +115,8 @@ template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER uint4 second16(const uint4& q, const uint2& h) {
         return {second(q.x, h, 0), second(q.y, h, 1), second(q.z, h, 2), second(q.w, h, 3)};
     }
-    // Those of the columns 16 * half + 4i + odd and two further on, as denormal binary16: their lowest bit is 2^-24, or 2^-20 in the
-    // last half.
+    // Those of the columns 16 * half + 4i + odd and two further on, as denormal binary16: their lowest bit is 2^-24, or
+    // 2^-20 in the last half.
     static DEVICE_MEMBER u32 tiny(u32 word, const uint2& high, u32 i, u32 half, u32 odd) {
         const u32 low = (odd ? word >> 8 : word) & (half ? 0x00f000f0u : 0x000f000fu);
         if (kHigh == 0) return low;
@@ -401,8 +403,8 @@ template <u32 kNumber> struct Plain {
     }
 };
 
-// Prefetches the head of a row of each of the first planes into the second-level cache, as much as it holds for all warps of a
-// device.
+// Prefetches the head of a row of each of the first planes into the second-level cache, as much as it holds for all
+// warps of a device.
 template <class T, u32 kPlanes = 4> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
     constexpr u32 kLine = 128;
     UNROLL for (u32 p = 0; p < kPlanes; p++) {

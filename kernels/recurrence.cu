@@ -1,6 +1,7 @@
-// Recurrences: causal convolutions, the gated delta rule and the selective scan. Each thread takes a share of one channel or
-// column through all tokens of a sequence, token after token, with its share of the memory in registers: results do not
-// depend on where a prompt is cut. The memory ahead of the step is read from one buffer and that behind it written to another.
+// Recurrences: causal convolutions, the gated delta rule and the selective scan. Each thread takes a share of one
+// channel or column through all tokens of a sequence, token after token, with its share of the memory in registers:
+// results do not depend on where a prompt is cut. The memory ahead of the step is read from one buffer and that after
+// it written to another.
 #include "args.cuh"
 
 constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together

@@ -1,4 +1,5 @@
-// Queries and keys between projection and attention: norm of each head, rotation, and writing to the cache, one warp a head.
+// Queries and keys between projection and attention: norm of each head, rotation, and writing to the cache, one warp a
+// head.
 #include "rope.cuh"
 
 KERNEL(heads, HeadsArgs, 128, 1) {

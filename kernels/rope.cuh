@@ -1,7 +1,8 @@
-// Parts of a pass over heads between projection and attention: norm, rotation, and writing to the cache, one warp a head.
+// Parts of a pass over heads between projection and attention: norm, rotation, and writing to the cache, one warp a
+// head.
 //
-// Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000. Products and
-// sums are fused or rounded as written here, so that every kernel gives a head the same bits.
+// Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000.
+// Products and sums are fused or rounded as written here, so that every kernel gives a head the same bits.
 #pragma once
 
 #include "args.cuh"
@@ -18,7 +19,8 @@ DEVICE void angle(const HeadsArgs& a, u32 position, double inv_freq, float& sine
 }
 DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
 
-// Normalises, by weights from `own` on, and turns one head in place; `angle_of(i, sine, cosine)` tells the angle of pair `i`.
+// Normalises, by weights from `own` on, and turns one head in place; `angle_of(i, sine, cosine)` tells the angle of
+// pair `i`.
 template <class F> DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
     const u32 d = a.head_dim;
     Moments m = {0.f, 1.f};
@@ -50,7 +52,7 @@ template <class F> DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNo
     sync_warp();
 }
 
-// Writes one head to a cache plane from value `first` on; the dimensions behind the head's are 0.
+// Writes one head to a cache plane from value `first` on; the dimensions after the head's are 0.
 DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, u32 lane) {
     for (u32 i = lane; i < stride; i += kWarp) {
         const float v = i < d ? x[i] : 0.f;

@@ -1,7 +1,7 @@
-// The choice of a token for each row of logits, as src/sample makes it: the same token for the same logits, to the bit.
+// The choice of a token for each row of logits, as src/sampling makes it: the same token for the same logits, to the bit.
 //
-// Probabilities are integers in a fixed unit, so that sums over threads and blocks have one result. Floating-point operations
-// are those of src/sample, each rounded by itself. A NaN is never chosen; the lowest index wins a tie.
+// Probabilities are integers in a fixed unit, so that sums over threads and blocks have one result. Floating-point
+// operations are those of src/sampling, each rounded by itself. A NaN is never chosen; the lowest index wins a tie.
 #include "args.cuh"
 
 constexpr u32 kSampleThreads = 256;
@@ -26,7 +26,8 @@ DEVICE Best block_best(Best best, float* values, u32* wheres) {
     return best;
 }
 
-// Hands the token of a row on, and makes the row ready for the step behind. By one thread, when no other reads the rule's state.
+// Hands the token of a row on, and makes the row ready for the step after. By one thread, when no other reads the
+// rule's state.
 DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
     const Rule& rule = a.rules[row];
     RuleState& state = a.states[row];
@@ -121,7 +122,7 @@ KERNEL(argmax, ChooseArgs, 256, 1) {
 
 // ---- weights of tokens
 
-// e^x as `exp` of src/sample/arithmetic.rs has it, for x <= 0.
+// e^x as `exp` of src/sampling/arithmetic.rs has it, for x <= 0.
 DEVICE double exponential(double x) {
     constexpr double kInverseFactorials[14] = {
         1. / 6227020800., 1. / 479001600., 1. / 39916800., 1. / 3628800., 1. / 362880., 1. / 40320., 1. / 5040.,
@@ -140,7 +141,7 @@ DEVICE u64 fixed(double x, double unit) {
     return double_to_bits(rounded_add(rounded_mul(x, unit), kShift)) - double_to_bits(kShift);
 }
 
-// Random number behind a state of SplitMix64.
+// Random number after a state of SplitMix64.
 DEVICE u64 random_behind(u64 state) {
     u64 z = state + 0x9E3779B97F4A7C15ull;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -176,7 +177,8 @@ DEVICE Row row_of(const ChooseArgs& a, u32 row) {
     return {a.logits + (u64)row * a.width, rule.allowed, (double)a.draws[row].peak, rule.inverse, (double)rule.min_p, a.unit};
 }
 
-// The sum over the threads before this one; behind the call the sum over all is sums[kSampleThreads - 1], until the next barrier.
+// The sum over the threads before this one; after the call the sum over all is sums[kSampleThreads - 1], until the next
+// barrier.
 DEVICE u64 sum_before(u64 v, u64* sums) {
     sync_block();
     sums[threadIdx.x] = v;
@@ -246,7 +248,8 @@ DEVICE u32 bin_of(const Row& row, float logit) {
     return x < (float)(kBins - 1) ? (u32)x : kBins - 1;
 }
 
-// Counts and weighs tokens by bins with all blocks of a row, and finds the last bin that may have tokens which are kept.
+// Counts and weighs tokens by bins with all blocks of a row, and finds the last bin that may have tokens which are
+// kept.
 DEVICE void weigh_bins(const ChooseArgs& a, u8* shared) {
     const u32 id = blockIdx.y;
     const Row row = row_of(a, id);
@@ -368,8 +371,8 @@ DEVICE u64 sum_from(const Row& row, u32 width, u64 lowest, u32 measure, u64* sum
     return sums[kSampleThreads - 1];
 }
 
-// The rank of the first token, from the top, with which those from it on measure `wanted`; `lowest` where all do not. Finds
-// it byte by byte.
+// The rank of the first token, from the top, with which those from it on measure `wanted`; `lowest` where all do not.
+// Finds it byte by byte.
 DEVICE u64 descend(const Row& row, u32 width, u64 lowest, u32 measure, u64 wanted, u64* sums, u64* bytes, u64* found) {
     u64 prefix = 0;
     for (i32 shift = 56; shift >= 0; shift -= 8) {

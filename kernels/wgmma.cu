@@ -1,9 +1,11 @@
-// Matrix times matrix by the matrix instructions of sm_90a, which belong to groups of four warps and run in the background.
+// Matrix times matrix by the matrix instructions of sm_90a, which belong to groups of four warps and run in the
+// background.
 //
-// A block has 128 rows of a matrix, 16 for each warp, and 256 tokens. A lane expands weights into registers, as the left operand: of
-// the 32 columns of a turn, eight neighbouring ones of two rows, because `to_halves` lays down the columns of tokens in the order
-// that the operands of lanes have (`store_eight`). Tokens are the right operand, which the instruction reads from shared memory. While the
-// products of a turn run, the weights of the next are expanded into other registers.
+// A block has 128 rows of a matrix, 16 for each warp, and 256 tokens. A lane expands weights into registers, as the
+// left operand: of the 32 columns of a turn, eight neighbouring ones of two rows, because `to_halves` lays down the
+// columns of tokens in the order that the operands of lanes have (`store_eight`). Tokens are the right operand, which
+// the instruction reads from shared memory. While the products of a turn run, the weights of the next are expanded into
+// other registers.
 #include "gemm.cuh"
 
 #ifdef HAS_WGMMA
@@ -19,9 +21,9 @@ struct Groups {
 constexpr u32 kRing = 8, kRingAhead = kRing - 2;
 constexpr u32 kTurnHalves = Groups::kTokens * kChunk;
 
-// Describes rows of 64 bytes at a multiple of 512 bytes of shared memory, whose parts of 16 bytes lie as `place` has them, for
-// `multiply_async` (PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, which this layout leaves out, offset of 8
-// rows, all in units of 16 bytes; swizzling of 64 bytes).
+// Describes rows of 64 bytes at a multiple of 512 bytes of shared memory, whose parts of 16 bytes lie as `place` has
+// them, for `multiply_async` (PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, which this layout
+// leaves out, offset of 8 rows, all in units of 16 bytes; swizzling of 64 bytes).
 DEVICE u64 rows_of_64_bytes(const u16* rows) {
     return (shared_address(rows) & 0x3ffffu) >> 4 | 1ull << 16 | (u64)(8 * 64 >> 4) << 32 | 2ull << 62;
 }
@@ -63,7 +65,8 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
         copy_async_wait<kRingAhead - 1>();
         fence_async();
         sync_block();
-        // After the barrier, by which all warps have ended the products whose tokens are overwritten, those of two turns ago.
+        // After the barrier, by which all warps have ended the products whose tokens are overwritten, those of two
+        // turns ago.
         fetch(chunk + kRingAhead);
         const u64 right = rows_of_64_bytes(tokens + chunk % kRing * kTurnHalves);
         begin_products();

@@ -1,4 +1,4 @@
-//! realizar runs language models inside somebody else's process, behind a C interface.
+//! realizar runs language models inside somebody else's process, after a C interface.
 //! `ARCHITECTURE.md` is the tour.
 
 pub mod memory;

@@ -1,8 +1,6 @@
 //! The one allocator of the library: the system's, or that of the host (`try_host`), and a reserve for the moment when
-//! neither has anything left. Much of Rust ends the process where a small allocation fails; those are served from the reserve
-//! instead, until the call that made them reaches a place where it can fail (`is_short`).
-//!
-//! Knows no error type: callers turn refusals into theirs.
+//! neither has anything left. Much of Rust ends the process where a small allocation fails; those are served from the
+//! reserve instead, until the call that made them reaches a place where it can fail (`is_short`).
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes that are set aside at the first call.
 pub const RESERVE: usize = 256 << 10;
-/// Largest request that they serve: whoever asks for more can be told no.
+/// Largest request that they serve: a larger request can fail.
 const SMALL: usize = RESERVE / 8;
 /// Regions of reserves that still hold something, at most.
 const REGIONS: usize = 16;
@@ -86,7 +84,7 @@ unsafe fn give_back(p: *mut u8, layout: Layout) {
     }
 }
 
-/// A part of the reserve: blocks one behind the other.
+/// A part of the reserve: blocks one after the other.
 #[derive(Clone, Copy)]
 struct Region {
     base: *mut u8,
@@ -139,7 +137,7 @@ struct Reserve {
     regions: UnsafeCell<[Region; REGIONS]>,
 }
 
-// SAFETY: regions are used behind the lock alone.
+// SAFETY: regions are used under the lock alone.
 unsafe impl Sync for Reserve {}
 
 static REGIONS_OF_ALL: Reserve =
@@ -201,7 +199,7 @@ impl Reserve {
     }
 
     fn serve(&self, layout: Layout) -> *mut u8 {
-        // That of all calls comes last, so that work behind a larger one does not use it up.
+        // That of all calls comes last, so that work within a larger one does not use it up.
         let served = self.with(|regions| {
             let mut larger = regions.iter_mut().filter(|region| region.size != RESERVE);
             let served = larger.find_map(|region| region.serve(layout));
@@ -224,8 +222,8 @@ impl Reserve {
     }
 }
 
-/// Somebody who needs the reserve: a call, or the object behind a handle. The last one gives it back, so that nothing of it is
-/// left when the library is unloaded.
+/// Somebody who needs the reserve: a call, or the object behind a handle. The last one gives it back, so that nothing
+/// of it is left when the library is unloaded.
 pub struct User(());
 
 impl User {
@@ -253,7 +251,8 @@ impl Drop for User {
     }
 }
 
-/// Begins a call, of a `User`: sets the reserve aside, or fills it up again. False where there is not enough of it left for a call.
+/// Begins a call, of a `User`: sets the reserve aside, or fills it up again. False where there is not enough of it left
+/// for a call.
 pub fn begin() -> bool {
     if READY.load(Ordering::Acquire) && !SHORT.load(Ordering::Acquire) {
         return true;
@@ -285,8 +284,8 @@ pub fn served() -> usize {
     SERVED.load(Ordering::Acquire)
 }
 
-/// Runs work that allocates up to some bytes in ways that cannot fail, behind a reserve of as many; `None` where there is none.
-/// If very many threads do so at once, the last of them share the reserves of the others.
+/// Runs work that allocates up to some bytes in ways that cannot fail, after a reserve of as many; `None` where there
+/// is none. If very many threads do so at once, the last of them share the reserves of the others.
 pub fn secured<T>(bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
     /// Closes a region though the work panics.
     struct Closed(Option<usize>);

@@ -1,5 +1,4 @@
 //! Shape and element type of a tensor: the terms in which a file format, a block codec and a backend speak of one.
-//! Knows no files and no block layouts.
 
 use crate::error::{Error, Result};
 

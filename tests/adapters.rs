@@ -1,5 +1,5 @@
-//! Low-rank adapters: against a float64 reference whose weights have them merged in; and the promise that neither threads,
-//! nor instruction sets, nor pieces of a prompt, nor neighbours with other adapters change a bit.
+//! Low-rank adapters: against a float64 reference whose weights have them merged in; and the promise that neither
+//! threads, nor instruction sets, nor pieces of a prompt, nor neighbours with other adapters change a bit.
 
 mod support;
 
@@ -328,7 +328,7 @@ fn adapters_belong_to_a_timeline() {
     let mut one = session(&model, &[], &[]);
     one.prefill(&PROMPT[..5], None).unwrap();
     one.set_adapters(std::slice::from_ref(&adapter), &[1.0]).unwrap();
-    // Freed at any time: the timeline keeps it.
+    // Freed at any time: the session keeps it.
     drop(adapter);
     assert!(one.is_empty() && one.logits().is_none() && one.matching(&PROMPT) == 0);
     one.prefill(&PROMPT[..10], None).unwrap();

@@ -1,6 +1,6 @@
-//! What the language bindings offer of the C interface: each function is called, each flag and kind can be passed and each
-//! parameter set by every binding, or `tests/data/bindings.txt` has a reason why not. The components for game engines
-//! (`bindings/godot`, `bindings/unreal`) offer a chat only and are left out.
+//! What the language bindings offer of the C interface: each function is called, each flag and kind can be passed and
+//! each parameter set by every binding, or `tests/data/bindings.txt` has a reason why not. The components for game
+//! engines (`bindings/godot`, `bindings/unreal`) offer a chat only and are left out.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -20,7 +20,8 @@ fn the_language_is_that_of_jinja2() {
     }
 }
 
-/// Templates of `jinja_table.json` that have another result here, and why: they are refused by name, or the text differs.
+/// Templates of `jinja_table.json` that have another result here, and why: they are refused by name, or the text
+/// differs.
 const DIFFERENT: &[(&str, &str)] = &[
     ("{{ {1: 'a', true: 'b'} }}", "keys of maps that are equal and of different types stay apart"),
     ("{{ {1: 'a', none: 'b', true: 'c', 1.5: 'd'}|tojson }}", "the same"),

@@ -1,5 +1,5 @@
-//! Every op of the CPU against a plain computation in float64, over odd sizes, and bit for bit over numbers of threads and
-//! over steps that stop after each op. Attention and products have larger tests of their own beside the code.
+//! Every op of the CPU against a plain computation in float64, over odd sizes, and bit for bit over numbers of threads
+//! and over steps that stop after each op. Attention and products have larger tests of their own beside the code.
 
 #[path = "support/ops.rs"]
 mod ops;
@@ -39,8 +39,8 @@ const FFN: usize = 172;
 /// Few tokens, which one thread does alone, and many.
 const COUNTS: [usize; 3] = [1, 5, 400];
 
-/// The activations `outputs` after one step of `n` tokens, all of which are outputs: the same bits on 1, 2 and 3 threads,
-/// whether the step stops on its way or is cut into ranges of ops, and wherever `inputs` lie in memory.
+/// The activations `outputs` after one step of `n` tokens, all of which are outputs: the same bits on 1, 2 and 3
+/// threads, whether the step stops on its way or is cut into ranges of ops, and wherever `inputs` lie in memory.
 fn run(model: &Model, n: usize, inputs: &[(TensorId, &[f32])], outputs: &[TensorId]) -> Vec<Vec<f32>> {
     let wanted: Vec<u32> = (0..n as u32).collect();
     run_for(model, n, &wanted, inputs, outputs)

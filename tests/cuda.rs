@@ -222,8 +222,9 @@ fn logits(executor: &mut Executor, outputs: usize, vocab: usize) -> Result<Vec<V
     (0..outputs).map(one).collect()
 }
 
-/// How far from the reference a good backend is: one token or two meet quantised weights with activations in 8 bits, few tokens
-/// others with activations in f32; more tokens go through binary16, and so do queries and the cache in every case.
+/// How far from the reference a good backend is: one token or two meet quantised weights with activations in 8 bits,
+/// few tokens others with activations in f32; more tokens go through binary16, and so do queries and the cache in every
+/// case.
 fn limit(dtype: DType, piece: usize) -> f64 {
     match dtype {
         quant::F32 | quant::F16 => 4e-3,
@@ -245,9 +246,10 @@ fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
         println!("{:4} {name:28} pieces of {piece:2} {difference:.2e}", target.name);
         let types = tiny.types.iter().map(|t| t.1).chain([tiny.dtype]);
         let limit = types.map(|dtype| limit(dtype, piece)).fold(0.0, f64::max);
-        // Its attention has no scale, so that scores are four times as large as in the other networks, and the effect of every
-        // rounding on them. Queries that are not rounded change little: 4.3e-3 in place of 5.0e-3 in one piece, where inputs and
-        // weights of products are in binary16, and 1.5e-3 in place of 1.8e-3 token by token, where they are not.
+        // Its attention has no scale, so that scores are four times as large as in the other networks, and the effect
+        // of every rounding on them. Queries that are not rounded change little: 4.3e-3 in place of 5.0e-3 in one
+        // piece, where inputs and weights of products are in binary16, and 1.5e-3 in place of 1.8e-3 token by token,
+        // where they are not.
         let limit = if name == "gemma4" { 1.5 * limit } else { limit };
         assert!(difference < limit, "{name}, pieces of {piece}: {difference}");
     }
@@ -599,7 +601,8 @@ fn a_failing_device_costs_one_model() {
     assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
 }
 
-/// An image that is another's, lacks a kernel or has one with another parameter: the device is unavailable, and it is told why.
+/// An image that is another's, lacks a kernel or has one with another parameter: the device is unavailable, and it is
+/// given the reason.
 #[test]
 fn an_image_that_does_not_fit_is_told() {
     let Some(shim) = shim() else { return };
@@ -721,7 +724,8 @@ fn a_fault_of_the_process_costs_its_devices() {
     load(&path, open(&shim).unwrap()).unwrap().prompt(quant::F16, 21).unwrap();
 }
 
-/// Work that the host's other threads record meanwhile is not spoiled, and does not disturb; its thread keeps its signals.
+/// Work that the host's other threads record meanwhile is not spoiled, and does not disturb; its thread keeps its
+/// signals.
 #[test]
 fn the_state_of_the_host_is_left_alone() {
     let Some(shim) = shim() else { return };
@@ -761,7 +765,8 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
 #[test]
 fn a_device_may_be_lost_at_any_call() {
     let Some(shim) = shim() else { return };
-    // Launched, recorded, and launched as a record; several tokens. Of networks with experts and recurrent every few calls.
+    // Launched, recorded, and launched as a record; several tokens. Of networks with experts and recurrent every few
+    // calls.
     let llama = Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64);
     lost_at_any_call(&shim, &llama, &[&[1, 1, 1], &[7, 7]], 1);
     for name in ["qwen3moe", "qwen35", "mamba2"] {
@@ -1146,8 +1151,8 @@ impl Ops {
     }
 }
 
-/// Ops one by one and in the company in which they share kernels, on both backends. Queries that no two heads divide evenly,
-/// rows of 12 values that are padded in the cache.
+/// Ops one by one and in the company in which they share kernels, on both backends. Queries that no two heads divide
+/// evenly, rows of 12 values that are padded in the cache.
 #[test]
 fn every_op_agrees_with_the_cpu() {
     targets().iter().for_each(ops_agree_with_the_cpu);
@@ -1543,12 +1548,13 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId
     results
 }
 
-/// A token alone, whose heads are turned where they are attended to, has the bits of one that is computed with others: in
-/// every way to attend, around borders of steps and rings, with caches of every type.
+/// A token alone, whose heads are turned where they are attended to, has the bits of one that is computed with others:
+/// in every way to attend, around borders of steps and rings, with caches of every type.
 #[test]
 fn attention_to_one_token_has_the_bits_of_one_among_others() {
     type By = fn(Attend) -> Attend;
-    // Query heads, keys and values, the order of pairs, norms (none, of heads, of heads with weights of their own), and the op.
+    // Query heads, keys and values, the order of pairs, norms (none, of heads, of heads with weights of their own), and
+    // the op.
     let cases: [(usize, KvLayer, RopePairs, usize, By); 9] = [
         (8, KvLayer::new(2, 64, 0), RopePairs::Halves, 0, |a| a),
         (2, KvLayer::new(2, 48, 0), RopePairs::Adjacent, 1, |a| Attend { softcap: 2.0, ..a }),
@@ -1609,8 +1615,8 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
     }
 }
 
-/// Attention of tokens alone, beside one of another sequence in launches of their own, because not all are outputs, and in one
-/// launch; ahead of and behind the end of a ring. `None` where no cache has the types.
+/// Attention of tokens alone, beside one of another sequence in launches of their own, because not all are outputs, and
+/// in one launch; ahead of and behind the end of a ring. `None` where no cache has the types.
 fn bits_of_tokens(
     backend: &Backend,
     program: &Arc<Program>,
@@ -1689,7 +1695,8 @@ fn neighbouring_ops_share_kernels() {
         executor.end().unwrap();
         (shim.number("shim_launches") - before, model.program.ops.len())
     };
-    // Embedding, qkv, attention, output, gate and up, down, head, arg-max; of more than two rows with their preparation.
+    // Embedding, qkv, attention, output, gate and up, down, head, arg-max; of more than two rows with their
+    // preparation.
     let llama = Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64);
     assert_eq!([1, 2, 3].map(|sequences| launches(&llama, sequences).0), [8, 8, 13]);
     for (name, most) in [

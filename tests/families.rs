@@ -1,6 +1,6 @@
 //! Folders of the families whose checkpoints are named or laid out unlike those of `tests/folders.rs`: the same tiny
-//! networks, written as they are published, give the logits of the float64 reference. Names and layouts are those of the
-//! modelling files of `transformers` and of published checkpoints.
+//! networks, written as they are published, give the logits of the float64 reference. Names and layouts are those of
+//! the modelling files of `transformers` and of published checkpoints.
 
 mod support;
 
@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use support::reference::{Moe, Net, Norm, Weights, relative_rms};
 use support::tiny::{self, PROMPT, Tiny};
 
-/// A family: the network's name among the tiny ones, `model_type`, what its configuration has beside the common keys, and
-/// the names of tensors that are not Llama's, by ours.
+/// A family: the network's name among the tiny ones, `model_type`, what its configuration has beside the common keys,
+/// and the names of tensors that are not Llama's, by ours.
 struct Family {
     name: &'static str,
     model_type: &'static str,
@@ -461,7 +461,8 @@ fn every_family_is_the_reference_from_a_folder() {
     }
 }
 
-/// The blocks of a matrix of experts in a GGUF file as a checkpoint has them: sixteen bytes of neighbours each, and scales.
+/// The blocks of a matrix of experts in a GGUF file as a checkpoint has them: sixteen bytes of neighbours each, and
+/// scales.
 fn unpacked(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut quants = vec![];
     for block in blocks.chunks(17) {

@@ -1,4 +1,5 @@
-//! Models over several GPUs: on the host shim, which shows three, or on those there are, of which one may have several parts.
+//! Models over several GPUs: on the host shim, which shows three, or on those there are, of which one may have several
+//! parts.
 #![cfg(cuda)]
 
 #[path = "support/save.rs"]
@@ -516,7 +517,7 @@ fn any_device_may_be_lost_at_any_call() {
     }
 }
 
-/// A kernel that faults on the first device is told where the results of the last one are asked for.
+/// A kernel that faults on the first device is reported where the results of the last one are asked for.
 #[test]
 fn a_fault_of_an_earlier_part_is_no_result() {
     let Some(gpus) = gpus() else { return };

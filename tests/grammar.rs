@@ -340,7 +340,7 @@ number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1
 ws     ::= | " " | "\n" [ \t]{0,20}
 "#;
 
-/// The grammar follows the timeline that it is shown, wherever that goes.
+/// The grammar follows the session that it is shown, wherever that goes.
 #[test]
 fn a_matcher_goes_where_the_timeline_goes() {
     let grammar = grammar(GrammarKind::Regex, "abc|abd|x").unwrap();
@@ -657,7 +657,8 @@ fn sets_of_patterns_may_be_empty_or_full() {
     }
 }
 
-/// A name has one spelling, so that no member passes by the schema that its name has, and members are counted by their names.
+/// A name has one spelling, so that no member passes by the schema that its name has, and members are counted by their
+/// names.
 #[test]
 fn names_of_members_are_spelled_plainly() {
     let schema =
@@ -818,7 +819,7 @@ fn tokens_of_a_lark_grammar_go_by_their_names() {
     }
 }
 
-/// What is wrong, what is not implemented and what is too large are told apart, with the reason.
+/// What is wrong, what is not implemented and what is too large are distinguished, with the reason.
 #[test]
 fn hostile_grammars_have_the_status_of_their_fault() {
     use GrammarKind::*;

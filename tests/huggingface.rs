@@ -260,7 +260,7 @@ fn rope_scaling() {
             "llama.rope.scaling.attn_factor=1.7564977125738839",
         ],
     );
-    // A factor that is not told is how much longer the context became; null is not told.
+    // A factor that is not given is how much longer the context became; null is not given.
     let ratio = r#"{"rope_type":"yarn","factor":null,"original_max_position_embeddings":16384,"mscale":0.5,
         "mscale_all_dim":1.0,"truncate":true}"#;
     assert_has(

@@ -1,6 +1,7 @@
-//! Folders of networks with recurrences, with latent attention, and of Gemma 4, whose checkpoints hold other numbers than GGUF
-//! files, or the same in another order. The tensors of a GGUF file are written as they are published, the way back from what
-//! converters do; the folder has to give the logits of the float64 reference, or, where that lacks the network, of the file.
+//! Folders of networks with recurrences, with latent attention, and of Gemma 4, whose checkpoints hold other numbers
+//! than GGUF files, or the same in another order. The tensors of a GGUF file are written as they are published, the way
+//! back from what converters do; the folder has to give the logits of the float64 reference, or, where that lacks the
+//! network, of the file.
 
 mod support;
 

@@ -93,10 +93,10 @@ fn the_reader_of_paths_reads_them() {
 
 /// Checks that no file of `src` uses itself by way of others.
 ///
-/// A file uses another where its code, up to its unit tests, names by a path (`crate::`, `super::`, `self::`, or the name
-/// of a child) something that the other defines. A `mod` declaration is no use. A re-export (`pub use`) is none either:
-/// whoever names its item uses the file that defines it. So a `mod.rs` either holds what its children share, and calls none
-/// of them, or puts its children together, and what they share stands in a child of its own.
+/// A file uses another where its code, up to its unit tests, names by a path (`crate::`, `super::`, `self::`, or the
+/// name of a child) something that the other defines. A `mod` declaration is no use. A re-export (`pub use`) is none
+/// either: whoever names its item uses the file that defines it. So a `mod.rs` either holds what its children share,
+/// and calls none of them, or puts its children together, and what they share stands in a child of its own.
 #[test]
 fn files_use_each_other_without_circles() {
     let uses = Tree::read(&root()).uses();
@@ -375,8 +375,8 @@ fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A file without its comments and its unit tests, which stand at its end, or in a file of theirs, and may build their data with
-/// whatever helps.
+/// A file without its comments and its unit tests, which stand at its end, or in a file of theirs, and may build their
+/// data with whatever helps.
 fn code(text: &str) -> String {
     text.lines()
         .take_while(|line| !["#[cfg(test)]", "#![cfg(test)]"].contains(&line.trim()))

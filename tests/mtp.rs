@@ -1,5 +1,5 @@
-//! Multi-token prediction: the layer's logits against the float64 reference, and drafts by it, which are as often right as those
-//! of the reference and change nothing.
+//! Multi-token prediction: the layer's logits against the float64 reference, and drafts by it, which are as often right
+//! as those of the reference and change nothing.
 
 mod support;
 
@@ -150,8 +150,8 @@ fn drafts_are_those_of_the_reference() {
     assert!(accepted > 10 && drafted > 5 * accepted);
 }
 
-/// The file of a network that chooses all tokens but the end in turn, each behind the one before it. Its layer tells the choice
-/// by the token that it reads, or by the hidden state of the one before alone.
+/// The file of a network that chooses all tokens but the end in turn, each behind the one before it. Its layer tells
+/// the choice by the token that it reads, or by the hidden state of the one before alone.
 fn takes_turns(tiny: &Tiny, by_state: bool) -> Vec<u8> {
     let (mut file, net, _) = tiny.clone().change(|t| t.tied = false).file();
     let (d, eos) = (net.hidden, tiny.eos as usize);
@@ -196,8 +196,8 @@ fn a_network_that_looks_at_one_token_predicts_itself() {
     }
 }
 
-/// Jobs whose rows stand behind those of others in a pass, and which have some tokens computed again, draft by the hidden
-/// states of their own tokens.
+/// Jobs whose rows stand behind those of others in a pass, and which have some tokens computed again, draft by the
+/// hidden states of their own tokens.
 #[test]
 fn rows_in_the_middle_of_a_pass_are_those_of_their_tokens() {
     let (networks, prompt) = small();

@@ -309,7 +309,8 @@ fn a_step_that_is_cancelled_leaves_recurrent_layers_as_they_were() {
         session.prefill(&PROMPT[..9], None).unwrap();
         cancel.fire();
         for tokens in [&PROMPT[9..10], &PROMPT[9..]] {
-            assert!(matches!(session.prefill(tokens, Some(&cancel)), Err(Error::Cancelled)), "{name}");
+            let stopped = session.prefill(tokens, Some(&cancel));
+            assert!(matches!(stopped, Err(Error::Cancelled)), "{name}: {stopped:?}");
             assert_eq!(session.len(), 9);
         }
         session.prefill(&PROMPT[9..], None).unwrap();

@@ -1,5 +1,5 @@
-//! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs everywhere, or
-//! on a GPU where the shim cannot be had.
+//! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs
+//! everywhere, or on a GPU where the shim cannot be had.
 #![cfg(cuda)]
 
 #[path = "support/save.rs"]
@@ -98,8 +98,8 @@ fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
     pieces.collect()
 }
 
-/// The most of some last layers that a GPU takes: both parts remember something, and no layer reads keys and values of the
-/// other part.
+/// The most of some last layers that a GPU takes: both parts remember something, and no layer reads keys and values of
+/// the other part.
 fn cuda_layers(net: &Net, wanted: u32) -> u32 {
     let n = net.layers;
     let remembers = |l: usize| net.mixer(l) != Mixer::Attention || net.shape(l).kv_heads > 0;
@@ -304,8 +304,8 @@ fn recurrent_networks_run_ahead() {
     }
 }
 
-/// Steps begin before the ones ahead of them have ended, and a text that ends, a full cache, a cancel or a fault find the
-/// same sequence as step by step.
+/// Steps begin before the ones ahead of them have ended, and a text that ends, a full cache, a cancel or a fault find
+/// the same sequence as step by step.
 #[test]
 fn generation_runs_ahead_and_nobody_notices() {
     let Some(gpu) = gpu() else { return };
@@ -427,7 +427,8 @@ fn jobs_may_lose_their_device_at_any_call() {
     assert!(on_cpu() == host);
 }
 
-/// A device that never answers is given up by a divided model and by jobs whose steps run ahead; what is on the CPU goes on.
+/// A device that never answers is given up by a divided model and by jobs whose steps run ahead; what is on the CPU
+/// goes on.
 #[test]
 fn a_device_that_hangs_is_given_up() {
     let Some(gpu) = gpu() else { return };
@@ -491,7 +492,8 @@ fn a_profile_tells_the_parts_of_a_step_apart() {
     }
 }
 
-/// Each device of a divided model counts the steps that it had a part in; the ceiling is one of the host's memory alone.
+/// Each device of a divided model counts the steps that it had a part in; the ceiling is one of the host's memory
+/// alone.
 #[test]
 fn devices_count_what_is_theirs() {
     let Some(_gpu) = gpu() else { return };
@@ -585,7 +587,8 @@ fn a_plan_tells_what_a_device_is_asked_for() {
     }
 }
 
-/// A cache that is saved from a GPU, or from both sides of a division, goes on to the same bits there, and nowhere else.
+/// A cache that is saved from a GPU, or from both sides of a division, goes on to the same bits there, and nowhere
+/// else.
 #[test]
 fn caches_on_a_gpu_are_saved_and_loaded() {
     let Some(_gpu) = gpu() else { return };
@@ -811,7 +814,8 @@ fn kernels_of_the_caller_run_on_the_gpu() {
             compare(&out[0], &out[1]);
         }
     }
-    // Who names no device gets the one that was faster, and never opens one: on the shim it loses wherever it was tried.
+    // Who names no device gets the one that was faster, and never opens one: on the shim it loses wherever it was
+    // tried.
     let on = |device| GqaParams { n_heads: 4, n_kv_heads: 4, head_dim: 16, scale: 0.0, device };
     let [q, k, v] = [64; 3].map(&mut values);
     let mut anywhere = |device, cache_len: usize| {

@@ -1,7 +1,7 @@
-//! A process in which memory runs out goes on. One run of the library, from the load of a model to its end, is repeated with
-//! each of its allocations failing, once and from there on; each call ends with a status, and afterwards everything works.
-//! Runs are children of this process, so that one that dies is counted and named. No test harness, whose threads would
-//! allocate too.
+//! A process in which memory runs out goes on. One run of the library, from the load of a model to its end, is repeated
+//! with each of its allocations failing, once and from there on; each call ends with a status, and afterwards
+//! everything works. Runs are children of this process, so that one that dies is counted and named. No test harness,
+//! whose threads would allocate too.
 //!
 //! Tries one in 23, from load to end; `out_of_memory FIRST LAST STEP` tries others: `out_of_memory 0 100000 1` all.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
@@ -341,8 +341,8 @@ fn main() {
         unsafe { run(&path, &mut saved) };
         *held = HELD.load(Ordering::Relaxed);
     }
-    // Behind the first runs, which fill what is kept for later, each ends with as much as some run before it. A byte more a run
-    // would make every number a new one.
+    // Behind the first runs, which fill what is kept for later, each ends with as much as some run before it. A byte
+    // more a run would make every number a new one.
     let (before, after) = held[10..].split_at(30);
     let same = after.iter().filter(|held| before.contains(held)).count();
     assert!(same > after.len() / 2, "memory grows: {held:?}");

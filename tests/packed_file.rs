@@ -1,5 +1,6 @@
-//! Packed weights in a file: the same bits as weights in memory, made once, made anew when the model changes, and nothing that is
-//! not the library's own is ever replaced. The oracle is the model whose weights are packed into memory.
+//! Packed weights in a file: the same bits as weights in memory, made once, made anew when the model changes, and
+//! nothing that is not the library's own is ever replaced. The oracle is the model whose weights are packed into
+//! memory.
 
 mod support;
 

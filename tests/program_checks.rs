@@ -80,7 +80,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     let states =
         &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_sequence(&model.spec(9)).unwrap()];
     assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
-    // A ring has room for what it was told that a step writes.
+    // A ring has room for as many tokens as its spec says that a step writes.
     let wide: [&[u32]; 4] = [&[0; 3], &[0, 1, 2], &[0; 3], &[]];
     assert!(refusal(begin(&mut executor, &mut [&mut narrow], wide)).contains("3 tokens"));
     begin(&mut executor, &mut [&mut first], wide).unwrap();

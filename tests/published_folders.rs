@@ -1,6 +1,6 @@
-//! Folders as models were published: the configurations of well-known models by their structure, with widths scaled down, as
-//! their makers wrote them and as transformers saves them again. Each gives the logits that transformers computed
-//! (`data/folders/make.py`), or is refused for the reason that stands here beside it.
+//! Folders as models were published: the configurations of well-known models by their structure, with widths scaled
+//! down, as their makers wrote them and as transformers saves them again. Each gives the logits that transformers
+//! computed (`data/folders/make.py`), or is refused for the reason that stands here beside it.
 
 #[path = "support/published.rs"]
 mod published;

@@ -1,5 +1,6 @@
-//! The delta rule and scans on the GPU, token by token and in chunks of tokens, held against their definitions in float64: widths that no
-//! tile divides, sequences that go on, steps of one token and of many. On the host shim for CUDA, and on a GPU where there is one.
+//! The delta rule and scans on the GPU, token by token and in chunks of tokens, held against their definitions in
+//! float64: widths that no tile divides, sequences that go on, steps of one token and of many. On the host shim for
+//! CUDA, and on a GPU where there is one.
 #![cfg(cuda)]
 
 #[path = "support/ops.rs"]
@@ -68,8 +69,8 @@ fn part(row: &[f32], i: usize, width: usize) -> Vec<f64> {
     row[i * width..][..width].iter().copied().map(f64::from).collect()
 }
 
-/// Runs an op on the steps and compares its results with its definition. `inputs` are those of the op with the sizes of their values;
-/// `token` makes the inputs of a head of the rows of a token.
+/// Runs an op on the steps and compares its results with its definition. `inputs` are those of the op with the sizes of
+/// their values; `token` makes the inputs of a head of the rows of a token.
 fn check(
     what: &str,
     model: &Model,

@@ -1,5 +1,5 @@
-//! Replies with reasoning and calls of tools: what templates of each form write for an assistant's turn is read back, cut at
-//! every token and every byte, and is allowed by the grammar of the same form; what is no call stays text.
+//! Replies with reasoning and calls of tools: what templates of each form write for an assistant's turn is read back,
+//! cut at every token and every byte, and is allowed by the grammar of the same form; what is no call stays text.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -26,7 +26,8 @@ fn bytes(text: &[u8]) -> Vec<u32> {
     text.iter().map(|&b| 3 + u32::from(b)).collect()
 }
 
-/// A template in the published way, around the text of calls (`c` is one, `loop` over them). `think`: the text of `r`, reasoning.
+/// A template in the published way, around the text of calls (`c` is one, `loop` over them). `think`: the text of `r`,
+/// reasoning.
 fn source(think: &str, calls: &str) -> String {
     let turn = "{% for m in messages %}{% if m.role == 'assistant' %}{{ '[A]' }}{% set r = m.reasoning_content %}THINK\
         {{ m.content or '' }}{% if m.tool_calls %}CALLS{% endif %}[/A]\n{% else %}[U]{{ m.content }}[/U]\n{% endif %}{% endfor %}";
@@ -602,7 +603,7 @@ fn hostile_replies_cost_little() {
     parser.end(true).unwrap();
     assert!(parser.next(|_| Ok(())).unwrap().is_none());
 
-    // A control token that is no tag is told of, and what nobody takes is bounded.
+    // A control token that is no tag is reported, and what nobody takes is bounded.
     let mut parser = ReplyParser::new(case.reply.clone(), Stops::default());
     for token in [3 + u32::from(b'a'), 1, 3 + u32::from(b'b')] {
         parser.push(tokenizer(), token).unwrap();
@@ -794,7 +795,7 @@ fn harmony_is_read_as_its_owner_does() {
             assert!(!is_call || !accepts(&case, &text.replace("query", "other")), "{text}");
         }
     }
-    // What is no header, and control tokens within texts and calls, are told of.
+    // What is no header, and control tokens within texts and calls, are reported.
     let call = "<|channel|>commentary to=functions.get<|message|>";
     for (text, content, unparsed, arguments, tag) in [
         ("to=5", "", "", "", "to=5"),

@@ -1,5 +1,5 @@
-//! Saved caches: what is loaded goes on to the same bits in every network, and what is damaged, cut off, or of another model
-//! is refused. The oracle is the cache that was never saved, shifted or released.
+//! Saved caches: what is loaded goes on to the same bits in every network, and what is damaged, cut off, or of another
+//! model is refused. The oracle is the cache that was never saved, shifted or released.
 
 mod support;
 
@@ -265,7 +265,8 @@ fn a_cache_of_another_model_or_shape_is_refused() {
     assert!(matches!(&error, Error::Mismatch(what) if what.contains("different sides")), "{error}");
 }
 
-/// The bytes of a saved cache are those of its tokens, its logits, and of keys and values in whole blocks of 32 positions.
+/// The bytes of a saved cache are those of its tokens, its logits, and of keys and values in whole blocks of 32
+/// positions.
 #[test]
 fn a_saved_cache_is_as_large_as_what_it_holds() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32));

@@ -1,5 +1,5 @@
-//! The test that a device has to pass before a model is put on it, on the host shim: every architecture passes, a kernel that
-//! computes something else is found and named, and what was passed costs nothing again.
+//! The test that a device has to pass before a model is put on it, on the host shim: every architecture passes, a
+//! kernel that computes something else is found and named, and what was passed costs nothing again.
 #![cfg(cuda)]
 
 #[path = "support/save.rs"]
@@ -251,7 +251,7 @@ fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
     assert!(check(&shim, &one, false).unwrap_err().to_string().contains("gemm_256"));
 }
 
-/// A fault on the way is told with what ran, and memory that is short is no verdict.
+/// A fault on the way is reported with what ran, and memory that is short is no verdict.
 #[test]
 fn a_fault_in_a_test_is_a_verdict_and_want_of_memory_is_none() {
     let Some(shim) = shim() else { return };
@@ -277,8 +277,8 @@ fn logits(session: &mut Session, token: u32) -> Vec<f32> {
     session.logits().unwrap().to_vec()
 }
 
-/// Who names no device gets a GPU that passes and is faster, and nobody notices one that fails: neither he, nor models that
-/// are on it.
+/// Who names no device gets a GPU that passes and is faster, and nobody notices one that fails: neither he, nor models
+/// that are on it.
 #[test]
 fn a_device_is_chosen_while_it_is_right_and_faster() {
     let Some(shim) = shim() else { return };

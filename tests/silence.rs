@@ -1,5 +1,5 @@
-//! Nothing in silence: what a file holds beyond what its network uses is either known to change no result, and then changes
-//! not a bit of it, or refused by name before a matrix is read.
+//! Nothing in silence: what a file holds beyond what its network uses is either known to change no result, and then
+//! changes not a bit of it, or refused by name before a matrix is read.
 
 mod support;
 
@@ -354,8 +354,8 @@ fn unset_values_read_as_absent_ones() {
     }
 }
 
-/// Numbers that are none, or so large or small that results would be none, are refused by their key, and so is an epsilon that a
-/// network needs and the file lacks.
+/// Numbers that are none, or so large or small that results would be none, are refused by their key, and so is an
+/// epsilon that a network needs and the file lacks.
 #[test]
 fn numbers_that_no_network_has_are_refused_by_key() {
     let tiny = tiny("llama");

@@ -1,6 +1,6 @@
-//! Sixteen threads over four models: calls at random, handles freed in any order, jobs, forks and cancels. Every call ends with
-//! a status of its contract, and a cache that went through it computes what its tokens say, to the bit. The environment
-//! variable STRESS_SECONDS sets the time.
+//! Sixteen threads over four models: calls at random, handles freed in any order, jobs, forks and cancels. Every call
+//! ends with a status of its contract, and a cache that went through it computes what its tokens say, to the bit. The
+//! environment variable STRESS_SECONDS sets the time.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 #[path = "abi/calls.rs"]
@@ -45,7 +45,8 @@ const CACHES: usize = 4 * MODELS;
 const JOBS: usize = 2 * MODELS;
 const MADE: usize = 12;
 
-/// A handle that the threads share. Freed by one that has it alone, because a call may not be given a handle that was freed.
+/// A handle that the threads share. Freed by one that has it alone, because a call may not be given a handle that was
+/// freed.
 struct Slot<T>(RwLock<*mut T>);
 
 // SAFETY: any thread may call with a handle.
@@ -243,8 +244,8 @@ impl World {
         }
     }
 
-    /// One generation on a cache of its own, in steps of its own or together with a job that all threads share: always the
-    /// same tokens.
+    /// One generation on a cache of its own, in steps of its own or together with a job that all threads share: always
+    /// the same tokens.
     fn generate(&self, of: usize, rng: &mut Rng) {
         let cache = self.models[of].with(|model| new_cache(model, 64));
         let (mut job, mut made, mut n) = (null_mut(), [0u32; MADE], 0);

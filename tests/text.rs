@@ -120,7 +120,7 @@ fn sentencepiece_makes_the_tokens_of_the_reference() {
 }
 
 /// The markers of Phi 3 take the white space behind them along, as its own tokenizer's `rstrip` says; what GGUF files
-/// have no key for is told by the architecture.
+/// have no key for follows from the architecture.
 #[test]
 fn turn_markers_of_phi_3_take_the_white_space_behind_them() {
     let load = |architecture: &str| {

@@ -1,5 +1,6 @@
-//! Products of many tokens on the GPU, in tiles: each type of weights, numbers of rows, columns and tokens that no tile divides, and
-//! every operation on the result, by each of the kernels for them. On the host shim for CUDA, and on a GPU where there is one.
+//! Products of many tokens on the GPU, in tiles: each type of weights, numbers of rows, columns and tokens that no tile
+//! divides, and every operation on the result, by each of the kernels for them. On the host shim for CUDA, and on a GPU
+//! where there is one.
 #![cfg(cuda)]
 
 #[path = "support/ops.rs"]
@@ -47,7 +48,8 @@ fn targets() -> Vec<(&'static str, Option<Shim>)> {
     shim.into_iter().chain(without).chain(gpu).collect()
 }
 
-/// Executes all ops of a model for `n` tokens; the results of `outs`. The rows that a product usually has choose its kernel.
+/// Executes all ops of a model for `n` tokens; the results of `outs`. The rows that a product usually has choose its
+/// kernel.
 fn run(
     (name, shim): &(&str, Option<Shim>),
     uses: Uses,
@@ -116,8 +118,8 @@ fn check(what: &str, n: usize, factors: f64, expected: &[f64], got: &[f32]) {
     let error: f64 = expected.iter().zip(got).map(|(e, g)| (e - f64::from(*g)).powi(2)).sum();
     let error = (error / expected.iter().map(|e| e * e).sum::<f64>()).sqrt();
     println!("{what}: {error:.1e}");
-    // Inputs and weights are rounded to 11 bits; for few tokens so are the scales of blocks and what is added to them, of which a weight
-    // may be the small difference.
+    // Inputs and weights are rounded to 11 bits; for few tokens so are the scales of blocks and what is added to them,
+    // of which a weight may be the small difference.
     assert!(error < factors * if n > FEW { 5e-4 } else { 8e-4 }, "{what}: {error}");
 }
 

@@ -1,5 +1,6 @@
-//! The semaphore that calls wait at, under a model checker: its very source, on primitives whose threads shuttle schedules, in
-//! thousands of orders that a seed fixes. A waiter that is never woken is a deadlock there, because no wait ends by itself.
+//! The semaphore that calls wait at, under a model checker: its very source, on primitives whose threads shuttle
+//! schedules, in thousands of orders that a seed fixes. A waiter that is never woken is a deadlock there, because no
+//! wait ends by itself.
 
 #[path = "../src/cpu/threads/fair_semaphore.rs"]
 mod fair_semaphore;
@@ -80,8 +81,8 @@ fn permits_are_never_exceeded_nor_lost() {
     }
 }
 
-/// Has callers come one after the other while the one permit is taken: the numbers of those that were served, in their order.
-/// `acquire` is given a caller's number and what it has to do when it is asked how long it waits.
+/// Has callers come one after the other while the one permit is taken: the numbers of those that were served, in their
+/// order. `acquire` is given a caller's number and what it has to do when it is asked how long it waits.
 fn served(
     callers: usize,
     acquire: impl Fn(&FairSemaphore, usize, &dyn Fn()) -> bool + Clone + Send + 'static,
@@ -130,8 +131,8 @@ fn the_order_of_arrival_is_kept() {
     });
 }
 
-/// While both kinds wait they alternate, so that a caller whose time is bounded waits for one turn of another, and the others
-/// go on too.
+/// While both kinds wait they alternate, so that a caller whose time is bounded waits for one turn of another, and the
+/// others go on too.
 #[test]
 fn urgent_callers_go_ahead_every_second_time() {
     in_many_orders(|| {

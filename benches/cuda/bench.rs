@@ -3,9 +3,9 @@
 //!
 //! `cargo bench --bench cuda [-- --model NAME] [--context N] [--repeat N] [--image FATBIN] [--driver LIBRARY]`
 //!
-//! Decoding has to read every weight once a token; its roof is the copy rate over those bytes. Below each model stand its
-//! products alone, all layers in one step, so that weights come from memory and not from a cache. Hashes are those of the
-//! bits of the last logits.
+//! Decoding has to read every weight once a token; its roof is the copy rate over those bytes. Below each model stand
+//! its products alone, all layers in one step, so that weights come from memory and not from a cache. Hashes are those
+//! of the bits of the last logits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -384,7 +384,7 @@ impl Bench {
         Ok(logits.iter().fold(0xcbf2_9ce4_8422_2325, mix))
     }
 
-    /// Median of several runs behind two that warm up.
+    /// Median of several runs after two that warm up.
     fn median(&mut self, mut run: impl FnMut(&mut Bench) -> Result<f64>) -> Result<f64> {
         run(self)?;
         run(self)?;

@@ -1,5 +1,4 @@
-//! Low-rank adapters on the CPU: their factors, packed as weights are, and the sets of them that sequences have. Knows no
-//! step: `adapt` multiplies.
+//! Low-rank adapters on the CPU: their factors, packed as weights are, and the sets of them that sequences have.
 
 use std::ops::Range;
 use std::sync::Arc;

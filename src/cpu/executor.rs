@@ -1,6 +1,6 @@
-//! The ops on the CPU, the specification of their formulas. Owns the activations and all other memory of a step, so that
-//! no op allocates. Relies on `Program::check` for shapes. Ops with little to do run on the caller alone: a fork costs more
-//! than they do.
+//! The ops on the CPU, the specification of their formulas. Owns the activations and all other memory of a step, so
+//! that no op allocates. Relies on `Program::check` for shapes. Ops with little to do run on the caller alone: a fork
+//! costs more than they do.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, Range};
@@ -216,7 +216,8 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Has the threads for the next share, behind other steps where this one has had its turn; false where `budget` ends the wait.
+    /// Has the threads for the next share, after other steps where this one has had its turn; false where `budget` ends
+    /// the wait.
     fn has_turn(&mut self, budget: &StepBudget) -> Result<bool> {
         if self.team.as_ref().is_some_and(Team::is_over) {
             self.was_waited_for = true;

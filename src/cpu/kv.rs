@@ -1,8 +1,9 @@
 //! The key-value cache in memory: for each layer and head the panels of keys, then the panels of values, as
 //! `kernels::attend::Storage` describes them. A head of a layer is contiguous, so that attention streams it.
 //!
-//! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros. A fork shares the
-//! mapping; whoever writes to a chunk of positions that another may read copies that chunk into a mapping of its own first.
+//! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros. A fork shares
+//! the mapping; whoever writes to a chunk of positions that another may read copies that chunk into a mapping of its
+//! own first.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -195,7 +196,8 @@ impl CpuKv {
         whole.map(|l| (l.n_heads * (l.key_panel / LANES + l.value_bytes)) as u64).sum()
     }
 
-    /// A cache with positions `0..len` and the same capacity, which shares their memory until one of the two writes to it.
+    /// A cache with positions `0..len` and the same capacity, which shares their memory until one of the two writes to
+    /// it.
     pub fn fork(&self, len: usize) -> Result<CpuKv> {
         if len > self.spec.capacity {
             return Err(Error::invalid(format!("a fork of {len} positions of {}", self.spec.capacity)));
@@ -229,7 +231,7 @@ impl CpuKv {
             let place = first % l.kept;
             let chunk = std::mem::replace(&mut self.chunks[l.first_chunk + place / CHUNK], Chunk::Own);
             if let Chunk::Shared(from) = chunk {
-                // What stands behind the positions to be written is forgotten, but in a ring it is what came before.
+                // What stands after the positions to be written is forgotten, but in a ring it is what came before.
                 let used = if is_ring { CHUNK } else { positions.start.saturating_sub(first) };
                 let used = place..(place + used).min(l.kept);
                 for (head, part) in l.parts() {
@@ -241,8 +243,8 @@ impl CpuKv {
         Ok(memory)
     }
 
-    /// Hands the bytes of positions of a layer, the first a multiple of 32, to `write`: part by part, in an order that does not
-    /// depend on the capacity.
+    /// Hands the bytes of positions of a layer, the first a multiple of 32, to `write`: part by part, in an order that
+    /// does not depend on the capacity.
     pub fn save(
         &self,
         layer: usize,
@@ -277,8 +279,8 @@ impl CpuKv {
         self.spec.layers[layer].is_latent
     }
 
-    /// The positions of a head from `from` on, a multiple of 32, up to the end of their chunk; no values where they are parts
-    /// of keys.
+    /// The positions of a head from `from` on, a multiple of 32, up to the end of their chunk; no values where they are
+    /// parts of keys.
     pub fn cached(&self, layer: usize, head: usize, from: usize) -> KvView<'_> {
         assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
         let l = &self.layout.layers[layer];
@@ -303,8 +305,8 @@ impl CpuKv {
         self.layout.value_storage
     }
 
-    /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value where it
-    /// is a part of the key.
+    /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value
+    /// where it is a part of the key.
     pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) -> Result<()> {
         let shape = self.spec.layers[layer];
         let values = if shape.is_latent { 0 } else { shape.value_width() };

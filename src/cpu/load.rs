@@ -1,5 +1,5 @@
-//! Loading of weights: the place of each matrix in one mapping, and the pieces in which threads read and pack it. Its workers
-//! are a pool of its own, joined before a load returns, whatever its end.
+//! Loading of weights: the place of each matrix in one mapping, and the pieces in which threads read and pack it. Its
+//! workers are a pool of its own, joined before a load returns, whatever its end.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -122,8 +122,8 @@ pub fn pack(
     if staging == 0 {
         return Ok(0);
     }
-    // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers of its own,
-    // because its pieces take milliseconds, for which steps of other models do not wait.
+    // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers
+    // of its own, because its pieces take milliseconds, for which steps of other models do not wait.
     let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
     let threads = pool.threads();
     let mut staged = try_vec("staging", threads)?;

@@ -1,8 +1,8 @@
 //! The CPU backend: weights packed into one mapping, and the threads and kernels that work on them.
 //!
-//! This file owns the memory of a model: matrices, vectors and rotary tables. `load` reads and packs weights, `exec` executes
-//! ops, `kv` lays out caches, `thread` is the only place that starts threads, `kernels` the only one that knows instruction
-//! sets.
+//! This file owns the memory of a model: matrices, vectors and rotary tables. `load` reads and packs weights, `exec`
+//! executes ops, `kv` lays out caches, `thread` is the only place that starts threads, `kernels` the only one that
+//! knows instruction sets.
 #![allow(unsafe_code)]
 
 pub mod adapter;
@@ -121,8 +121,8 @@ pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
 }
 
 impl CpuBackend {
-    /// Packs the weights of some programs, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling on their bytes.
-    /// Without `weights_follow` a backend that tells what it would take, and computes nothing.
+    /// Packs the weights of some programs, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling
+    /// on their bytes. Without `weights_follow` a backend that tells what it would take, and computes nothing.
     pub fn load(
         pool: &Arc<Pool>,
         isa: Isa,
@@ -212,8 +212,8 @@ impl CpuBackend {
         self.vectors.iter().map(|v| 4 * v.len() as u64).sum()
     }
 
-    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped. Mapped
-    /// ones are read as a whole for it, once.
+    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped.
+    /// Mapped ones are read as a whole for it, once.
     pub fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| {
             let mut hash = XxHash64::with_seed(0);

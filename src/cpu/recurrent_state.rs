@@ -1,5 +1,5 @@
-//! Recurrent states of one sequence in memory: buffers, each with the values of all layers. Which of them stands for which
-//! number of tokens, `checkpoints` knows.
+//! Recurrent states of one sequence in memory: buffers, each with the values of all layers. Which of them stands for
+//! which number of tokens, `checkpoints` knows.
 
 use super::memory::Floats;
 use crate::error::{Error, Result, try_vec};

@@ -1,4 +1,4 @@
-//! The activations of a step on the CPU, and loops over their rows. Knows no op.
+//! The activations of a step on the CPU, and loops over their rows.
 #![allow(unsafe_code)]
 
 use std::ops::Range;

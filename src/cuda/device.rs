@@ -1,6 +1,6 @@
 //! A GPU that was opened for one model, and the model on it.
 //!
-//! Owns the kernels, the weights and the limits of what the kernels can execute. Refuses to know how a step runs.
+//! Owns the kernels, the weights and the limits of what the kernels can execute.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ pub struct CudaDevice {
     pub(super) stream: Arc<Stream>,
     /// Kernels may start before the one ahead has ended.
     pub(super) early_launch: bool,
-    /// Every product goes through the kernels of few rows, which give a row the same bits whatever the others, and positions
-    /// of attention are divided in one way: slower for prompts, whose own kernels read weights less often.
+    /// Every product goes through the kernels of few rows, which give a row the same bits whatever the others, and
+    /// positions of attention are divided in one way: slower for prompts, whose own kernels read weights less often.
     pub(super) fixed: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
@@ -101,7 +101,8 @@ impl CudaDevice {
             unavailable: String::new(),
         };
         let stream = Arc::new(current.stream()?);
-        // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3 on.
+        // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3
+        // on.
         let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
         Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context }))
@@ -203,7 +204,8 @@ impl CudaDevice {
         Error::DeviceUnavailable { device: self.context.device.clone(), why }
     }
 
-    /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a self-test.
+    /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a
+    /// self-test.
     pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
         self.kernels.wgmma_256.as_ref().filter(|_| !self.context.verdicts().leaves_out(self.context.ordinal, WGMMA))
     }
@@ -218,8 +220,9 @@ impl CudaDevice {
         self.context.verdicts().leave_out(self.context.ordinal, WGMMA);
     }
 
-    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process. A device
-    /// that is lost meanwhile is unavailable from then on, because each further measurement might wait as long.
+    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process.
+    /// A device that is lost meanwhile is unavailable from then on, because each further measurement might wait as
+    /// long.
     pub fn rates(&self) -> Result<(f64, f64)> {
         let known = self.context.verdicts().rates(self.context.ordinal);
         if let Some(known) = known {

@@ -1,7 +1,7 @@
 //! Executes steps of a program on a GPU.
 //!
-//! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs, the
-//! next can be made and submitted. Relies on `Batch::check`. Refuses to know which kernels an op becomes.
+//! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs,
+//! the next can be made and submitted. Relies on `Batch::check`.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -35,7 +35,7 @@ const SLOTS: usize = 3;
 /// Bytes of activations that the host may queue before it waits for the device.
 const TRANSFER_BYTES: usize = 256 << 10;
 
-/// The place of each memory behind those before it.
+/// The place of each memory after those before it.
 fn memory_places(recurrent: &[usize]) -> Vec<u64> {
     let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
     recurrent.iter().scan(0, place).collect()
@@ -197,7 +197,7 @@ impl CudaExecutor {
             return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
         }
         let context = self.model.device.context.clone();
-        // Told now where the device is gone, before a caller has put work into the step.
+        // Reported now where the device is gone, before a caller has put work into the step.
         let current = context.enter()?;
         // The inputs of a step that was abandoned may still be on their way.
         if std::mem::take(&mut self.open) {
@@ -273,7 +273,8 @@ impl CudaExecutor {
             && caches.iter().map(place).eq(self.caches.iter().map(place))
     }
 
-    /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a program.
+    /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a
+    /// program.
     fn is_kept(&self) -> bool {
         self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
     }
@@ -340,7 +341,7 @@ impl CudaExecutor {
         self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
     }
 
-    /// The token behind output `i` of the step in a slot.
+    /// The token after output `i` of the step in a slot.
     fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let answers = self.answers.bytes().as_chunks().0;
         let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));

@@ -1,8 +1,8 @@
 //! Ops that share a kernel, chosen once for a program.
 //!
-//! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and norm,
-//! rotation and cache of queries and keys are one pass, of tokens alone of their sequences with their attention. A value that a shared kernel does
-//! not write is one that no later op names and the caller does not keep. Refuses to know how a kernel is launched.
+//! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and
+//! norm, rotation and cache of queries and keys are one pass, of tokens alone of their sequences with their attention.
+//! A value that a shared kernel does not write is one that no later op names and the caller does not keep.
 
 use std::ops::Range;
 
@@ -31,8 +31,8 @@ pub enum Fusion {
     ProductGate,
     /// Norms of heads, rotation and storing of keys and values: so many ops.
     Heads(usize),
-    /// So many of these and the attention behind them, which tokens that are alone of their sequences have in one kernel; with
-    /// the choice of outputs between them so many ops.
+    /// So many of these and the attention after them, which tokens that are alone of their sequences have in one
+    /// kernel; with the choice of outputs between them so many ops.
     Attention { heads: usize, ops: usize },
 }
 
@@ -82,7 +82,8 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins with the first of some ops, where the tokens of a step are `alone` of their sequences or not.
+    /// The fusion that begins with the first of some ops, where the tokens of a step are `alone` of their sequences or
+    /// not.
     pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
         match self.first[ops.start] {
             Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
@@ -90,7 +91,7 @@ impl Fusions {
         }
     }
 
-    /// The ops that are executed together, in order; behind the norm that they apply to their input where there is one.
+    /// The ops that are executed together, in order; after the norm that they apply to their input where there is one.
     pub fn groups(&self, program: &Program) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
         let mut at = 0;
@@ -171,8 +172,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// The fusion of the ops on heads from `at` on with the attention behind them: no more query heads share a key than a block
-    /// has rows for, and nothing else reads queries and keys, which stay as they were.
+    /// The fusion of the ops on heads from `at` on with the attention after them: no more query heads share a key than
+    /// a block has rows for, and nothing else reads queries and keys, which stay as they were.
     fn attention(&self, at: usize, heads: &HeadOps) -> Option<Fusion> {
         let behind = &self.program.ops[at + heads.taken..];
         let (attend, moves, between) = match behind {
@@ -209,7 +210,7 @@ impl Chooser<'_> {
         self.fusions.delayed(act).map_or(act, |(_, x)| x)
     }
 
-    /// Tells whether nothing reads an activation behind op `at`.
+    /// Tells whether nothing reads an activation after op `at`.
     fn ends(&self, act: TensorId, at: usize) -> bool {
         !self.program.kept.contains(&act) && self.named[act.0 as usize].last() == Some(&at)
     }
@@ -280,7 +281,8 @@ pub struct HeadOps<'a> {
 }
 
 impl<'a> HeadOps<'a> {
-    /// Takes the first ops of a list: norms of heads in place, a rotation, a storing; one of the latter two must be there.
+    /// Takes the first ops of a list: norms of heads in place, a rotation, a storing; one of the latter two must be
+    /// there.
     pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
         let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
         let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());

@@ -1,8 +1,8 @@
 //! CUDA graphs of steps: a step that is repeated is recorded and from then on launched by one call.
 //!
-//! The key of a graph is the range of ops and the shape of the step; tokens, positions and caches lie in device memory, so
-//! one graph serves every position. A step is recorded when it comes the second time, because most steps of a prompt come
-//! once. Refuses to know what is launched.
+//! The key of a graph is the range of ops and the shape of the step; tokens, positions and caches lie in device memory,
+//! so one graph serves every position. A step is recorded when it comes the second time, because most steps of a prompt
+//! come once.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
-//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, and rules by which tokens are chosen.
+//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, and rules by which tokens
+//! are chosen.
 //!
-//! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded step
-//! serves every token, position and cache. Refuses to know how a batch was checked and what is computed from it.
+//! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded
+//! step serves every token, position and cache.
 
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::{DeviceKv, DeviceTile, StepArgs};
@@ -55,8 +56,8 @@ impl InputStaging {
         Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device, vocab, caches_at: 0 })
     }
 
-    /// Writes checked inputs into the host's side of `slot`, whose last copy has ended, and queues the copy to the device.
-    /// The sequences of the outputs are `kept_slots`; the tiles of each tiling have at most so many tokens.
+    /// Writes checked inputs into the host's side of `slot`, whose last copy has ended, and queues the copy to the
+    /// device. The sequences of the outputs are `kept_slots`; the tiles of each tiling have at most so many tokens.
     pub fn send(
         &mut self,
         (current, stream): (&Current, &Stream),

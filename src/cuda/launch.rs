@@ -2,8 +2,8 @@
 //!
 //! Owns the raw handles and frees each exactly once. Relies on `probe` for functions that exist. A call that needs a
 //! current context is a method of `Current`, which only `Context::enter` makes and whose drop restores the host's own
-//! context. Addresses of device memory are plain numbers: a wrong one is a fault of the device, which the driver reports and
-//! which costs the model its context, never memory of the host. Refuses to know any kernel.
+//! context. Addresses of device memory are plain numbers: a wrong one is a fault of the device, which the driver
+//! reports and which costs the model its context, never memory of the host.
 #![allow(unsafe_code)]
 
 mod peer;
@@ -38,7 +38,7 @@ const NOTHING: &str = "succeeded and gave nothing";
 /// Alignment of page-locked memory that is counted on.
 const HOST_ALIGN: Address = 16;
 
-/// Time that a wait asks again and again in, as the driver's own waits do; behind it, it sleeps in between.
+/// Time that a wait asks again and again in, as the driver's own waits do; after it, it sleeps in between.
 const EAGER: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_micros(100);
 
@@ -58,8 +58,8 @@ pub struct Context {
     pub device: String,
     /// The failure after which no call can succeed.
     lost: OnceLock<String>,
-    /// A wait has ended without an answer: a call that frees something might never return, and the device may still write
-    /// to the memory. So nothing is freed.
+    /// A wait has ended without an answer: a call that frees something might never return, and the device may still
+    /// write to the memory. So nothing is freed.
     is_silent: AtomicBool,
     /// Memory of the device is counted and not taken; nothing runs.
     plans: bool,
@@ -78,8 +78,8 @@ pub struct Current<'a> {
     _relaxed: Relaxed<'a>,
 }
 
-/// The thread's own capture mode, put aside until this is dropped: the host may be recording streams of its own, and calls here
-/// must neither fail for that nor spoil the record.
+/// The thread's own capture mode, put aside until this is dropped: the host may be recording streams of its own, and
+/// calls here must neither fail for that nor spoil the record.
 struct Relaxed<'a> {
     driver: &'a Driver,
     own: CaptureMode,
@@ -169,8 +169,8 @@ impl Context {
         self.taken.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    /// Asks `query` until it says something else than that work is under way. Where that takes longer than the driver is
-    /// given, the context is lost.
+    /// Asks `query` until it says something else than that work is under way. Where that takes longer than the driver
+    /// is given, the context is lost.
     fn wait(&self, call: &str, query: impl Fn(&Driver) -> Status) -> Result<()> {
         let (started, limit) = (Instant::now(), self.driver.patience());
         loop {
@@ -189,8 +189,8 @@ impl Context {
         }
     }
 
-    /// Turns a failure into the loss of the context: after a fault every later call fails as well, and work that was queued
-    /// before it may or may not have happened.
+    /// Turns a failure into the loss of the context: after a fault every later call fails as well, and work that was
+    /// queued before it may or may not have happened.
     fn check(&self, status: Status, call: &str) -> Result<()> {
         self.driver.check(status, call).map_err(|why| self.lose(why))
     }
@@ -507,7 +507,7 @@ impl Current<'_> {
         Ok(Event { context: self.context.clone(), raw: self.handle(status, "cuEventCreate", raw)? })
     }
 
-    /// Moves `event` behind all work that is in `stream` now.
+    /// Moves `event` after all work that is in `stream` now.
     pub fn record(&self, stream: &Stream, event: &Event) -> Result<()> {
         // SAFETY: a live event and stream.
         self.check(unsafe { (self.driver().event_record)(event.raw, stream.raw) }, "cuEventRecord")
@@ -544,8 +544,8 @@ impl Current<'_> {
         self.check(status, "cuMemcpyHtoD")
     }
 
-    /// Copies bytes that `fill` writes to the device, piece by piece, and waits. They go by way of `via`, which no copy may be
-    /// using: a copy from other memory of the host could not be given up.
+    /// Copies bytes that `fill` writes to the device, piece by piece, and waits. They go by way of `via`, which no copy
+    /// may be using: a copy from other memory of the host could not be given up.
     pub fn upload_now(
         &self,
         stream: &Stream,
@@ -563,7 +563,8 @@ impl Current<'_> {
         Ok(())
     }
 
-    /// Copies bytes of the device by way of `via`, which no copy may be using, and hands them to `take`, piece by piece.
+    /// Copies bytes of the device by way of `via`, which no copy may be using, and hands them to `take`, piece by
+    /// piece.
     pub fn download(
         &self,
         stream: &Stream,
@@ -644,8 +645,8 @@ impl Current<'_> {
                 return Err(self.context.unavailable(why));
             }
         }
-        // A processor divides its memory anew only once all that runs on it has ended, so all kernels ask for the same: half of
-        // what can be shared, which is enough for as many blocks as registers are.
+        // A processor divides its memory anew only once all that runs on it has ended, so all kernels ask for the same:
+        // half of what can be shared, which is enough for as many blocks as registers are.
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: a live function.
         let status = unsafe { (self.driver().function_set_attribute)(raw, which, 50) };
@@ -661,7 +662,8 @@ impl Current<'_> {
         if status == CUresult::CUDA_ERROR_NOT_FOUND as Status { Ok(None) } else { self.kernel(module, name).map(Some) }
     }
 
-    /// The architecture that `kernel` was compiled for, such as 90; older than the device where the driver translated PTX.
+    /// The architecture that `kernel` was compiled for, such as 90; older than the device where the driver translated
+    /// PTX.
     pub fn compiled_for<A>(&self, kernel: &CudaKernel<A>) -> Result<i32> {
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION;
         let mut version = 0;

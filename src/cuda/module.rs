@@ -1,7 +1,6 @@
 //! The kernels of `kernels/` by name, and the parameter of each: the mirror of `kernels/args.cuh`.
 //!
-//! Structs have the names, the order of fields and the sizes of the C++ ones; both sides assert the size. Refuses to know
-//! when a kernel is launched.
+//! Structs have the names, the order of fields and the sizes of the C++ ones; both sides assert the size.
 
 use super::launch::{CudaKernel, Current, Module};
 use super::probe::Address;
@@ -18,7 +17,7 @@ pub struct DeviceMatrix {
     pub planes: [Address; 4],
     pub dtype: u32,
     pub rows: u32,
-    /// A multiple of 32; columns behind the model's own are zero.
+    /// A multiple of 32; columns after the model's own are zero.
     pub cols: u32,
     /// A power of two that scales of blocks are multiplied by to become normal numbers of binary16: `planes::factor`.
     pub factor: f32,
@@ -47,7 +46,7 @@ pub struct DeviceKv {
     pub v: Address,
     pub k_scales: Address,
     pub v_scales: Address,
-    /// Recurrent states ahead of the step, 0 where all are zeros, and behind it.
+    /// Recurrent states ahead of the step, 0 where all are zeros, and after it.
     pub from: Address,
     pub to: Address,
     pub capacity: u32,
@@ -67,7 +66,8 @@ pub struct ValuesBefore {
     pub rings: u32,
 }
 
-/// The place of a layer in a cache, counted in values a position, so that a recorded launch serves caches of every capacity.
+/// The place of a layer in a cache, counted in values a position, so that a recorded launch serves caches of every
+/// capacity.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KvPlace {

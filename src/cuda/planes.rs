@@ -1,6 +1,6 @@
 //! The order of weights on a device: planes, each with a part of every block of a file.
 //!
-//! Owns the layout that `kernels/quant.cuh` describes and reads. Refuses to know memory and copies.
+//! Owns the layout that `kernels/quant.cuh` describes and reads.
 
 use half::f16;
 
@@ -48,8 +48,8 @@ pub fn scale_bound(dtype: DType, block: &[u8]) -> f32 {
     }
 }
 
-/// The power of two that brings scales of blocks up to 2^15, as `tiny` of `kernels/quant.cuh` needs them, from their bound; 2^24 where
-/// there are none.
+/// The power of two that brings scales of blocks up to 2^15, as `tiny` of `kernels/quant.cuh` needs them, from their
+/// bound; 2^24 where there are none.
 pub fn factor(bound: f32) -> f32 {
     // A bound is 0, or a normal number below 2^23 with this exponent.
     let exponent = bound.to_bits() >> 23;
@@ -73,7 +73,8 @@ fn fifth_bits<const FROM: usize>(block: &[u8], to: &mut [u8]) {
     gather(to, 32, 1, |column| (block[FROM + column / 8] >> (column % 8)) & 1);
 }
 
-/// Nibbles of Q4_K and Q5_K from byte `FROM` on: 32 bytes have a sub-block in their low halves, the next in their high ones.
+/// Nibbles of Q4_K and Q5_K from byte `FROM` on: 32 bytes have a sub-block in their low halves, the next in their high
+/// ones.
 fn nibbles<const FROM: usize>(block: &[u8], to: &mut [u8]) {
     for (from, to) in block[FROM..].chunks_exact(32).zip(to.chunks_exact_mut(32)) {
         let (low, high) = to.split_at_mut(16);
@@ -91,7 +92,8 @@ fn fifth_bits_of_k(block: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Nibbles of Q6_K: 64 bytes have the columns 0 to 63 of a half of the block in their low halves, the next 64 in their high ones.
+/// Nibbles of Q6_K: 64 bytes have the columns 0 to 63 of a half of the block in their low halves, the next 64 in their
+/// high ones.
 fn nibbles_of_6(block: &[u8], to: &mut [u8]) {
     for (from, to) in block[..128].chunks_exact(64).zip(to.chunks_exact_mut(64)) {
         for (n, to) in to.chunks_exact_mut(16).enumerate() {

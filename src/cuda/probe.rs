@@ -1,8 +1,8 @@
 //! Finds the CUDA driver and lists its devices; nothing here can end the process that asks.
 //!
-//! Owns the table of driver functions: a missing symbol, a file that is no library and a driver that refuses to start are
-//! told apart and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's types and
-//! constants. Refuses to know contexts and what is computed in them, which is the part of `launch`.
+//! Owns the table of driver functions: a missing symbol, a file that is no library and a driver that refuses to start
+//! are distinguished and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's
+//! types and constants.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -37,8 +37,8 @@ pub type Status = c_int;
 /// `CUstreamCaptureMode` as the number that it is, because the driver writes it.
 pub type CaptureMode = c_uint;
 
-/// Declares the table, the function that fills it, and a check of its signatures: a method name, the exported symbol, the
-/// parameters.
+/// Declares the table, the function that fills it, and a check of its signatures: a method name, the exported symbol,
+/// the parameters.
 macro_rules! driver_table {
     ($($name:ident: $symbol:ident ($($parameter:ty),*);)*) => {
         /// Every driver function that the backend calls, looked up once. The loader of `cudarc` is not used, because it
@@ -201,8 +201,8 @@ impl Driver {
         SYSTEM.get_or_init(|| Driver::open(DRIVER_NAMES)).clone()
     }
 
-    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver; the error names the
-    /// step that failed.
+    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver; the error
+    /// names the step that failed.
     pub fn open(candidates: &[impl AsRef<OsStr>]) -> Result<Arc<Driver>, String> {
         let mut reason = String::from("no CUDA driver was found");
         for candidate in candidates {
@@ -212,7 +212,7 @@ impl Driver {
             let library = match unsafe { Library::open(path) } {
                 Ok(library) => library,
                 Err(e) => {
-                    // Told only where the file is there and yet cannot be opened.
+                    // Said only where the file is there and yet cannot be opened.
                     if std::path::Path::new(path).exists() {
                         reason = format!("the CUDA driver cannot be opened: {e}");
                     }
@@ -235,8 +235,8 @@ impl Driver {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Time that a device is given for the work that a call waits for; then it is lost. A step of the largest models takes
-    /// seconds at most.
+    /// Time that a device is given for the work that a call waits for; then it is lost. A step of the largest models
+    /// takes seconds at most.
     pub fn patience(&self) -> Duration {
         Duration::from_micros(self.patience.load(Ordering::Relaxed))
     }
@@ -317,8 +317,8 @@ impl Properties {
     }
 }
 
-/// Lists every device of `driver`, or one unavailable entry that says why there is none; `built` is the `CUDA_VERSION` that
-/// compiled the kernels, or the reason why the library contains none.
+/// Lists every device of `driver`, or one unavailable entry that says why there is none; `built` is the `CUDA_VERSION`
+/// that compiled the kernels, or the reason why the library contains none.
 pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> Vec<DeviceInfo> {
     let unavailable = |ordinal: i32, reason: String| DeviceInfo {
         name: format!("cuda:{ordinal}"),
@@ -354,8 +354,8 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
 
 /// The reason why a device that the driver lists cannot be used, if there is one.
 pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
-    // A driver loads what compilers of its own major version made, and older ones. Compilers from 12.4 on compress the image
-    // (`build_cuda.rs`), which drivers before that cannot read.
+    // A driver loads what compilers of its own major version made, and older ones. Compilers from 12.4 on compress the
+    // image (`build_cuda.rs`), which drivers before that cannot read.
     let needed = match built {
         Ok(12_040..13_000) => 12_040,
         Ok(version) => (version / 1000).max(12) * 1000,

@@ -1,5 +1,4 @@
-//! Times of the parts of steps, from an event ahead of each launch that is read when the device has been waited for. Refuses
-//! to know which kernels run.
+//! Times of the parts of steps, from an event ahead of each launch that is read when the device has been waited for.
 
 use super::launch::{Current, Event, Stream};
 use crate::error::Result;

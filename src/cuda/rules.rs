@@ -1,4 +1,4 @@
-//! Rules by which tokens are chosen, in the memory of a step. Refuses to know how kernels follow them.
+//! Rules by which tokens are chosen, in the memory of a step.
 
 use super::module::{DeviceRule, RuleState};
 use super::probe::Address;

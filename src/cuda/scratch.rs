@@ -1,7 +1,7 @@
 //! Dimensions of an executor and the memory that its steps compute in.
 //!
 //! Owns the limits that follow from grids and kernels, and the layout of every intermediate result in one allocation.
-//! Relies on `arena` for sizes that cannot overflow. Refuses to know which kernel writes or reads a result.
+//! Relies on `arena` for sizes that cannot overflow.
 
 use super::arena::Arena;
 use super::module::DRAW_BYTES;
@@ -33,10 +33,10 @@ pub const OWN_ROWS: usize = 2;
 /// Rows of input that share the weights which a product reads, of matrices without blocks: `kColumns` of `gemv.cu`.
 pub const FEW_ROWS: usize = 8;
 
-/// Rows of input of a block of `few.cu`, at most.
+/// Rows of input of a block of `small_batch.cu`, at most.
 pub const TILE_ROWS_OF_FEW: usize = 64;
 
-/// Columns of a turn of `few.cu`: `kTurn`.
+/// Columns of a turn of `small_batch.cu`: `kTurn`.
 pub const TURN: usize = 128;
 
 /// Tokens of a step that rarely share an expert.
@@ -51,8 +51,8 @@ pub fn padded(cols: usize) -> usize {
     cols.next_multiple_of(256)
 }
 
-/// Shared memory of a product with some rows of `cols` values, in bytes: the rows in f32 for `plain` matrices, in 8 bits with
-/// scales for those of blocks.
+/// Shared memory of a product with some rows of `cols` values, in bytes: the rows in f32 for `plain` matrices, in 8
+/// bits with scales for those of blocks.
 pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
     128 + rows * (if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 })
@@ -173,7 +173,8 @@ impl ExecutorDims {
         }
         tilings.sort_unstable();
         tilings.dedup();
-        // Two blocks a processor, in every way to divide them that `splits` chooses; at least one tile where that is fixed.
+        // Two blocks a processor, in every way to divide them that `splits` chooses; at least one tile where that is
+        // fixed.
         let processors = multiprocessors as usize;
         let parts = 4 * processors;
         let max_parts = if fixed { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
@@ -185,7 +186,8 @@ impl ExecutorDims {
         self.tilings.binary_search(&tokens).unwrap_or_default()
     }
 
-    /// The shares that the longest context of a step has work for. A power of two, because each number needs a recorded step.
+    /// The shares that the longest context of a step has work for. A power of two, because each number needs a recorded
+    /// step.
     pub fn reach(&self, longest: u32) -> usize {
         let reach = (longest as usize).div_ceil(64).next_power_of_two();
         if self.fixed { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
@@ -197,13 +199,14 @@ impl ExecutorDims {
         if self.fixed { FIXED_SPLITS } else { reach.min((self.max_parts / 2).div_ceil(blocks.max(1))) }
     }
 
-    /// Tells whether `n` tokens in so many tiles of prompts are attended to as such: where the same positions would else be read
-    /// more than twice. Rows of prompts have other bits than single tokens.
+    /// Tells whether `n` tokens in so many tiles of prompts are attended to as such: where the same positions would
+    /// else be read more than twice. Rows of prompts have other bits than single tokens.
     pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
         !self.fixed && !shape.is_wide() && n * shape.group() > 2 * TILE_ROWS * n_tiles
     }
 
-    /// Shares into which the positions of tiles of prompts are divided: some steps each, and at most a block for each processor.
+    /// Shares into which the positions of tiles of prompts are divided: some steps each, and at most a block for each
+    /// processor.
     pub fn prompt_splits(&self, shape: &AttentionShape, n: usize, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.prompt_blocks(n) * shape.kv_heads;
         (self.processors / blocks.max(1)).min(reach / 4).max(1)
@@ -219,8 +222,9 @@ impl ExecutorDims {
         2 * self.processors
     }
 
-    /// Shares into which the columns of a product are divided, so that every processor has work: `blocks` tiles of so many
-    /// tokens, of which a processor has room for `resident`. A share is at least as long as the pipeline of a block.
+    /// Shares into which the columns of a product are divided, so that every processor has work: `blocks` tiles of so
+    /// many tokens, of which a processor has room for `resident`. A share is at least as long as the pipeline of a
+    /// block.
     pub fn column_splits(&self, blocks: usize, resident: usize, cols: usize) -> usize {
         (resident * self.processors / blocks).min(cols / (4 * 32)).max(1)
     }
@@ -228,8 +232,9 @@ impl ExecutorDims {
 
 /// Addresses of everything that a step computes.
 pub struct DeviceScratch {
-    /// Addresses of activations by `TensorId`: of steps of which some rows are dropped, and of steps whose tokens are all
-    /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
+    /// Addresses of activations by `TensorId`: of steps of which some rows are dropped, and of steps whose tokens are
+    /// all outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places
+    /// after it.
     pub acts: [Vec<Address>; 2],
     /// `[rows that products take without tiles, widest input]`
     pub prepared: Address,
@@ -244,7 +249,7 @@ pub struct DeviceScratch {
     /// `[tokens, used]`
     pub experts: Address,
     pub expert_weights: Address,
-    /// `[tokens, used, expert_ffn]`, or twice as many columns with those of `up` behind them
+    /// `[tokens, used, expert_ffn]`, or twice as many columns with those of `up` after them
     pub expert_gate: Address,
     pub expert_up: Address,
     /// `[tokens, used, hidden]`
@@ -264,7 +269,7 @@ pub struct DeviceScratch {
     pub best_at: Address,
     /// `[outputs]`, what the kernels of a choice hand on.
     pub draws: Address,
-    /// `[outputs]`, the token chosen behind each, which the next step reads.
+    /// `[outputs]`, the token chosen after each, which the next step reads.
     pub tokens: Address,
 }
 
@@ -311,7 +316,8 @@ impl DeviceScratch {
     }
 }
 
-/// Widths of the buffers of activations, and the buffer of each `TensorId` where rows are dropped and where they are not.
+/// Widths of the buffers of activations, and the buffer of each `TensorId` where rows are dropped and where they are
+/// not.
 fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
     let mut widths = program.buffers.clone();
     let copied: Vec<usize> = program.acts.iter().map(|act| act.buffer).collect();

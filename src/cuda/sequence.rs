@@ -1,7 +1,6 @@
 //! Keys, values and recurrent states of one sequence on a device.
 //!
-//! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`. Refuses to know which positions and
-//! which buffers of recurrent are valid.
+//! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use crate::tensor::DType;
 /// Rows of the cache are a multiple of this, a block of Q8_0.
 const WIDTH: usize = 32;
 
-/// Keys and values, each `[layer][head][position][stride]`; the stride is the width rounded up, so that rows can be read 16
-/// bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for every 32 values.
-/// Recurrent states have a few buffers, each with those of all layers.
+/// Keys and values, each `[layer][head][position][stride]`; the stride is the width rounded up, so that rows can be
+/// read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for
+/// every 32 values. Recurrent states have a few buffers, each with those of all layers.
 pub struct CudaSequence {
     spec: SequenceSpec,
     buffer: DeviceBuffer,
@@ -49,7 +48,7 @@ fn too_large() -> Error {
     Error::invalid("the size of a cache overflows")
 }
 
-/// The places of layers in a cache, and behind them that of a further one.
+/// The places of layers in a cache, and after them that of a further one.
 pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
     let mut places = try_vec("places in a cache", layers.len() + 1)?;
     let mut next = KvPlace::default();
@@ -136,7 +135,8 @@ impl CudaSequence {
         &self.spec
     }
 
-    /// Returns what kernels see of it in a step that reads recurrent states from one buffer, or zeros, and writes them to another.
+    /// Returns what kernels see of it in a step that reads recurrent states from one buffer, or zeros, and writes them
+    /// to another.
     pub fn view(&self, from: Option<usize>, to: usize) -> DeviceKv {
         let memory = |buffer: usize| self.recurrent.get(buffer).copied().unwrap_or(0);
         DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view }
@@ -159,7 +159,8 @@ impl CudaSequence {
         Ok(sum)
     }
 
-    /// A copy of the first `len` positions, or of those of them that a ring keeps, and of some buffers of recurrent state.
+    /// A copy of the first `len` positions, or of those of them that a ring keeps, and of some buffers of recurrent
+    /// state.
     pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CudaSequence> {
         let fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
         let current = self.context().enter()?;
@@ -247,7 +248,8 @@ impl CudaSequence {
         if is_ring { self.view.ring as usize } else { self.spec.capacity }
     }
 
-    /// Offset and bytes of the rows of positions of a layer: array by array, head by head, in pieces where a ring goes round.
+    /// Offset and bytes of the rows of positions of a layer: array by array, head by head, in pieces where a ring goes
+    /// round.
     fn runs(&self, layer: usize, positions: Range<usize>) -> Result<Vec<(usize, usize)>> {
         let (heads, kept) = (self.spec.layers[layer].n_kv_heads, self.kept(layer));
         let mut runs = Vec::new();

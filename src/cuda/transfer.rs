@@ -1,8 +1,9 @@
 //! The way of values from a GPU to another one that executes the next part of a program.
 //!
 //! Copies are queued: the source's work is followed by an event, for which the destination's stream waits. They go from
-//! device to device, or by way of page-locked memory where the devices refuse each other. A way carries one set of values at
-//! a time: nothing may be queued at its source before the host, or a way back, has waited for the destination.
+//! device to device, or by way of page-locked memory where the devices refuse each other. A way carries one set of
+//! values at a time: nothing may be queued at its source before the host, or a way back, has waited for the
+//! destination.
 
 use super::executor::CudaExecutor;
 use super::launch::{Context, Event, PinnedBuffer};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::op::TensorId;
 
 pub struct Transfer {
-    /// Stands behind the work of the source.
+    /// Stands after the work of the source.
     ready: Event,
     /// Memory on the way; `None`: copies are direct.
     via: Option<PinnedBuffer>,
@@ -41,7 +42,7 @@ impl Transfer {
         self.queue(from, to, &pieces)
     }
 
-    /// Queues a copy of the tokens behind the outputs, for the next step to look up.
+    /// Queues a copy of the tokens after the outputs, for the next step to look up.
     pub fn hand_tokens(&mut self, from: &CudaExecutor, to: &CudaExecutor) -> Result<()> {
         self.queue(from, to, &[(from.tokens(), to.tokens(), 4 * from.outputs())])
     }

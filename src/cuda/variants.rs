@@ -34,7 +34,8 @@ impl KernelTable {
         }
     }
 
-    /// Attention: with few tokens of a sequence and with many, whose caches hold F16 and others, by the largest width of heads.
+    /// Attention: with few tokens of a sequence and with many, whose caches hold F16 and others, by the largest width
+    /// of heads.
     pub fn attention(&self) -> [(usize, [[&CudaKernel<AttendArgs>; 2]; 2]); 3] {
         let k = self;
         [
@@ -44,8 +45,8 @@ impl KernelTable {
         ]
     }
 
-    /// Attention of tokens that are alone of their sequences in a step, with what is done to their heads before, whose caches
-    /// hold F16 and others, by the largest width of heads.
+    /// Attention of tokens that are alone of their sequences in a step, with what is done to their heads before, whose
+    /// caches hold F16 and others, by the largest width of heads.
     pub fn attention_alone(&self) -> [(usize, [&CudaKernel<AttendAloneArgs>; 2]); 3] {
         let k = self;
         [

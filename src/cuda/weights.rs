@@ -1,6 +1,6 @@
 //! Weights on a device: the planes of a matrix, vectors and rotary tables, and their upload.
 //!
-//! Relies on `planes` for the order of bytes. Refuses to know what kernels do with them.
+//! Relies on `planes` for the order of bytes.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl PlaneLayout {
         self.planes.iter().map(|(_, row)| row).sum()
     }
 
-    /// Splits `n` rows in the target's blocks into planes, one behind another in `out`.
+    /// Splits `n` rows in the target's blocks into planes, one after another in `out`.
     fn split(&self, rows: &[u8], n: usize, out: &mut [u8]) {
         let row_bytes = rows.len() / n;
         let mut rest = out;

@@ -1,4 +1,4 @@
-//! Arrays of a device in memory of the host, in the order of the device's bytes. Refuses to know what they are.
+//! Arrays of a device in memory of the host, in the order of the device's bytes.
 
 use super::probe::Address;
 

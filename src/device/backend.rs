@@ -34,7 +34,8 @@ pub fn devices() -> Vec<DeviceInfo> {
 /// The choices of a load beside the weights.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Positions in `devices()` from 1: one device, or GPUs over which layers are divided in this order. Empty: chosen here.
+    /// Positions in `devices()` from 1: one device, or GPUs over which layers are divided in this order. Empty: chosen
+    /// here.
     pub devices: Vec<u32>,
     /// Sizes of the parts of several GPUs in relation to one another; empty: by their free memory.
     pub shares: Vec<f32>,
@@ -185,7 +186,8 @@ impl Backend {
         self.cuda().first().map_or(CPU_DEVICE, |cuda| number(cuda))
     }
 
-    /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
+    /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the
+    /// host.
     pub fn taken(&self) -> Vec<[u64; 2]> {
         self.cuda().iter().map(|cuda| cuda.taken()).collect()
     }

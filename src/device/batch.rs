@@ -14,7 +14,8 @@ pub struct Batch<'a, 's> {
 }
 
 impl Batch<'_, '_> {
-    /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a meaning.
+    /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a
+    /// meaning.
     pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
         let StepInputs { ids, positions, sequences: numbers, outputs, rules } = self.inputs;
         let (n, n_outputs) = (ids.len(), outputs.len());

@@ -1,8 +1,8 @@
 //! The positions at which recurrent states of a sequence are kept. A recurrence cannot be computed backwards, so that a
-//! rewind goes to a checkpoint, from which the tokens behind it are computed again.
+//! rewind goes to a checkpoint, from which the tokens after it are computed again.
 //!
-//! Owns which of a few buffers holds the recurrent after which number of tokens, and which of them a step overwrites. A step
-//! reads one buffer and writes another, so that one that fails changes nothing. Knows no device and no memory.
+//! Owns which of a few buffers holds the recurrent after which number of tokens, and which of them a step overwrites. A
+//! step reads one buffer and writes another, so that one that fails changes nothing.
 
 use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
 
@@ -47,15 +47,15 @@ impl Checkpoints {
         (0..BUFFERS).filter(|i| self.positions[*i].is_some())
     }
 
-    /// Forgets what stands behind `len` tokens.
+    /// Forgets what stands after `len` tokens.
     pub fn truncate(&mut self, len: usize) {
         self.positions.iter_mut().filter(|p| p.is_some_and(|p| p > len)).for_each(|p| *p = None);
     }
 
-    /// The buffer that the step behind `len` tokens writes, of which the first `committed` are committed and the others under
-    /// way: an unused one, else the one before these that rewinds miss least.
+    /// The buffer that the step after `len` tokens writes, of which the first `committed` are committed and the others
+    /// under way: an unused one, else the one before these that rewinds miss least.
     ///
-    /// Without the checkpoint at `p`, ahead of which one stands at `a` and behind which one at `b`, rewinds to `p..b`
+    /// Without the checkpoint at `p`, ahead of which one stands at `a` and after which one at `b`, rewinds to `p..b`
     /// compute `p - a` tokens more. Rewinds to `r` are taken to be as frequent as `1 / (len - r + 1)`, so that many
     /// checkpoints stand near the end.
     pub fn target(&self, len: usize, committed: usize) -> usize {
@@ -74,13 +74,13 @@ impl Checkpoints {
         losses.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i)
     }
 
-    /// Forgets the buffer that the step behind `len` tokens writes: what it holds is undefined until `commit`.
+    /// Forgets the buffer that the step after `len` tokens writes: what it holds is undefined until `commit`.
     pub fn begin(&mut self, len: usize, committed: usize) {
         let target = self.target(len, committed);
         self.positions[target] = None;
     }
 
-    /// Commits the step of `n` tokens behind `len`, once.
+    /// Commits the step of `n` tokens after `len`, once.
     pub fn commit(&mut self, len: usize, n: usize) {
         if self.at(len + n).is_none() {
             let target = self.target(len, len);

@@ -98,12 +98,14 @@ impl Executor {
         }
     }
 
-    /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are done.
+    /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are
+    /// done.
     pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
         self.advance_at(batch, &StepBudget::new(stop))
     }
 
-    /// `advance` at a budget. After a pause the step goes on with the same batch; others may have the threads meanwhile.
+    /// `advance` at a budget. After a pause the step goes on with the same batch; others may have the threads
+    /// meanwhile.
     pub fn advance_at(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget),
@@ -112,8 +114,8 @@ impl Executor {
         }
     }
 
-    /// The token behind output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one that
-    /// its rule chooses.
+    /// The token after output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one
+    /// that its rule chooses.
     pub fn token(&mut self, i: usize) -> Result<u32> {
         of_head!(self, e => e.token(i))
     }
@@ -133,7 +135,8 @@ impl Executor {
         of_device!(self, e => e.read(act, out))
     }
 
-    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no outputs.
+    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no
+    /// outputs.
     pub fn read_rows(&mut self, act: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.read_rows(act, first, out),
@@ -173,7 +176,7 @@ impl Executor {
     }
 
     /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
-    /// tokens behind its outputs, which `collect` returns and the next step can have for its own (`CHOSEN_BEFORE`).
+    /// tokens after its outputs, which `collect` returns and the next step can have for its own (`CHOSEN_BEFORE`).
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.submit(),
@@ -182,7 +185,7 @@ impl Executor {
         }
     }
 
-    /// Waits for the oldest step that was submitted: the tokens behind its first outputs.
+    /// Waits for the oldest step that was submitted: the tokens after its first outputs.
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.collect(tokens),

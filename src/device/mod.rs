@@ -1,8 +1,9 @@
-//! The devices that execute programs, as the engine sees them: a `Backend` has the weights of a model, an `Executor` runs its
-//! steps, a `Sequence` is what both remember of one text.
+//! The devices that execute programs, as the engine sees them: a `Backend` has the weights of a model, an `Executor`
+//! runs its steps, a `Sequence` is what both remember of one text.
 //!
-//! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where, `pipeline` runs
-//! them in a row. `select` chooses the device of a load that names none, after `self_test` has compared it with the CPU.
+//! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where,
+//! `pipeline` runs them in a row. `select` chooses the device of a load that names none, after `self_test` has compared
+//! it with the CPU.
 
 pub mod backend;
 pub mod batch;

@@ -1,8 +1,8 @@
 //! The division of a program's layers among devices.
 //!
-//! Owns which layers go where: the first ones on the CPU, as few as the GPUs cannot execute or have no room for, the others
-//! on GPUs in a row. The last GPU has the head, because logits and their arg-max are then where they are wanted, while the
-//! first part only looks a few rows of the embedding up. Refuses to know how a part is loaded and run.
+//! Owns which layers go where: the first ones on the CPU, as few as the GPUs cannot execute or have no room for, the
+//! others on GPUs in a row. The last GPU has the head, because logits and their arg-max are then where they are wanted,
+//! while the first part only looks a few rows of the embedding up.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub const MAX_GPUS: usize = 16;
 
 /// The requested of a caller, and what shall fit beside the weights.
 pub struct Requested<'a> {
-    /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and one
-    /// that is not needed has none.
+    /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and
+    /// one that is not needed has none.
     pub shares: &'a [f32],
     /// Number of layers on GPUs at most, for which room does not count; `None`: as many as fit.
     pub gpu_layers: Option<usize>,
@@ -117,7 +117,7 @@ struct Layers {
     bytes: Vec<u64>,
     /// A sequence remembers something of the layer.
     remembers: Vec<bool>,
-    /// Layers ahead of which no cut can be, because one before them shares keys and values with one behind.
+    /// Layers ahead of which no cut can be, because one before them shares keys and values with one after.
     shared: Vec<bool>,
 }
 

@@ -1,9 +1,9 @@
 //! A program on several devices: the first layers on the CPU or a GPU, the others on GPUs in a row.
 //!
-//! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the activations
-//! that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between two GPUs they are
-//! queued behind the work that makes them, so that the host waits for no part but the last. `place` says which layers go
-//! where.
+//! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the
+//! activations that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between
+//! two GPUs they are queued after the work that makes them, so that the host waits for no part but the last. `place`
+//! says which layers go where.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Pipeline {
         for ((device, weights), part) in cut.iter().zip(&parts) {
             behind -= device.map_or(Ok(0), |device| device.weight_bytes(weights))?;
             let mut own = 0;
-            // The bytes of a part are counted behind those of the parts before it.
+            // The bytes of a part are counted after those of the parts before it.
             let mut report = |done: u64, total: u64| {
                 own = total;
                 progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
@@ -257,7 +257,8 @@ impl PipelineExecutor {
         self.cpu.as_ref().is_none_or(CpuExecutor::fits_threads)
     }
 
-    /// The part with the results, once the work of those before it has ended well: what came of a fault looks like results.
+    /// The part with the results, once the work of those before it has ended well: what came of a fault looks like
+    /// results.
     pub fn head(&mut self) -> Result<&mut CudaExecutor> {
         let Some((head, before)) = self.cuda.split_last_mut() else { return Err(Error::invalid("no GPU")) };
         before.iter_mut().try_for_each(CudaExecutor::finish)?;
@@ -308,7 +309,8 @@ impl PipelineExecutor {
         self.cpu.is_none() && self.cuda.iter().all(CudaExecutor::follows)
     }
 
-    /// Ends the step without waiting for its work. The next one begins behind it on all devices, because it looks its token up.
+    /// Ends the step without waiting for its work. The next one begins after it on all devices, because it looks its
+    /// token up.
     pub fn submit(&mut self) -> Result<()> {
         let Some(last) = self.cuda.last().filter(|_| self.cpu.is_none()) else {
             return Err(Error::unsupported("steps ahead of the CPU"));
@@ -320,7 +322,7 @@ impl PipelineExecutor {
         self.cuda.iter_mut().rev().try_for_each(CudaExecutor::submit)
     }
 
-    /// Waits for the parts in order, so that a fault of one is told ahead of what came of it.
+    /// Waits for the parts in order, so that a fault of one is reported ahead of what came of it.
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         let n = self.cuda.len();
         self.cuda[..n - 1].iter_mut().try_for_each(|part| part.collect(&mut []))?;

@@ -1,8 +1,8 @@
 //! The devices of a model whose caller has named none.
 //!
-//! Owns the bound below which a GPU is not even asked, and the estimate of a token's time on both sides. A trial of the model
-//! on both would take its weights twice and seconds; instead the rates at which both read memory are measured, once a process
-//! and in milliseconds, and the GPU's is counted at half. Refuses to know how a model is loaded.
+//! Owns the bound below which a GPU is not even asked, and the estimate of a token's time on both sides. A trial of the
+//! model on both would take its weights twice and seconds; instead the rates at which both read memory are measured,
+//! once a process and in milliseconds, and the GPU's is counted at half.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,8 @@ use crate::error::Result;
 use crate::graph::program::Program;
 use crate::graph::weights::Weights;
 
-/// Bytes of weights that are worth the fraction of a second and the hundreds of megabytes that a driver takes for a context.
+/// Bytes of weights that are worth the fraction of a second and the hundreds of megabytes that a driver takes for a
+/// context.
 const LEAST_BYTES: u64 = 256 << 20;
 
 /// Replaces, in tests, the bound and the measured rate of the CPU, in bytes a second.
@@ -26,8 +27,8 @@ pub fn assume(assumed: Option<(u64, f64)>) {
     *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) = assumed;
 }
 
-/// The GPUs on which a token takes less time than on the CPU: one where the whole program fits one, else several that take it
-/// together; none: the CPU. A GPU that fails its self-test or any call is passed over.
+/// The GPUs on which a token takes less time than on the CPU: one where the whole program fits one, else several that
+/// take it together; none: the CPU. A GPU that fails its self-test or any call is passed over.
 pub fn gpus(
     program: &Program,
     weights: &Weights,

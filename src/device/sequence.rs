@@ -1,8 +1,8 @@
-//! What the devices of a model remember of one sequence, and how far it is: the number of tokens that are committed, and the
-//! positions of a layer with a window that were overwritten since.
+//! What the devices of a model remember of one sequence, and how far it is: the number of tokens that are committed,
+//! and the positions of a layer with a window that were overwritten since.
 //!
-//! The first layers may be on the CPU, the others are on GPUs in the order of the layers. Where the memory was given back,
-//! all tokens are to be computed again.
+//! The first layers may be on the CPU, the others are on GPUs in the order of the layers. Where the memory was given
+//! back, all tokens are to be computed again.
 
 use super::checkpoints::Checkpoints;
 use crate::cpu::adapter::AdapterSet;
@@ -18,7 +18,8 @@ use crate::graph::step::{Sequences, SequencesMut};
 pub struct Extent {
     /// Committed tokens.
     pub len: usize,
-    /// Number of tokens, the first ones, whose keys and values were computed; those behind them are to be computed again.
+    /// Number of tokens, the first ones, whose keys and values were computed; those after them are to be computed
+    /// again.
     pub held: usize,
     /// One more than the highest position written since position 0 last was; what rings keep follows from it.
     pub written: usize,
@@ -203,8 +204,8 @@ impl Sequence {
         self.extent.len = len;
     }
 
-    /// True where the next token finds what it needs of those before it. After a long rewind layers with a window do not
-    /// hold it, after most rewinds recurrent layers do not.
+    /// True where the next token finds what it needs of those before it. After a long rewind layers with a window do
+    /// not hold it, after most rewinds recurrent layers do not.
     pub fn is_complete(&self) -> bool {
         !self.is_released() && self.extent.held == self.extent.len && self.holds(self.extent.len)
     }
@@ -250,8 +251,8 @@ impl Sequence {
         }
     }
 
-    /// Counts `n` positions from `first` on as written, behind the committed tokens and those of steps under way; a step that
-    /// fails may have written them too.
+    /// Counts `n` positions from `first` on as written, after the committed tokens and those of steps under way; a step
+    /// that fails may have written them too.
     pub fn will_write(&mut self, first: usize, n: usize) {
         let Extent { len, written, checkpoints, .. } = &mut self.extent;
         *written = (*written).max(first + n);
@@ -262,7 +263,7 @@ impl Sequence {
         checkpoints.begin(first, *len);
     }
 
-    /// Forgets the steps that were under way behind the committed tokens.
+    /// Forgets the steps that were under way after the committed tokens.
     pub fn forget_ahead(&mut self) {
         self.extent.checkpoints.truncate(self.extent.held);
     }
@@ -274,7 +275,7 @@ impl Sequence {
         Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
     }
 
-    /// Commits the first `n` tokens of a step of `of`. Recurrent states are those behind its last token, so that they
+    /// Commits the first `n` tokens of a step of `of`. Recurrent states are those after its last token, so that they
     /// have to be computed again for fewer.
     pub fn commit_first(&mut self, n: usize, of: usize) {
         if n == of || self.spec.recurrent.is_empty() {

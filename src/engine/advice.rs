@@ -20,7 +20,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Reads the advice; `note` is told what cannot be followed.
+    /// Reads the advice; `note` gets what cannot be followed.
     pub fn read(metadata: &Metadata, note: &mut dyn FnMut(String)) -> Result<Advice> {
         let mut number = |name: &str, least: f32, most: f32| -> Result<Option<f32>> {
             let key = format!("general.sampling.{name}");

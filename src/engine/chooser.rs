@@ -1,5 +1,5 @@
-//! What chooses the tokens of a generation: a sampler, and the grammar that its text follows. Knows when a device may choose in its
-//! place, and by which rule.
+//! What chooses the tokens of a generation: a sampler, and the grammar that its text follows. Knows when a device may
+//! choose in its place, and by which rule.
 
 use super::model::Model;
 use crate::error::{Error, Result, try_vec};
@@ -38,8 +38,8 @@ impl Chooser {
         self.grammar.is_some()
     }
 
-    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a grammar
-    /// of another vocabulary.
+    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a
+    /// grammar of another vocabulary.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
         if let Some(grammar) = self.grammar.as_ref().filter(|grammar| grammar.n_vocab() != n) {
             let what = format!("the grammar is of a vocabulary of {} tokens, the model has {n}", grammar.n_vocab());
@@ -48,7 +48,7 @@ impl Chooser {
         self.sampler.check_vocab(n)
     }
 
-    /// Chooses a token behind `history`, as `Sampler::sample` does.
+    /// Chooses a token after `history`, as `Sampler::sample` does.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
         self.check_vocab(logits.len())?;
         let allowed = self.grammar.as_mut().map(|grammar| grammar.allowed(history)).transpose()?;
@@ -65,7 +65,7 @@ impl Chooser {
         self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
     }
 
-    /// Prepares the mask for the token behind a session and one token more, where a device may have a use for it.
+    /// Prepares the mask for the token after a session and one token more, where a device may have a use for it.
     pub(super) fn prepare_mask(&mut self, model: &Model, held: &mut Vec<u32>, more: &[u32]) -> Result<()> {
         self.mask.clear();
         let Some(grammar) = self.grammar.as_mut().filter(|_| model.chooses(&SamplingRule::default())) else {
@@ -99,8 +99,8 @@ pub struct DeviceRules<'a> {
 }
 
 impl<'a> DeviceRules<'a> {
-    /// `None` where the host has to choose: on a CPU, by what a device does not follow, or where the mask of a grammar is not
-    /// prepared.
+    /// `None` where the host has to choose: on a CPU, by what a device does not follow, or where the mask of a grammar
+    /// is not prepared.
     pub fn new(model: &'a Model, chooser: Option<&'a Chooser>) -> Option<DeviceRules<'a>> {
         let is_ready = chooser.is_none_or(|chooser| !chooser.has_grammar() || !chooser.mask.is_empty());
         let rules = DeviceRules { chooser, suppressed: model.suppressed() };
@@ -120,7 +120,7 @@ impl<'a> DeviceRules<'a> {
         }
     }
 
-    /// The rule behind some tokens, in two parts, and some draws; `None` for the most likely token.
+    /// The rule after some tokens, in two parts, and some draws; `None` for the most likely token.
     pub fn rule(&self, recent: [&'a [u32]; 2], draws: u64) -> Option<SamplingRule<'a>> {
         let rule = self.full(recent, draws);
         (self.chooser.is_some() || !rule.banned.is_empty()).then_some(rule)

@@ -1,4 +1,4 @@
-//! Which of two ways to do the same work takes less time, learnt from what both have taken. Refuses to know what they do.
+//! Which of two ways to do the same work takes less time, learnt from what both have taken.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ impl Crossover {
         *best = Some(best.map_or(took, |best| best.min(took)));
     }
 
-    /// The way that was faster. Of ways that were not measured, the one here comes first; the other is tried once, unless
-    /// less work has already taken longer there.
+    /// The way that was faster. Of ways that were not measured, the one here comes first; the other is tried once,
+    /// unless less work has already taken longer there.
     pub fn choose(&self, size: usize) -> Way {
         let class = class(size);
         let away = match self.0[class] {

@@ -1,4 +1,4 @@
-//! One token of each of several sessions in one step. Refuses to know how a session keeps what it has.
+//! One token of each of several sessions in one step.
 
 use std::sync::Arc;
 use std::time::Instant;

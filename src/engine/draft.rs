@@ -1,6 +1,6 @@
-//! The tokens that a job's next ones are expected to be: those that its grammar forces, then those of a source. A pass over
-//! the weights computes several of them at once, and the job's own choice says which were right, so that drafts change
-//! nothing but the time. Knows neither passes nor how a token is chosen.
+//! The tokens that a job's next ones are expected to be: those that its grammar forces, then those of a source. A pass
+//! over the weights computes several of them at once, and the job's own choice says which were right, so that drafts
+//! change nothing but the time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub struct DraftParams {
 
 /// The kind of tokens that a grammar forces. Those before it are the source's own.
 const FORCED: u8 = KINDS as u8 - 1;
-/// Guesses of the share of tokens of each kind that are right: by the length of the match, and by the lead of their logits.
+/// Guesses of the share of tokens of each kind that are right: by the length of the match, and by the lead of their
+/// logits.
 const LOOKED_UP: [f64; KINDS] = [0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9];
 const MATCHES: [usize; FORCED as usize - 1] = [2, 3, 4, 6, 9, 13];
 const OF_MODEL: [f64; KINDS] = [0.3, 0.4, 0.5, 0.65, 0.8, 0.9, 0.95, 0.9];
@@ -61,7 +62,7 @@ enum Source {
 }
 
 impl Source {
-    /// The token that a network chooses behind a history; `None` where `budget` pauses.
+    /// The token that a network chooses after a history; `None` where `budget` pauses.
     fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
             Source::Model(model) => model.next(history, budget),
@@ -152,8 +153,8 @@ impl Draft {
         }))
     }
 
-    /// Makes a draft, of at most `most` tokens, of what follows a session and the last of the tokens that the job has made,
-    /// unless there is one. False where `budget` pauses, to go on with the same session.
+    /// Makes a draft, of at most `most` tokens, of what follows a session and the last of the tokens that the job has
+    /// made, unless there is one. False where `budget` pauses, to go on with the same session.
     pub fn make(
         &mut self,
         session: &Session,
@@ -251,7 +252,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// Takes note of the tokens of a pass that are now at some positions of the session, the first of them in a row of it.
+    /// Takes note of the tokens of a pass that are now at some positions of the session, the first of them in a row of
+    /// it.
     pub fn follow(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
         match &mut self.source {
             Source::Mtp(mtp) => mtp.take(executor, row, positions),
@@ -272,8 +274,9 @@ impl Draft {
         !self.always && self.worth.needs_plain()
     }
 
-    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take part. With
-    /// a budget of time no more than can be chosen in a part of it: choices are made at once when the pass ends.
+    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take
+    /// part. With a budget of time no more than can be chosen in a part of it: choices are made at once when the pass
+    /// ends.
     pub fn choose(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> &[u32] {
         let in_time = match budget {
             Some(budget) if !self.always => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
@@ -284,8 +287,8 @@ impl Draft {
         &self.tokens()[..self.chosen]
     }
 
-    /// Takes note of a pass, that the first `right` of its drafted tokens were right and the first `compared` were looked at,
-    /// and of the time of a choice.
+    /// Takes note of a pass, that the first `right` of its drafted tokens were right and the first `compared` were
+    /// looked at, and of the time of a choice.
     pub fn passed(&mut self, pass: PassStats, right: usize, compared: usize, jobs: usize, choice: Duration) {
         self.choice = choice.as_secs_f64();
         self.drafted += self.chosen;

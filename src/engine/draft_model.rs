@@ -1,5 +1,5 @@
-//! Drafts by a small model of the same vocabulary, which has read the end of the text: a session of its own that follows
-//! another one, wherever that goes, in steps that may be paused.
+//! Drafts by a small model of the same vocabulary, which has read the end of the text: a session of its own that
+//! follows another one, wherever that goes, in steps that may be paused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct DraftModel {
     step: Vec<u32>,
     /// With an executor while a draft is made.
     pass: Option<Pass>,
-    /// The history counts from here on, behind its first token, with which texts begin for most models.
+    /// The history counts from here on, after its first token, with which texts begin for most models.
     from: usize,
     forgotten: Vec<u32>,
 }

@@ -1,6 +1,6 @@
-//! Drafts by the layer of a model that predicts a further token (multi-token prediction): a session of its own behind the
-//! job's. Each of its rows is made of the hidden state of a token, as passes of the job leave it, and of the token that
-//! follows; rows of drafted tokens have those that the layer made itself, and are forgotten with the draft.
+//! Drafts by the layer of a model that predicts a further token (multi-token prediction): a session of its own after
+//! the job's. Each of its rows is made of the hidden state of a token, as passes of the job leave it, and of the token
+//! that follows; rows of drafted tokens have those that the layer made itself, and are forgotten with the draft.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,10 +25,12 @@ pub struct DraftMtp {
     sequence: Sequence,
     /// The position of its first row in the job's session.
     from: usize,
-    /// Hidden states behind those that the sequence holds for good, `[n, width]`. The last one is computed again for each draft.
+    /// Hidden states after those that the sequence holds for good, `[n, width]`. The last one is computed again for
+    /// each draft.
     waiting: Vec<f32>,
     room: usize,
-    /// Tokens of the rows behind those that the sequence holds for good: that of the last hidden state, and drafted ones.
+    /// Tokens of the rows after those that the sequence holds for good: that of the last hidden state, and drafted
+    /// ones.
     ahead: Vec<u32>,
     /// The hidden state that the newest row has made, and the logits of it.
     made: Vec<f32>,
@@ -109,8 +111,8 @@ impl DraftMtp {
         Ok(true)
     }
 
-    /// The token that follows a history, which goes on behind the tokens whose hidden states are known; `None` where `budget`
-    /// pauses, to go on with the same history.
+    /// The token that follows a history, which goes on after the tokens whose hidden states are known; `None` where
+    /// `budget` pauses, to go on with the same history.
     pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
@@ -188,8 +190,8 @@ impl DraftMtp {
         Ok(true)
     }
 
-    /// Begins a step: of hidden states that wait, as many as there are tokens behind, or, where the last one was computed, of the
-    /// token behind the newest row.
+    /// Begins a step: of hidden states that wait, as many as there are tokens after, or, where the last one was
+    /// computed, of the token after the newest row.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
         let behind = history.get(self.from + held + 1..).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The number of drafted tokens that are worth their time: what passes take with and without drafts, how often tokens of each
-//! kind were right, and what drafts have won and lost so far. Knows neither tokens nor models.
+//! The number of drafted tokens that are worth their time: what passes take with and without drafts, how often tokens
+//! of each kind were right, and what drafts have won and lost so far.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ pub struct PassStats {
 }
 
 impl DraftPolicy {
-    /// `guesses`: how often tokens of each kind are right, before any was seen. `repeats`: where not all of a draft is right,
-    /// the next pass computes what was right again.
+    /// `guesses`: how often tokens of each kind are right, before any was seen. `repeats`: where not all of a draft is
+    /// right, the next pass computes what was right again.
     pub fn new(guesses: [f64; KINDS], repeats: bool) -> DraftPolicy {
         DraftPolicy {
             rates: guesses.map(|guess| (guess * GUESS, GUESS)),
@@ -110,7 +110,7 @@ impl DraftPolicy {
         self.allows() && (self.allows_one_more(0, 1.0) || self.is_time_to_probe())
     }
 
-    /// True where one more token is worth making behind `n`, all of which are right so often.
+    /// True where one more token is worth making after `n`, all of which are right so often.
     pub fn allows_one_more(&self, n: usize, right: f64) -> bool {
         let Some(plain) = self.plain.median() else { return false };
         match self.making.median() {
@@ -174,8 +174,8 @@ impl DraftPolicy {
         self.balance -= seconds.min(4.0 * self.making.median().unwrap_or(0.0) * n.max(1) as f64);
     }
 
-    /// Counts a pass with the drafted tokens of a job, the first `right` of which were right, and the first `compared` were
-    /// looked at; `jobs` made tokens in it.
+    /// Counts a pass with the drafted tokens of a job, the first `right` of which were right, and the first `compared`
+    /// were looked at; `jobs` made tokens in it.
     pub fn passed(&mut self, pass: PassStats, kinds: &[u8], right: usize, compared: usize, jobs: usize) {
         self.spent += pass.time.as_secs_f64();
         for (i, kind) in kinds.iter().enumerate().take(compared) {
@@ -251,7 +251,8 @@ mod tests {
     use super::*;
 
     /// Speed with drafts over that without, of a text of some tokens: drafted tokens of a kind are right as often as
-    /// `chance` says at a place in the text, passes take a share `row` more for each, and times are uncertain by a tenth.
+    /// `chance` says at a place in the text, passes take a share `row` more for each, and times are uncertain by a
+    /// tenth.
     fn speed(
         worth: &mut DraftPolicy,
         tokens: usize,

@@ -1,5 +1,5 @@
-//! Embeddings: texts through a network in steps of as many tokens as fit, and from their hidden states to vectors. Owns the
-//! caches of a call, so that no session is touched. What becomes of a text depends on that text alone.
+//! Embeddings: texts through a network in steps of as many tokens as fit, and from their hidden states to vectors. Owns
+//! the caches of a call, so that no session is touched. What becomes of a text depends on that text alone.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl Model {
         Ok(vectors.saturating_mul(embedder.width(pooling)))
     }
 
-    /// The embeddings of texts, one behind the other; `Pooling::None` makes one for each token.
+    /// The embeddings of texts, one after the other; `Pooling::None` makes one for each token.
     pub fn embed(&self, texts: &[&[u32]], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         let len = self.embed_len(texts, params)?;
         let embedder = self.embedder()?;

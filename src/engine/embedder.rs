@@ -1,4 +1,4 @@
-//! The parts of a model that make embeddings: its network up to the hidden states, and executors of it. Knows no model.
+//! The parts of a model that make embeddings: its network up to the hidden states, and executors of it.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Embedder {
         })
     }
 
-    /// Bytes of the layers behind the pooling.
+    /// Bytes of the layers after the pooling.
     pub fn bytes(&self) -> u64 {
         self.head.bytes()
     }
@@ -62,7 +62,7 @@ impl Embedder {
         layers.last().map_or(self.head.hidden, |layer| layer.rows)
     }
 
-    /// The room of the steps of a call whose longest text is told.
+    /// The room of the steps of a call whose longest text is given.
     pub fn limits_for(&self, longest: usize) -> StepLimits {
         match self.whole && longest > self.limits.max_tokens {
             true => StepLimits { max_tokens: longest.next_multiple_of(32), ..self.limits },

@@ -1,8 +1,8 @@
 //! The executors of a program: made as they are needed, lent to one step at a time, counted against the memory ceiling.
 //!
-//! The workers compute one step at a time, so that more executors would only be more memory: calls wait for one here, in the
-//! order of arrival, no longer than their budget allows. On the CPU a step that goes on for long lets others have the workers
-//! between its shares, so that a step of few tokens has an executor for such beside it.
+//! The workers compute one step at a time, so that more executors would only be more memory: calls wait for one here,
+//! in the order of arrival, no longer than their budget allows. On the CPU a step that goes on for long lets others
+//! have the workers between its shares, so that a step of few tokens has an executor for such beside it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -65,7 +65,8 @@ impl Shelf {
 }
 
 impl Executors {
-    /// Executors with room for `limits`, whose steps the pool computes. `pauses`: they let others have the workers in between.
+    /// Executors with room for `limits`, whose steps the pool computes. `pauses`: they let others have the workers in
+    /// between.
     pub fn new(pool: &Arc<Pool>, limits: StepLimits, pauses: bool) -> Executors {
         let few = StepLimits { max_outputs: FEW.max_outputs.min(limits.max_outputs), ..FEW };
         Executors { full: Shelf::new(limits, 1), few: pauses.then(|| Shelf::new(few, MOST_FEW)), pool: pool.clone() }

@@ -1,5 +1,5 @@
-//! A generation that runs in slices: a session with the tokens that are to be appended, and the tokens and the text that
-//! have come of it. Knows how a token is chosen and why a text ends; when it works, `schedule` knows.
+//! A generation that runs in slices: a session with the tokens that are to be appended, and the tokens and the text
+//! that have come of it. Knows how a token is chosen and why a text ends; when it works, `schedule` knows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,8 +131,8 @@ pub(super) struct Choices<'a> {
 }
 
 impl<'a> Choices<'a> {
-    /// The rule by which the device chooses the token behind output `i` of the job's part of a pass, or the most likely one;
-    /// `None` where the host chooses.
+    /// The rule by which the device chooses the token after output `i` of the job's part of a pass, or the most likely
+    /// one; `None` where the host chooses.
     pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<SamplingRule<'a>>> {
         // The mask that was prepared is that of an only output.
         if self.on_host || member.outputs > 1 && self.chooser.is_some_and(Chooser::has_grammar) {
@@ -299,7 +299,8 @@ impl Job {
         self.text.read(read)
     }
 
-    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right now.
+    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
+    /// now.
     pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
         self.text.next(take)
     }
@@ -332,8 +333,8 @@ impl Job {
         !self.has_ended() && !self.is_stopped
     }
 
-    /// The result of work for this job; `None` where that failed, which ends it alone. What concerns all jobs, or may not happen
-    /// again, is an error.
+    /// The result of work for this job; `None` where that failed, which ends it alone. What concerns all jobs, or may
+    /// not happen again, is an error.
     pub(super) fn alone<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -369,7 +370,7 @@ impl Job {
         Cancels([self.cancel.clone(), self.session.cancel().cloned()])
     }
 
-    /// The memory of the session, for a step, and what chooses tokens behind it.
+    /// The memory of the session, for a step, and what chooses tokens after it.
     pub(super) fn sequence_and_choices(&mut self) -> (&mut Sequence, Choices<'_>) {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
@@ -378,7 +379,7 @@ impl Job {
         (sequence, Choices { chooser, held, step, on_host })
     }
 
-    /// Prepares the choice of a token that a grammar restricts, behind the next `n` tokens.
+    /// Prepares the choice of a token that a grammar restricts, after the next `n` tokens.
     pub(super) fn prepare_mask(&mut self, n: usize) -> Result<()> {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
@@ -425,8 +426,8 @@ impl Job {
         self.draft.as_ref().is_some_and(Draft::needs_plain_pass)
     }
 
-    /// The next tokens of a job that makes tokens, with at most `room` of its draft, and the number of those whose logits
-    /// are wanted. `jobs`: those that make tokens in the pass. `budget`: the time of the call, if it has one.
+    /// The next tokens of a job that makes tokens, with at most `room` of its draft, and the number of those whose
+    /// logits are wanted. `jobs`: those that make tokens in the pass. `budget`: the time of the call, if it has one.
     pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> (&[u32], usize) {
         self.step.clear();
         self.step.extend_from_slice(&self.again);
@@ -446,8 +447,8 @@ impl Job {
         self.appended < self.input.len()
     }
 
-    /// Takes the results of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of its own.
-    /// True where a token was made.
+    /// Takes the results of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of
+    /// its own. True where a token was made.
     pub(super) fn accept(
         &mut self,
         member: Member,
@@ -481,7 +482,7 @@ impl Job {
         if self.undecided { self.make_token(token) } else { Ok(()) }
     }
 
-    /// Chooses a token behind each of the step's, as long as the next one of the step is the one that was chosen.
+    /// Chooses a token after each of the step's, as long as the next one of the step is the one that was chosen.
     fn take_tokens(
         &mut self,
         member: Member,
@@ -518,8 +519,8 @@ impl Job {
         Ok(())
     }
 
-    /// Number of steps of one token that may be begun one behind the other before their tokens are seen; `None` where one has
-    /// to be seen first.
+    /// Number of steps of one token that may be begun one after the other before their tokens are seen; `None` where
+    /// one has to be seen first.
     pub(super) fn steps_ahead(&self, model: &Model) -> Option<usize> {
         let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
         let has_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);

@@ -1,5 +1,5 @@
-//! The log-probabilities of a job's tokens, until they are read: of each token its own and those of the likeliest ones. All memory
-//! is set aside with the job.
+//! The log-probabilities of a job's tokens, until they are read: of each token its own and those of the likeliest ones.
+//! All memory is set aside with the job.
 
 use crate::error::{Error, Result, try_vec};
 use crate::sampling;

@@ -1,5 +1,5 @@
-//! The text of a job: whole characters out of tokens, less the stop strings and what may yet become one. Or the parts of
-//! the reply to a conversation, in whose content the stop strings count.
+//! The text of a job: whole characters out of tokens, less the stop strings and what may yet become one. Or the parts
+//! of the reply to a conversation, in whose content the stop strings count.
 
 use crate::error::{Error, Result};
 use crate::text::{Event, ReplyParser, Stops, TextStream, Tokenizer};
@@ -26,7 +26,7 @@ impl JobText {
         JobText::Text { stream, stops, text: String::new(), held: 0 }
     }
 
-    /// Appends the text of a token; true where a stop string is complete, behind which nothing counts. A token that the
+    /// Appends the text of a token; true where a stop string is complete, after which nothing counts. A token that the
     /// tokenizer does not know has no text.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<bool> {
         match self {

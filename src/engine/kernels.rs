@@ -77,7 +77,7 @@ struct Inputs<'a> {
     current_v: &'a [f32],
 }
 
-/// `q`, `out`: `[n_heads * head_dim]`; caches: `[len][n_kv_heads * head_dim]`; the current key and value stand behind
+/// `q`, `out`: `[n_heads * head_dim]`; caches: `[len][n_kv_heads * head_dim]`; the current key and value stand after
 /// the cached ones.
 pub fn attention_gqa(
     params: &GqaParams,
@@ -161,8 +161,8 @@ impl Inputs<'_> {
     }
 }
 
-/// `attention_gqa` on a device that has memory of its own: everything goes there and the result comes back. Opening a device
-/// takes longer than many calls, so the last one stays open for the next call of the same shape.
+/// `attention_gqa` on a device that has memory of its own: everything goes there and the result comes back. Opening a
+/// device takes longer than many calls, so the last one stays open for the next call of the same shape.
 fn attention_on_device(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();
     // A call that panicked leaves its store in an unknown state.
@@ -195,8 +195,8 @@ fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out:
     Ok(())
 }
 
-/// Computes on the open device, where calls of this length were faster there, else here. Opens none, waits for none that is
-/// in use, and fails with none.
+/// Computes on the open device, where calls of this length were faster there, else here. Opens none, waits for none
+/// that is in use, and fails with none.
 fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();
     let choice = OPEN.try_lock().ok().and_then(|mut open| {

@@ -1,6 +1,6 @@
 //! Counters of one model: what its backends were asked to do, how long that took, and where the time of its sessions
-//! went. Relaxed atomics only, so that recording takes no lock and a reader disturbs nobody; numbers of one snapshot may
-//! be apart by what was recorded meanwhile. Refuses to know what is counted.
+//! went. Relaxed atomics only, so that recording takes no lock and a reader disturbs nobody; numbers of one snapshot
+//! may be apart by what was recorded meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub struct DispatchSnapshot {
     pub max_ns: u64,
     /// Mean squared distance from the mean, in square nanoseconds.
     pub variance_ns2: f64,
-    /// Latencies by whole microseconds: bucket 0 counts those under 1, bucket `i` those from `2^(i-1)` to below `2^i`, the
-    /// last one all from `2^30` on.
+    /// Latencies by whole microseconds: bucket 0 counts those under 1, bucket `i` those from `2^(i-1)` to below `2^i`,
+    /// the last one all from `2^30` on.
     pub histogram: [u64; BUCKETS],
     /// Bytes that the dispatches read and wrote.
     pub bytes: u64,

@@ -1,5 +1,5 @@
-//! A step of several sessions that may be paused within: the tokens, and an executor of its own whose activations stay as
-//! they are meanwhile. Knows its members by numbers; whose they are, and what becomes of the results, others know.
+//! A step of several sessions that may be paused within: the tokens, and an executor of its own whose activations stay
+//! as they are meanwhile. Knows its members by numbers; whose they are, and what becomes of the results, others know.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub struct Pass {
     executor: Option<Counted>,
     step: Step,
     members: Vec<Member>,
-    /// The outputs behind which the device chooses a token.
+    /// The outputs after which the device chooses a token.
     chosen: Vec<bool>,
     /// Time that was worked.
     busy: Duration,
@@ -68,9 +68,9 @@ impl Pass {
         self.step.is_fresh()
     }
 
-    /// Works on until all is done or `budget` pauses; true when all is done. `states`: of the members, in their order, the
-    /// same each time. For a fresh pass the outputs behind which the device chooses a token, and the rules by which it does; none
-    /// where it chooses none.
+    /// Works on until all is done or `budget` pauses; true when all is done. `states`: of the members, in their order,
+    /// the same each time. For a fresh pass the outputs after which the device chooses a token, and the rules by which
+    /// it does; none where it chooses none.
     pub fn advance(
         &mut self,
         states: &mut [&mut Sequence],
@@ -91,8 +91,8 @@ impl Pass {
         done
     }
 
-    /// The members of a pass that has ended, the executor that has their results, and the outputs behind which it has chosen
-    /// a token.
+    /// The members of a pass that has ended, the executor that has their results, and the outputs after which it has
+    /// chosen a token.
     pub fn results(&mut self) -> Result<(&[Member], &mut Executor, &[bool])> {
         match &mut self.executor {
             Some(Counted { executor, .. }) => Ok((&self.members, executor, &self.chosen)),
@@ -125,7 +125,8 @@ impl Drop for Pass {
     fn drop(&mut self) {
         // After a panic an executor is in an unknown state.
         if let Some(mut executor) = self.executor.take().filter(|_| !std::thread::panicking()) {
-            // Work on a device must have ended before the memory that it writes is used again; its result is not wanted.
+            // Work on a device must have ended before the memory that it writes is used again; its result is not
+            // wanted.
             let _ = executor.executor.end();
             self.model.give_back(executor);
         }

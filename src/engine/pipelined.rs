@@ -1,5 +1,5 @@
-//! Steps of single tokens that a GPU begins before the ones ahead of them have ended, because it hands its choices on by
-//! itself.
+//! Steps of single tokens that a GPU begins before the ones ahead of them have ended, because it hands its choices on
+//! by itself.
 
 use std::time::{Duration, Instant};
 
@@ -19,21 +19,22 @@ pub trait Lanes {
     /// The token that each sequence goes on with.
     fn tokens(&mut self, ids: &mut Vec<u32>);
 
-    /// The sequences, in the same order each time, and the rules by which tokens are chosen, of which those of the first step
-    /// count.
+    /// The sequences, in the same order each time, and the rules by which tokens are chosen, of which those of the
+    /// first step count.
     fn sequences<'a>(&'a mut self, sequences: &mut Vec<&'a mut Sequence>, rules: &mut Vec<Option<SamplingRule<'a>>>);
 
-    /// True where the next step is not to be begun: `under_way` were begun and not ended, which take `usual` each, `done`
-    /// have ended.
+    /// True where the next step is not to be begun: `under_way` were begun and not ended, which take `usual` each,
+    /// `done` have ended.
     fn pauses(&self, under_way: usize, done: usize, usual: Duration) -> bool;
 
-    /// Takes the tokens that a step has chosen, and commits the ones before them; false where no further step is wanted.
+    /// Takes the tokens that a step has chosen, and commits the ones before them; false where no further step is
+    /// wanted.
     fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool>;
 }
 
-/// Makes `most` tokens at most of each of `n` sequences, until `lanes` want no more or pause. The caller forgets what was
-/// begun after the last (`Sequence::forget_ahead`), also after an error. The number of steps; `None` where the device does not
-/// work ahead; `Some(0)` where `budget` ends the wait for an executor.
+/// Makes `most` tokens at most of each of `n` sequences, until `lanes` want no more or pause. The caller forgets what
+/// was begun after the last (`Sequence::forget_ahead`), also after an error. The number of steps; `None` where the
+/// device does not work ahead; `Some(0)` where `budget` ends the wait for an executor.
 pub fn run(model: &Model, lanes: &mut impl Lanes, [n, most]: [usize; 2], budget: &StepBudget) -> Result<Option<usize>> {
     let mut step = Step::new(n)?;
     let (mut ids, mut chosen) = (try_vec("tokens", n)?, try_filled("tokens", n, 0)?);

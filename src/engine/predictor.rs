@@ -1,4 +1,4 @@
-//! The part of a model that predicts a further token (multi-token prediction): its program, and executors of it. Knows no model.
+//! The part of a model that predicts a further token (multi-token prediction): its program, and executors of it.
 
 use std::sync::Arc;
 

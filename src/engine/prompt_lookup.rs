@@ -4,7 +4,7 @@
 const WINDOW: usize = 1 << 16;
 const LONGEST: usize = 16;
 
-/// The place behind the longest match of the end of a history with an earlier part of it, the last of those as long, and
+/// The place after the longest match of the end of a history with an earlier part of it, the last of those as long, and
 /// the length of the match. Takes time in proportion to the history.
 pub fn find(history: &[u32]) -> Option<(usize, usize)> {
     let (&last, before) = history.split_last()?;

@@ -1,9 +1,9 @@
-//! Saved caches: the form in which a session goes to a file and comes back. A head of fixed size, the tokens, the logits,
-//! and what the state remembers in the order of `Sequence::save`; behind the head and behind all of it a checksum. Numbers are in
-//! the byte order of the machine, which the first of them shows.
+//! Saved caches: the form in which a session goes to a file and comes back. A head of fixed size, the tokens, the
+//! logits, and what the state remembers in the order of `Sequence::save`; after the head and after all of it a
+//! checksum. Numbers are in the byte order of the machine, which the first of them shows.
 //!
 //! A saved cache may be damaged or hostile: nothing of it decides on memory but the capacity, which counts against the
-//! ceiling like that of any cache. Refuses to know how keys and values lie in memory.
+//! ceiling like that of any cache.
 
 use std::hash::Hasher;
 use std::path::Path;

@@ -20,11 +20,12 @@ const BESIDE: usize = 64;
 /// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Works on jobs of one model for about `time`, of which zero is enough for one share of work, or, without one, until one
-/// of them has made a token. True when all have ended.
+/// Works on jobs of one model for about `time`, of which zero is enough for one share of work, or, without one, until
+/// one of them has made a token. True when all have ended.
 ///
-/// A job that fails by itself ends alone, and one that is asked to stop is left out alone; an error says that all jobs which have
-/// not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next call.
+/// A job that fails by itself ends alone, and one that is asked to stop is left out alone; an error says that all jobs
+/// which have not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next
+/// call.
 pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     let until = time.map(|time| Instant::now() + time.min(LONGEST));
     let Some(first) = jobs.first() else { return Ok(true) };
@@ -194,8 +195,8 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], budget: &StepBudget) -> Resul
     pass.advance(&mut sequences, (&there, &rules), budget)
 }
 
-/// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first, leaves
-/// the others with theirs.
+/// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
+/// leaves the others with theirs.
 fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     let (time, rows) = (pass.end()?, pass.tokens());
     let (members, executor, chosen) = pass.results()?;
@@ -217,8 +218,8 @@ fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     made
 }
 
-/// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has outputs,
-/// or one reads its prompt, drafts, or chooses on the host.
+/// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has
+/// outputs, or one reads its prompt, drafts, or chooses on the host.
 fn pipelined_steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
     let running = || jobs.iter().filter(|job| job.runs());
     let limits = model.limits()?;
@@ -230,8 +231,8 @@ fn pipelined_steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
     Ok(running().try_fold(pipelined::MOST, least).unwrap_or(0))
 }
 
-/// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or `budget`
-/// pauses. The number of steps; `None` where the device does not work ahead.
+/// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or
+/// `budget` pauses. The number of steps; `None` where the device does not work ahead.
 fn run_pipelined(jobs: &mut [&mut Job], model: &Model, most: usize, budget: &StepBudget) -> Result<Option<usize>> {
     let n = jobs.iter().filter(|job| job.runs()).count();
     let result = pipelined::run(model, &mut JobLanes { jobs, model, budget }, [n, most], budget);

@@ -1,5 +1,5 @@
-//! A session: the tokens of one text, their committed length, rewind, fork, and the tokens that follow. In C it is `rz_cache`.
-//! A call that fails leaves the session as it was.
+//! A session: the tokens of one text, their committed length, rewind, fork, and the tokens that follow. In C it is
+//! `rz_cache`. A call that fails leaves the session as it was.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ enum Wanted<'a> {
     /// A token that the device chooses.
     Token(DeviceRules<'a>),
     Logits,
-    /// The logits after each token, for the function that runs behind the step.
+    /// The logits after each token, for the function that runs after the step.
     AllLogits,
 }
 
@@ -130,8 +130,8 @@ impl Session {
         self.cancel = cancel;
     }
 
-    /// Has every step, those of forks too, add the products of some adapters, each with a factor. Forgets all tokens, which
-    /// were computed with others.
+    /// Has every step, those of forks too, add the products of some adapters, each with a factor. Forgets all tokens,
+    /// which were computed with others.
     pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
         let set = adapter::set(&self.model, adapters, scales)?;
         let mut held = try_vec("adapters", adapters.len())?;
@@ -186,13 +186,14 @@ impl Session {
         self.sequence.spec().capacity
     }
 
-    /// True where rotations are those of long contexts, which follows from the room of all caches of a step: those of a step
-    /// are all on one side.
+    /// True where rotations are those of long contexts, which follows from the room of all caches of a step: those of a
+    /// step are all on one side.
     pub(super) fn is_long(&self) -> bool {
         self.model.long_rope_above().is_some_and(|above| self.capacity() > above)
     }
 
-    /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has yet to copy them.
+    /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has
+    /// yet to copy them.
     pub fn logits(&self) -> Option<&[f32]> {
         (self.logits_at == Logits::OnHost).then_some(&self.logits[..])
     }
@@ -218,8 +219,8 @@ impl Session {
         result
     }
 
-    /// Forgets `drop` tokens behind the first `keep`. Those behind them are computed again, at their new positions, by the
-    /// next call: every value of theirs depends on the tokens before them.
+    /// Forgets `drop` tokens after the first `keep`. Those after them are computed again, at their new positions, by
+    /// the next call: every value of theirs depends on the tokens before them.
     pub fn shift(&mut self, keep: u32, drop: u32) -> Result<()> {
         let (keep, end, len) = (keep as usize, keep as usize + drop as usize, self.len());
         if end > len {
@@ -326,8 +327,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an empty
-    /// session. `out` is as long as `tokens`.
+    /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an
+    /// empty session. `out` is as long as `tokens`.
     pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens)?;
         let started = Instant::now();
@@ -345,7 +346,7 @@ impl Session {
         let model = self.model.clone();
         for (i, piece) in tokens.chunks(step).enumerate() {
             let first = i * step + 1;
-            // The token behind each, but that behind the last.
+            // The token after each, but that after the last.
             let following = tokens[first..].iter().zip(&mut out[first..]).take(piece.len()).enumerate();
             let result = self.append(piece, Wanted::AllLogits, cancel, |executor| {
                 for (i, (token, score)) in following {
@@ -365,14 +366,15 @@ impl Session {
         Ok(())
     }
 
-    /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities, descending.
+    /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities,
+    /// descending.
     pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
         let none = || Error::invalid("the cache has no logits: append a token first");
         sampling::likeliest(self.logits().ok_or_else(none)?, k)
     }
 
-    /// Computes tokens again where the sequence no longer holds what the next one needs, as after a rewind: from the newest
-    /// position on at which it does.
+    /// Computes tokens again where the sequence no longer holds what the next one needs, as after a rewind: from the
+    /// newest position on at which it does.
     pub(super) fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
         if self.sequence.is_complete() {
             return Ok(());
@@ -504,9 +506,9 @@ impl Session {
         Ok(Outcome::More)
     }
 
-    /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by itself.
-    /// Steps that were begun behind a token that ends the text are forgotten. False where the device does not work ahead, or a
-    /// grammar has to see each token first. `n` grows by the tokens made.
+    /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by
+    /// itself. Steps that were begun after a token that ends the text are forgotten. False where the device does not
+    /// work ahead, or a grammar has to see each token first. `n` grows by the tokens made.
     fn run_pipelined(
         &mut self,
         token: u32,
@@ -565,13 +567,13 @@ impl Session {
         (&mut self.sequence, &self.tokens)
     }
 
-    /// Prepares the mask of a chooser for the token behind one more.
+    /// Prepares the mask of a chooser for the token after one more.
     pub(super) fn prepare_mask(&mut self, chooser: &mut Chooser, more: &[u32]) -> Result<()> {
         chooser.prepare_mask(&self.model, &mut self.tokens, more)
     }
 
-    /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the last
-    /// token are read; where the device has `chosen` the token behind it, that is returned, and logits stay there.
+    /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the
+    /// last token are read; where the device has `chosen` the token after it, that is returned, and logits stay there.
     pub(super) fn take(
         &mut self,
         tokens: &[u32],
@@ -599,8 +601,8 @@ impl Session {
         self.sequence.commit_first(self.tokens.len() - self.sequence.len(), n);
     }
 
-    /// Moves the tokens behind the newest position at which layers hold what the next token needs to `forgotten`. They are
-    /// appended again, or claimed with `reclaim`.
+    /// Moves the tokens after the newest position at which layers hold what the next token needs to `forgotten`. They
+    /// are appended again, or claimed with `reclaim`.
     pub(super) fn forget_incomplete(&mut self, forgotten: &mut Vec<u32>) {
         if !self.sequence.is_complete() {
             forgotten.extend(self.tokens.drain(self.sequence.step_back()..));

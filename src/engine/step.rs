@@ -1,5 +1,5 @@
-//! The one driver of steps: the tokens of one or several sequences, and the way from `begin` to the end of their work, which
-//! may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through `Step::run`.
+//! The one driver of steps: the tokens of one or several sequences, and the way from `begin` to the end of their work,
+//! which may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through `Step::run`.
 
 use std::ops::Range;
 
@@ -59,11 +59,12 @@ impl Step {
         !self.begun
     }
 
-    /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were added,
-    /// the same each time. `ahead`: the steps of them that were submitted and are not committed yet. What a device chooses by
-    /// `rules`, and what `write` hands to the executor, counts for a fresh step alone.
+    /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were
+    /// added, the same each time. `ahead`: the steps of them that were submitted and are not committed yet. What a
+    /// device chooses by `rules`, and what `write` hands to the executor, counts for a fresh step alone.
     ///
-    /// The caller reads the results from the executor and then ends it; an error or an abandoned step is ended likewise.
+    /// The caller reads the results from the executor and then ends it; an error or an abandoned step is ended
+    /// likewise.
     pub fn run(
         &mut self,
         executor: &mut Executor,

@@ -1,5 +1,5 @@
-//! From the hidden states of texts to their vectors: pooling, the layers behind it, and lengths of 1. Sums go through the
-//! tokens of a text in order, in f64. Knows no model.
+//! From the hidden states of texts to their vectors: pooling, the layers after it, and lengths of 1. Sums go through
+//! the tokens of a text in order, in f64.
 
 use crate::error::{Result, try_filled, try_vec};
 use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling};
@@ -22,7 +22,7 @@ impl<'a> Vectors<'a> {
         Ok(Vectors { head, pooling, raw, values: try_vec("embeddings", len)?, pooled, n_tokens: 0 })
     }
 
-    /// The way to the vector that the layers behind the pooling take.
+    /// The way to the vector that the layers after the pooling take.
     fn way(&self) -> Pooling {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.pooling,
@@ -80,7 +80,7 @@ fn push(values: &mut Vec<f32>, x: &[f64], normalise: bool) {
     values.extend(x.iter().map(|x| (x / by) as f32));
 }
 
-/// A layer behind the pooling.
+/// A layer after the pooling.
 fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     let mut y = try_vec("an embedding", layer.rows)?;
     y.extend(

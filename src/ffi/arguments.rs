@@ -1,5 +1,5 @@
 //! The arguments of one call. `Call` is the only way to turn a caller's pointer into a Rust value, so that each is
-//! checked for NULL, alignment, length and UTF-8 on the way in. Refuses to know what any of the calls do.
+//! checked for NULL, alignment, length and UTF-8 on the way in.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_void};

@@ -1,6 +1,6 @@
 //! The outermost frame of every export: `guarded!` and `guarded_or!` catch panics, fill in the caller's error record,
 //! log lost devices and internal errors, and lend the `Call` through which arguments are read. `tests/abi/header.rs`
-//! fails on an export that does without. Refuses to know what any of the calls do.
+//! fails on an export that does without.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};

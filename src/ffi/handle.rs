@@ -1,5 +1,5 @@
 //! Objects behind opaque pointers: one allocation each, with a count of users and a tag in front that tells handles of
-//! one kind from those of another and from freed ones. Refuses to know what the objects are.
+//! one kind from those of another and from freed ones.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,7 +107,8 @@ pub(super) unsafe fn held<H: Handle>(handle: *const H) -> Result<Held<H>> {
 /// # Safety
 /// That of `live`.
 pub(super) unsafe fn release<H: Handle>(handle: *mut H) -> Result<()> {
-    // SAFETY: the contract of this function. Who takes the tag away frees the object, so that of two calls only one does.
+    // SAFETY: the contract of this function. Who takes the tag away frees the object, so that of two calls only one
+    // does.
     unsafe {
         let object = checked(handle.cast_const())?;
         if (*object).tag.swap(0, Ordering::AcqRel) == H::TAG {

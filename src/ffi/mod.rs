@@ -1,5 +1,5 @@
-//! The C interface: every `extern "C"` function, one file a group of the header, in the header's order (see `build.rs`).
-//! Parses arguments, calls the engine, writes outputs on success only. Knows no inference.
+//! The C interface: every `extern "C"` function, one file a group of the header, in the header's order (see
+//! `build.rs`). Parses arguments, calls the engine, writes outputs on success only.
 //!
 //! Doc comments of public items here are the text of `include/realizar.h`, so they speak to a C programmer.
 

@@ -118,7 +118,8 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
         RZ_SOURCE_MEMORY => {
             let len = usize::try_from(size).map_err(|_| Error::invalid(format!("data of {size} bytes")))?;
             let data = call.slice(source.data.cast::<u8>(), len, "data")?;
-            // Behind `User`, because the slice lives no longer than the call, as the closure does, which has no lifetime.
+            // Behind `User`, because the slice lives no longer than the call, as the closure does, which has no
+            // lifetime.
             let data = User::new(data.as_ptr().cast_mut().cast());
             let read = move |offset: u64, out: &mut [u8]| {
                 let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;

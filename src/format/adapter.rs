@@ -1,6 +1,5 @@
 //! Files of low-rank adapters: GGUF files, and the folders that PEFT writes, whose names become those of a GGUF file.
-//! Pairs the factors; refuses what changes a result and is not understood. Knows no network: whether an adapter fits one,
-//! and where its factors go, `model` tells.
+//! Pairs the factors; refuses what changes a result and is not understood.
 
 use std::path::Path;
 
@@ -26,8 +25,8 @@ pub struct FactorPair {
 pub struct AdapterFile {
     /// The value of a GGUF file.
     pub architecture: Option<String>,
-    /// Rows of queries and keys are in an order where the rotary embedding pairs halves of a head, rather than in that of
-    /// the architecture's GGUF files.
+    /// Rows of queries and keys are in an order where the rotary embedding pairs halves of a head, rather than in that
+    /// of the architecture's GGUF files.
     pub rope_halves: bool,
     /// In the order of the files, each matrix once.
     pub pairs: Vec<FactorPair>,

@@ -1,4 +1,4 @@
-//! The result of reading a file set of any format, and the caps that all readers keep. Knows no format.
+//! The result of reading a file set of any format, and the caps that all readers keep.
 
 use std::path::Path;
 

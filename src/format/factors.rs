@@ -1,4 +1,4 @@
-//! The parts of an adapter's file that its readers have in common. Knows no format.
+//! The parts of an adapter's file that its readers have in common.
 
 use std::path::Path;
 

@@ -124,8 +124,8 @@ impl InputFile {
         Ok(InputFile { path: path.to_owned(), len: stat.len(), bytes: Bytes::File(file) })
     }
 
-    /// Adds what tells the file from others, and from itself after a change: its length, and on disk the time of the last
-    /// change; of given bytes the name.
+    /// Adds what tells the file from others, and from itself after a change: its length, and on disk the time of the
+    /// last change; of given bytes the name.
     pub fn stamp(&self, hash: &mut impl Hasher) {
         hash.write_u64(self.len);
         match &self.bytes {

@@ -2,9 +2,9 @@
 //! `config` translates `config.json`, `names` the names of tensors.
 //!
 //! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
-//! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`: GELU is
-//! not approximated by tanh, as GGUF files have it. `realizar.values_are_keys`: whether layers of Gemma 4 without a window have
-//! no values of their own, which the tensors of GGUF files tell.
+//! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`:
+//! GELU is not approximated by tanh, as GGUF files have it. `realizar.values_are_keys`: whether layers of Gemma 4
+//! without a window have no values of their own, which the tensors of GGUF files tell.
 
 mod config;
 mod eight_bit;
@@ -166,9 +166,9 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
     Ok(())
 }
 
-/// The chat templates under the keys of a GGUF file: that of the configuration, or of the file that processors write, or several
-/// by their names. A template of its own file replaces these. Bytes that are no text spoil the template, which a model can be
-/// used without, and not the model.
+/// The chat templates under the keys of a GGUF file: that of the configuration, or of the file that processors write,
+/// or several by their names. A template of its own file replaces these. Bytes that are no text spoil the template,
+/// which a model can be used without, and not the model.
 fn templates(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let path = folder.join("chat_template.json");
     let text = read_text(files, &path, MAX_TEMPLATE)?;

@@ -1,7 +1,5 @@
-//! File to named tensors and typed metadata. Everything here reads hostile input: each count and length is
-//! checked against the bytes that are left and an absolute cap before anything is allocated.
-//! Knows no networks: names and keys are handed on, those of Hugging Face folders translated to those of a GGUF file of
-//! the same model.
+//! File to named tensors and typed metadata. Everything here reads hostile input: each count and length is checked
+//! against the bytes that are left and an absolute cap before anything is allocated.
 
 #![cfg_attr(
     not(test),

@@ -1,5 +1,5 @@
-//! What a reader passed over: facts for the log, and what it did not understand, which is passed over only where the caller
-//! asked for that. Knows no format.
+//! What a reader passed over: facts for the log, and what it did not understand, which is passed over only where the
+//! caller asked for that.
 
 use crate::error::{Error, Result};
 

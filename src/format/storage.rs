@@ -1,6 +1,6 @@
 //! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
-//! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another tensor,
-//! functions of what is stored. Knows no names.
+//! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another
+//! tensor, functions of what is stored.
 
 use super::file::InputFile;
 use super::value::narrow;
@@ -46,14 +46,16 @@ pub(super) enum TensorStorage {
         part_bytes: u64,
     },
     Scaled(Scaled),
-    /// A matrix of `rows` rows, without blocks, whose columns stand one after another in `source`, `first` bytes into it.
+    /// A matrix of `rows` rows, without blocks, whose columns stand one after another in `source`, `first` bytes into
+    /// it.
     Transposed {
         source: Box<TensorStorage>,
         first: u64,
         rows: u64,
     },
     Picked(Picked),
-    /// Blocks of MXFP4 whose file holds the sixteen bytes of each and the scales of all apart, and neighbours in one byte.
+    /// Blocks of MXFP4 whose file holds the sixteen bytes of each and the scales of all apart, and neighbours in one
+    /// byte.
     Packed {
         quants: FileOffset,
         scales: FileOffset,

@@ -1,5 +1,4 @@
-//! The value of a metadata key, in as few kinds as readers care about, and the conversions between them. Knows no keys
-//! and no files.
+//! The value of a metadata key, in as few kinds as readers care about, and the conversions between them.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,6 @@
-//! GBNF, the grammars of llama.cpp, in the Lark dialect that the parser reads. What reaches no recursion becomes regular
-//! expressions, as long as they can be, because the parser reads texts lexeme by lexeme; the longest match counts.
+//! GBNF, the grammars of llama.cpp, in the Lark dialect that the parser reads. What reaches no recursion becomes
+//! regular expressions, as long as they can be, because the parser reads texts lexeme by lexeme; the longest match
+//! counts.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ enum Part {
     Rule(String),
     All(Vec<Part>),
     Any(Vec<Part>),
-    /// The text behind a repeated part: `*`, `{2,3}`.
+    /// The text after a repeated part: `*`, `{2,3}`.
     Repeat(Box<Part>, String),
 }
 

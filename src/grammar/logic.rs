@@ -1,5 +1,5 @@
 //! Reasons about JSON schemas: proves that no value satisfies several of them, and writes the negation of one. Gives up
-//! rather than be wrong, and after a number of steps. Knows nothing of parsers.
+//! rather than be wrong, and after a number of steps.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 const MAX_STEPS: usize = 300_000;
 /// Levels of members and references that a proof or a negation goes down.
 const MAX_DEPTH: usize = 24;
-/// Most characters in all beginnings of the texts beside which others are allowed, each of which the expression of these has.
+/// Most characters in all beginnings of the texts beside which others are allowed, each of which the expression of
+/// these has.
 const MAX_BEGINNINGS: usize = 20_000;
 /// Integers up to here are the same as text, as a 64-bit float and as what a validator makes of them.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -151,8 +152,8 @@ impl<'s> Logic<'s> {
         })
     }
 
-    /// The schemas that a value has to satisfy, with those that they refer to; `None` where one of them is `false`. Some
-    /// may be missing, which makes a proof harder and no weaker.
+    /// The schemas that a value has to satisfy, with those that they refer to; `None` where one of them is `false`.
+    /// Some may be missing, which makes a proof harder and no weaker.
     fn conjuncts<'a>(&self, schemas: &[&'a Json]) -> Option<Vec<&'a Map<String, Json>>>
     where
         's: 'a,
@@ -430,7 +431,7 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     Ok(out)
 }
 
-/// A regular expression of all texts beside some: those that go on otherwise, or end, behind a beginning of one.
+/// A regular expression of all texts beside some: those that go on otherwise, or end, after a beginning of one.
 fn other_texts(texts: &[&[char]]) -> String {
     let mut beginnings: BTreeMap<&[char], BTreeSet<char>> = BTreeMap::new();
     for text in texts {

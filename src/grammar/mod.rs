@@ -1,7 +1,8 @@
-//! Grammars for the text that a model writes, of one vocabulary, and matchers that follow a text through one. Drives the crate
-//! `llguidance` within bounds of its own; knows tokens by their bytes, and neither models nor logits.
+//! Grammars for the text that a model writes, of one vocabulary, and matchers that follow a text through one. Drives
+//! the crate `llguidance` within bounds of its own; knows tokens by their bytes, and neither models nor logits.
 //!
-//! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on it.
+//! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on
+//! it.
 
 mod gbnf;
 mod logic;
@@ -65,9 +66,8 @@ impl Grammars {
 
     /// Compiles a grammar. `white_space`: the parts of JSON may have some between them.
     ///
-    /// # Errors
-    /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
-    /// not implemented.
+    /// # Errors `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds,
+    /// `Unsupported` for what is not implemented.
     pub fn compile(&self, kind: Kind, white_space: bool, text: &str, tokenizer: &Tokenizer) -> Result<Grammar> {
         self.compiled(|left| source::read(kind, white_space, text, tokenizer, left))
     }
@@ -128,7 +128,8 @@ fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
     Ok(factory)
 }
 
-/// The tokens by their bytes. Forced text may be cut into tokens in any way, so that the model chooses the one that it knows.
+/// The tokens by their bytes. Forced text may be cut into tokens in any way, so that the model chooses the one that it
+/// knows.
 struct Vocabulary(TokTrie);
 
 impl TokenizerEnv for Vocabulary {
@@ -167,7 +168,7 @@ pub struct Matcher {
     n_vocab: usize,
     /// Length of the session where the grammar begins.
     start: Option<usize>,
-    /// Tokens of the session from there on that the parser has taken, and some that `forced` expects behind them.
+    /// Tokens of the session from there on that the parser has taken, and some that `forced` expects after them.
     taken: Vec<u32>,
     /// The tokens that may follow so many of `taken`, where that is known.
     masks: Vec<(usize, SimpleVob)>,
@@ -212,9 +213,9 @@ impl Matcher {
         self.after(written.len())
     }
 
-    /// Appends the tokens to `out`, `most` in all, that follow a session whatever is chosen, but for where they are cut: the
-    /// longest of those allowed, as long as all the others are its beginnings. They are only expected: the next look at
-    /// the session takes back those that it does not have.
+    /// Appends the tokens to `out`, `most` in all, that follow a session whatever is chosen, but for where they are
+    /// cut: the longest of those allowed, as long as all the others are its beginnings. They are only expected: the
+    /// next look at the session takes back those that it does not have.
     pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
         self.allowed(history)?;
         let mut len = history.len() - self.start.unwrap_or(0);
@@ -262,7 +263,7 @@ impl Matcher {
         Ok(Allowed(&self.masks[i].1))
     }
 
-    /// Takes a token behind those taken.
+    /// Takes a token after those taken.
     fn take(&mut self, token: u32) -> Result<()> {
         caught(CHOICE, || self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
         self.taken.push(token);
@@ -322,8 +323,8 @@ impl fmt::Debug for Matcher {
     }
 }
 
-/// Turns a panic into an error, because the parser is not this library's, and has up to some bytes for it, which it takes
-/// without asking.
+/// Turns a panic into an error, because the parser is not this library's, and has up to some bytes for it, which it
+/// takes without asking.
 fn caught<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Error::TooComplex("the grammar: its parser failed on it".to_owned());
     secured("the grammar", bytes, || catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result))

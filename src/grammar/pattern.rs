@@ -1,5 +1,5 @@
-//! Patterns of JSON schemas as the parser takes them. They are ECMA-262's, the parser's those of the crate `regex-syntax`, and it
-//! quotes some sets of characters wrong.
+//! Patterns of JSON schemas as the parser takes them. They are ECMA-262's, the parser's those of the crate
+//! `regex-syntax`, and it quotes some sets of characters wrong.
 
 use llguidance::regex_to_lark;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition};
@@ -17,7 +17,8 @@ pub fn prepared(pattern: &str) -> String {
     }
 }
 
-/// Escapes what within a set has a meaning in `regex-syntax` alone, and writes the empty set and the full one in its way.
+/// Escapes what within a set has a meaning in `regex-syntax` alone, and writes the empty set and the full one in its
+/// way.
 fn without_nested_sets(pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;
@@ -54,8 +55,8 @@ fn without_nested_sets(pattern: &str) -> String {
     out
 }
 
-/// True where a set has the spare character, but not all that JSON escapes with a backslash alone: the parser takes one with all
-/// control characters for one that has `"` and `\` too.
+/// True where a set has the spare character, but not all that JSON escapes with a backslash alone: the parser takes one
+/// with all control characters for one that has `"` and `\` too.
 fn is_quoted_wrong(tree: &Hir) -> bool {
     match tree.kind() {
         HirKind::Class(Class::Unicode(class)) => {
@@ -70,7 +71,8 @@ fn is_quoted_wrong(tree: &Hir) -> bool {
     }
 }
 
-/// The expression less the texts with the spare character, so that no set has all control characters, whatever is united.
+/// The expression less the texts with the spare character, so that no set has all control characters, whatever is
+/// united.
 fn without_spare(tree: Hir) -> Hir {
     match tree.into_kind() {
         HirKind::Class(Class::Unicode(mut class)) => {

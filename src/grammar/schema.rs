@@ -1,5 +1,5 @@
-//! JSON schemas as the parser takes them: within bounds, with the keywords that it lacks written in those that it has, where
-//! that is exact. Relies on `logic` for what follows from a schema.
+//! JSON schemas as the parser takes them: within bounds, with the keywords that it lacks written in those that it has,
+//! where that is exact. Relies on `logic` for what follows from a schema.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 
 /// Most names in one list of required members; time grows with their square.
 const MAX_REQUIRED: usize = 2000;
-/// Levels of objects and lists that references reach one behind another: each is a level of recursion.
+/// Levels of objects and lists that references reach one after another: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
-/// The largest least common multiple that a number is bound to, and the sum of all of a schema: the automaton of a number has a
-/// state for each remainder.
+/// The largest least common multiple that a number is bound to, and the sum of all of a schema: the automaton of a
+/// number has a state for each remainder.
 const MAX_MULTIPLE: u64 = 4096;
 const MAX_MULTIPLES: u64 = 20_000;
 /// Schemas that are looked at to find them: each is a level of recursion where one refers to itself.
@@ -31,7 +31,8 @@ const FORMATS: [&str; 19] = [
     "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex",
 ];
 
-/// Formats of OpenAPI's registry and of Pydantic, which say how a program keeps or shows a value: notes, which validators pass over.
+/// Formats of OpenAPI's registry and of Pydantic, which say how a program keeps or shows a value: notes, which
+/// validators pass over.
 #[rustfmt::skip]
 const NOTES: [&str; 28] = [
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double", "decimal", "decimal128",
@@ -39,12 +40,11 @@ const NOTES: [&str; 28] = [
     "color", "path", "file-path", "directory-path", "json-string",
 ];
 
-/// A schema for the parser. `left` gets an error for the first keyword that cannot be rewritten exactly and stays where it is,
-/// because the parser may not need it.
+/// A schema for the parser. `left` gets an error for the first keyword that cannot be rewritten exactly and stays where
+/// it is, because the parser may not need it.
 ///
-/// # Errors
-/// `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten, `TooComplex` beyond the
-/// bounds.
+/// # Errors `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten,
+/// `TooComplex` beyond the bounds.
 pub fn prepared(schema: Json, space: Space, left: &mut Option<Error>) -> Result<Json> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::invalid("the schema is neither an object nor a boolean"));
@@ -71,8 +71,8 @@ pub fn prepared(schema: Json, space: Space, left: &mut Option<Error>) -> Result<
     Ok(schema)
 }
 
-/// True where values or names of members have control characters that are written with `\u` alone. Refuses them where a member may
-/// have any name: what is written with `\u` could be that of another.
+/// True where values or names of members have control characters that are written with `\u` alone. Refuses them where a
+/// member may have any name: what is written with `\u` could be that of another.
 fn check_controls(schema: &Json) -> Result<bool> {
     let (mut has_controls, mut is_open) = (false, false);
     let mut look = |text: &str| {
@@ -104,7 +104,7 @@ fn has_open_names(members: &Map<String, Json>) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     None,
-    /// One space or none behind commas and colons.
+    /// One space or none after commas and colons.
     One,
     Free,
 }
@@ -144,8 +144,8 @@ fn check_bounds(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Has references whose places are escaped (RFC 6901, and percent signs of a fragment) name copies of them that need no escapes,
-/// because the parser reads none.
+/// Has references whose places are escaped (RFC 6901, and percent signs of a fragment) name copies of them that need no
+/// escapes, because the parser reads none.
 fn resolve_escapes(schema: &mut Json) -> Result<()> {
     let mut escaped = Vec::new();
     visit(schema, &mut |members| {
@@ -294,7 +294,8 @@ fn check_multiples(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// The least common multiple that a schema and those that hold together with it ask for, at most; without any steps left, too much.
+/// The least common multiple that a schema and those that hold together with it ask for, at most; without any steps
+/// left, too much.
 fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
     let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
     steps.set(left);
@@ -465,8 +466,8 @@ impl Rewriter<'_> {
         Ok(vec![json!({"anyOf": [{"allOf": [condition, met]}, {"allOf": [broken, unmet]}]})])
     }
 
-    /// Options of which a value satisfies any one where it satisfies exactly one of the given. `members`: the schema around
-    /// them, which it satisfies as well.
+    /// Options of which a value satisfies any one where it satisfies exactly one of the given. `members`: the schema
+    /// around them, which it satisfies as well.
     fn one_of(&self, options: &Json, members: &Json) -> std::result::Result<Vec<Json>, String> {
         let options = options.as_array().map_or(&[][..], |list| list);
         let mut others = vec![Vec::new(); options.len()];

@@ -26,8 +26,8 @@ pub enum Kind {
     Choices,
 }
 
-/// Reads a grammar. `white_space`: the parts of JSON may have some between them. `left` gets the reason for which a keyword of a
-/// schema stays that the parser may refuse.
+/// Reads a grammar. `white_space`: the parts of JSON may have some between them. `left` gets the reason for which a
+/// keyword of a schema stays that the parser may refuse.
 pub fn read(
     kind: Kind,
     white_space: bool,
@@ -101,7 +101,7 @@ fn with_tokens(text: &str, tokenizer: &Tokenizer) -> Result<String> {
     Ok(out + rest)
 }
 
-/// Bytes up to the first of some characters behind the first, which is included, escaped ones left out.
+/// Bytes up to the first of some characters after the first, which is included, escaped ones left out.
 fn quoted(text: &str, ends: &str) -> usize {
     let mut is_escaped = false;
     for (i, c) in text.char_indices().skip(1) {
@@ -123,8 +123,8 @@ fn lark(text: String) -> Result<TopLevelGrammar> {
     Ok(TopLevelGrammar::from_lark(text))
 }
 
-/// Reads the grammar of a reply with calls of tools. `white_space` and `left`: as in `read`. Calls have the spaces behind commas
-/// and colons that templates write in them.
+/// Reads the grammar of a reply with calls of tools. `white_space` and `left`: as in `read`. Calls have the spaces
+/// after commas and colons that templates write in them.
 pub fn read_tools(
     reply: &Reply,
     white_space: bool,

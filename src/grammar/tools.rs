@@ -1,5 +1,5 @@
-//! The grammar of a reply with calls of tools, in Lark: the tags of the model's own form, as its template writes them, around
-//! arguments that follow the JSON schema of each tool. Relies on `text` for the form.
+//! The grammar of a reply with calls of tools, in Lark: the tags of the model's own form, as its template writes them,
+//! around arguments that follow the JSON schema of each tool. Relies on `text` for the form.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ const MAX_LARK: usize = 64 << 10;
 /// Longest bound on the length of a text between tags.
 const MAX_LENGTH: u64 = 2000;
 
-/// White space behind reasoning, and in front of a call that has to come.
+/// White space after reasoning, and in front of a call that has to come.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
 
 /// Writes the grammar of a reply. `schema`: checks a JSON schema, and adds what every schema has.
@@ -79,7 +79,7 @@ impl Writer<'_> {
         let must = format!("{empty} {SPACE} {} {rest}", self.first_tag(first.trim_start())?);
         Ok(match &self.reply.choice {
             ToolChoice::Required | ToolChoice::Named(_) => format!("{thought}{must}"),
-            // A tag of content is in front of content, so that calls are told from it.
+            // A tag of content is in front of content, so that calls differ from it.
             _ if !form.content.open.is_empty() => format!("{thought}({content} | {content}? {head} {rest})"),
             // Nothing but the object itself is in front of a call.
             _ if first.trim().is_empty() => {
@@ -225,7 +225,7 @@ impl Writer<'_> {
         Ok(format!("{front} {value}"))
     }
 
-    /// A value that is no text, whose members stand between tags behind `mark`.
+    /// A value that is no text, whose members stand between tags after `mark`.
     fn nested(&mut self, schema: &Json, mark: &str, tool: &Tool, depth: usize) -> Result<String> {
         self.check_size(depth)?;
         let member = |writer: &mut Self, name: &str, schema: &Json| -> Result<String> {
@@ -296,7 +296,7 @@ impl Writer<'_> {
             Dialect::Repr => (("{", "}"), (": ", ", ")),
             _ => (("{", "}"), (":", ",")),
         };
-        // The members from each on, behind none and behind one.
+        // The members from each on, after none and after one.
         let (mut rest, mut more) = (String::new(), String::new());
         for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
             let is_written = match dialect {

@@ -1,4 +1,4 @@
-//! A device as listings and measurements show it. Knows no device itself.
+//! A device as listings and measurements show it.
 
 use std::time::Duration;
 

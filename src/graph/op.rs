@@ -1,7 +1,7 @@
 //! The ops that a network is made of: the one list of what a device can compute.
 //!
 //! An op names its operands by typed handles and holds everything that does not change from step to step; what does is
-//! in `batch`. The CPU executor is the specification of each formula. Knows no device and no file.
+//! in `batch`. The CPU executor is the specification of each formula.
 
 /// A matrix `[rows, cols]`: its place in `Weights::matrices`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,16 +54,16 @@ pub enum Op {
     Slice { x: TensorId, first: usize, out: TensorId },
     /// Rotates the heads of `q` and `k`, from value `first` of each on, by their positions.
     Rope { rope: RopeChoice, head_dim: usize, first: usize, q: TensorId, k: Option<TensorId> },
-    /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]` and `[n, n_kv_heads * value_dim]`, to the batch's positions of a
-    /// layer; no `v` where values are parts of keys.
+    /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]` and `[n, n_kv_heads * value_dim]`, to the batch's positions of
+    /// a layer; no `v` where values are parts of keys.
     StoreKv { layer: KvLayerId, k: TensorId, v: Option<TensorId> },
     /// Goes on with the rows of the batch's outputs alone, copied from the first of each pair to the second. A step
     /// without outputs ends here.
     KeepOutputs { moves: Box<[[TensorId; 2]]> },
     /// `out = softmax(scale * q k^T) v` over the positions of each token's own sequence that it sees.
     Attend(Attend),
-    /// `x[t] = sum over j of kernel[j] * x[t - taps + 1 + j] + bias`, channel by channel, over each token's own sequence, or
-    /// the SiLU of it; inputs before the first token are 0.
+    /// `x[t] = sum over j of kernel[j] * x[t - taps + 1 + j] + bias`, channel by channel, over each token's own
+    /// sequence, or the SiLU of it; inputs before the first token are 0.
     Conv(Conv),
     /// `S = exp(rate dt) S; S += k (beta (v - S^T k))^T; out = S^T q`, head by head, token after token.
     DeltaRule(DeltaRule),
@@ -75,7 +75,8 @@ pub enum Op {
     Gate { x: TensorId, gate: TensorId },
     /// `out = sum of weight * down(activation(gate x) * (up x))` over the experts chosen by `scores`, `[n, n_experts]`.
     Experts(Experts),
-    /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it is 0.
+    /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it
+    /// is 0.
     Logits { x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32 },
 }
 
@@ -175,12 +176,12 @@ impl Mask {
         if window == 0 { Mask::All } else { Mask::Around(window as u32 / 2) }
     }
 
-    /// True where a token sees none behind it.
+    /// True where a token sees none after it.
     pub fn is_causal(self) -> bool {
         !matches!(self, Mask::All | Mask::Around(_))
     }
 
-    /// Number of positions up to its own that a token sees, at most; 0: all, or some behind it too.
+    /// Number of positions up to its own that a token sees, at most; 0: all, or some after it too.
     pub fn span(self) -> usize {
         match self {
             Mask::Causal | Mask::All | Mask::Around(_) => 0,
@@ -303,8 +304,9 @@ impl Routing {
     }
 }
 
-/// Stacked experts: `gate`, `up` are `[n_experts * ffn, hidden]`, `down` is `[n_experts * hidden, ffn]`. Where `gate` and
-/// `up` are one matrix, `[n_experts * 2 * ffn, hidden]`, the rows of an expert's gate stand before those of its `up`.
+/// Stacked experts: `gate`, `up` are `[n_experts * ffn, hidden]`, `down` is `[n_experts * hidden, ffn]`. Where `gate`
+/// and `up` are one matrix, `[n_experts * 2 * ffn, hidden]`, the rows of an expert's gate stand before those of its
+/// `up`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Experts {
     pub x: TensorId,

@@ -28,7 +28,7 @@ pub struct TensorSpec {
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub ops: Vec<Op>,
-    /// The ops of each layer; embeddings stand before the first, the head behind the last.
+    /// The ops of each layer; embeddings stand before the first, the head after the last.
     pub layers: Vec<Range<usize>>,
     /// Widths of the activations, by `TensorId`.
     pub acts: Vec<TensorSpec>,
@@ -148,8 +148,8 @@ impl ProgramBuilder {
         Program { ops, layers, acts, buffers, kv_layers, recurrent, vocab, max_ids, max_positions, kept }
     }
 
-    /// The range from the first to the last op that names each activation; empty for those that none does. Keys and values last
-    /// until the attention behind them, which a device may execute together with their storing.
+    /// The range from the first to the last op that names each activation; empty for those that none does. Keys and
+    /// values last until the attention after them, which a device may execute together with their storing.
     fn lives(&self, kept: &[TensorId]) -> Vec<Range<usize>> {
         let mut lives = vec![0..0; self.widths.len()];
         for (i, op) in self.ops.iter().enumerate() {
@@ -171,8 +171,8 @@ impl ProgramBuilder {
         lives
     }
 
-    /// Puts `KeepOutputs`, unless it is there, behind the last op that writes what a sequence remembers: later ops of other
-    /// tokens have no effect.
+    /// Puts `KeepOutputs`, unless it is there, after the last op that writes what a sequence remembers: later ops of
+    /// other tokens have no effect.
     fn drop_rows(&mut self, kept: &[TensorId]) {
         let head = self.ops.len().saturating_sub(1);
         let is_kept = self.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
@@ -268,8 +268,8 @@ impl Program {
         self.ops[ops].iter().any(|op| remembers(op.clone()))
     }
 
-    /// Some ops as a program of their own, with the same activations, and the matrices that it needs, in the order of its
-    /// handles. Refused where its ops share keys and values with those before or behind.
+    /// Some ops as a program of their own, with the same activations, and the matrices that it needs, in the order of
+    /// its handles. Refused where its ops share keys and values with those before or after.
     pub fn part(&self, ops: Range<usize>) -> Result<(Program, Vec<Weight>)> {
         let stored = |ops: &mut [Op]| {
             let mut used: Vec<KvLayerId> = ops.iter_mut().filter_map(|op| op.layer_mut().copied()).collect();
@@ -319,7 +319,7 @@ impl Program {
         })
     }
 
-    /// True where no token sees one behind it.
+    /// True where no token sees one after it.
     pub fn is_causal(&self) -> bool {
         self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
     }

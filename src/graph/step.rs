@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::sampling::SamplingRule;
 
-/// Id in `StepInputs::ids` that stands for the token chosen after an output of the step that was submitted before: for token
-/// `i` the output `i`.
+/// Id in `StepInputs::ids` that stands for the token chosen after an output of the step that was submitted before: for
+/// token `i` the output `i`.
 pub const CHOSEN_BEFORE: u32 = u32::MAX;
 
 /// Number of tokens and outputs that an executor has room for in a step.
@@ -26,7 +26,8 @@ pub struct StepInputs<'a> {
     /// Tokens whose logits are wanted, as indices into `ids`, ascending.
     pub outputs: &'a [u32],
     /// The rule by which a device chooses the token after each output, the most likely one where there is none; empty:
-    /// it chooses none. The CPU chooses none. In a step whose tokens are all `CHOSEN_BEFORE` the rules of the step before go on.
+    /// it chooses none. The CPU chooses none. In a step whose tokens are all `CHOSEN_BEFORE` the rules of the step
+    /// before go on.
     pub rules: &'a [Option<SamplingRule<'a>>],
 }
 
@@ -49,7 +50,8 @@ pub trait Sequences<T>: Sync {
     /// What the device keeps of sequence `i`; `None` where another device has it.
     fn get(&self, i: usize) -> Option<&T>;
 
-    /// The buffer of recurrent state as a step of sequence `i` from position `first` on finds it, and that of what it becomes.
+    /// The buffer of recurrent state as a step of sequence `i` from position `first` on finds it, and that of what it
+    /// becomes.
     fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)>;
 
     fn is_empty(&self) -> bool {

@@ -38,8 +38,8 @@ impl<'a> StepBudget<'a> {
         self.moved.get() && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// How long to wait for a turn before this is asked again; `None`: no longer. A cancel may be fired by a signal handler, which
-    /// can notify nobody, so it is looked for at intervals.
+    /// How long to wait for a turn before this is asked again; `None`: no longer. A cancel may be fired by a signal
+    /// handler, which can notify nobody, so it is looked for at intervals.
     pub fn patience(&self) -> Option<Duration> {
         let left = self.until.map_or(Some(LOOK), |until| until.checked_duration_since(Instant::now()));
         left.map(|left| left.min(LOOK)).filter(|left| !left.is_zero() && !(self.stop)())

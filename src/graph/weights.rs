@@ -61,7 +61,8 @@ pub enum RopePairs {
 #[derive(Clone, Debug)]
 pub struct Rope {
     pub pairs: RopePairs,
-    /// Inverse frequencies, one a pair of dimensions; `2 * inv_freq.len() <= head_dim`, the dimensions behind are left alone.
+    /// Inverse frequencies, one a pair of dimensions; `2 * inv_freq.len() <= head_dim`, the dimensions after are left
+    /// alone.
     pub inv_freq: Vec<f64>,
     /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
     pub magnitude: f32,

@@ -1,5 +1,5 @@
-//! The places of low-rank adapters in a network: which of its products a tensor's name means, and the rows of a factor in
-//! the order of that product's. Refuses an adapter of another network by the tensor that does not fit.
+//! The places of low-rank adapters in a network: which of its products a tensor's name means, and the rows of a factor
+//! in the order of that product's. Refuses an adapter of another network by the tensor that does not fit.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Helpers in which networks are written: each finds the tensors that it names, with their exact shapes, and emits ops.
 //!
-//! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are used
-//! where a file has them; `finish` refuses by name what no helper used.
+//! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are
+//! used where a file has them; `finish` refuses by name what no helper used.
 
 mod embeddings;
 mod ends;
@@ -30,7 +30,8 @@ use crate::tensor::DType;
 pub struct Network<'a> {
     pub hyper: Hyper,
     pub program: Program,
-    /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of weights.
+    /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of
+    /// weights.
     pub states: Program,
     /// The layer that predicts a further token, with the same handles of weights; `None` where it was not asked for.
     pub predictor: Option<Predictor>,
@@ -115,7 +116,7 @@ pub struct Builder<'a> {
     /// The layer whose ops are emitted.
     layer: Option<usize>,
     embedding: Option<Weight>,
-    /// The hidden states behind the last layer and its norm.
+    /// The hidden states after the last layer and its norm.
     states: Option<TensorId>,
     /// A predictor is asked for.
     predicts: bool,
@@ -255,7 +256,8 @@ impl<'a> Builder<'a> {
 
     // ---- norms and sums
 
-    /// The norm of each `group` values of a row of `groups` of them; the file has a weight for all groups or one for each.
+    /// The norm of each `group` values of a row of `groups` of them; the file has a weight for all groups or one for
+    /// each.
     pub(super) fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
         let (weight, bias) = (self.weight_name(part), self.name(&format!("{part}.bias")));
         let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
@@ -436,7 +438,8 @@ impl<'a> Builder<'a> {
         Ok(RopeTable(self.ropes.len() as u32 - 1))
     }
 
-    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses LongRoPE.
+    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses
+    /// LongRoPE.
     pub fn rope(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
         if config.scaling == RopeScaling::Long {
             return Err(self.keys.unsupported("rope.scaling.type"));
@@ -445,8 +448,8 @@ impl<'a> Builder<'a> {
         Ok(RopeChoice { table: self.rope_table(config, divisors.as_deref())?, long: None })
     }
 
-    /// The two rotations of LongRoPE (arXiv 2402.13753), where the file has their divisors: the second one for caches of
-    /// more than `trained` positions.
+    /// The two rotations of LongRoPE (arXiv 2402.13753), where the file has their divisors: the second one for caches
+    /// of more than `trained` positions.
     pub fn long_rope(&mut self, config: &RopeConfig, trained: usize) -> Result<Option<RopeChoice>> {
         let [short, long] = ["short", "long"].map(|which| format!("rope_factors_{which}.weight"));
         let divisors = [self.tensors.rope_divisors(&short)?, self.tensors.rope_divisors(&long)?];
@@ -467,8 +470,8 @@ impl<'a> Builder<'a> {
         self.program.push(Op::Rope { rope, head_dim, first: 0, q, k: Some(k) });
     }
 
-    /// An attention from its input to its output projection. `prepare` changes queries and keys in place before they are
-    /// stored and compared.
+    /// An attention from its input to its output projection. `prepare` changes queries and keys in place before they
+    /// are stored and compared.
     pub fn attention(
         &mut self,
         x: TensorId,
@@ -560,8 +563,8 @@ impl<'a> Builder<'a> {
         self.project(up, "ffn_down", self.hyper.hidden)
     }
 
-    /// The experts of a file that names any, chosen by a softmax over all of them. `renormalise`: their weights are made to
-    /// sum to 1, unless a folder says otherwise.
+    /// The experts of a file that names any, chosen by a softmax over all of them. `renormalise`: their weights are
+    /// made to sum to 1, unless a folder says otherwise.
     pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
         match self.keys.size("expert_gating_func")? {
             None | Some(1) => self.any_moe(renormalise),

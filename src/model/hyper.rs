@@ -11,7 +11,7 @@ const MAX_HEADS: usize = 4096;
 /// Architectures without attention.
 const ATTENTIONLESS: &[&str] = &["mamba", "mamba2"];
 
-/// Architectures that may have layers behind the trunk, which predict further tokens.
+/// Architectures that may have layers after the trunk, which predict further tokens.
 const PREDICTING: &[&str] = &[
     "bailingmoe2",
     "cohere2moe",
@@ -41,7 +41,7 @@ pub struct Hyper {
     pub architecture: String,
     pub name: String,
     pub n_layers: usize,
-    /// Layers behind those, which predict further tokens and are not used.
+    /// Layers after those, which predict further tokens and are not used.
     pub n_predicting: usize,
     /// Width of the residual stream.
     pub hidden: usize,

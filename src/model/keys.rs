@@ -1,7 +1,8 @@
 //! Typed look-up of the keys of an architecture, which remembers what was asked for.
 //!
-//! Writers that leave no key out store "unset" as 0, -1, an empty string, or a list of these: all of them read as absent here.
-//! A number that is none, or so large or small that no network has it, is refused: it would make results that are no numbers.
+//! Writers that leave no key out store "unset" as 0, -1, an empty string, or a list of these: all of them read as
+//! absent here. A number that is none, or so large or small that no network has it, is refused: it would make results
+//! that are no numbers.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -1,5 +1,5 @@
-//! Helpers for layers with a recurrence: parts of fused projections, convolutions, the blocks of Mamba, and what networks
-//! with layers of several kinds tell of each. They stand beside those of `builder`, whose rules they follow.
+//! Helpers for layers with a recurrence: parts of fused projections, convolutions, the blocks of Mamba, and what
+//! networks with layers of several kinds tell of each. They stand beside those of `builder`, whose rules they follow.
 
 use super::builder::Builder;
 use super::hyper::HeadShape;
@@ -185,7 +185,8 @@ impl Builder<'_> {
         Ok(self.vector(values))
     }
 
-    /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may have.
+    /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may
+    /// have.
     pub fn conv<const N: usize>(&mut self, xs: [TensorId; N], part: &str, taps: usize, silu: bool) -> Result<()> {
         let widths = xs.map(|x| self.program.width(x));
         let all = widths.iter().sum();
@@ -206,8 +207,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their softplus and weights
-    /// `beta` ahead of their sigmoid.
+    /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their softplus and
+    /// weights `beta` ahead of their sigmoid.
     pub fn delta_rule(
         &mut self,
         [q, k, v]: [TensorId; 3],

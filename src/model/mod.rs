@@ -1,7 +1,7 @@
-//! From a file to a program: `keys` reads hyper-parameters, `hyper` those that nearly all networks share, `tensors` finds
-//! weights, `rope` computes rotary frequencies, `builder` puts ops together, helped by `mixers`,
-//! `factors` and `windows`, `pooling` adds what stands behind them in an encoder, and `arch` has one file a network.
-//! `no_effect` lists what a file may hold beyond what its network uses. Knows no device.
+//! From a file to a program: `keys` reads hyper-parameters, `hyper` those that nearly all networks share, `tensors`
+//! finds weights, `rope` computes rotary frequencies, `builder` puts ops together, helped by `mixers`, `factors` and
+//! `windows`, `pooling` adds what stands after them in an encoder, and `arch` has one file a network. `no_effect` lists
+//! what a file may hold beyond what its network uses.
 
 pub mod adapter;
 pub mod arch;

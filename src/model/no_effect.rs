@@ -1,7 +1,7 @@
 //! Keys and tensors that a file may hold although its network does not use them. Everything else is refused by name,
 //! because a file that is understood in part is computed wrongly.
 
-/// Keys, behind the prefix of the architecture, that change no result where the architecture does not read them.
+/// Keys, after the prefix of the architecture, that change no result where the architecture does not read them.
 const KEYS: &[(&str, &str)] = &[
     ("vocab_size", "told by the embedding's rows"),
     ("tensor_data_layout", "tells the history of the tensors"),

@@ -1,5 +1,5 @@
-//! The way from the hidden states of a text to its embedding: the pooling that a file names, layers behind it, and the head
-//! of a classifier that ranks. Kept in f32 whatever the file's types are, because it is small. Knows no file and no device.
+//! The way from the hidden states of a text to its embedding: the pooling that a file names, layers after it, and the
+//! head of a classifier that ranks. Kept in f32 whatever the file's types are, because it is small.
 
 /// The way from the hidden states of the tokens of a text to one vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ pub struct EmbeddingHead {
     pub hidden: usize,
     /// `None` where the file names none.
     pub pooling: Option<Pooling>,
-    /// Layers behind the pooling.
+    /// Layers after the pooling.
     pub dense: Vec<Dense>,
     pub ranker: Option<Ranker>,
 }

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::format::Value;
 
 impl Builder<'_> {
-    /// Layers that see `window` tokens only: those that the file lists one by one, else all but the last of each period,
-    /// the file's or the architecture's; with a period of 0, all.
+    /// Layers that see `window` tokens only: those that the file lists one by one, else all but the last of each
+    /// period, the file's or the architecture's; with a period of 0, all.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
         let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {

@@ -1,6 +1,6 @@
 //! The differences between operating systems, and nothing else: files, memory in pages, threads and their signals and
-//! processors, the machine, dynamic libraries. `unix`, `windows` and `other` each have all that is re-exported here; the rest
-//! of the crate asks no system for anything that std and memmap2 do not ask for it.
+//! processors, the machine, dynamic libraries. `unix`, `windows` and `other` each have all that is re-exported here;
+//! the rest of the crate asks no system for anything that std and memmap2 do not ask for it.
 #![allow(unsafe_code)]
 
 #[cfg(cuda)]

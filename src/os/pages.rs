@@ -1,5 +1,5 @@
-//! Memory in whole pages, zeroed: anonymous mappings, where the system has them without pages where nothing was written, or
-//! blocks of the host's allocator.
+//! Memory in whole pages, zeroed: anonymous mappings, where the system has them without pages where nothing was
+//! written, or blocks of the host's allocator.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -31,7 +31,8 @@ impl Pages {
         Ok(Pages::Allocated(Allocated { start, layout }))
     }
 
-    /// Asks for huge pages, which a system without them does not give; Android is not asked, for which memmap2 has no such advice.
+    /// Asks for huge pages, which a system without them does not give; Android is not asked, for which memmap2 has no
+    /// such advice.
     pub fn prefer_huge(&self) {
         #[cfg(target_os = "linux")]
         if let Pages::Mapped(pages) = self {

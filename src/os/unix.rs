@@ -51,8 +51,8 @@ pub fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<()>
 /// Threads can be started.
 pub const HAS_THREADS: bool = true;
 
-/// Runs `work` with all signals blocked on this thread. Threads inherit that, so those that it starts never run a handler of
-/// the host.
+/// Runs `work` with all signals blocked on this thread. Threads inherit that, so those that it starts never run a
+/// handler of the host.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let mut own = block_signals();
     let result = work();
@@ -87,8 +87,9 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// Runs `work` with all signals blocked on a thread with this much stack, which has ended when this returns; a panic goes on
-/// here. Nothing of std is left on the calling thread: a destructor would keep the library mapped after `dlclose`.
+/// Runs `work` with all signals blocked on a thread with this much stack, which has ended when this returns; a panic
+/// goes on here. Nothing of std is left on the calling thread: a destructor would keep the library mapped after
+/// `dlclose`.
 pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io::Result<T> {
     struct Task<F, T> {
         work: Option<F>,
@@ -104,8 +105,8 @@ pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io:
     }
 
     let mut task = Task { work: Some(work), result: None };
-    // SAFETY: attributes are plain memory, filled before they are read. The new thread alone uses `task`, which lives here
-    // until it was joined.
+    // SAFETY: attributes are plain memory, filled before they are read. The new thread alone uses `task`, which lives
+    // here until it was joined.
     let refusal = without_signals(|| unsafe {
         let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
         libc::pthread_attr_init(&mut attributes);

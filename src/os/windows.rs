@@ -1,5 +1,6 @@
-//! Windows. Paths are UTF-8, with those longer than 260 characters opened by std in their long form; files are shared, so that
-//! others may read, write, rename and delete one that is open here. A thread can be bound to the processors of its group.
+//! Windows. Paths are UTF-8, with those longer than 260 characters opened by std in their long form; files are shared,
+//! so that others may read, write, rename and delete one that is open here. A thread can be bound to the processors of
+//! its group.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -42,7 +43,7 @@ pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
     std::str::from_utf8(bytes).map(Path::new)
 }
 
-/// Opens what may be a file for reading; folders too, so that they can be told from what is not there.
+/// Opens what may be a file for reading; folders too, so that they can be distinguished from what is not there.
 pub fn open(path: &Path) -> io::Result<File> {
     const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
     File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
@@ -118,7 +119,7 @@ pub fn bind(cpu: u32) {
 pub fn memory() -> [u64; 2] {
     let length = size_of::<MemoryStatus>() as u32;
     let mut status = MemoryStatus { length, load: 0, physical: [0; 2], others: [0; 5] };
-    // SAFETY: writes the struct, whose length is told; a failure leaves zeros.
+    // SAFETY: writes the struct, whose length is given; a failure leaves zeros.
     unsafe { GlobalMemoryStatusEx(&mut status) };
     status.physical
 }

@@ -1,9 +1,8 @@
 //! The declaration, reading and writing of block structs: fields of bytes in file order, no padding, no `unsafe`.
-//! Knows no format; those are in the sibling files.
 
 /// A block as the bytes of a file; `size_of` is its length there.
 pub trait BlockBytes: Copy {
-    /// Reads the first block of `bytes` and the bytes behind it; `None` where they are too few.
+    /// Reads the first block of `bytes` and the bytes after it; `None` where they are too few.
     fn take(bytes: &[u8]) -> Option<(Self, &[u8])>;
     /// Writes the block to the front of `bytes` and returns the rest; `None` where it does not fit.
     fn put(self, bytes: &mut [u8]) -> Option<&mut [u8]>;

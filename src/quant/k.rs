@@ -5,8 +5,8 @@ use super::block::{Decode, block};
 use super::float::scale;
 
 block! {
-    /// `y = d * sc * q - dmin * m`; sub-blocks of 16, each a byte of `scales` with `sc` in its low nibble and `m` in its
-    /// high one. Byte `i` of 32 holds two bits of values `i + 32 * n` of a run of 128.
+    /// `y = d * sc * q - dmin * m`; sub-blocks of 16, each a byte of `scales` with `sc` in its low nibble and `m` in
+    /// its high one. Byte `i` of 32 holds two bits of values `i + 32 * n` of a run of 128.
     BlockQ2K: 84 bytes { scales: 16, qs: 64, d: 2, dmin: 2 }
 }
 block! {
@@ -23,8 +23,8 @@ block! {
     BlockQ5K: 176 bytes { d: 2, dmin: 2, scales: 12, qh: 32, qs: 128 }
 }
 block! {
-    /// `y = d * sc * (q - 32)`, `sc` signed; sub-blocks of 16. In each half of 128 values, 64 bytes of `ql` hold the low
-    /// four bits of values `i` and `i + 64`, 32 bytes of `qh` two more of values `i + 32 * n`.
+    /// `y = d * sc * (q - 32)`, `sc` signed; sub-blocks of 16. In each half of 128 values, 64 bytes of `ql` hold the
+    /// low four bits of values `i` and `i + 64`, 32 bytes of `qh` two more of values `i + 32 * n`.
     BlockQ6K: 210 bytes { ql: 128, qh: 64, scales: 16, d: 2 }
 }
 

@@ -178,8 +178,8 @@ fn quotient(a: f32, b: f32) -> f32 {
     if q.is_finite() { q } else { 0.0 }
 }
 
-/// Rounds to the nearest integer, ties to even, for `|x| < 2^22`: an addition pushes the fraction out of the mantissa. The
-/// compiler can vectorise this for every processor, `f32::round_ties_even` only for some.
+/// Rounds to the nearest integer, ties to even, for `|x| < 2^22`: an addition pushes the fraction out of the mantissa.
+/// The compiler can vectorise this for every processor, `f32::round_ties_even` only for some.
 fn round(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23
     x + SHIFT - SHIFT

@@ -1,9 +1,9 @@
 //! Block formats of GGML tensors: one file a format family, one row of `FORMATS` a type.
 //!
-//! Each row carries a scalar reference codec. Fast kernels live in the backends and are tested against it.
-//! Layouts follow the GGUF specification and the struct definitions of `ggml-common.h`; every multi-byte field is
-//! little-endian. Decoding performs the same f32 operations in the same order as the `gguf` Python package, so that
-//! the two agree in every bit. Knows no tensors beyond a run of blocks.
+//! Each row carries a scalar reference codec. Fast kernels live in the backends and are tested against it. Layouts
+//! follow the GGUF specification and the struct definitions of `ggml-common.h`; every multi-byte field is
+//! little-endian. Decoding performs the same f32 operations in the same order as the `gguf` Python package, so that the
+//! two agree in every bit.
 
 mod block;
 mod f8;

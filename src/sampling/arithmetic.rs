@@ -1,7 +1,7 @@
 //! An exponential and random numbers that are the same on every machine, to the last bit.
 
-/// `e^x` for `x <= 0`, at least `e^-700`, to about one unit in the last place: `x = k ln 2 + r`, a Taylor polynomial for
-/// `e^r`, `k` added to its exponent. The platform's own `exp` differs from machine to machine in the last bit.
+/// `e^x` for `x <= 0`, at least `e^-700`, to about one unit in the last place: `x = k ln 2 + r`, a Taylor polynomial
+/// for `e^r`, `k` added to its exponent. The platform's own `exp` differs from machine to machine in the last bit.
 pub(super) fn exp(x: f64) -> f64 {
     // ln 2 in two parts, the first with so few bits that its product with k is exact.
     const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
@@ -26,7 +26,8 @@ pub(super) fn exp(x: f64) -> f64 {
     f64::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 52))
 }
 
-/// Unit of integers that stand for numbers up to 1, as its inverse: a power of two so that `n` of them have a sum below 2^63.
+/// Unit of integers that stand for numbers up to 1, as its inverse: a power of two so that `n` of them have a sum below
+/// 2^63.
 pub(super) fn unit(n: usize) -> f64 {
     let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
     (1u64 << (63 - bits)) as f64
@@ -45,7 +46,7 @@ pub(super) fn fixed(x: f64, unit: f64) -> u64 {
 pub(super) struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The state behind some draws.
+    /// The state after some draws.
     pub fn behind(&self, draws: u64) -> u64 {
         self.0.wrapping_add(draws.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }

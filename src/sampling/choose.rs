@@ -1,6 +1,7 @@
-//! The choice of one token by a rule: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
-//! IEEE 754 fixes and on `arithmetic`, so that a seed gives the same tokens on every machine. Probabilities are summed as
-//! integers, which has one result in any order, so that `kernels/sample.cu` chooses the same tokens.
+//! The choice of one token by a rule: biases, penalties, filters, temperature, a draw. Relies on nothing but the
+//! arithmetic that IEEE 754 fixes and on `arithmetic`, so that a seed gives the same tokens on every machine.
+//! Probabilities are summed as integers, which has one result in any order, so that `kernels/sample.cu` chooses the
+//! same tokens.
 
 use std::cmp::Ordering;
 
@@ -32,8 +33,8 @@ struct Candidate {
     logit: f32,
 }
 
-/// Chooses a token by a rule. `logits: [vocab]`, of which NaN counts as negative infinity, a token that is never chosen. Returns
-/// the token, `None` where none can be chosen, and the state of the random numbers behind the draw.
+/// Chooses a token by a rule. `logits: [vocab]`, of which NaN counts as negative infinity, a token that is never
+/// chosen. Returns the token, `None` where none can be chosen, and the state of the random numbers after the draw.
 pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Result<(Option<u32>, u64)> {
     let params = rule.params;
     let best = if params.temperature == 0.0 && rule.is_plain() {

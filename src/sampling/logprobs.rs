@@ -1,4 +1,5 @@
-//! Natural logarithms of probabilities, the softmax of logits, summed in f64. A logit that is NaN counts as negative infinity.
+//! Natural logarithms of probabilities, the softmax of logits, summed in f64. A logit that is NaN counts as negative
+//! infinity.
 
 use super::arithmetic::exp;
 use crate::error::{Result, try_vec};
@@ -7,8 +8,8 @@ fn value(logit: f32) -> f64 {
     if logit.is_nan() { f64::NEG_INFINITY } else { f64::from(logit) }
 }
 
-/// The logarithm of the sum of the exponentials; where every logit is negative infinity, or one is positive infinity, an
-/// infinity.
+/// The logarithm of the sum of the exponentials; where every logit is negative infinity, or one is positive infinity,
+/// an infinity.
 fn log_sum(logits: &[f32]) -> f64 {
     let peak = logits.iter().map(|x| value(*x)).fold(f64::NEG_INFINITY, f64::max);
     if peak.is_infinite() {
@@ -32,8 +33,8 @@ pub fn logprob(logits: &[f32], token: u32) -> f32 {
     }
 }
 
-/// The `k` likeliest tokens, or all there are, and the logarithms of their probabilities, descending; of equals the lowest
-/// token first.
+/// The `k` likeliest tokens, or all there are, and the logarithms of their probabilities, descending; of equals the
+/// lowest token first.
 pub fn likeliest(logits: &[f32], k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
     let k = k.min(logits.len());
     let mut order = try_vec("tokens", logits.len())?;

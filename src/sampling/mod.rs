@@ -1,6 +1,5 @@
-//! Logits to a token id: the parameters of a sampler, the rule that they become for one choice, and the choice itself. The host
-//! chooses by `choose`, a device by the same rule, and both have the same result. Refuses to know models, text and grammars; a
-//! vocabulary is a number of logits.
+//! Logits to a token id: the parameters of a sampler, the rule that they become for one choice, and the choice itself.
+//! The host chooses by `choose`, a device by the same rule, and both have the same result.
 
 mod arithmetic;
 mod choose;
@@ -45,7 +44,7 @@ impl Sampler {
         &self.params
     }
 
-    /// State of the random numbers behind some draws.
+    /// State of the random numbers after some draws.
     pub fn random_behind(&self, draws: u64) -> u64 {
         SplitMix64(self.random).behind(draws)
     }
@@ -65,9 +64,10 @@ impl Sampler {
         }
     }
 
-    /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the vocabulary
-    /// are passed over; `allowed`: a bit a token, those that may be chosen. A logit that is NaN counts as negative infinity, a
-    /// token that is never chosen; where no other is left the result is `InvalidArgument` and no random number is used up.
+    /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the
+    /// vocabulary are passed over; `allowed`: a bit a token, those that may be chosen. A logit that is NaN counts as
+    /// negative infinity, a token that is never chosen; where no other is left the result is `InvalidArgument` and no
+    /// random number is used up.
     pub fn sample(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> Result<u32> {
         self.check_vocab(logits.len())?;
         let (params, random) = (&self.params, self.random);

@@ -1,17 +1,18 @@
-//! The parameters of a sampler and the ranges in which they may be. Knows nothing of how a token is drawn.
+//! The parameters of a sampler and the ranges in which they may be.
 
 use crate::error::{Error, Result};
 
-/// The rules by which a token is chosen. The steps run in the order of the fields below the seed, which is the order of llama.cpp's
-/// default chain: filters see the untempered distribution, so that a higher temperature flattens what they leave but
-/// lets no further token in.
+/// The rules by which a token is chosen. The steps run in the order of the fields below the seed, which is the order of
+/// llama.cpp's default chain: filters see the untempered distribution, so that a higher temperature flattens what they
+/// leave but lets no further token in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SamplerParams {
     /// Start of the random numbers; 0 is a seed like any other.
     pub seed: u64,
     /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
     pub logit_biases: Vec<(u32, f32)>,
-    /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019); 0 or 1: off.
+    /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019); 0 or 1:
+    /// off.
     pub repeat_penalty: f32,
     /// Subtracted from the logits of tokens in the window.
     pub presence_penalty: f32,
@@ -21,8 +22,8 @@ pub struct SamplerParams {
     pub penalty_window: u32,
     /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
     pub top_k: u32,
-    /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The curious case of
-    /// neural text degeneration", 2019); 0 or 1: off.
+    /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The curious case
+    /// of neural text degeneration", 2019); 0 or 1: off.
     pub top_p: f32,
     /// Keeps the tokens with at least `min_p` times the probability of the most probable one; 0: off.
     pub min_p: f32,

@@ -1,5 +1,5 @@
-//! The rule by which one token is chosen: the parameters of a sampler, the newest tokens, and those that may be chosen. Devices
-//! follow it as the host does.
+//! The rule by which one token is chosen: the parameters of a sampler, the newest tokens, and those that may be chosen.
+//! Devices follow it as the host does.
 
 use super::SamplerParams;
 

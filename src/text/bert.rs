@@ -1,5 +1,5 @@
 //! The normalizer and the pre-tokenizer of BERT, as steps of the pipeline: control characters, Han characters that are
-//! words of their own, accents, case, and words that end at white space and punctuation. Knows no vocabulary.
+//! words of their own, accents, case, and words that end at white space and punctuation.
 
 use super::pieces::{Behavior, Form, Splitter, TextStep};
 use crate::error::Result;

@@ -1,6 +1,7 @@
 //! The table by which SentencePiece normalises text: what a text begins with at a place, at most so many bytes, is
-//! replaced by another text. It is a double array (the format of Darts-clone) over the bytes of the keys, whose values are
-//! places in a list of texts that end with a zero. Relies on nothing that a file says: a step out of the table is no match.
+//! replaced by another text. It is a double array (the format of Darts-clone) over the bytes of the keys, whose values
+//! are places in a list of texts that end with a zero. Relies on nothing that a file says: a step out of the table is
+//! no match.
 
 use super::base64;
 use crate::error::{Error, Result};
@@ -104,7 +105,8 @@ impl Charsmap {
 mod tests {
     use super::*;
 
-    /// A double array with the one key `a`, whose value is `place`: the root's children begin at 0, those of `a` at 256.
+    /// A double array with the one key `a`, whose value is `place`: the root's children begin at 0, those of `a` at
+    /// 256.
     fn table(place: u32, texts: &[u8]) -> Vec<u8> {
         let mut units = vec![0u32; 512];
         let a = u32::from(b'a');

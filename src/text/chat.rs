@@ -65,8 +65,8 @@ impl Chat {
 
     /// Reads a conversation. `add_generation_prompt` counts where it does not say so itself.
     ///
-    /// # Errors
-    /// `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content other than text.
+    /// # Errors `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content
+    /// other than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
         let Json::Object(members) = parse_json("the conversation", text)? else {
             return Err(Error::invalid("the conversation is no JSON object"));
@@ -166,8 +166,8 @@ impl Chat {
         self.messages().iter().any(|m| m["tool_calls"].is_array())
     }
 
-    /// The same conversation with a trace in place of each name and argument of a call, each result and each tool's name, and
-    /// what the traces stand for. `None` where there are no tools in it.
+    /// The same conversation with a trace in place of each name and argument of a call, each result and each tool's
+    /// name, and what the traces stand for. `None` where there are no tools in it.
     pub fn traced(&self) -> Option<(Chat, Vec<(String, String)>)> {
         if !self.has_tools() {
             return None;

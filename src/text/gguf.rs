@@ -175,7 +175,7 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     };
     let told = |name: &str| m.bool(&format!("tokenizer.ggml.add_{name}_token"));
     let (prefix, suffix) = match kind {
-        // What is told of a pair of texts does not concern a single one.
+        // A setting for pairs of texts does not concern a single one.
         Kind::WordPiece => (around(true, "bos", bos)?, around(true, "sep", separator)?),
         Kind::ByteLevelBpe | Kind::TextBpe => {
             (around(add_bos, "bos", bos)?, around(told("eos")?.unwrap_or(false), "eos", eos)?)

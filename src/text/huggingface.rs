@@ -36,8 +36,8 @@ pub const KEY: &str = "tokenizer.huggingface.json";
 const MAX_COMPONENT: usize = 8 << 20;
 /// Steps of one pipeline, each of which is a level of recursion.
 const MAX_STEPS: usize = 32;
-/// A text in U+2581 for spaces grows to three times its length, and by a table of SentencePiece's up to sixteen; published
-/// tokenizers have two steps of the first kind, and one that puts U+2581 before each piece.
+/// A text in U+2581 for spaces grows to three times its length, and by a table of SentencePiece's up to sixteen;
+/// published tokenizers have two steps of the first kind, and one that puts U+2581 before each piece.
 const MAX_GROWTH: usize = 600;
 
 /// The method by which a model makes tokens.

@@ -1,5 +1,5 @@
-//! Objects and lists as models write them, turned into JSON while they come: JSON itself, literals of Python, and objects
-//! with bare keys whose texts stand between `<|"|>`. Relies on nothing.
+//! Objects and lists as models write them, turned into JSON while they come: JSON itself, literals of Python, and
+//! objects with bare keys whose texts stand between `<|"|>`. Relies on nothing.
 
 /// Levels of objects and lists.
 const MAX_DEPTH: usize = 128;

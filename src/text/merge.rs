@@ -147,8 +147,9 @@ impl Bpe {
         Ok(Bpe { atoms, merges, index: HashIndex::new("merges", n)?, byte_tokens, unknown, whole_pieces })
     }
 
-    /// Adds the next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never
-    /// apply, and of equal ones the first counts. `union`: both halves, of which `left` is the length of the first.
+    /// Adds the next best merge, at most as many as `new` was given. One that names anything but ordinary tokens can
+    /// never apply, and of equal ones the first counts. `union`: both halves, of which `left` is the length of the
+    /// first.
     pub fn add(&mut self, vocab: &Vocab, union: &[u8], left: usize) -> Result<()> {
         let (left, right) = union.split_at(left);
         if let (Some(left), Some(right), Some(merged)) = (vocab.find(left), vocab.find(right), vocab.find(union))

@@ -3,7 +3,7 @@
 //! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model
 //! (`merge`, `unigram`, `wordpiece`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
 //! the two kinds of file. Everything here is immutable once built, so that threads share it.
-//! Relies on `format` for metadata; knows nothing of networks and sampling.
+//! Metadata come from `format`.
 
 mod added;
 mod base64;

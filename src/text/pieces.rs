@@ -1,7 +1,6 @@
 //! The steps that turn a text into the pieces inside which tokens are made, each of which rewrites or cuts the pieces
-//! of the one before. Patterns run in linear time, so they have no look-ahead; the one that published
-//! patterns use, `\s+(?!\S)`, is a rule of its own (see `Find::Pattern`).
-//! Knows no vocabulary.
+//! of the one before. Patterns run in linear time, so they have no look-ahead; the one that published patterns use,
+//! `\s+(?!\S)`, is a rule of its own (see `Find::Pattern`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,8 +14,8 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 use super::charsmap::{self, Charsmap};
 use crate::error::{Error, Result, secured};
 
-/// Lengths to which a run of white space is cut by Jais 2: the longest one that leaves a white space behind it or reaches
-/// the end of the text.
+/// Lengths to which a run of white space is cut by Jais 2: the longest one that leaves a white space after it or
+/// reaches the end of the text.
 const SPACE_RUNS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// The same as alternatives of a pattern.
@@ -226,7 +225,7 @@ enum Find {
     /// Alternatives in order of preference, and the number of the one that is a run of white space which gives
     /// its last character back when text follows, as `\s+(?!\S)|\s+` does: `"a   b"` is cut `"a", "  ", " b"`.
     Pattern { regex: Box<Regex>, gives_back: Option<usize> },
-    /// Alternatives of which the second is a white space, taken with those behind it by `SPACE_RUNS`.
+    /// Alternatives of which the second is a white space, taken with those after it by `SPACE_RUNS`.
     SpaceRuns(Box<Regex>),
     /// The same text wherever it stands.
     Literal(String),
@@ -338,8 +337,9 @@ impl Find {
     }
 }
 
-/// Compiles a pattern. `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing else may look around.
-/// Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are written.
+/// Compiles a pattern. `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing
+/// else may look around. Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are
+/// written.
 fn compile(pattern: &str) -> Result<Find> {
     let unsupported =
         |why: &str| Error::unsupported(format!("the pre-tokenizer pattern {pattern:?}: {}", why.replace('\n', " ")));

@@ -131,7 +131,7 @@ const TABLE: &[Row] = &[
         &[QWEN2],
     ),
     row(&["laguna"], &[LINES, QWEN2]),
-    // Turkish has suffixes behind apostrophes.
+    // Turkish has suffixes after apostrophes.
     row(&["ufakzeka"], &[r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]),
     row(&["qwen35"], &[QWEN35]),
     row(&["gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"], &[GPT4O]),

@@ -1,5 +1,5 @@
-//! The possible replies to one conversation: the form in which its model writes, the tools that it may call, and the texts
-//! that begin and end the parts. Relies on `reply_form`; the reply itself is read elsewhere.
+//! The possible replies to one conversation: the form in which its model writes, the tools that it may call, and the
+//! texts that begin and end the parts. Relies on `reply_form`; the reply itself is read elsewhere.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) const MESSAGE: &str = "<|message|>";
 const MAX_NAME: usize = 256;
 /// Characters that end a name in one form of calls or another.
 const NO_NAME: &str = "\"'`\\<>{}()[]=,";
-/// References that are followed one behind the other.
+/// References that are followed one after the other.
 const MAX_REFERENCES: usize = 8;
 /// References and options of their targets that are put in their place.
 const MAX_RESOLVED: usize = 200;
@@ -63,7 +63,7 @@ pub struct Reply {
     pub parallel_calls: bool,
     /// The prompt ends within reasoning.
     pub begins_in_reasoning: bool,
-    /// Texts that begin a part, in content and behind a call.
+    /// Texts that begin a part, in content and within a call.
     pub(super) in_content: Triggers,
     pub(super) behind_call: Triggers,
 }
@@ -92,7 +92,7 @@ struct Trigger {
     then: Then,
 }
 
-/// What is behind a text that has come.
+/// What is after a text that has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behind {
     /// More may come.
@@ -120,7 +120,7 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    /// `head`: what is done with, where `follow` comes behind it.
+    /// `head`: what is done with, where `follow` comes after it.
     fn add(&mut self, head: &str, follow: &str, at_start: bool, then: Then) {
         let tag = format!("{head}{follow}").trim().to_owned();
         if let Some(first) = tag.chars().next() {
@@ -162,7 +162,7 @@ impl Triggers {
         Found::None
     }
 
-    /// The triggers that begin a call; `lead`: the text before the name or the object, `middle`: that behind the name.
+    /// The triggers that begin a call; `lead`: the text before the name or the object, `middle`: that after the name.
     fn add_calls(&mut self, lead: &str, middle: &str, calls: &CallForm, tools: &[Tool]) {
         let at_start = lead.trim().is_empty();
         let follows: Vec<&str> = match &calls.body {
@@ -331,12 +331,13 @@ fn parameters(given: &Json) -> Json {
     out
 }
 
-/// A schema with what it refers to in place of its reference and those of its options, where only notes are beside them.
+/// A schema with what it refers to in place of its reference and those of its options, where only notes are beside
+/// them.
 pub fn resolved(schema: &Json, root: &Json) -> Json {
     resolve(schema, root, MAX_REFERENCES, &mut { MAX_RESOLVED })
 }
 
-/// `left`: references that may be one behind the other, `all`: those and their options in all.
+/// `left`: references that may be one after the other, `all`: those and their options in all.
 fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
     let Json::Object(members) = schema else { return schema.clone() };
     let mut out = members.clone();
@@ -362,8 +363,8 @@ fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
     Json::Object(out)
 }
 
-/// Schemas of one kind of value each, one of which a value of a resolved schema satisfies; some of what it allows may be
-/// missing.
+/// Schemas of one kind of value each, one of which a value of a resolved schema satisfies; some of what it allows may
+/// be missing.
 pub fn options(schema: &Json) -> Vec<Json> {
     let Json::Object(members) = schema else { return vec![schema.clone()] };
     let says = |name: &str| members.contains_key(name);

@@ -1,5 +1,5 @@
-//! The form in which a model writes its reply, read off its chat template: a conversation with marked reasoning, text and
-//! calls is rendered, and what the template puts around the marks are the tags by which a reply is taken apart.
+//! The form in which a model writes its reply, read off its chat template: a conversation with marked reasoning, text
+//! and calls is rendered, and what the template puts around the marks are the tags by which a reply is taken apart.
 //! Relies on `template`; knows no tokens.
 
 use serde_json::{Value as Json, json};
@@ -10,7 +10,7 @@ use super::tags::{ANY, KEY, NAME, common_prefix, common_suffix, first_tag, merge
 use super::template::ChatTemplate;
 use crate::error::Result;
 
-/// The texts before and behind a part of a reply; empty where there is none.
+/// The texts before and after a part of a reply; empty where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     pub open: String,
@@ -45,7 +45,8 @@ pub struct CallForm {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// A JSON object. `head` and `tail` are the template's text of it around the arguments, `NAME` being in one of them.
+    /// A JSON object. `head` and `tail` are the template's text of it around the arguments, `NAME` being in one of
+    /// them.
     Object { name: Member, arguments: String, head: String, tail: String },
     /// The name, `middle`, and the arguments as an object.
     Named { middle: String, dialect: Dialect },
@@ -87,8 +88,8 @@ pub struct Argument {
     pub text: String,
     pub other: Option<String>,
     pub after: String,
-    /// In front of each tag within a value: objects and lists have members between tags of their names, those of lists being
-    /// `item`.
+    /// In front of each tag within a value: objects and lists have members between tags of their names, those of lists
+    /// being `item`.
     pub nested: Option<String>,
     /// Some texts stand in a section of character data, as in XML.
     pub in_cdata: bool,
@@ -97,7 +98,7 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// The tag behind the value of an argument.
+    /// The tag after the value of an argument.
     pub fn close(&self, key: &str) -> String {
         self.after.replace(KEY, key)
     }
@@ -192,7 +193,8 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
 }
 
 impl CallForm {
-    /// Makes tags around the tag of each tagged call those of the list of calls, which models leave out or write around several.
+    /// Makes tags around the tag of each tagged call those of the list of calls, which models leave out or write around
+    /// several.
     fn part_tags(&mut self) {
         let Body::Tagged { .. } = &self.body else { return };
         let outer = self.before.rfind('<').unwrap_or(0);
@@ -239,7 +241,7 @@ fn are_sound(tags: &[&String], most: usize) -> bool {
 }
 
 impl ReplyForm {
-    /// A text behind reasoning, if it begins with some.
+    /// A text after reasoning, if it begins with some.
     fn without_reasoning<'t>(&self, text: &'t str) -> &'t str {
         let close = self.reasoning.as_ref().map(|around| around.close.as_str());
         match close.and_then(|close| text.rfind(close).map(|at| at + close.len())) {
@@ -251,8 +253,9 @@ impl ReplyForm {
 
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
-/// The forms of models whose templates do not write calls: LFM2 and Granite 3, whose conversations cannot have any, and Kimi K2,
-/// some of whose templates change lists, which the interpreter does not know; and that of MiniMax M3. By a text of the template.
+/// The forms of models whose templates do not write calls: LFM2 and Granite 3, whose conversations cannot have any, and
+/// Kimi K2, some of whose templates change lists, which the interpreter does not know; and that of MiniMax M3. By a
+/// text of the template.
 fn published(source: &str) -> Option<CallForm> {
     let list = |open: &str, close: &str, body: Body| CallForm {
         open: open.to_owned(),
@@ -316,8 +319,8 @@ fn kimi() -> CallForm {
     }
 }
 
-/// The form of OpenAI's Harmony, in which a reply is several messages with a header each, which names their channel and whom they
-/// are for (github.com/openai/harmony, docs/format.md).
+/// The form of OpenAI's Harmony, in which a reply is several messages with a header each, which names their channel and
+/// whom they are for (github.com/openai/harmony, docs/format.md).
 fn harmony() -> ReplyForm {
     let around = |open: &str, close: &str| Around { open: open.to_owned(), close: close.to_owned() };
     ReplyForm {
@@ -429,7 +432,7 @@ enum Kind {
     Tagged,
 }
 
-/// The first call behind `from`, which is that of `calls` with this number.
+/// The first call after `from`, which is that of `calls` with this number.
 fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     let (name, first_key) = [("f5n", "a5k"), ("g5n", "c5k")][call];
     let arguments = arguments(call);
@@ -490,7 +493,7 @@ fn json_at(text: &str, start: usize) -> Option<(Json, usize)> {
     Some((value, start + values.byte_offset()))
 }
 
-/// Reads the form off the text of a reply with one or two calls; `behind`: what follows a reply of text alone.
+/// Reads the form off the text of a reply with one or two calls; `after`: what follows a reply of text alone.
 fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<CallForm> {
     let first = find_call(text, 0, 0)?;
     let second = if n == 2 { Some(find_call(text, first.end, 1)?) } else { None };

@@ -1,5 +1,5 @@
-//! Arguments whose objects and lists have members between tags, `<name>value</name>`, each tag behind a text that no value
-//! holds; those of lists are named `item`. Relies on `reply` for values without tags.
+//! Arguments whose objects and lists have members between tags, `<name>value</name>`, each tag after a text that no
+//! value holds; those of lists are named `item`. Relies on `reply` for values without tags.
 
 use serde_json::Value as Json;
 

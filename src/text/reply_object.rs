@@ -1,5 +1,5 @@
-//! A call that is one object with the tool's name and the arguments in it, read as its characters come. Relies on `literal`;
-//! knows no other part of a reply.
+//! A call that is one object with the tool's name and the arguments in it, read as its characters come. Relies on
+//! `literal`; knows no other part of a reply.
 
 use super::literal::Literal;
 use super::reply::Tool;
@@ -67,8 +67,8 @@ impl ObjectCall {
         self.raw.len() + self.early.len() + self.quoted.len() + text
     }
 
-    /// Adds a character, and to `out` the JSON of arguments that comes of it once there is a name. `name` and `arguments`: where
-    /// they are.
+    /// Adds a character, and to `out` the JSON of arguments that comes of it once there is a name. `name` and
+    /// `arguments`: where they are.
     pub fn push(&mut self, c: char, name: &Member, arguments: &str, tools: &[Tool], out: &mut String) -> Step {
         if self.literal.is_none() && c.is_whitespace() {
             self.raw.push(c);

@@ -1,6 +1,6 @@
-//! A reply taken apart while its tokens come: reasoning, content, and calls with their arguments as JSON. Each character is
-//! looked at once, but for the few of a tag that is not yet complete.
-//! Relies on `reply` for what a reply may be; what is not understood is content.
+//! A reply taken apart while its tokens come: reasoning, content, and calls with their arguments as JSON. Each
+//! character is looked at once, but for the few of a tag that is not yet complete. Relies on `reply` for what a reply
+//! may be; what is not understood is content.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -115,9 +115,8 @@ impl ReplyParser {
 
     /// Adds a token of the reply; one that ends a text ends it.
     ///
-    /// # Errors
-    /// `InvalidArgument` for one outside the vocabulary or behind the end, `TooComplex` where too much has not been taken.
-    /// Nothing changes then.
+    /// # Errors `InvalidArgument` for one outside the vocabulary or after the end, `TooComplex` where too much has not
+    /// been taken. Nothing changes then.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<()> {
         if self.ended {
             return Err(Error::invalid(format!("token {token} behind the end of the reply")));
@@ -288,7 +287,8 @@ impl ReplyParser {
         }
     }
 
-    /// Hands on a text that comes next, in which control tokens are told of. The number of its bytes, `None` where there are none.
+    /// Hands on a text that comes next, in which control tokens are reported. The number of its bytes, `None` where
+    /// there are none.
     fn emit_marked(&mut self, text: &str) -> Option<usize> {
         let (mut from, end) = (0, self.consumed + text.len());
         while let Some(place) = self.controls.front().filter(|place| place.start < end).cloned() {
@@ -368,7 +368,7 @@ impl ReplyParser {
         }
     }
 
-    /// The header of a message, behind its first tag.
+    /// The header of a message, after its first tag.
     fn header(&mut self, tag: String, rest: &str, behind: Behind) -> Option<usize> {
         let Some(at) = rest.find(MESSAGE).filter(|at| *at <= MAX_HEADER) else {
             if rest.len() > MAX_HEADER + MESSAGE.len() || behind == Behind::End {
@@ -527,7 +527,7 @@ impl ReplyParser {
             (Some(mark), ValueKind::Other(_, open)) => (Some(mark.as_str()), *open),
             _ => (None, 0),
         };
-        // A value may hold the tag too: it ends where a call goes on behind it.
+        // A value may hold the tag too: it ends where a call goes on after it.
         let goes_on = |text: &str| {
             let text = text.trim_start();
             let tags = [argument.before.trim(), calls.after.trim()];
@@ -714,7 +714,7 @@ impl ReplyParser {
         self.gap.push_str(&text[end..]);
     }
 
-    /// Hands on a part of the reply, of which nothing counts behind a stop string in content.
+    /// Hands on a part of the reply, of which nothing counts after a stop string in content.
     fn emit(&mut self, kind: EventKind, unparsed: bool, text: &str) {
         if text.is_empty() || self.is_stopped {
             return;
@@ -777,7 +777,7 @@ fn schema(tool: &Tool, argument: &str) -> Json {
     resolved(&tool.parameters["properties"][argument], &tool.parameters)
 }
 
-/// The first place of a tag behind which the text goes on as it should. `is_open`: at a place it belongs to the text.
+/// The first place of a tag after which the text goes on as it should. `is_open`: at a place it belongs to the text.
 fn find(
     tag: &str,
     text: &str,
@@ -802,8 +802,8 @@ fn find(
     Found::None
 }
 
-/// The first place at which the call goes on behind a value without the tag that ends it: with an argument that it has not had
-/// and the tool has, or with the end of the call.
+/// The first place at which the call goes on after a value without the tag that ends it: with an argument that it has
+/// not had and the tool has, or with the end of the call.
 fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
     let Some(argument) = calls.argument() else { return Found::None };
     let is_next = |name: &String| !keys.contains(name) && !tool.parameters["properties"][name].is_null();

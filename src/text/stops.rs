@@ -20,8 +20,8 @@ impl Stops {
         Ok(Stops(list))
     }
 
-    /// Adds a piece of the text. Where it completes a stop string, the place in the piece at which that ends, and its length: of
-    /// two that are complete with the same byte the longer one.
+    /// Adds a piece of the text. Where it completes a stop string, the place in the piece at which that ends, and its
+    /// length: of two that are complete with the same byte the longer one.
     pub fn push(&mut self, text: &str) -> Option<(usize, usize)> {
         text.bytes().enumerate().find_map(|(i, byte)| {
             let len = self.0.iter_mut().filter_map(|stop| stop.push(byte)).max()?;

@@ -1,11 +1,11 @@
-//! Texts by which models set off the parts of a reply, such as `</think>`: how they are found while a reply comes, and how
-//! they are read off renderings that differ in one part. Relies on nothing.
+//! Texts by which models set off the parts of a reply, such as `</think>`: how they are found while a reply comes, and
+//! how they are read off renderings that differ in one part. Relies on nothing.
 
 /// Stands in a tag for any short text, such as the number of a call.
 pub const ANY: char = '\u{F8FE}';
 /// Stands in a tag for the name of the tool.
 pub const NAME: char = '\u{F8FF}';
-/// Stands in a tag behind an argument for its name.
+/// Stands in a tag after an argument for its name.
 pub const KEY: char = '\u{F8FD}';
 
 /// Longest text that `ANY` stands for, in characters.
@@ -84,7 +84,7 @@ pub fn tag_start(text: &str, at: usize) -> usize {
     open_tag(&text[..at]).unwrap_or(at)
 }
 
-/// The place at or behind `at` that is not within a tag.
+/// The place at or after `at` that is not within a tag.
 pub fn tag_end(text: &str, at: usize) -> usize {
     match open_tag(&text[..at]) {
         Some(start) => {

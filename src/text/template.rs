@@ -1,5 +1,5 @@
-//! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with
-//! the additions of Hugging Face's `transformers` to the language. Knows nothing of tokens but the texts of two.
+//! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with the
+//! additions of Hugging Face's `transformers` to the language.
 //!
 //! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
 //! `template_budget.rs`.
@@ -53,10 +53,11 @@ pub struct ChatTemplate {
 const WORKING: usize = 8 << 20;
 
 impl ChatTemplate {
-    /// The template of a model's metadata, if it has one, with that named `tool_use`, which takes its place where there are tools.
+    /// The template of a model's metadata, if it has one, with that named `tool_use`, which takes its place where there
+    /// are tools.
     ///
-    /// # Errors
-    /// `Format` where the key holds something else than text. A text that is no template is an error of `run` alone.
+    /// # Errors `Format` where the key holds something else than text. A text that is no template is an error of `run`
+    /// alone.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let text = |id: Option<u32>| {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
@@ -222,7 +223,8 @@ fn probe_tools() -> Json {
     json!([{"type": "function", "function": {"name": "f5n", "description": "", "parameters": parameters}}])
 }
 
-/// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the next.
+/// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the
+/// next.
 fn found<T>(cell: &OnceLock<T>, find: impl FnOnce() -> T) -> Result<&T> {
     if let Some(value) = cell.get() {
         return Ok(value);

@@ -302,7 +302,7 @@ fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Er
     let own =
         value.downcast_object_ref::<Cycler>().is_some() || value.as_object().is_some_and(template_methods::is_loop);
     if own {
-        // Loops compare what they are told with what they were told before, and keep it.
+        // Loops compare a value with the one of the call before, and keep it.
         let kept = Budget::of(state)?.make(Value::from(rest.to_vec()))?;
         let kept: Vec<Value> = marks_of(state)?.unmarked(&kept).try_iter()?.collect();
         let args = if name == "changed" { &kept } else { rest };

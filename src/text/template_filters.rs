@@ -511,7 +511,7 @@ fn json(_: &mut State, args: &Arguments) -> Result<Value, Error> {
 }
 
 /// The keys by which items are compared: attributes, of which several are separated by commas, in lower case unless
-/// told otherwise, without marks.
+/// given otherwise, without marks.
 struct Keys {
     paths: Vec<Vec<Value>>,
     default: Option<Value>,

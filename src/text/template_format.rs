@@ -5,7 +5,7 @@ use minijinja::{Error, Value};
 use super::template_error::{MAX_OUTPUT, refuse};
 use super::template_values::{Kind, Number, item, items, kind, repr, show, type_name};
 
-/// Digits behind the point; no float has more that are not 0.
+/// Digits after the point; no float has more that are not 0.
 const MAX_PRECISION: usize = 1100;
 
 /// A text that stays within `MAX_OUTPUT`.
@@ -37,7 +37,7 @@ impl Bounded {
     }
 }
 
-/// What stands behind the colon of a field, or between `%` and the type.
+/// What stands after the colon of a field, or between `%` and the type.
 #[derive(Clone, Copy, Debug)]
 struct Spec {
     fill: char,
@@ -196,7 +196,7 @@ fn exponential(x: f64, precision: usize) -> String {
 }
 
 /// The format `g`: `precision` digits, exponential where the exponent is far from 0. `of_repr`: one digit at least
-/// behind the point, and exponential one power earlier.
+/// after the point, and exponential one power earlier.
 fn general(x: f64, precision: usize, keeps_zeros: bool, of_repr: bool) -> String {
     let precision = precision.max(1);
     let text = exponential(x, precision - 1);
@@ -222,7 +222,7 @@ fn format_value(value: &Value, spec: &str, out: &mut Bounded) -> Result<(), Erro
     let spec = Spec::parse(spec)?;
     match (kind(value), spec.form) {
         (Kind::Str(text), None | Some('s')) if spec.align != Some('=') => spec.text(text, out),
-        // `0` ahead of a width fills texts behind.
+        // `0` ahead of a width fills texts after.
         (Kind::Str(text), None | Some('s')) if spec.fill == '0' => Spec { align: Some('<'), ..spec }.text(text, out),
         (Kind::Bool(_), None) => spec.text(&show(value)?, out),
         (Kind::Int(_) | Kind::Bool(_) | Kind::Float(_), form) => match (Number::of(value), form) {
@@ -374,7 +374,7 @@ pub fn percent(text: &str, args: &Value) -> Result<Value, Error> {
 }
 
 fn percent_value(value: &Value, spec: Spec, out: &mut Bounded) -> Result<(), Error> {
-    // Texts are padded with spaces, at the left unless told otherwise.
+    // Texts are padded with spaces, at the left unless the file says otherwise.
     let text = |text: &str, out: &mut Bounded| {
         let align = if spec.align == Some('<') { '<' } else { '>' };
         Spec { fill: ' ', align: Some(align), ..spec }.text(text, out)

@@ -135,7 +135,7 @@ fn rsplit_space(text: &str, most: usize) -> Vec<&str> {
     out
 }
 
-/// The part of a text between two places in characters, and where it begins; `None` where it begins behind the text.
+/// The part of a text between two places in characters, and where it begins; `None` where it begins after the text.
 fn window<'t>(text: &'t str, start: Option<&Value>, end: Option<&Value>) -> Result<Option<(usize, &'t str)>, Error> {
     let start = count(start, "start")?.unwrap_or(0);
     let Some(end) = count(end, "end")? else {

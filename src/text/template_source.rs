@@ -182,7 +182,7 @@ fn finish(read: Option<Macro>, edits: &mut Edits) {
     }
 }
 
-/// The place behind the last character of an expression that ends ahead of `at`, where a tag ends.
+/// The place after the last character of an expression that ends ahead of `at`, where a tag ends.
 fn before_end(source: &str, at: usize) -> usize {
     source[..at].trim_end().len()
 }

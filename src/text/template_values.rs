@@ -1,5 +1,4 @@
 //! Values of a template as Python has them: their types and texts, operators, items and slices.
-//! Knows neither marks nor budgets; what it makes is at most as large as its operands together, but for products.
 
 use std::cmp::Ordering;
 use std::fmt::Write;

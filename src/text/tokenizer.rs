@@ -1,5 +1,5 @@
-//! The pipeline from a text to tokens and back. Relies on its steps (`added`, `pieces`, the token models); knows no file,
-//! `gguf` and `huggingface` build it.
+//! The pipeline from a text to tokens and back. Relies on its steps (`added`, `pieces`, the token models); knows no
+//! file, `gguf` and `huggingface` build it.
 
 use std::borrow::Cow;
 
@@ -33,8 +33,8 @@ pub(super) enum Spaces {
     Plain,
     /// As U+2581.
     Visible,
-    /// A token that begins a word begins with a space; added tokens are words. `clean`: none before `.`, `?`, `!`, `,` and
-    /// the contractions of English.
+    /// A token that begins a word begins with a space; added tokens are words. `clean`: none before `.`, `?`, `!`, `,`
+    /// and the contractions of English.
     Words { clean: bool },
 }
 

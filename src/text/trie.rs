@@ -1,4 +1,4 @@
-//! A trie of tokens, which finds all that a text begins with in one walk. Knows nothing of scores.
+//! A trie of tokens, which finds all that a text begins with in one walk.
 
 use super::vocab::{HashIndex, Vocab, reserve};
 use crate::error::Result;
@@ -29,7 +29,7 @@ impl Trie {
         Ok(Trie { nodes, index })
     }
 
-    /// The node behind `byte`.
+    /// The node after `byte`.
     pub fn child(&self, parent: u32, byte: u8) -> Option<u32> {
         self.index.find(edge(parent, byte), |n| {
             let node = &self.nodes[n as usize];

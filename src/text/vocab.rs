@@ -1,6 +1,5 @@
-//! Tokens as bytes: id to bytes and kind, and ordinary bytes back to the id.
-//! One arena of bytes and tables of `u32` hold a quarter of a million tokens in a few megabytes.
-//! Knows nothing of how text becomes tokens.
+//! Tokens as bytes: id to bytes and kind, and ordinary bytes back to the id. One arena of bytes and tables of `u32`
+//! hold a quarter of a million tokens in a few megabytes.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -51,7 +50,7 @@ impl HashIndex {
         self.table.find(self.seed.hash_one(key), |&n| same(n)).copied()
     }
 
-    /// Adds a number whose key `find` has not found; no more of them than `new` was told.
+    /// Adds a number whose key `find` has not found; no more of them than `new` was given.
     pub fn insert(&mut self, key: impl Hash, n: u32) {
         debug_assert!(self.table.len() < self.table.capacity());
         self.table.insert_unique(self.seed.hash_one(key), n, |_| 0);
@@ -86,7 +85,7 @@ impl Vocab {
         Ok(v)
     }
 
-    /// The next id. At most as many as `new` was told; in all less than 4 GiB.
+    /// The next id. At most as many as `new` was given; in all less than 4 GiB.
     pub fn push(&mut self, bytes: &[u8], kind: TokenKind) -> Result<()> {
         let id = self.push_apart(bytes, kind)?;
         if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {

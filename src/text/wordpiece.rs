@@ -1,6 +1,6 @@
 //! WordPiece (Schuster and Nakajima, 2012), as BERT has it: a word is cut from its start into the longest tokens that
-//! fit, and is the unknown token as a whole where that fails. In the vocabulary a token that begins a word begins with a
-//! space, which no word contains, and one that goes on with a word does not.
+//! fit, and is the unknown token as a whole where that fails. In the vocabulary a token that begins a word begins with
+//! a space, which no word contains, and one that goes on with a word does not.
 
 use super::trie::Trie;
 use super::vocab::{TokenKind, Vocab, push};

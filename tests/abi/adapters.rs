@@ -1,4 +1,5 @@
-//! Adapters through the C interface. The expected text is that of merged weights in an independent float64 implementation.
+//! Adapters through the C interface. The expected text is that of merged weights in an independent float64
+//! implementation.
 
 use std::ffi::CString;
 use std::ptr::{null, null_mut};

@@ -179,7 +179,7 @@ fn a_fork_goes_its_own_way() {
     assert_eq!(fork.decode(261), expected);
 }
 
-/// Two threads, one cache: a second call never waits and never harms, it is told that the cache is in use.
+/// Two threads, one cache: a second call never waits and never harms, it gets the status that the cache is in use.
 #[test]
 fn a_second_call_is_told_that_the_first_runs() {
     let host = Host::new(512);

@@ -83,7 +83,7 @@ fn wrong_calls_are_refused_and_write_nothing() {
     }
     call(RZ_ERR_CANCELLED, &mean, good.as_ptr(), 2, 64, cancel.cast_const(), &mut n, &mut out);
     assert!(n == 7 && out == [0.5; 64]);
-    // The number alone is told where the room is too small.
+    // The number alone is returned where the room is too small.
     call(RZ_ERR_BUFFER_TOO_SMALL, &mean, good.as_ptr(), 2, 63, null(), &mut n, &mut out);
     assert!(n == 64 && out == [0.5; 64]);
     unsafe {

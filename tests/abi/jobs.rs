@@ -407,8 +407,8 @@ fn logprobs(job: *mut rz_job, k: usize) -> Vec<(u32, f32, Vec<u32>, Vec<u32>)> {
     rows.map(|(t, v)| (t[0], v[0], t[1..].to_vec(), v[1..].iter().map(|x| x.to_bits()).collect())).collect()
 }
 
-/// Those of each token are what rz_logprobs_into tells ahead of it in an uninterrupted run, to the bit: alone, in a batch, in
-/// slices, with drafts, and with a sampler.
+/// Those of each token are what rz_logprobs_into tells ahead of it in an uninterrupted run, to the bit: alone, in a
+/// batch, in slices, with drafts, and with a sampler.
 #[test]
 fn jobs_keep_the_logprobs_of_their_tokens() {
     const K: usize = 5;

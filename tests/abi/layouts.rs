@@ -1,4 +1,4 @@
-//! The layouts of the header's structs: computed here from the header's text, told by the library, and seen by a C
+//! The layouts of the header's structs: computed here from the header's text, returned by the library, and seen by a C
 //! compiler. All three agree, and no struct has padding, with pointers of 8 bytes or of 4.
 
 use std::collections::BTreeMap;

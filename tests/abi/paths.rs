@@ -7,7 +7,8 @@ use std::ptr::null;
 use super::host::*;
 use realizar::ffi::model::*;
 
-/// A copy of the model in `folder`, under a path of more than the 260 characters that Windows once had, most of them not ASCII.
+/// A copy of the model in `folder`, under a path of more than the 260 characters that Windows once had, most of them
+/// not ASCII.
 fn copy(folder: &Path) -> PathBuf {
     let name = "größe-模型-".repeat(16);
     let below = folder.join(&name).join(&name);

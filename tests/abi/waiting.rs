@@ -1,4 +1,5 @@
-//! Calls that wait for one another: what a waiting call heeds, who goes first, and calls that would wait for themselves.
+//! Calls that wait for one another: what a waiting call heeds, who goes first, and calls that would wait for
+//! themselves.
 
 use super::host::*;
 use std::ffi::c_void;

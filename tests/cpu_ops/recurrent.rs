@@ -1,5 +1,5 @@
-//! The recurrent ops of the CPU against a plain computation in float64, and bit for bit over numbers of threads, over the
-//! pieces in which a sequence is computed, and over steps that are abandoned on their way.
+//! The recurrent ops of the CPU against a plain computation in float64, and bit for bit over numbers of threads, over
+//! the pieces in which a sequence is computed, and over steps that are abandoned on their way.
 
 use realizar::device::Batch;
 use realizar::graph::op::{Conv, DeltaRule, Op, Scan, TensorId, Vector};

@@ -1,5 +1,6 @@
-//! Adapters of PEFT for each family, from a folder and from a GGUF file: what a checkpoint fuses, or keeps in another order,
-//! its factors have fused and in that order too. Factors B are as wide as the weights, so that they are written as these are.
+//! Adapters of PEFT for each family, from a folder and from a GGUF file: what a checkpoint fuses, or keeps in another
+//! order, its factors have fused and in that order too. Factors B are as wide as the weights, so that they are written
+//! as these are.
 
 use std::fs;
 use std::path::Path;

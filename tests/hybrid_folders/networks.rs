@@ -194,7 +194,8 @@ pub fn gemma() -> Case {
     case
 }
 
-/// The tensors of a layer, in order: name, dimensions, and the kind of their numbers: norms (n), rates (a), matrices (m), others.
+/// The tensors of a layer, in order: name, dimensions, and the kind of their numbers: norms (n), rates (a), matrices
+/// (m), others.
 pub type Layer<'a> = &'a [(&'a str, &'a [u64], char)];
 
 /// A network that the reference lacks, as a GGUF file.

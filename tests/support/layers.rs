@@ -1,4 +1,5 @@
-//! Networks whose layers differ from one another, and latent attention: their shapes, their formulas in float64, their tensors.
+//! Networks whose layers differ from one another, and latent attention: their shapes, their formulas in float64, their
+//! tensors.
 
 use super::reference::{Net, QkNorm, Score, TensorId, Weights};
 use super::tiny::{Tiny, Writer, inv_freq};

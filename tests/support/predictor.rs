@@ -29,8 +29,8 @@ impl Tiny {
 }
 
 impl Net {
-    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of it; the
-    /// last `n` were predicted, and have the layer's own results in the place of those states.
+    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of
+    /// it; the last `n` were predicted, and have the layer's own results in the place of those states.
     pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
         let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
         let mut states = self.states(w, &ids[..ids.len() - n - 1]);

@@ -155,7 +155,8 @@ impl Shim {
     }
 }
 
-/// A token for each of some sequences in one step, whose logits come to the host, because a device takes no such samplers.
+/// A token for each of some sequences in one step, whose logits come to the host, because a device takes no such
+/// samplers.
 pub fn step_together(sessions: &mut [&mut Session], tokens: &[u32]) {
     let params = SamplerParams { presence_penalty: 0.1, penalty_window: 5000, ..Default::default() };
     let mut own: Vec<Chooser> = tokens.iter().map(|_| Chooser::new(params.clone()).unwrap()).collect();

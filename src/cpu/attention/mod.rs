@@ -1,9 +1,9 @@
 //! The loops of attention: the division of queries and keys among the threads. The arithmetic is in `kernels::attend`.
 //!
-//! Queries that share a head of the cache are computed together, and a sequence's tokens in tiles, so that each row of the
-//! cache is read once for all of them. A tile goes through its segments in order, or, where there are too few tiles for the
-//! threads, segments are spread over the threads and joined in the same order. Either way each result is the same sequence
-//! of operations.
+//! Queries that share a head of the cache are computed together, and a sequence's tokens in tiles, so that each row of
+//! the cache is read once for all of them. A tile goes through its segments in order, or, where there are too few tiles
+//! for the threads, segments are spread over the threads and joined in the same order. Either way each result is the
+//! same sequence of operations.
 #![allow(unsafe_code)]
 
 mod plan;
@@ -28,8 +28,8 @@ use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
 
 /// Computes `out = softmax(scale * Q K^T) V` from the cursor of the scratch on; true when all is done. `positions` and
-/// `sequences` are `[n]`, tokens of a sequence side by side; `q` is `[n, queries * dim]`, `out` `[n, queries * value_dim]`. The
-/// source holds every position up to a token's own.
+/// `sequences` are `[n]`, tokens of a sequence side by side; `q` is `[n, queries * dim]`, `out` `[n, queries *
+/// value_dim]`. The source holds every position up to a token's own.
 pub fn attend(
     team: &Team,
     isa: Isa,
@@ -196,8 +196,8 @@ impl<S: KvSource> AttentionPass<'_, S> {
         }
     }
 
-    /// Copies the queries of a tile that read head `kv`, multiplied by the scale, in the form that the keys need. Returns their
-    /// number.
+    /// Copies the queries of a tile that read head `kv`, multiplied by the scale, in the form that the keys need.
+    /// Returns their number.
     fn gather_queries(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) -> usize {
         let d = self.heads.dim;
         let sharing = self.heads.sharing(kv);

@@ -1,4 +1,5 @@
-//! The division of attention: tokens into tiles of query rows, positions into chunks and segments that begin at fixed places.
+//! The division of attention: tokens into tiles of query rows, positions into chunks and segments that begin at fixed
+//! places.
 
 use std::ops::Range;
 
@@ -6,12 +7,12 @@ use crate::cpu::kernels::attention::CHUNK;
 use crate::cpu::matmul::plan::Share;
 use crate::graph::op::Mask;
 
-/// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk of
-/// keys and values.
+/// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk
+/// of keys and values.
 pub(super) const TILE_ROWS: usize = 96;
 
-/// Number of chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that threads share
-/// a context of some hundred tokens.
+/// Number of chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that
+/// threads share a context of some hundred tokens.
 pub(super) const SEGMENT: usize = 2;
 
 /// Number of products of queries and keys up to which one thread is done before another has started.

@@ -19,8 +19,8 @@ pub trait KvSource: Sync {
     /// Returns the format of its values, unless they are parts of keys.
     fn value_storage(&self, sequence: u32) -> Storage;
 
-    /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `converted` is
-    /// memory for a chunk of keys and values in f32, for sources in another order.
+    /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `converted`
+    /// is memory for a chunk of keys and values in f32, for sources in another order.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a>;
 }
 
@@ -89,7 +89,7 @@ impl KvSource for PlainCache<'_> {
         };
         let (panels, rows) = converted.split_at_mut(CHUNK * dim);
         for (panel, from) in panels.chunks_exact_mut(LANES * dim).zip(positions.clone().step_by(LANES)) {
-            // Lanes behind the last position repeat it; no query sees them.
+            // Lanes after the last position repeat it; no query sees them.
             let keys = std::array::from_fn(|i| row(self.keys, self.current_key, (from + i).min(positions.end - 1)));
             elementwise::transpose(self.isa, &keys, panel);
         }

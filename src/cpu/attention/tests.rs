@@ -105,8 +105,8 @@ impl Case {
     }
 
     /// Attention in f64 over keys and values as they are stored, and how far from it the rounding of weights to 16 bits
-    /// can lead: with values of `quant::F16`, 32 positions share a scale, and each weight times the scale of its value is
-    /// off by half a quant at most. With values of bytes that is so for each 32 dimensions, with weights of 8 bits.
+    /// can lead: with values of `quant::F16`, 32 positions share a scale, and each weight times the scale of its value
+    /// is off by half a quant at most. With values of bytes that is so for each 32 dimensions, with weights of 8 bits.
     fn oracle(&self) -> Vec<(f64, f64)> {
         let Heads { queries, kv, dim, value_dim, is_latent } = self.heads;
         let rows = |dtype, x: &[f32], dim, block| -> Vec<Vec<(f64, f64)>> {
@@ -346,8 +346,8 @@ fn scores_far_apart() {
     assert!(got.iter().zip(&expected).all(|(&a, &(b, _))| (f64::from(a) - b).abs() < 1e-3));
 }
 
-/// Error against attention in f64 over keys and values that nothing has rounded, relative to the result: of caches of 16
-/// bits, and of arithmetic without an error over halves.
+/// Error against attention in f64 over keys and values that nothing has rounded, relative to the result: of caches of
+/// 16 bits, and of arithmetic without an error over halves.
 fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
     let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|&x| f64::from(x)).collect() };
     let halves = |x: &[f32]| -> Vec<f64> { x.iter().map(|&x| f16::from_f32(x).to_f64()).collect() };
@@ -383,8 +383,8 @@ fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
 fn integers_stand_uneven_weights_and_dimensions() {
     let (n, shape) = (1000, heads(1, 1, 64));
     let q = values(64, 11);
-    // Times the error of halves. An outlier of 100 leaves numbers around 1 steps of 100 / 8191, where halves have 2^-11;
-    // but halves of the outlier itself are 2^-4 apart, so that they gain little from that.
+    // Times the error of halves. An outlier of 100 leaves numbers around 1 steps of 100 / 8191, where halves have
+    // 2^-11; but halves of the outlier itself are 2^-4 apart, so that they gain little from that.
     for (sink, outlier, most) in [(0.0, 0.0, 1.0), (8.0, 0.0, 1.0), (0.0, 100.0, 2.5), (8.0, 100.0, 2.5)] {
         let (mut k, mut v) = (values(64 * n, 12), values(64 * n, 13));
         if sink != 0.0 {

@@ -1,14 +1,14 @@
 //! The activations as integers: owns how a token's values are rounded and laid out before they are multiplied with
-//! quantized weights. Knows nothing of the weights.
+//! quantized weights.
 //!
-//! Columns are cut into sets of 32. For each set, the integers and factors of some tokens lie one token after the other;
-//! each begins with the integers in the order of the columns, followed by the fields of `offset`.
+//! Columns are cut into sets of 32. For each set, the integers and factors of some tokens lie one token after the
+//! other; each begins with the integers in the order of the columns, followed by the fields of `offset`.
 #![allow(unsafe_code)]
 
 use super::simd::SET;
 use super::simd::{LANES, Simd};
 
-/// Byte offsets of the factors behind the integers of a token.
+/// Byte offsets of the factors after the integers of a token.
 pub mod offset {
     /// f32: step of the integers.
     pub const SCALE: usize = 32;
@@ -20,7 +20,7 @@ pub mod offset {
     pub const ZERO_HALVES: usize = 44;
     /// `MIN` of both halves of the set.
     pub const MIN_HALVES: usize = 52;
-    /// `SCALE` behind integers of 16 bits, which have no other factor.
+    /// `SCALE` after integers of 16 bits, which have no other factor.
     pub const SCALE_I16: usize = 64;
 }
 
@@ -65,8 +65,8 @@ pub const ZERO_STEP: i32 = 64;
 /// Largest integer of 16 bits: 32 products of two of them stay below 2^31.
 const I16_MAX: f32 = 8191.0;
 
-/// Quantizes the values of one token, number `t` of `n` side by side: for each 32 values `scale = max |x| / 127` and
-/// `q = round(x / scale)`, ties to even. A value that is not finite makes the products of its whole set so. The factors of
+/// Quantizes the values of one token, number `t` of `n` side by side: for each 32 values `scale = max |x| / 127` and `q
+/// = round(x / scale)`, ties to even. A value that is not finite makes the products of its whole set so. The factors of
 /// halves of sets are written only where `halves`.
 #[inline(always)]
 pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {

@@ -1,8 +1,9 @@
-//! AMX beside AVX-512: products of block formats with many tokens in tiles of sixteen tokens by sixteen rows. All else is
-//! that of AVX-512 with VBMI. Instructions are those of Intel's Software Developer's Manual, volume 2, chapter 8 ("AMX").
+//! AMX beside AVX-512: products of block formats with many tokens in tiles of sixteen tokens by sixteen rows. All else
+//! is that of AVX-512 with VBMI. Instructions are those of Intel's Software Developer's Manual, volume 2, chapter 8
+//! ("AMX").
 //!
-//! The rows of a panel are the columns of a tile, and the bytes of a set are in the order that `tdpbsud` reads. Its sums are
-//! exact, so that results have the bits of all other instruction sets.
+//! The rows of a panel are the columns of a tile, and the bytes of a set are in the order that `tdpbsud` reads. Its
+//! sums are exact, so that results have the bits of all other instruction sets.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
@@ -205,7 +206,8 @@ pub trait Tiles {
     unsafe fn zero<const TILE: usize>(&mut self);
     /// Executes `tileloadd`.
     unsafe fn load<const TILE: usize>(&mut self, from: *const u8, stride: usize);
-    /// Executes `tdpbsud`: adds the dot products of rows of `A`, signed, with columns of four bytes of `B`, unsigned, to `SUM`.
+    /// Executes `tdpbsud`: adds the dot products of rows of `A`, signed, with columns of four bytes of `B`, unsigned,
+    /// to `SUM`.
     unsafe fn dot<const SUM: usize, const A: usize, const B: usize>(&mut self);
     /// Executes `tilestored`.
     unsafe fn store<const TILE: usize>(&mut self, to: *mut u8, stride: usize);

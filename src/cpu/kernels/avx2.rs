@@ -72,8 +72,8 @@ macro_rules! run {
     };
 }
 
-/// Computes `acc + a . b` over two i16. From intrinsics the compiler would make a product and a sum of `vpdpwssd`, and would
-/// order many sums so that they need more registers than there are.
+/// Computes `acc + a . b` over two i16. From intrinsics the compiler would make a product and a sum of `vpdpwssd`, and
+/// would order many sums so that they need more registers than there are.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn dot_pairs<const VNNI: bool>(mut acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
@@ -115,8 +115,8 @@ fn dot_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
     acc
 }
 
-/// Computes `acc + w . x` over four signed bytes, as products of the magnitudes of `w` with `x` of its signs: 128 * 127, twice,
-/// fits in 16 bits.
+/// Computes `acc + w . x` over four signed bytes, as products of the magnitudes of `w` with `x` of its signs: 128 *
+/// 127, twice, fits in 16 bits.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn dot_signed_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {

@@ -91,8 +91,8 @@ macro_rules! run {
 }
 
 impl<const VBMI: bool> Avx512Vnni<VBMI> {
-    /// Reads, for byte `n` of each lane, the coordinate of codeword `index[n] % N` in each of four planes. A table of 128
-    /// bytes in two registers is one instruction, so that larger ones are looked up in parts.
+    /// Reads, for byte `n` of each lane, the coordinate of codeword `index[n] % N` in each of four planes. A table of
+    /// 128 bytes in two registers is one instruction, so that larger ones are looked up in parts.
     #[inline(always)]
     fn look_up<const N: usize>(self, planes: [&[u8; N]; 4], index: [__m512i; 4]) -> [__m512i; 4] {
         assert!(N == 256 || N == 512);

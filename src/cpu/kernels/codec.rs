@@ -1,5 +1,5 @@
-//! The decoders of the packed block formats: sixteen rows of one block, in the order of `packed`, become eight vectors of
-//! bytes for every 32 columns, and their scales and mins. Knows nothing of the products.
+//! The decoders of the packed block formats: sixteen rows of one block, in the order of `packed`, become eight vectors
+//! of bytes for every 32 columns, and their scales and mins.
 #![allow(unsafe_code)]
 
 use super::activations::InputType;
@@ -7,7 +7,8 @@ use super::float::{self, Float};
 use super::simd::Simd;
 use crate::quant::{iq::IQ4_VALUES, mxfp4};
 
-/// The properties of a format on which the arithmetic depends. A value is `scale * (q - zero)`, or `scale * q + min` where `MIN`.
+/// The properties of a format on which the arithmetic depends. A value is `scale * (q - zero)`, or `scale * q + min`
+/// where `MIN`.
 pub trait Kind {
     const INPUT: InputType = InputType::I8;
     /// Number of scales for 32 columns of a row: 1 or 2.
@@ -80,16 +81,15 @@ pub trait Codec {
     /// `p` points to `BYTES` readable bytes.
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]);
 
-    /// Decodes the bytes of 32 columns, columns `4 j .. 4 j + 4` to vector `j`, or 16-bit integers of 16 columns, two to a
-    /// vector. `scale` is that of `scales` for them.
+    /// Decodes the bytes of 32 columns, columns `4 j .. 4 j + 4` to vector `j`, or 16-bit integers of 16 columns, two
+    /// to a vector. `scale` is that of `scales` for them.
     ///
-    /// # Safety
-    /// `p` points to `BYTES` readable bytes; `b < SETS`, or twice that of 16-bit integers.
+    /// # Safety `p` points to `BYTES` readable bytes; `b < SETS`, or twice that of 16-bit integers.
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 
-/// Computes `$value` for each `$j` of eight, without a closure, which the compiler might compile outside of the functions
-/// that enable the instruction set.
+/// Computes `$value` for each `$j` of eight, without a closure, which the compiler might compile outside of the
+/// functions that enable the instruction set.
 macro_rules! eight {
     ($s:ident, $j:ident => $value:expr) => {{
         let mut out = [$s.splat_i32(0); 8];
@@ -230,8 +230,8 @@ impl Codec for Q8_0 {
     }
 }
 
-/// Reads the scales of the 4- and 5-bit formats with 256 columns: `d`, `dmin`, then eight 6-bit scales and mins in the twelve
-/// bytes of `get_scale_min_k4` (ggml).
+/// Reads the scales of the 4- and 5-bit formats with 256 columns: `d`, `dmin`, then eight 6-bit scales and mins in the
+/// twelve bytes of `get_scale_min_k4` (ggml).
 #[inline(always)]
 unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
     let mut bytes = [ScaleBytes([0; 256]), ScaleBytes([0; 256])];
@@ -509,8 +509,8 @@ impl Codec for Tq2_0 {
     }
 }
 
-/// Floats of 8 bits, 32 columns to a block: `q = w / scale` in 14 bits, where `scale` is the least power of two with which
-/// the largest of the 32 fits.
+/// Floats of 8 bits, 32 columns to a block: `q = w / scale` in 14 bits, where `scale` is the least power of two with
+/// which the largest of the 32 fits.
 pub struct F8Blocks;
 impl Codec for F8Blocks {
     type Kind = Int16;

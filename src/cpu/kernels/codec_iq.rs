@@ -1,5 +1,5 @@
-//! The decoders of formats whose integers are indices into a codebook (`quant::iq`): each row's codewords are read, then
-//! signs or an offset are applied. All bytes have their zero point at 64, about which signs reflect them.
+//! The decoders of formats whose integers are indices into a codebook (`quant::iq`): each row's codewords are read,
+//! then signs or an offset are applied. All bytes have their zero point at 64, about which signs reflect them.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]

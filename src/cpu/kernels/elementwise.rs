@@ -1,5 +1,5 @@
-//! The elementwise ops on one row: norms, sums, activations, rotary embedding, transposition, arg-max. Each public function
-//! checks lengths, then runs the same code for every instruction set.
+//! The elementwise ops on one row: norms, sums, activations, rotary embedding, transposition, arg-max. Each public
+//! function checks lengths, then runs the same code for every instruction set.
 #![allow(unsafe_code)]
 
 use super::math::{exp, softplus, tanh};
@@ -211,7 +211,8 @@ fn transpose_lanes<S: Simd>(s: S, rows: &[&[f32]; LANES], out: &mut [f32]) {
     }
 }
 
-/// Finds the index of the largest value, the lowest where several are equal; NaN is never the largest. 0 for an empty slice.
+/// Finds the index of the largest value, the lowest where several are equal; NaN is never the largest. 0 for an empty
+/// slice.
 pub fn argmax(isa: Isa, x: &[f32]) -> usize {
     /// Long enough that finding the peak is a matter of loads, short enough that the second look is in cache.
     const CHUNK: usize = 1024;

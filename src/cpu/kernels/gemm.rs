@@ -1,11 +1,11 @@
-//! The loops of matrix products with quantized activations: `gemv` multiplies packed weights with a few tokens, `unpack` and
-//! `gemm` unpack them once into a tile in the first-level cache for many. Relies on `codec` for the weights and on
-//! `activations` for the tokens; knows nothing of threads and of matrices in memory.
+//! The loops of matrix products with quantized activations: `gemv` multiplies packed weights with a few tokens,
+//! `unpack` and `gemm` unpack them once into a tile in the first-level cache for many. Relies on `codec` for the
+//! weights and on `activations` for the tokens.
 //!
-//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each set of 32
-//! columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its halves have
-//! scales of their own, then `acc += x_min * min` for each min. `isum` is an exact integer, and every product is fused
-//! with the sum to its left.
+//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each set of
+//! 32 columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its
+//! halves have scales of their own, then `acc += x_min * min` for each min. `isum` is an exact integer, and every
+//! product is fused with the sum to its left.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
@@ -24,7 +24,8 @@ pub const fn tile_bytes<K: Kind>() -> usize {
     64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
 }
 
-/// Computes the first value of an integer sum, which makes up for the zero point of the weights, from a token's activations.
+/// Computes the first value of an integer sum, which makes up for the zero point of the weights, from a token's
+/// activations.
 #[inline(always)]
 unsafe fn start<S: Simd, K: Kind>(s: S, x: *const u8, half: usize, zero: i32) -> S::I {
     if zero == 0 {
@@ -58,7 +59,8 @@ unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
 }
 
 /// Repeats `$body` for each constant `$i` of 0..16 below the constant `$n`, unrolled, so that shifts and offsets are
-/// constants; the compiler does not unroll loops with inline assembly in them. Where one of `$t` does not unroll, it is a loop.
+/// constants; the compiler does not unroll loops with inline assembly in them. Where one of `$t` does not unroll, it is
+/// a loop.
 macro_rules! unroll {
     ($($t:ident)*, $i:ident < $n:expr, $body:block) => {
         if const { true $(&& $t::UNROLL)* } {
@@ -76,8 +78,8 @@ macro_rules! unroll {
 }
 pub(super) use unroll;
 
-/// Number of bytes ahead of its use at which `gemv` prefetches a packed weight into the first- and the second-level cache.
-/// Processors have fewer buffers for lines on their way to the first.
+/// Number of bytes ahead of its use at which `gemv` prefetches a packed weight into the first- and the second-level
+/// cache. Processors have fewer buffers for lines on their way to the first.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const GEMV_PREFETCH: [usize; 2] = [2048, 8192];
 /// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
@@ -267,8 +269,8 @@ unsafe fn sums_of_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N
     half: usize,
 ) -> [[S::I; N]; R] {
     let (registers, bytes) = const { (K::INPUT.registers(), K::INPUT.bytes()) };
-    // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency, but
-    // 2 and 3 are the sizes of instruction sets without registers for more chains.
+    // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency,
+    // but 2 and 3 are the sizes of instruction sets without registers for more chains.
     let chains = match (K::INPUT, R * N * K::SUBS) {
         (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
         _ => 1,
@@ -342,11 +344,10 @@ unsafe fn sums_of_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N
     }
 }
 
-/// Computes the sums of products of a half of a woven set, or of all of it where there are no halves. An odd last token is
-/// its own partner.
+/// Computes the sums of products of a half of a woven set, or of all of it where there are no halves. An odd last token
+/// is its own partner.
 ///
-/// # Safety
-/// As for `add_set`.
+/// # Safety As for `add_set`.
 #[inline(always)]
 unsafe fn woven_sums<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
     s: S,
@@ -428,10 +429,10 @@ pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
     }
 }
 
-/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with registers.
+/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with
+/// registers.
 ///
-/// # Safety
-/// `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
+/// # Safety `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
@@ -462,7 +463,7 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
                 if N <= 4 {
                     add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
                 } else {
-                    // Four at a time: with more, the compiler moves all products of a block behind its loads, which
+                    // Four at a time: with more, the compiler moves all products of a block after its loads, which
                     // then go through memory.
                     unroll!(S, i < N / 4, {
                         let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
@@ -536,13 +537,12 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
     }
 }
 
-/// Multiplies a tile of `R` row panels and `n` sets of 32 columns with `N` tokens and adds the results of earlier columns
-/// unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the new ones at
-/// `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
+/// Multiplies a tile of `R` row panels and `n` sets of 32 columns with `N` tokens and adds the results of earlier
+/// columns unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the
+/// new ones at `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
 ///
-/// # Safety
-/// `tile` points to `n` sets of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and `out` to
-/// results.
+/// # Safety `tile` points to `n` sets of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum`
+/// and `out` to results.
 #[inline(always)]
 pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     s: S,
@@ -580,10 +580,10 @@ pub const MANY_TOKENS: usize = 16;
 #[cfg(target_arch = "x86_64")]
 pub type TileSums<const R: usize> = [[[[i32; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
 
-/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a set `sums` computes from tile and activations.
+/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a set `sums` computes from tile and
+/// activations.
 ///
-/// # Safety
-/// As for `gemm`, with `tokens` in place of `N`; `sums` may rely on it too.
+/// # Safety As for `gemm`, with `tokens` in place of `N`; `sums` may rely on it too.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub unsafe fn gemm_of_sums<S: Simd, K: Kind, const R: usize>(

@@ -1,5 +1,5 @@
-//! The rotation of keys, queries and values ahead of their rounding to few bits: the normalised Hadamard transform, which
-//! spreads an outlier over all dimensions, changes no product of two vectors, and is its own inverse.
+//! The rotation of keys, queries and values ahead of their rounding to few bits: the normalised Hadamard transform,
+//! which spreads an outlier over all dimensions, changes no product of two vectors, and is its own inverse.
 
 use super::{Isa, dispatch};
 

@@ -1,5 +1,5 @@
-//! Transcendental functions of sixteen lanes, from the operations of `Simd` alone, so that all instruction sets compute the
-//! same bits.
+//! Transcendental functions of sixteen lanes, from the operations of `Simd` alone, so that all instruction sets compute
+//! the same bits.
 
 use super::simd::Simd;
 
@@ -24,8 +24,8 @@ pub fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     s.scale_by_power(exp2_fraction(s, fraction), n)
 }
 
-/// Computes `2^f` for |f| <= 1/2 by the polynomial of degree 6 with the least relative error (2e-9) among those that are
-/// exact at 0.
+/// Computes `2^f` for |f| <= 1/2 by the polynomial of degree 6 with the least relative error (2e-9) among those that
+/// are exact at 0.
 #[inline(always)]
 fn exp2_fraction<S: Simd>(s: S, f: S::F) -> S::F {
     let mut p = s.splat(1.535_336_2e-4);

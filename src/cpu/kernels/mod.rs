@@ -1,6 +1,6 @@
-//! Inner loops, written once over `simd::Simd` and compiled for each instruction set. Owns the choice of the instruction
-//! set: a value of `Isa` other than `Scalar` exists only for a set that was detected on this machine, and tables of kernels
-//! are reached through such a value only. Knows nothing of matrices in memory, threads and models.
+//! Inner loops, written once over `simd::Simd` and compiled for each instruction set. Owns the choice of the
+//! instruction set: a value of `Isa` other than `Scalar` exists only for a set that was detected on this machine, and
+//! tables of kernels are reached through such a value only.
 #![allow(unsafe_code)]
 
 pub(super) mod activations;
@@ -65,8 +65,8 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Finds the fastest instruction set of this machine, but never AMX: no processor that has it has run these tests yet,
-    /// and the system grants it to the whole process, whose signal handlers then need more stack.
+    /// Finds the fastest instruction set of this machine, but never AMX: no processor that has it has run these tests
+    /// yet, and the system grants it to the whole process, whose signal handlers then need more stack.
     pub fn detect() -> Isa {
         Isa::common().last().copied().unwrap_or(Isa::Scalar)
     }
@@ -155,8 +155,8 @@ impl Isa {
     }
 }
 
-/// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI, AMX, dot products and I8MM serve
-/// matrix products only and share the code of their base.
+/// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI, AMX, dot products
+/// and I8MM serve matrix products only and share the code of their base.
 macro_rules! dispatch {
     ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
         use $crate::cpu::kernels::{self, Isa};

@@ -1,5 +1,5 @@
-//! Rounding of rows to integers with scales, for the key-value cache and for attention. Owns the types whose scale is the
-//! largest magnitude over the largest integer; activations of matrix products are in `activations`.
+//! Rounding of rows to integers with scales, for the key-value cache and for attention. Owns the types whose scale is
+//! the largest magnitude over the largest integer; activations of matrix products are in `activations`.
 #![allow(unsafe_code)]
 
 use half::bf16;
@@ -28,12 +28,12 @@ fn quantize_to_bytes_lanes<S: Simd>(s: S, x: &[f32], codes: &mut [u8]) -> u16 {
     scale.to_bits()
 }
 
-/// Scales of 4 bits that are tried, relative to the one that makes the largest magnitude -8: where it stands alone, a smaller
-/// one rounds the others better.
+/// Scales of 4 bits that are tried, relative to the one that makes the largest magnitude -8: where it stands alone, a
+/// smaller one rounds the others better.
 const FACTORS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, -1.1, 1.05];
 
-/// Quantizes at most 32 values with one scale, that of `FACTORS` with the least sum of squared errors: `x = scale * (code -
-/// 8)`, codes below 16. Returns the bits of the scale, a bf16, which may be negative.
+/// Quantizes at most 32 values with one scale, that of `FACTORS` with the least sum of squared errors: `x = scale *
+/// (code - 8)`, codes below 16. Returns the bits of the scale, a bf16, which may be negative.
 pub fn quantize_to_nibbles(isa: Isa, x: &[f32], codes: &mut [u8]) -> u16 {
     assert!(x.len() <= BLOCK && x.len() == codes.len());
     dispatch!(isa, quantize_to_nibbles_lanes(x: &[f32], codes: &mut [u8]) -> u16)
@@ -71,8 +71,8 @@ fn quantize_to_nibbles_lanes<S: Simd>(s: S, x: &[f32], codes: &mut [u8]) -> u16 
     best.to_bits()
 }
 
-/// Quantizes values with one scale: `x = scale * quant`, integers within `-I16_PEAK..=I16_PEAK`. Returns the scale. Values beyond
-/// 2^40, infinities and NaN become finite.
+/// Quantizes values with one scale: `x = scale * quant`, integers within `-I16_PEAK..=I16_PEAK`. Returns the scale.
+/// Values beyond 2^40, infinities and NaN become finite.
 pub fn quantize_i16(isa: Isa, x: &[f32], quants: &mut [i16]) -> f32 {
     assert_eq!(x.len(), quants.len());
     dispatch!(isa, quantize_i16_lanes(x: &[f32], quants: &mut [i16]) -> f32)
@@ -120,8 +120,8 @@ pub const I8_PEAK: f32 = 127.0;
 /// Largest integer of 16 bits with which the sum of 32 products stays within an i32.
 pub const I16_PEAK: f32 = 8191.0;
 
-/// Computes the scale with which the largest of some values becomes the integer `peak`, and its inverse, or 0 where that
-/// would overflow.
+/// Computes the scale with which the largest of some values becomes the integer `peak`, and its inverse, or 0 where
+/// that would overflow.
 #[inline(always)]
 fn scale_for<S: Simd>(s: S, x: &[f32], peak: f32) -> (f32, f32) {
     let scale = peak_of(s, x) / peak;
@@ -133,8 +133,8 @@ fn inverse_of(scale: f32) -> f32 {
     if scale.abs() > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 }
 }
 
-/// Computes the largest magnitude, at most 2^40, so that neither products of scales overflow nor stale entries of a cache
-/// times a weight of zero are not zero.
+/// Computes the largest magnitude, at most 2^40, so that neither products of scales overflow nor stale entries of a
+/// cache times a weight of zero are not zero.
 #[inline(always)]
 fn peak_of<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut largest = s.splat(0.0);

@@ -1,9 +1,9 @@
 //! The recurrences on the tokens of one sequence: causal convolutions, the gated delta rule, the selective scan. Each
-//! function advances some channels or columns through all tokens, token after token, so that results do not depend on where
-//! a prompt is cut, while the state that they need stays in the first-level cache.
+//! function advances some channels or columns through all tokens, token after token, so that results do not depend on
+//! where a prompt is cut, while the state that they need stays in the first-level cache.
 //!
-//! Lanes are channels of a convolution, columns of a matrix of the delta rule, channels of a scan. A matrix lies in blocks
-//! of sixteen lanes, row after row in a block.
+//! Lanes are channels of a convolution, columns of a matrix of the delta rule, channels of a scan. A matrix lies in
+//! blocks of sixteen lanes, row after row in a block.
 #![allow(unsafe_code)]
 
 use super::elementwise::times_sigmoid;
@@ -135,7 +135,7 @@ pub struct DeltaColumns<'a> {
     pub per_row: bool,
     pub beta: Columns<'a>,
     pub rate: f32,
-    /// `[blocks, key_dim, 16]`: ahead of the first token, and the place of what is behind the last.
+    /// `[blocks, key_dim, 16]`: ahead of the first token, and the place of what is after the last.
     pub from: &'a [f32],
     pub to: &'a mut [f32],
     pub out: ColumnsMut<'a>,
@@ -280,7 +280,7 @@ pub struct ScanChannels<'a> {
     pub per_state: bool,
     /// `[heads]`
     pub skip: &'a [f32],
-    /// `[blocks, state, 16]`: ahead of the first token, and the place of what is behind the last.
+    /// `[blocks, state, 16]`: ahead of the first token, and the place of what is after the last.
     pub from: &'a [f32],
     pub to: &'a mut [f32],
     pub out: ColumnsMut<'a>,

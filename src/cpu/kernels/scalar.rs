@@ -1,5 +1,5 @@
-//! The scalar twin of every instruction set: plain Rust on arrays of lanes. The other instruction sets agree with it to the
-//! last bit; where a machine has none of them, it runs the model.
+//! The scalar twin of every instruction set: plain Rust on arrays of lanes. The other instruction sets agree with it to
+//! the last bit; where a machine has none of them, it runs the model.
 #![allow(unsafe_code)]
 
 use half::{bf16, f16};
@@ -8,8 +8,8 @@ use super::simd::{Codebook, EXPONENT, INVERSE_POWER, LANES, LEAST_POWER, PAIR_ST
 use super::small::Small;
 use super::table::MatmulKernels;
 
-// One panel by at most four tokens, always through an unpacked tile: code for each number of tokens and each format would
-// be a fifth of the library.
+// One panel by at most four tokens, always through an unpacked tile: code for each number of tokens and each format
+// would be a fifth of the library.
 mod plain {
     use super::Scalar;
     use crate::cpu::kernels::table::instantiate;

@@ -1,9 +1,9 @@
 //! The vocabulary in which every kernel is written once for all instruction sets: sixteen lanes of 32 bits. Owns the
 //! trait and the constants that its implementations share; knows no instruction set and no block format.
 //!
-//! Except for `sum`, `max_lane`, `max_abs`, `pack_bytes`, `swap_neighbours` and `transpose` no operation crosses lanes, and
-//! those combine them in one fixed order. Every result is therefore the same sequence of roundings whatever the registers
-//! underneath, and all instruction sets agree to the last bit.
+//! Except for `sum`, `max_lane`, `max_abs`, `pack_bytes`, `swap_neighbours` and `transpose` no operation crosses lanes,
+//! and those combine them in one fixed order. Every result is therefore the same sequence of roundings whatever the
+//! registers underneath, and all instruction sets agree to the last bit.
 #![allow(unsafe_code)]
 
 use std::array;
@@ -35,9 +35,9 @@ pub struct Codebook<const DIMS: usize, const N: usize> {
     pub planes: [[u8; N]; DIMS],
 }
 
-/// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. Values of an implementing type exist only
-/// where the instruction set was detected, so that safe methods may use it. They become single instructions only inside a
-/// function that enables the set: see `dispatch!` and `instantiate!`.
+/// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. Values of an implementing type exist
+/// only where the instruction set was detected, so that safe methods may use it. They become single instructions only
+/// inside a function that enables the set: see `dispatch!` and `instantiate!`.
 pub trait Simd: Copy {
     /// 16 x i32, also seen as 64 bytes, lane after lane.
     type I: Copy;
@@ -111,12 +111,13 @@ pub trait Simd: Copy {
     fn sum_products(self, acc: Self::I, products: Self::I) -> Self::I {
         self.add_i32(acc, products)
     }
-    /// Brings the bytes of each lane of two neighbouring vectors of columns together, in the order that `dot_two` takes.
+    /// Brings the bytes of each lane of two neighbouring vectors of columns together, in the order that `dot_two`
+    /// takes.
     fn weave(self, even: Self::I, odd: Self::I) -> [Self::I; 2] {
         [even, odd]
     }
-    /// Adds the dot products over eight columns of woven weights, made by `wide` or of 7 bits, with two tokens, in an order
-    /// that `part_two` undoes.
+    /// Adds the dot products over eight columns of woven weights, made by `wide` or of 7 bits, with two tokens, in an
+    /// order that `part_two` undoes.
     fn dot_two(self, acc: [Self::I; 2], w: [Self::I; 2], x: [i64; 2]) -> [Self::I; 2] {
         array::from_fn(|t| {
             let acc = self.dot_wide(acc[t], w[0], x[t] as i32);
@@ -143,8 +144,8 @@ pub trait Simd: Copy {
     fn dot_pairs(self, acc: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I;
     /// Computes the larger of `max` and the bits of `|v|`, which are ordered as the magnitudes are; NaN is the largest.
     fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I;
-    /// Computes, from the bits of the largest magnitude of some floats, the scale of their 14-bit integers: a power of two of
-    /// at least 2^-112, infinite where one of them is not finite.
+    /// Computes, from the bits of the largest magnitude of some floats, the scale of their 14-bit integers: a power of
+    /// two of at least 2^-112, infinite where one of them is not finite.
     fn pair_scale(self, max: Self::I) -> Self::F;
     /// Computes `1 / v` for a power of two of normal size.
     fn inverse_power(self, v: Self::F) -> Self::F;

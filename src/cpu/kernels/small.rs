@@ -1,11 +1,11 @@
-//! The integers as which 16-bit floats are multiplied: integers of 14 bits and a power of two for each 32 columns of a row, packed
-//! without loss into 13 bits (F16) or 11 bits (BF16) each and a byte for the power. Owns that code, and how a set of
-//! 32 columns and sixteen rows is written and read. Knows nothing of other formats.
+//! The integers as which 16-bit floats are multiplied: integers of 14 bits and a power of two for each 32 columns of a
+//! row, packed without loss into 13 bits (F16) or 11 bits (BF16) each and a byte for the power. Owns that code, and how
+//! a set of 32 columns and sixteen rows is written and read.
 //!
-//! `q = round(w / scale)`, ties to even, where `scale` is the least power of two with which the largest of the 32
-//! fits, so that only weights far below it lose a bit. Such a `q` has no more significant bits than `w`, and is therefore a float
-//! again, with a small exponent. A dot product takes two columns of sixteen rows from a register, and a set has sixteen
-//! of those; they lie in as many registers as a small float has bits, the others in their spare bits.
+//! `q = round(w / scale)`, ties to even, where `scale` is the least power of two with which the largest of the 32 fits,
+//! so that only weights far below it lose a bit. Such a `q` has no more significant bits than `w`, and is therefore a
+//! float again, with a small exponent. A dot product takes two columns of sixteen rows from a register, and a set has
+//! sixteen of those; they lie in as many registers as a small float has bits, the others in their spare bits.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
@@ -21,8 +21,8 @@ use crate::quant;
 use crate::tensor::DType;
 
 /// The integers from -8192 to 8191 with at most `M + 1` significant bits, as floats of `BITS` bits in the upper bits of
-/// 16: a sign, an exponent `e`, and `M` bits of mantissa `m`. One is `(m + o) << c`, where `c = max(e, 1) - 1`, and `o` is
-/// 0 or, where `e > 0`, `1 << M`; for negative ones it is `-1 << M` or `-2 << M`.
+/// 16: a sign, an exponent `e`, and `M` bits of mantissa `m`. One is `(m + o) << c`, where `c = max(e, 1) - 1`, and `o`
+/// is 0 or, where `e > 0`, `1 << M`; for negative ones it is `-1 << M` or `-2 << M`.
 pub struct Small<const M: u32>;
 
 impl<const M: u32> Small<M> {
@@ -37,8 +37,8 @@ impl<const M: u32> Small<M> {
     pub const SHIFTS: [u8; 16] = Self::TABLES.0;
     pub const OFFSETS: [i16; 16] = Self::TABLES.1;
 
-    /// Factors of the mantissa, shifted down to the lowest bit, and the bytes of `OFFSETS`: the same tables for instruction
-    /// sets that look up bytes and have no such shifts.
+    /// Factors of the mantissa, shifted down to the lowest bit, and the bytes of `OFFSETS`: the same tables for
+    /// instruction sets that look up bytes and have no such shifts.
     #[cfg(target_arch = "x86_64")]
     pub const FACTORS: [u8; 16] = {
         let (mut factors, mut i) = ([0; 16], 0);

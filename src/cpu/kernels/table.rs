@@ -68,14 +68,15 @@ impl MatmulKernels {
     pub fn pack_floats(&self, dtype: DType, columns: &Columns, out: &mut [u8]) {
         let (Some(pack), Some(packing)) = ((self.pack)(dtype), packing(dtype)) else { return };
         assert!(out.len() == packing.bytes);
-        // SAFETY: tables come from an `Isa`, and so from an instruction set that was detected; `out` is as long as asserted.
+        // SAFETY: tables come from an `Isa`, and so from an instruction set that was detected; `out` is as long as
+        // asserted.
         unsafe { pack(columns, out.as_mut_ptr()) }
     }
 }
 
-/// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row panels, and
-/// `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set for the functions
-/// into which everything else is inlined.
+/// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row
+/// panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set
+/// for the functions into which everything else is inlined.
 macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;

@@ -61,8 +61,8 @@ impl WeightMatrix {
         start..start + self.layout.bytes(rows.len()).unwrap_or(0)
     }
 
-    /// Packs rows of the file, from a multiple of 16 on, into their place `range(rows)`. Allocates nothing and may run on
-    /// several threads at once. All instruction sets write the same finite values.
+    /// Packs rows of the file, from a multiple of 16 on, into their place `range(rows)`. Allocates nothing and may run
+    /// on several threads at once. All instruction sets write the same finite values.
     pub fn pack(&self, isa: Isa, raw: &[u8], out: &mut [u8]) {
         let rows = raw.len() / self.layout.row_bytes.max(1);
         assert!(raw.len() == rows * self.layout.row_bytes && Some(out.len()) == self.layout.bytes(rows));

@@ -1,8 +1,8 @@
 //! Matrix products: `out = W x + bias` for one token or many, for every matrix that shares the input.
 //!
 //! Owns the loops over row panels, column blocks and tiles of tokens, and their division among the threads. Relies on
-//! `matmul_plan` for the parts, on `packed` for the order of weights and on `kernels` for the arithmetic. A result depends
-//! neither on the number of tokens beside it, nor on threads, nor on the instruction set.
+//! `matmul_plan` for the parts, on `packed` for the order of weights and on `kernels` for the arithmetic. A result
+//! depends neither on the number of tokens beside it, nor on threads, nor on the instruction set.
 #![allow(unsafe_code)]
 
 pub mod matrix;
@@ -29,9 +29,9 @@ use crate::error::{Error, Result};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Computes `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantized once, in sets
-/// of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits and less. Other
-/// matrices read them as floats.
+/// Computes `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantized once, in
+/// sets of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits and less.
+/// Other matrices read them as floats.
 pub fn multiply(
     team: &Team,
     isa: Isa,
@@ -380,8 +380,8 @@ fn packed_columns<'a>(job: &'a MatmulJob, panel: usize, columns: &Range<usize>) 
     found.then(|| &job.bytes[panel * bytes..][..bytes][layout.packed_range(columns.clone())])
 }
 
-/// Returns some columns of a row panel in the order of the kernels: in place where they lie in it, otherwise packed into
-/// `scratch`.
+/// Returns some columns of a row panel in the order of the kernels: in place where they lie in it, otherwise packed
+/// into `scratch`.
 fn weights_of<'a>(
     kernels: &MatmulKernels,
     job: &'a MatmulJob,

@@ -1,8 +1,8 @@
-//! The order of weights in memory. Sixteen rows form a row panel, and every field of their blocks is interleaved unit by
-//! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of integers is four bytes, the operand of one lane
-//! of a dot product, so that a load of 64 bytes reads every row's next columns; a unit of scales is one scale. All
-//! instruction sets read this one order. Packed bytes are as many as the file's, except of 16-bit floats, of which 32
-//! columns at a time become smaller ones (`kernels::small`). Rows beyond the last are zero.
+//! The order of weights in memory. Sixteen rows form a row panel, and every field of their blocks is interleaved unit
+//! by unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of integers is four bytes, the operand of
+//! one lane of a dot product, so that a load of 64 bytes reads every row's next columns; a unit of scales is one scale.
+//! All instruction sets read this one order. Packed bytes are as many as the file's, except of 16-bit floats, of which
+//! 32 columns at a time become smaller ones (`kernels::small`). Rows beyond the last are zero.
 
 use std::ops::Range;
 
@@ -136,8 +136,8 @@ impl PackedLayout {
         }
     }
 
-    /// Interleaves some columns, whole blocks or sets, of a row panel whose rows are in the order of the file. `out` holds
-    /// sixteen rows of them.
+    /// Interleaves some columns, whole blocks or sets, of a row panel whose rows are in the order of the file. `out`
+    /// holds sixteen rows of them.
     pub fn pack_columns(&self, kernels: &MatmulKernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
         if let Some(small) = self.small {
             let first = columns.start / SET;
@@ -179,8 +179,8 @@ impl PackedLayout {
         }
     }
 
-    /// Decodes row `row` of a matrix to the values of the reference codec, or of packed 16-bit floats to those that products
-    /// use.
+    /// Decodes row `row` of a matrix to the values of the reference codec, or of packed 16-bit floats to those that
+    /// products use.
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         let Ok(format) = quant::format(self.dtype) else { return };
         if !self.interleaved {

@@ -1,9 +1,10 @@
-//! Packed weights in a file of their own: made by the first load of a model, mapped by those after it, whose processes share
-//! its memory. Owns the head of such a file and the ways to make and to find it; relies on `load` for the order behind it.
+//! Packed weights in a file of their own: made by the first load of a model, mapped by those after it, whose processes
+//! share its memory. Owns the head of such a file and the ways to make and to find it; relies on `load` for the order
+//! after it.
 //!
-//! A page with the magic bytes, a stamp, the number of bytes that follow, the digest of the weights as their files have them,
-//! a checksum of the bytes that follow, and one of these; then the packed mapping, byte for byte. The stamp tells which files, which rows of which types and
-//! which release of the library it was made from.
+//! A page with the magic bytes, a stamp, the number of bytes that follow, the digest of the weights as their files have
+//! them, a checksum of the bytes that follow, and one of these; then the packed mapping, byte for byte. The stamp tells
+//! which files, which rows of which types and which release of the library it was made from.
 #![allow(unsafe_code)]
 
 use std::fs::{self, OpenOptions};
@@ -78,8 +79,8 @@ fn word(head: &[u8; HEAD], place: Range<usize>) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Returns the sum of the checksums of pieces, which all threads compute. The workers are a pool of their own, as those of a
-/// load are: steps of other models do not wait for them.
+/// Returns the sum of the checksums of pieces, which all threads compute. The workers are a pool of their own, as those
+/// of a load are: steps of other models do not wait for them.
 fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
     let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
     let sum = AtomicU64::new(0);
@@ -99,9 +100,9 @@ pub struct PackedFile {
 }
 
 impl PackedFile {
-    /// Maps the file with this stamp and `bytes` of weights. `None` where there is none, or one that a load has to make anew,
-    /// because it is of something else or damaged; a file that is no such file is an error, because it would be lost.
-    /// Without `checked_by` the weights are not read, and so not checked.
+    /// Maps the file with this stamp and `bytes` of weights. `None` where there is none, or one that a load has to make
+    /// anew, because it is of something else or damaged; a file that is no such file is an error, because it would be
+    /// lost. Without `checked_by` the weights are not read, and so not checked.
     pub fn open(path: &Path, stamp: u64, bytes: usize, checked_by: Option<&Arc<Pool>>) -> Result<Option<PackedFile>> {
         let file = match os::open(path) {
             Ok(file) => file,

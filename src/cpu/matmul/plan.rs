@@ -1,5 +1,5 @@
-//! The plan of matrix products: what is multiplied, into which parts rows, columns and tokens are cut, and the memory that
-//! this takes. Nothing here computes; the parts depend neither on time nor on the thread that takes one.
+//! The plan of matrix products: what is multiplied, into which parts rows, columns and tokens are cut, and the memory
+//! that this takes. Nothing here computes; the parts depend neither on time nor on the thread that takes one.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use crate::cpu::memory::Lines;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::error::Result;
 
-/// Returns the most columns of a tile: two row panels of unpacked weights and their activations stay in a first-level cache
-/// of 32 KiB. A multiple of every block.
+/// Returns the most columns of a tile: two row panels of unpacked weights and their activations stay in a first-level
+/// cache of 32 KiB. A multiple of every block.
 pub const fn max_columns(input: InputType) -> usize {
     match input {
         InputType::I8 => 768,
@@ -75,8 +75,8 @@ impl JobKernels {
     }
 }
 
-/// Memory for the products of one step at a time: quantized activations and each thread's scratch. Parts that no product
-/// has used take no room.
+/// Memory for the products of one step at a time: quantized activations and each thread's scratch. Parts that no
+/// product has used take no room.
 pub struct MatmulWorkspace {
     pub(crate) activations: QuantizedActivations,
     pub(crate) threads: Lines,
@@ -175,7 +175,8 @@ impl ProductCursor {
         self.unit_panels == 0
     }
 
-    /// Returns the row panels in a unit, at most `most` for products of so many columns; fewer where a unit would be long.
+    /// Returns the row panels in a unit, at most `most` for products of so many columns; fewer where a unit would be
+    /// long.
     pub fn unit_panels(&mut self, most: usize, cols: usize, tiling: TokenTiling, kernels: &MatmulKernels) -> usize {
         if self.is_new() {
             let tile = kernels.panels * PANEL_ROWS * cols * tiling.tokens;
@@ -185,8 +186,8 @@ impl ProductCursor {
         self.unit_panels
     }
 
-    /// Takes the next units off `costs`, which are relative to each other, at least one for each thread. Returns the sum of
-    /// their costs and their range.
+    /// Takes the next units off `costs`, which are relative to each other, at least one for each thread. Returns the
+    /// sum of their costs and their range.
     pub fn take(
         &mut self,
         costs: impl Iterator<Item = usize>,
@@ -227,8 +228,8 @@ impl<'a> ThreadScratch<'a> {
     }
 }
 
-/// The division of tokens into tiles: for `gemv` a single one, with room up to the next power of two, otherwise tiles of
-/// nearly the same size, none larger than a kernel takes.
+/// The division of tokens into tiles: for `gemv` a single one, with room up to the next power of two, otherwise tiles
+/// of nearly the same size, none larger than a kernel takes.
 #[derive(Clone, Copy)]
 pub struct TokenTiling {
     pub tokens: usize,
@@ -262,8 +263,8 @@ impl TokenTiling {
         if self.gemv { tokens.len().next_power_of_two() } else { tokens.len() }
     }
 
-    /// Returns the place of the activations of a tile's tokens in some columns: column block by column block, and tile by
-    /// tile within each, so that a tile of weights reads them as one stream.
+    /// Returns the place of the activations of a tile's tokens in some columns: column block by column block, and tile
+    /// by tile within each, so that a tile of weights reads them as one stream.
     pub fn activations(self, input: InputType, tokens: &Range<usize>, columns: &Range<usize>) -> Range<usize> {
         let sets = columns.len() / SET * input.bytes();
         let before = columns.start / SET * input.bytes() * self.slots(&(0..self.tokens));

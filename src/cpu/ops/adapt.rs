@@ -1,5 +1,6 @@
-//! The products of low-rank adapters in a step: rows of sequences with the same adapters are multiplied together and added
-//! to the products of the weights. A row's result depends on no other row. Steps without adapters take no memory for it.
+//! The products of low-rank adapters in a step: rows of sequences with the same adapters are multiplied together and
+//! added to the products of the weights. A row's result depends on no other row. Steps without adapters take no memory
+//! for it.
 
 use std::ops::Range;
 
@@ -45,7 +46,7 @@ struct Group {
 struct Products {
     /// `[ROWS, widest input]`, rows that do not stand together.
     input: Floats,
-    /// `[rows, rank]` of each factor A that shares the input, one behind the other.
+    /// `[rows, rank]` of each factor A that shares the input, one after the other.
     inner: Floats,
     /// The numbers of those factors, and where their results begin.
     reduced: Vec<(usize, usize)>,
@@ -79,7 +80,7 @@ pub fn scratch_bytes(program: &Program) -> u64 {
 }
 
 impl Adapted {
-    /// Groups the rows of a step by their adapters, those of a sequence being told by its slot.
+    /// Groups the rows of a step by their adapters, which those of a sequence share.
     pub fn begin<'a>(
         &mut self,
         program: &Program,

@@ -110,8 +110,8 @@ impl ExpertScratch {
         }
     }
 
-    /// Multiplies, expert by expert, the rows that chose it: the experts of a share, from number `next` on, which moves behind
-    /// them. True when all are done.
+    /// Multiplies, expert by expert, the rows that chose it: the experts of a share, from number `next` on, which moves
+    /// after them. True when all are done.
     pub fn multiply(
         &mut self,
         backend: &CpuBackend,

@@ -1,5 +1,5 @@
-//! Products head by head on the CPU: each head has rows of the matrix of its own. A head and some tokens are one item, which
-//! one thread multiplies alone, because a fork for each head would cost more than its product for one token.
+//! Products head by head on the CPU: each head has rows of the matrix of its own. A head and some tokens are one item,
+//! which one thread multiplies alone, because a fork for each head would cost more than its product for one token.
 #![allow(unsafe_code)]
 
 use crate::cpu::CpuBackend;

@@ -1,5 +1,5 @@
-//! Recurrent ops on the CPU: each sequence of a step by itself, divided among threads by channels or columns, which never
-//! depend on each other.
+//! Recurrent ops on the CPU: each sequence of a step by itself, divided among threads by channels or columns, which
+//! never depend on each other.
 #![allow(unsafe_code)]
 
 use crate::cpu::kernels::recurrent::{self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE};
@@ -21,7 +21,7 @@ const SMALL_CONV: usize = 2048;
 /// Numbers of a state that are advanced before another thread has noticed it.
 const SMALL_STATE: usize = 8192;
 
-/// Calls `advance` with the rows of each sequence, the memory that it has ahead of them and the place of that behind.
+/// Calls `advance` with the rows of each sequence, the memory that it has ahead of them and the place of that after.
 fn each_sequence(
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,

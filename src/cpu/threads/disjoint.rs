@@ -1,4 +1,5 @@
-//! The view through which several threads write one slice. Owns the one place where a shared pointer becomes a mutable slice.
+//! The view through which several threads write one slice. Owns the one place where a shared pointer becomes a mutable
+//! slice.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -25,7 +26,8 @@ impl<'a, T> DisjointSlice<'a, T> {
         self.len
     }
 
-    /// Returns the start of the slice, for kernels that write parts which are no ranges, under the contract of `slice_mut`.
+    /// Returns the start of the slice, for kernels that write parts which are no ranges, under the contract of
+    /// `slice_mut`.
     pub fn as_mut_ptr(&self) -> *mut T {
         self.data
     }

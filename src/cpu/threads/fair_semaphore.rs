@@ -1,8 +1,9 @@
-//! A counting semaphore that is granted in the order of arrival, whose waiters may leave: by a cancel, a deadline or a budget.
+//! A counting semaphore that is granted in the order of arrival, whose waiters may leave: by a cancel, a deadline or a
+//! budget.
 //!
-//! A permit that is released is handed to one waiter, so that who releases and acquires again cannot overtake. Urgent callers,
-//! whose time is bounded, go ahead of the others, but every second permit goes to an ordinary one while some wait: neither
-//! kind starves. A permit may be released on another thread.
+//! A permit that is released is handed to one waiter, so that who releases and acquires again cannot overtake. Urgent
+//! callers, whose time is bounded, go ahead of the others, but every second permit goes to an ordinary one while some
+//! wait: neither kind starves. A permit may be released on another thread.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -80,8 +81,8 @@ impl FairSemaphore {
         is_free
     }
 
-    /// Waits for a permit; false where the caller gave up. `patience` is asked before each wait how long that may take, and
-    /// gives up with `None`. Fails without memory for a place in the queue.
+    /// Waits for a permit; false where the caller gave up. `patience` is asked before each wait how long that may take,
+    /// and gives up with `None`. Fails without memory for a place in the queue.
     pub fn acquire(&self, is_urgent: bool, mut patience: impl FnMut() -> Option<Duration>) -> Result<bool> {
         if self.try_acquire(is_urgent) {
             return Ok(true);

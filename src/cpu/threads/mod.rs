@@ -1,5 +1,5 @@
-//! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts, `disjoint` lets them
-//! write one buffer, `thread` starts threads, `fair_semaphore` keeps the order of those that wait.
+//! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts,
+//! `disjoint` lets them write one buffer, `thread` starts threads, `fair_semaphore` keeps the order of those that wait.
 
 pub(super) mod disjoint;
 pub mod fair_semaphore;

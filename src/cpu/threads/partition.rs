@@ -1,11 +1,11 @@
-//! The division of items among the shares of a job: ranges by index, and the claims by which threads take single items of
-//! them. Which thread takes an item depends on time, which items there are does not.
+//! The division of items among the shares of a job: ranges by index, and the claims by which threads take single items
+//! of them. Which thread takes an item depends on time, which items there are does not.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The items of a share that no thread has taken yet: first and end, of 32 bits each. On two cache lines of its own, for
-/// the adjacent-line prefetcher.
+/// The items of a share that no thread has taken yet: first and end, of 32 bits each. On two cache lines of its own,
+/// for the adjacent-line prefetcher.
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Claims(AtomicU64);

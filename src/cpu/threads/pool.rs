@@ -1,7 +1,7 @@
 //! The threads that compute tokens. Owns the workers and the barrier of a job. A step takes the pool once (`enter`) and
-//! then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a system
-//! call. Relies on `thread` to start workers and on `partition` to divide items; knows nothing of the work. In place of
-//! workers, the host's own threads may execute the shares of a job, in any order and any number at once.
+//! then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a
+//! system call. Relies on `thread` to start workers and on `partition` to divide items. In
+//! place of workers, the host's own threads may execute the shares of a job, in any order and any number at once.
 //!
 //! The division of work never depends on the thread that executes a part, so that results do not depend on timing.
 #![allow(unsafe_code)]
@@ -25,20 +25,21 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::os;
 
-/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
-/// between two ops, too short to cost noticeable energy.
+/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial
+/// work between two ops, too short to cost noticeable energy.
 const SPINS: usize = 2000;
-/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from running.
+/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from
+/// running.
 const SPINS_OVERSUBSCRIBED: usize = 8;
 /// Number of time slices given up before a worker parks.
 const YIELDS: usize = 32;
 
-/// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as many
-/// lines as threads.
+/// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as
+/// many lines as threads.
 const HELPED: usize = 16;
 
-/// Time that a step has the workers while others wait: longer than one token of a small model takes, so that most tokens come of
-/// one turn.
+/// Time that a step has the workers while others wait: longer than one token of a small model takes, so that most
+/// tokens come of one turn.
 const TURN: Duration = Duration::from_millis(5);
 /// The same while one waits whose time is bounded.
 const SHORT_TURN: Duration = Duration::from_millis(1);
@@ -54,8 +55,8 @@ type ShareFn = dyn Fn(usize) + Sync;
 /// A share of a job, by a context and its number, for the host to call.
 pub type Share = unsafe extern "C" fn(context: *mut c_void, i: u32);
 
-/// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or another
-/// number where it could not.
+/// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or
+/// another number where it could not.
 pub type HostParallel = Box<dyn Fn(u32, Share, *mut c_void) -> i32 + Send + Sync>;
 
 /// Workers that sleep between steps and are joined when the pool is dropped, or threads of the host.
@@ -196,8 +197,8 @@ impl Pool {
         self.enter_at(usize::MAX, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)
     }
 
-    /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for its turn, or
-    /// gives up where `budget` says so: `None`. A pool of one thread is never waited for.
+    /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for
+    /// its turn, or gives up where `budget` says so: `None`. A pool of one thread is never waited for.
     pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
         let mut crew = lock(&self.crew).clone();
@@ -350,7 +351,8 @@ impl Core {
     }
 }
 
-/// Executes share `i` of the job that the core at `context` has, unless it was executed; any other number is passed over.
+/// Executes share `i` of the job that the core at `context` has, unless it was executed; any other number is passed
+/// over.
 unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
     // SAFETY: the host passes the context that `run` gave it, while the function that it was given to runs.
     let core = unsafe { &*context.cast::<Core>() };
@@ -387,8 +389,8 @@ impl Team {
         self.threads
     }
 
-    /// True where another step waits for the workers and this one has had its turn: it shall end here, to go on behind the
-    /// others.
+    /// True where another step waits for the workers and this one has had its turn: it shall end here, to go on after
+    /// the others.
     pub fn is_over(&self) -> bool {
         let turns = &self.pool.turns;
         self.locked && turns.waiting() > 0 && self.since.elapsed() >= if turns.is_urgent() { SHORT_TURN } else { TURN }
@@ -464,8 +466,9 @@ impl Team {
         self.for_each_within(|share| partition.range(share), item);
     }
 
-    /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the front, so
-    /// that it streams through memory, and then items of the next ones from the back. `range` is called for the shares in order.
+    /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the
+    /// front, so that it streams through memory, and then items of the next ones from the back. `range` is called for
+    /// the shares in order.
     pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
@@ -493,7 +496,8 @@ impl Team {
         });
     }
 
-    /// Divides `n` items into one contiguous range for each share; the length of each but the last is a multiple of `align`.
+    /// Divides `n` items into one contiguous range for each share; the length of each but the last is a multiple of
+    /// `align`.
     pub fn partition(&self, n: usize, align: usize) -> Partition {
         Partition::new(n, align, self.threads)
     }

@@ -66,9 +66,9 @@ pub fn check_cpus(cpus: &[u32]) -> Result<()> {
 /// Room for the deepest template or grammar; some systems give threads far less.
 const LARGE_STACK: usize = 64 << 20;
 
-/// Runs `work` on a thread of its own, which has ended when this returns; a panic goes on here. std leaves a destructor on
-/// every thread that starts others, and the interpreter of chat templates on every thread that runs one: on a thread of the
-/// caller's that lives on they would keep the library mapped after `dlclose`.
+/// Runs `work` on a thread of its own, which has ended when this returns; a panic goes on here. std leaves a destructor
+/// on every thread that starts others, and the interpreter of chat templates on every thread that runs one: on a thread
+/// of the caller's that lives on they would keep the library mapped after `dlclose`.
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let work = || {
         OWN.set(true);

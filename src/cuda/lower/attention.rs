@@ -1,6 +1,6 @@
 //! Launches of attention, and of what is done to heads before it: norms, rotation, and keys and values into the cache.
 //!
-//! Relies on `fuse` for the ops that a launch stands for. Refuses to know how positions are divided (`scratch`).
+//! Relies on `fuse` for the ops that a launch stands for.
 
 use crate::cuda::fuse::HeadOps;
 use crate::cuda::inputs::Tiling;
@@ -61,7 +61,8 @@ impl Lowering<'_> {
         args
     }
 
-    /// Attention, with norms of heads, rotation and the cache where tokens that are alone of their sequences have them together.
+    /// Attention, with norms of heads, rotation and the cache where tokens that are alone of their sequences have them
+    /// together.
     pub(crate) fn attend(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
         let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
@@ -143,8 +144,8 @@ impl Lowering<'_> {
         self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
     }
 
-    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts; `whole` makes
-    /// the kernel's arguments of those of attention.
+    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts;
+    /// `whole` makes the kernel's arguments of those of attention.
     fn attend_tiles<A: Copy>(
         &mut self,
         kernel: &CudaKernel<A>,

@@ -1,4 +1,4 @@
-//! The launches that choose a token behind each output: `kernels/sample.cu`.
+//! The launches that choose a token after each output: `kernels/sample.cu`.
 
 use crate::cuda::lower::Lowering;
 use crate::cuda::module::ChooseArgs;
@@ -54,7 +54,7 @@ impl Lowering<'_> {
     }
 }
 
-/// `unit` of `sample/arithmetic.rs`: a power of two so that weights of `n` tokens have a sum below 2^63.
+/// `unit` of `sampling/arithmetic.rs`: a power of two so that weights of `n` tokens have a sum below 2^63.
 fn unit(n: usize) -> f64 {
     let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
     (1u64 << (63 - bits)) as f64

@@ -87,7 +87,7 @@ impl Lowering<'_> {
             x_divisor: 1,
             ..Default::default()
         };
-        // Biases are added where the products end, factors behind them.
+        // Biases are added where the products end, factors after them.
         let together = !is_single && gate.w.dtype == up.w.dtype && [on_input, of_gate.0, of_up.0] == [0; 3];
         let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
         let mut args = ProjectArgs {

@@ -1,7 +1,7 @@
 //! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
 //!
-//! A row or two take matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for
-//! shapes and on `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
+//! A row or two take matrix-times-vector kernels, few rows and many take kernels of their own. Relies on
+//! `Program::check` for shapes and on `fuse` for what may be left unwritten.
 
 mod attention;
 mod choose;
@@ -32,7 +32,7 @@ use crate::quant;
 /// Matrices that one launch takes.
 const MAX_SEGMENTS: usize = 4;
 
-/// Rows of input up to which they are multiplied by as few at a time as a block of `few.cu` takes.
+/// Rows of input up to which they are multiplied by as few at a time as a block of `small_batch.cu` takes.
 const SEVERAL_FEW: usize = 3 * TILE_ROWS_OF_FEW;
 
 /// Warps of a block of `gemv.cu`.
@@ -532,7 +532,7 @@ impl Lowering<'_> {
             let n = at_once.min(most - first);
             let y = n.div_ceil(tile.tokens);
             let blocks = match args.order {
-                // Blocks of `few.cu` have some pairs of turns each, of all tiles together; they count in 32 bits.
+                // Blocks of `small_batch.cu` have some pairs of turns each, of all tiles; they count in 32 bits.
                 0 if few => {
                     let pairs = tiles * cols.div_ceil(2 * TURN);
                     [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
@@ -575,7 +575,8 @@ impl Lowering<'_> {
         self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
     }
 
-    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps, for each of the `columns` of the grid.
+    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps, for each of the `columns` of
+    /// the grid.
     fn deal(&self, args: &mut ProjectArgs, each: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
         let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
@@ -606,7 +607,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Logits of the rows that are left, and the token chosen behind each.
+    /// Logits of the rows that are left, and the token chosen after each.
     fn logits(&mut self, x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
         let weights = &self.model.weights;
         let (w, bias) = (weights.matrix(head), weights.vector(bias));

@@ -19,7 +19,7 @@ const CHUNK_THREADS: u32 = 256;
 /// Tokens of a sequence from which on a chunk of them is faster than a step for each.
 const CHUNK_PAYS: usize = 16;
 
-/// Tokens of a block of products of heads; `kHeadTokens` of `heads.cu`.
+/// Tokens of a block of products of heads; `kHeadTokens` of `project_heads.cu`.
 const HEAD_TOKENS: usize = 8;
 
 impl Lowering<'_> {
@@ -83,7 +83,7 @@ impl Lowering<'_> {
             n: self.shape.n as u32,
             heads: heads as u32,
             rows: rows as u32,
-            // What is not multiplied is copied behind the products.
+            // What is not multiplied is copied after the products.
             cols: (from + rows - to) as u32,
             from: from as u32,
             to: to as u32,
@@ -119,8 +119,8 @@ impl Lowering<'_> {
         self.launch(kernel, [width.div_ceil(128), args.step.n_tiles as usize, 1], 128, 0, &args)
     }
 
-    /// Chunks that a block has room for and their bytes of shared memory, where a recurrence with one decay a head goes through its
-    /// `n_sequences` sequences in chunks: `dim` numbers a key, `columns` a value.
+    /// Chunks that a block has room for and their bytes of shared memory, where a recurrence with one decay a head goes
+    /// through its `n_sequences` sequences in chunks: `dim` numbers a key, `columns` a value.
     fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
         let device = &self.model.device;
         if device.fixed

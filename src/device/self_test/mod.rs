@@ -1,10 +1,9 @@
-//! The test that a GPU passes before a model is put on it: the ops that the model executes together, each kind once, as a
-//! small program of their own, on the device and on the CPU, whose results have to agree.
+//! The test that a GPU passes before a model is put on it: the ops that the model executes together, each kind once, as
+//! a small program of their own, on the device and on the CPU, whose results have to agree.
 //!
-//! Owns how such a program is cut out of a model's, its inputs, and how far results may differ. Columns, heads, vectors and
-//! rotations have the model's widths; rows of matrices, experts and the vocabulary are few and odd, and weights are made up,
-//! so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver. Refuses to know any
-//! kernel.
+//! Owns how such a program is cut out of a model's, its inputs, and how far results may differ. Columns, heads, vectors
+//! and rotations have the model's widths; rows of matrices, experts and the vocabulary are few and odd, and weights are
+//! made up, so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver.
 
 mod rules;
 
@@ -36,7 +35,8 @@ use crate::tensor::DType;
 
 /// Rows of a product: more than a tile has, and odd.
 const ROWS: usize = 131;
-/// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room for.
+/// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room
+/// for.
 const VOCAB: usize = 2111;
 /// Rows of a table of embeddings.
 const TABLE: usize = 107;
@@ -64,8 +64,8 @@ const CLOSE: f64 = 4e-3;
 /// That of activations or keys that one of the two rounds to 8 bits and the other does not, or otherwise.
 const ROUNDED: f64 = 3e-2;
 
-/// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the largest
-/// error as a part of what is allowed.
+/// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the
+/// largest error as a part of what is allowed.
 pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
     let had = device.has_wgmma();
     match check_all(device, program, weights) {

@@ -1,7 +1,7 @@
-//! The part of a GPU's self-test in which it chooses tokens: by a few rules of every kind, and ahead behind those, from the same
-//! logits and random numbers as the host.
+//! The part of a GPU's self-test in which it chooses tokens: by a few rules of every kind, and ahead after those, from
+//! the same logits and random numbers as the host.
 //!
-//! Owns the rules. Refuses to know what computes the logits.
+//! Owns the rules.
 
 use crate::device::batch::Batch;
 use crate::device::executor::Executor;
@@ -16,8 +16,8 @@ use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
 pub const FACTORS: [f32; 14] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 1.0, 0.25, 1.0, 0.0, 0.0, 1.0, 1.0];
 const ROWS: usize = FACTORS.len();
 
-/// Steps, one behind the other, from the same logits: the second is launched as a record of the first, and in the third newest
-/// tokens have moved on twice.
+/// Steps, one after the other, from the same logits: the second is launched as a record of the first, and in the third
+/// newest tokens have moved on twice.
 const STEPS: usize = 3;
 
 /// Tokens of a row that rules know: the likeliest ones, but in one row the unlikeliest, whose logits are negative.
@@ -54,7 +54,7 @@ fn parameters(vocab: usize, biases: &[(u32, f32)]) -> [(&'static str, SamplerPar
     ]
 }
 
-/// The rules, behind some of the known tokens of their rows. Masks: of every third token, of the unlikely ones, of none.
+/// The rules, after some of the known tokens of their rows. Masks: of every third token, of the unlikely ones, of none.
 fn rules<'a>(
     params: &'a [(&'static str, SamplerParams); ROWS],
     known: &'a [[Vec<u32>; 2]],
@@ -80,8 +80,8 @@ fn rules<'a>(
     })
 }
 
-/// Has a head choose tokens, for which it gets inputs of `FACTORS.len()` rows. Returns the kernels that choose, and what they
-/// choose otherwise than the host.
+/// Has a head choose tokens, for which it gets inputs of `FACTORS.len()` rows. Returns the kernels that choose, and
+/// what they choose otherwise than the host.
 pub fn check(
     executor: &mut Executor,
     program: &Program,

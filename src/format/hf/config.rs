@@ -25,7 +25,7 @@ enum KeyType {
 }
 use KeyType::{Bool, Cap, Int, Number};
 
-/// Key behind the architecture's name, its type, the names that families give it, and the architectures that know it
+/// Key after the architecture's name, its type, the names that families give it, and the architectures that know it
 /// where not all do.
 type KeyRow = (&'static str, KeyType, &'static [&'static str], &'static [&'static str]);
 
@@ -119,7 +119,7 @@ const MOE: &[&str] = &[
 ];
 const ALL: &[&str] = &[];
 
-/// Special tokens in a configuration, and behind `tokenizer.ggml.` in a GGUF file.
+/// Special tokens in a configuration, and after `tokenizer.ggml.` in a GGUF file.
 pub(super) const TOKEN_IDS: [(&str, &str); 3] =
     [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")];
 
@@ -142,7 +142,7 @@ pub(super) struct Translated {
     pub n_layers: u64,
     /// Width of the residual stream.
     pub width: u64,
-    /// There may be layers behind those, which predict further tokens.
+    /// There may be layers after those, which predict further tokens.
     pub predicts: bool,
     /// Number of those that have a translation.
     pub n_predicting: u64,

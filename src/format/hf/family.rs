@@ -1,4 +1,4 @@
-//! The model families that the library runs, as their configurations and checkpoints differ. Knows no keys of GGUF.
+//! The model families that the library runs, as their configurations and checkpoints differ.
 
 /// The models of an architecture, as their checkpoints differ from those of others.
 pub(super) struct Family {
@@ -6,7 +6,8 @@ pub(super) struct Family {
     model_types: &'static [&'static str],
     /// `general.architecture` of a GGUF file.
     pub arch: &'static str,
-    /// The activations that the architecture implies, by each of their names; the first where a configuration names none.
+    /// The activations that the architecture implies, by each of their names; the first where a configuration names
+    /// none.
     pub activations: &'static [&'static str],
     /// `gelu` is the function itself and not its approximation by tanh.
     pub exact_gelu: bool,
@@ -49,8 +50,8 @@ const PLAIN: Family = Family {
     alternating_gate_up: false,
 };
 
-/// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the third
-/// unless they say otherwise.
+/// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the
+/// third unless they say otherwise.
 const LATENT: Family = Family {
     arch: "deepseek2",
     defaults: &[

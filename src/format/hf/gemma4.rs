@@ -66,7 +66,8 @@ fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
     }
 }
 
-/// Width and number of the key-value heads of layers without a window. Newer configurations list the layers that differ.
+/// Width and number of the key-value heads of layers without a window. Newer configurations list the layers that
+/// differ.
 fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
     let common = t.size("num_key_value_heads")?;
     let Some((name, layers)) = t.config.find(&["per_layer_config"]) else {

@@ -1,5 +1,5 @@
-//! Keys of networks whose layers have a recurrence, in all of them or in some: what the layers are, and the numbers of their
-//! mixers.
+//! Keys of networks whose layers have a recurrence, in all of them or in some: what the layers are, and the numbers of
+//! their mixers.
 
 use super::rope;
 use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed};
@@ -270,7 +270,7 @@ fn step_limit(t: &Translator) -> Result<()> {
     }
 }
 
-/// A list of as many factors as there are products, which are 1 unless told.
+/// A list of as many factors as there are products, which are 1 unless given.
 fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
     let mut factors = [1.0; N];
     let Some(list) = t.config.list(&[name])? else { return Ok(factors) };

@@ -33,7 +33,7 @@ pub(super) fn attention(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The width of a value: told, or that of a head by the number of heads.
+/// The width of a value: as given, or that of a head by the number of heads.
 pub(super) fn value_dim(t: &Translator) -> Result<u64> {
     let derived = t.int(WIDTH)?.unwrap_or(0).checked_div(t.int(HEADS)?.unwrap_or(0));
     match t.config.int(&["v_head_dim"])?.is_some() || t.family.arch != "minicpm3" {

@@ -1,5 +1,5 @@
 //! The members of a configuration, read by name and type. It notes which of them were read, so that what nobody read
-//! can be refused. Knows no key.
+//! can be refused.
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -241,7 +241,7 @@ const ENDLESS: &[(&str, &str)] = &[
     ("feed_forward.experts.down_proj", "ffn_down_exps.weight"),
 ];
 
-/// Modules of a network of its own that predicts further tokens, `mtp.`, as the first layer behind the trunk names them.
+/// Modules of a network of its own that predicts further tokens, `mtp.`, as the first layer after the trunk names them.
 const MTP: &[(&str, &str)] = &[
     ("fc", "eh_proj"),
     ("pre_fc_norm_embedding", "enorm"),
@@ -399,8 +399,8 @@ fn find(named: &[Named], name: &str) -> Option<usize> {
     named.binary_search_by(|n| n.0.as_str().cmp(name)).ok()
 }
 
-/// One matrix for both ends, as `transformers` ties them: whichever the file has, and one of two that are equal. Two that
-/// differ stay two, whatever the configuration says.
+/// One matrix for both ends, as `transformers` ties them: whichever the file has, and one of two that are equal. Two
+/// that differ stay two, whatever the configuration says.
 fn tie(
     path: &Path,
     files: &[InputFile],
@@ -421,7 +421,7 @@ fn tie(
             }
         }
         (None, Some(head)) => {
-            // The embedding's name sorts behind the head's.
+            // The embedding's name sorts after the head's.
             let mut one = named.remove(head);
             one.0 = EMBEDDING.to_owned();
             named.push(one);
@@ -569,7 +569,7 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
     }
-    // Layers behind the trunk predict further tokens.
+    // Layers after the trunk predict further tokens.
     let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
     let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.n_layers);
     let is_first = t.n_predicting > 0 && layer.is_some_and(|layer| u64::from(layer) == t.n_layers);
@@ -588,7 +588,7 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     }
 }
 
-/// The name of a tensor of the network that predicts further tokens as one of a layer behind the trunk.
+/// The name of a tensor of the network that predicts further tokens as one of a layer after the trunk.
 fn behind_trunk(name: &str, t: &Translated) -> Option<String> {
     let first = t.n_layers;
     if t.n_predicting == 0 {

@@ -1,5 +1,5 @@
-//! Tensors that a folder holds another way than GGUF files: the other way round, or several in one. Knows the layouts, not
-//! the names of folders.
+//! Tensors that a folder holds another way than GGUF files: the other way round, or several in one. Knows the layouts,
+//! not the names of folders.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::tensor::Shape;
 /// More experts than any layer has.
 const MAX_EXPERTS: u64 = 4096;
 
-/// True where a tensor is stored the other way round. Checkpoints of some networks are of both kinds; the width tells them
-/// apart.
+/// True where a tensor is stored the other way round. Checkpoints of some networks are of both kinds; the width tells
+/// them apart.
 pub(super) fn is_transposed(path: &Path, t: &Translated, tensor: &TensorInfo) -> Result<bool> {
     let named = t.family.transposed.iter().any(|end| tensor.name.ends_with(end));
     if !named || !matches!(tensor.storage, TensorStorage::Whole(_) | TensorStorage::Doubles(_)) {

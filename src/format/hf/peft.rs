@@ -33,7 +33,8 @@ struct Config<'a> {
     alphas: &'a Json<'a>,
 }
 
-/// The files of a folder, its factors under the names of a GGUF file, and whether queries and keys are rotated by halves.
+/// The files of a folder, its factors under the names of a GGUF file, and whether queries and keys are rotated by
+/// halves.
 pub(in crate::format) fn open(folder: &Path, base: &AdapterBase) -> Result<(Contents, Vec<Half>, bool)> {
     let family = of_architecture(base.architecture).ok_or_else(|| {
         let what = format!("adapters of PEFT for the architecture {:?}", base.architecture);
@@ -175,7 +176,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// The value of the first pattern that is the name of a module, or the end of one behind a point. Patterns may be
+    /// The value of the first pattern that is the name of a module, or the end of one after a point. Patterns may be
     /// regular expressions, of which only plain names are understood.
     fn matching(&self, name: &str, patterns: &'a Json<'a>, module: &str) -> Result<Option<&'a Json<'a>>> {
         for (pattern, value) in patterns.members() {

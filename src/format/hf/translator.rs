@@ -101,14 +101,14 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds a key behind the architecture's name in the place of what it was.
+    /// Adds a key after the architecture's name in the place of what it was.
     pub fn replace(&mut self, key: &str, value: Option<impl Into<Value>>) {
         let name = format!("{}.{key}", self.family.arch);
         self.keys.retain(|(other, _)| *other != name);
         self.set(key, value);
     }
 
-    /// Adds a key behind the architecture's name, if it has a value.
+    /// Adds a key after the architecture's name, if it has a value.
     pub fn set(&mut self, key: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.keys.push((format!("{}.{key}", self.family.arch), value.into()));

@@ -1,4 +1,4 @@
-//! The files of weights in a folder: one file, or a set with an index or with numbers in its names. Knows no tensors.
+//! The files of weights in a folder: one file, or a set with an index or with numbers in its names.
 
 use std::path::Path;
 

@@ -37,7 +37,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     };
     let pattern = if let Some(windowed) = windowed {
         if !windowed.contains(&true) {
-            // Said aloud, because some architectures have windows unless told otherwise.
+            // Said aloud, because some architectures have windows unless the file says otherwise.
             t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
             return Ok(());
         }

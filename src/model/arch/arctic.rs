@@ -1,4 +1,4 @@
-//! Arctic: a dense block as wide as the model behind attention, and beside both, on the input of the layer, experts.
+//! Arctic: a dense block as wide as the model after attention, and beside both, on the input of the layer, experts.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries and
-//! keys where BERT has learned positions, the second of Jina's has linear biases.
+//! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries
+//! and keys where BERT has learned positions, the second of Jina's has linear biases.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};

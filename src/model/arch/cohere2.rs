@@ -1,6 +1,6 @@
 //! Command R and R7B: attention and feed-forward block side by side on one LayerNorm, logits scaled. From the second
-//! generation on three layers of four see a window, and those alone turn. With experts, whose sum with a shared one is halved,
-//! the norms may be RMS norms, and dense layers turn as well.
+//! generation on three layers of four see a window, and those alone turn. With experts, whose sum with a shared one is
+//! halved, the norms may be RMS norms, and dense layers turn as well.
 
 use crate::error::Result;
 use crate::graph::op::{NormKind, RouterScore};

@@ -1,4 +1,5 @@
-//! DeciLM and Llama-Nemotron: Llama with layers of which some have no attention, one matrix in its place, or nothing at all.
+//! DeciLM and Llama-Nemotron: Llama with layers of which some have no attention, one matrix in its place, or nothing at
+//! all.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! DeepSeek's first mixture, Qwen 2's and Ling's: many small experts whose weights are made to sum to 1 in Ling where the file
-//! says so, a shared expert, gated in Qwen, the first layers dense.
+//! DeepSeek's first mixture, Qwen 2's and Ling's: many small experts whose weights are made to sum to 1 in Ling where
+//! the file says so, a shared expert, gated in Qwen, the first layers dense.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

@@ -1,5 +1,5 @@
-//! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: latent attention, a router that the file tells, a shared expert,
-//! the first layers dense.
+//! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: latent attention, a router that the file tells, a shared
+//! expert, the first layers dense.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

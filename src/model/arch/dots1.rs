@@ -1,4 +1,5 @@
-//! dots.llm1, Ling 2 and Hunyuan 3: Qwen 3's attention; a router that the file tells, a shared expert, the first layers dense.
+//! dots.llm1, Ling 2 and Hunyuan 3: Qwen 3's attention; a router that the file tells, a shared expert, the first layers
+//! dense.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

@@ -1,4 +1,5 @@
-//! ERNIE 4.5: Llama, in the larger ones with experts that have a bias on their choice and a shared one, in every so many layers.
+//! ERNIE 4.5: Llama, in the larger ones with experts that have a bias on their choice and a shared one, in every so
+//! many layers.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;

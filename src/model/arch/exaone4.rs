@@ -1,5 +1,5 @@
-//! EXAONE 4: norms on the output of each block, and of each head of queries and keys. The largest, told by its layers, has
-//! three layers of four with a window, and those alone rotate.
+//! EXAONE 4: norms on the output of each block, and of each head of queries and keys. The largest, known by its number
+//! of layers, has three layers of four with a window, and those alone rotate.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

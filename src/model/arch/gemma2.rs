@@ -29,7 +29,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, logit_softcap)
 }
 
-/// The largest Gemma of a generation, told by its layers, scales by the width of the model a head.
+/// The largest Gemma of a generation, known by its number of layers, scales by the width of the model a head.
 pub fn attention_scale(b: &Builder, layers_of_largest: usize) -> Result<f32> {
     let width = match b.hyper.n_layers == layers_of_largest {
         true => b.hyper.hidden / b.hyper.heads.n_heads,

@@ -1,5 +1,5 @@
-//! Gemma 4: Gemma 3 with heads of two widths, values that are normalised, last layers that read the keys and values of earlier
-//! ones, inputs of each layer's own, and experts beside the dense feed-forward block.
+//! Gemma 4: Gemma 3 with heads of two widths, values that are normalised, last layers that read the keys and values of
+//! earlier ones, inputs of each layer's own, and experts beside the dense feed-forward block.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

@@ -1,5 +1,5 @@
-//! GLM 4: norms on both sides of each block, gate and up in one tensor; half of each head turns, in adjacent pairs or, where
-//! the file has sections of positions in images, in halves.
+//! GLM 4: norms on both sides of each block, gate and up in one tensor; half of each head turns, in adjacent pairs or,
+//! where the file has sections of positions in images, in halves.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,6 @@
-//! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a shared one
-//! where the file has them. Granite with windows has sinks, and lists the layers that see a window and those that rotate.
+//! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a
+//! shared one where the file has them. Granite with windows has sinks, and lists the layers that see a window and those
+//! that rotate.
 
 use crate::error::Result;
 use crate::graph::op::Mask;

@@ -1,5 +1,5 @@
-//! Grok: norms on both sides of each block, capped scores, factors on embedding, scores and logits; experts with GELU, in the
-//! second generation beside a dense block.
+//! Grok: norms on both sides of each block, capped scores, factors on embedding, scores and logits; experts with GELU,
+//! in the second generation beside a dense block.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
@@ -19,7 +19,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (embedding, logit) = (told("embedding_scale", 78.383_675)?, told("logit_scale", 0.577_350_26)?);
     let softcap = b.softcap("attn_logit_softcapping", 30.0)?;
     let logit_softcap = b.softcap("final_logit_softcapping", 0.0)?;
-    // Told for contexts beyond the trained one, where the network does not change.
+    // Given for contexts beyond the trained one, where the network does not change.
     b.keys.get("attention.temperature_length");
     let moe = b.moe(true)?;
     let x = b.embed(embedding)?;

@@ -1,5 +1,5 @@
-//! Hunyuan, dense and with experts, and Maincoder: queries and keys are normalised head by head after they have turned, by a base
-//! that may be stretched.
+//! Hunyuan, dense and with experts, and Maincoder: queries and keys are normalised head by head after they have turned,
+//! by a base that may be stretched.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;

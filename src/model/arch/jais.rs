@@ -1,5 +1,5 @@
-//! Jais and Refact: linear biases in place of rotations, SwiGLU. Jais has LayerNorm and divides scores by the width of a
-//! head; Refact has no biases.
+//! Jais and Refact: linear biases in place of rotations, SwiGLU. Jais has LayerNorm and divides scores by the width of
+//! a head; Refact has no biases.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! Kimi Linear: delta rules with a decay for each channel (Kimi Delta Attention), latent attention without positions in a few
-//! layers, experts behind the first ones.
+//! Kimi Linear: delta rules with a decay for each channel (Kimi Delta Attention), latent attention without positions in
+//! a few layers, experts after the first ones.
 
 use crate::error::Result;
 use crate::graph::op::{RouterScore, TensorId};

@@ -1,5 +1,6 @@
-//! Llama 4: three layers of four rotate, and most see the chunk of the context that they are in; the others do not rotate, and their
-//! queries grow with the logarithm of the position. One expert of a sigmoid router, which multiplies its input, and a shared one.
+//! Llama 4: three layers of four rotate, and most see the chunk of the context that they are in; the others do not
+//! rotate, and their queries grow with the logarithm of the position. One expert of a sigmoid router, which multiplies
+//! its input, and a shared one.
 
 use crate::error::Result;
 use crate::graph::op::NormKind::Rms;

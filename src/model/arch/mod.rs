@@ -214,8 +214,8 @@ pub fn hyper(source: &Source) -> Result<Hyper> {
     Hyper::read(&keys, source)
 }
 
-/// The network of a file. Matrices are only looked up. `quantize`: the type that matrices of floats are converted to while
-/// they load. `predicts`: the layer that predicts a further token is wanted as well.
+/// The network of a file. Matrices are only looked up. `quantize`: the type that matrices of floats are converted to
+/// while they load. `predicts`: the layer that predicts a further token is wanted as well.
 pub fn network(source: &Source, quantize: Option<DType>, predicts: bool) -> Result<Network<'_>> {
     let (keys, build) = find(source)?;
     let mut builder = Builder::new(source, keys, quantize, predicts)?;

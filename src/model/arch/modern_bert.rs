@@ -1,5 +1,5 @@
-//! ModernBERT: norms without biases before each block, gated feed-forward blocks, and layers that see a window to both sides,
-//! all but the first of each period, with a rotation of their own.
+//! ModernBERT: norms without biases before each block, gated feed-forward blocks, and layers that see a window to both
+//! sides, all but the first of each period, with a rotation of their own.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};

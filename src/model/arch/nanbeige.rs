@@ -1,5 +1,5 @@
-//! Nanbeige: Llama whose layers are passed several times where the file says so, with keys and values of each time, and the last
-//! norm in between.
+//! Nanbeige: Llama whose layers are passed several times where the file says so, with keys and values of each time, and
+//! the last norm in between.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,4 +1,5 @@
-//! Nemotron, Minitron and Jais 2: LayerNorm, rotation of a part of each head or all of it, a feed-forward block that squares what is positive.
+//! Nemotron, Minitron and Jais 2: LayerNorm, rotation of a part of each head or all of it, a feed-forward block that
+//! squares what is positive.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;

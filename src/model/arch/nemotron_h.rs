@@ -1,5 +1,5 @@
-//! Nemotron H: each layer is one block, of Mamba 2, attention without positions, or a feed-forward block that squares what
-//! is positive. Experts may work on a narrower stream.
+//! Nemotron H: each layer is one block, of Mamba 2, attention without positions, or a feed-forward block that squares
+//! what is positive. Experts may work on a narrower stream.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;

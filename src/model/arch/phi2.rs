@@ -1,5 +1,5 @@
-//! Phi 1.5 and 2: attention and feed-forward block side by side on one LayerNorm, biases everywhere, a part of each head
-//! turns.
+//! Phi 1.5 and 2: attention and feed-forward block side by side on one LayerNorm, biases everywhere, a part of each
+//! head turns.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

@@ -1,5 +1,5 @@
-//! Qwen 1 to 2.5: Llama with biases on q, k and v, in half-split rotary order. EXAONE and openPangu Embedded are the same,
-//! and so are networks that see images, on text.
+//! Qwen 1 to 2.5: Llama with biases on q, k and v, in half-split rotary order. EXAONE and openPangu Embedded are the
+//! same, and so are networks that see images, on text.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -30,7 +30,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         }
         "paddleocr" => {
             config.sections = sections(&b.keys, false)?;
-            // Its layers are dense whatever is told.
+            // Its layers are dense whatever the file says.
             ["expert_count", "expert_used_count"].into_iter().for_each(|key| b.keys.ignore(key));
         }
         "pangu-embedded" => b.leave_out(&["rope_freqs.weight"]),

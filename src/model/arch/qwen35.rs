@@ -36,7 +36,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.predictor(|b, x| layer(b, x, false))
 }
 
-/// Attention whose output is multiplied by the sigmoid of a gate, which stands behind the query of each head.
+/// Attention whose output is multiplied by the sigmoid of a gate, which stands after the query of each head.
 fn attention(b: &mut Builder, h: TensorId, rope: RopeChoice) -> Result<TensorId> {
     let heads = b.hyper.heads;
     let (dim, kv) = (heads.head_dim, heads.n_kv_heads * heads.head_dim);
@@ -50,7 +50,8 @@ fn attention(b: &mut Builder, h: TensorId, rope: RopeChoice) -> Result<TensorId>
     b.project(a, "attn_output", b.hyper.hidden)
 }
 
-/// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in turn.
+/// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in
+/// turn.
 fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId> {
     let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps, .. } = shape;
     if values != heads * dim || !heads.is_multiple_of(key_heads) {

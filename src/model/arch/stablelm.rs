@@ -1,5 +1,5 @@
-//! StableLM 2: LayerNorm, a part of each head turns; the 12B has attention and feed-forward block side by side on one norm,
-//! and a norm for each head of queries and keys.
+//! StableLM 2: LayerNorm, a part of each head turns; the 12B has attention and feed-forward block side by side on one
+//! norm, and a norm for each head of queries and keys.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! Talkie: norms without weights, also on the embedding, which is added again to each layer times a number of the file; queries
-//! and keys are normalised after they have turned, queries times a number a head.
+//! Talkie: norms without weights, also on the embedding, which is added again to each layer times a number of the file;
+//! queries and keys are normalised after they have turned, queries times a number a head.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,11 +1,11 @@
-//! The description of embeddings in a file: the pooling, the layers behind it, the head of a classifier.
+//! The description of embeddings in a file: the pooling, the layers after it, the head of a classifier.
 
 use super::Builder;
 use crate::error::{Error, Result};
 use crate::format::Value;
 use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling, Ranker};
 
-/// Largest width of a layer behind the pooling.
+/// Largest width of a layer after the pooling.
 const MAX_WIDTH: usize = 1 << 16;
 
 impl Builder<'_> {

@@ -1,5 +1,5 @@
-//! Both ends of a network beside the common ones: what is added to its embeddings, the norms of encoders behind sums, and the
-//! hidden states that they end with. Ends every program.
+//! Both ends of a network beside the common ones: what is added to its embeddings, the norms of encoders after sums,
+//! and the hidden states that they end with. Ends every program.
 
 use super::{Builder, Network};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ impl<'a> Builder<'a> {
         let embeddings = self.embedding_head(!causal)?;
         self.check_predictor()?;
         let architecture = &self.hyper.architecture;
-        // Layers behind the trunk predict further tokens, the first of them where it was asked for.
+        // Layers after the trunk predict further tokens, the first of them where it was asked for.
         let trunk = self.hyper.n_layers;
         let unused = trunk + usize::from(self.predictor.is_some());
         let behind: Vec<String> = (unused..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();

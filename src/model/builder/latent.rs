@@ -1,8 +1,8 @@
 //! Multi-head latent attention (DeepSeek V2, arXiv 2405.04434): keys and values of all heads are products of one narrow
 //! vector a token, which is what the cache keeps, beside a part of the key that turns and that all heads share.
 //!
-//! The product of keys is absorbed into the query, and that of values follows attention. Files from before that keep both
-//! products in one tensor, by which keys and values of all heads are computed and kept.
+//! The product of keys is absorbed into the query, and that of values follows attention. Files from before that keep
+//! both products in one tensor, by which keys and values of all heads are computed and kept.
 
 use std::ops::Range;
 

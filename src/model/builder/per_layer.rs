@@ -1,5 +1,5 @@
-//! The parts that differ from layer to layer: numbers and widths of heads, widths of feed-forward blocks, whose keys and values are
-//! read, inputs of a layer's own.
+//! The parts that differ from layer to layer: numbers and widths of heads, widths of feed-forward blocks, whose keys
+//! and values are read, inputs of a layer's own.
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ impl Builder<'_> {
         Ok(RopeChoice { table: self.rope_table(config, None)?, long: None })
     }
 
-    /// Rotates the heads of queries and keys, which are as wide as told.
+    /// Rotates the heads of queries and keys, which are as wide as the file says.
     pub fn rotate_heads(&mut self, rope: RopeChoice, head_dim: usize, q: TensorId, k: Option<TensorId>) {
         self.program.push(Op::Rope { rope, head_dim, first: 0, q, k });
     }

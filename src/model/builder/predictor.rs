@@ -1,5 +1,5 @@
-//! Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): a layer behind the trunk that tells the token after the
-//! next one, of the hidden state of a token and the embedding of the token behind it.
+//! Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): a layer after the trunk that tells the token
+//! after the next one, of the hidden state of a token and the embedding of the token after it.
 
 use super::Builder;
 use crate::error::{Error, Result};
@@ -9,18 +9,19 @@ use crate::model::hyper::Hyper;
 
 /// A network with the weights of another one that predicts what that will choose.
 pub struct Predictor {
-    /// Reads the tokens behind those of the hidden states; has keys and values of its own.
+    /// Reads the tokens after those of the hidden states; has keys and values of its own.
     pub program: Program,
     /// The hidden states that the network ends with ahead of its head, of all tokens, which its program keeps.
     pub states: TensorId,
-    /// The same, which `program` begins with, and those that it ends with, of the outputs: in their place for one token more.
+    /// The same, which `program` begins with, and those that it ends with, of the outputs: in their place for one token
+    /// more.
     pub input: TensorId,
     pub result: TensorId,
 }
 
 impl Builder<'_> {
-    /// The first layer behind the trunk, where it was asked for: `block` adds what it computes to the residual stream, as a
-    /// layer of the trunk does. Called behind `head`.
+    /// The first layer after the trunk, where it was asked for: `block` adds what it computes to the residual stream,
+    /// as a layer of the trunk does. Called after `head`.
     pub fn predictor(&mut self, block: impl FnOnce(&mut Self, TensorId) -> Result<()>) -> Result<()> {
         let (true, Some(states)) = (self.predicts && self.has_predictor(), self.states) else { return Ok(()) };
         let Some(mut head) = self.program.head().cloned() else { return Ok(()) };

@@ -1,5 +1,5 @@
 //! The wire format of protocol buffers (protobuf.dev/programming-guides/encoding), as far as one message after another
-//! goes. Knows no message.
+//! goes.
 
 use crate::error::{Error, Result};
 

@@ -158,7 +158,7 @@ fn piece(id: usize, message: &[u8]) -> Result<Piece> {
     Ok(piece)
 }
 
-/// Of what training was told, that which changes how a text is cut.
+/// Of the parameters of training, those which change how a text is cut.
 fn trainer(message: &[u8], model: &mut Model) -> Result<()> {
     let int = |field: &Field| field.int().ok_or_else(|| refused("a number that is none"));
     fields(message, |number, field| {
@@ -216,7 +216,7 @@ fn rename(model: &mut Model, config: &Json) {
 fn write_json(model: &Model, legacy: bool, post_processor: &str) -> Result<String> {
     let of_kind = |kind| model.pieces.iter().enumerate().filter(move |(_, piece)| piece.kind == kind);
     let user_defined: Vec<&str> = of_kind(Kind::UserDefined).map(|(_, piece)| piece.text.as_str()).collect();
-    // Where a text has a space put before it, a piece within it must not begin another one: it is cut out behind that
+    // Where a text has a space put before it, a piece within it must not begin another one: it is cut out after that
     // step.
     let cuts_out = model.adds_prefix && !user_defined.is_empty();
     let special = of_kind(Kind::Unknown).chain(of_kind(Kind::Control));

@@ -1,5 +1,5 @@
 //! The components of a `tokenizer.json` around its model: normalizers, pre-tokenizers, post-processors and decoders
-//! become steps, tokens and flags of the pipeline. Knows no vocabulary.
+//! become steps, tokens and flags of the pipeline.
 
 use serde_json::Value as Json;
 

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 
-/// Finds the members of an object that are asked for; the first of each name counts, and an absent or `null` one is none.
+/// Finds the members of an object that are asked for; the first of each name counts, and an absent or `null` one is
+/// none.
 pub(super) fn members<'j, const N: usize>(
     json: &'j str,
     names: [&'static str; N],

@@ -131,7 +131,7 @@ pub(super) enum Spelling<'a> {
         /// Bytes are spelt `<0xNN>`.
         byte_fallback: bool,
     },
-    /// Words, and parts of them behind this prefix.
+    /// Words, and parts of them after this prefix.
     WordParts(&'a str),
 }
 

@@ -1,5 +1,5 @@
-//! The order of keys and values of one head in memory. Owns the sizes of the formats; `cpu/kv.rs` writes them, `attend` reads
-//! them.
+//! The order of keys and values of one head in memory. Owns the sizes of the formats; `cpu/kv.rs` writes them, `attend`
+//! reads them.
 
 use crate::cpu::kernels::simd::LANES;
 
@@ -11,13 +11,14 @@ pub const BLOCK: usize = 32;
 /// | | panel of 16 keys | panel of 32 values |
 /// |---|---|---|
 /// | `F32` | `[d][16]` f32 | `[32][p]` f32 |
-/// | `I16` | for each 32 dimensions: `[16 or fewer][16][2]` i16, `[16]` f32 scales | `[16][p][2]` i16, `[32]` f32 scales |
-/// | `I8` | for each 32 dimensions: `[8 or fewer][16][4]` i8, `[16]` bf16 scales | `[8][p][4]` i8, `[ceil(p / 32)][32]` bf16 scales |
-/// | `I4` | for each 32 dimensions: `[4 or fewer][16][4]` u8, `[16]` bf16 scales | `[4][p][4]` u8, `[ceil(p / 32)][32]` bf16 scales |
+/// | `I16` | of 32 dimensions: `[16 or fewer][16][2]` i16, `[16]` f32 scales | `[16][p][2]` i16, `[32]` f32 scales |
+/// | `I8` | of 32 dimensions: `[8 or fewer][16][4]` i8, `[16]` bf16 | `[8][p][4]` i8, `[blocks][32]` bf16 scales |
+/// | `I4` | of 32 dimensions: `[4 or fewer][16][4]` u8, `[16]` bf16 | `[4][p][4]` u8, `[blocks][32]` bf16 scales |
 ///
-/// A pair of i16 holds two dimensions of a key, the last one 0 where `d` is odd, or two positions of values. Four bytes hold
-/// four of them; of `I4` the low halves hold four and the high halves the next four, each 8 more than the number. Panels of
-/// keys are padded to a multiple of 64 bytes. All memory is 4-byte aligned.
+/// Keys have their fields for each 32 dimensions, bf16 numbers are scales; `blocks` is `ceil(p / 32)`. A pair of i16
+/// holds two dimensions of a key, the last one 0 where `d` is odd, or two positions of values. Four bytes hold four of
+/// them; of `I4` the low halves hold four and the high halves the next four, each 8 more than the number.
+/// Panels of keys are padded to a multiple of 64 bytes. All memory is 4-byte aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     F32,

@@ -6,7 +6,8 @@ use crate::cpu::kernels::attention::kv_storage::{BLOCK, KEY_LINE, SCALES, Storag
 use crate::cpu::kernels::simd::{LANES, Simd};
 use crate::cpu::kernels::{Isa, dispatch};
 
-/// Writes the first `value_dim` numbers of the first `n` keys to rows of `padded(value_dim)` f32, whole panels of 16 rows.
+/// Writes the first `value_dim` numbers of the first `n` keys to rows of `padded(value_dim)` f32, whole panels of 16
+/// rows.
 pub fn values_of_keys(
     isa: Isa,
     storage: Storage,

@@ -1,19 +1,19 @@
 //! Attention of a few query rows over one chunk of keys and values, and the joining of chunks.
 //!
 //! Both halves, `Q K^T` and `P V`, are the same product: rows times a matrix whose vectors of 16 lanes are positions of
-//! keys or dimensions of values, so that nothing is ever summed across lanes. Keys lie in panels of 16 positions, dimension
-//! by dimension; values lie row by row.
+//! keys or dimensions of values, so that nothing is ever summed across lanes. Keys lie in panels of 16 positions,
+//! dimension by dimension; values lie row by row.
 //!
 //! With 16-bit caches this is a product of integers: processors multiply twice as many of them as of floats, and their
 //! sums are exact. Terms go in pairs, and in blocks of 32 that share a scale: a query and a key have one for each 32
-//! dimensions. The values of a position have one, which is multiplied into the position's weight; the weights of a row then
-//! share one for each 32 positions, so that a large weight of a small value, as at the first token of a text, takes no bits
-//! from other weights. Other caches are expanded to f32 in registers.
+//! dimensions. The values of a position have one, which is multiplied into the position's weight; the weights of a row
+//! then share one for each 32 positions, so that a large weight of a small value, as at the first token of a text,
+//! takes no bits from other weights. Other caches are expanded to f32 in registers.
 //!
 //! The softmax is online (Milakov and Gimelshein, arXiv 1805.02867): a chunk yields its peak, the sum of its weights
-//! and its weighted values, all relative to the peak, and chunks are joined in the order of positions. Every element
-//! is computed in the same order of operations whatever rows surround it, and a key that a row does not see adds
-//! exact zeros; therefore results do not depend on how queries are grouped.
+//! and its weighted values, all relative to the peak, and chunks are joined in the order of positions. Every element is
+//! computed in the same order of operations whatever rows surround it, and a key that a row does not see adds exact
+//! zeros; therefore results do not depend on how queries are grouped.
 #![allow(unsafe_code)]
 
 pub mod kv_storage;
@@ -32,8 +32,8 @@ use crate::cpu::kernels::simd::{LANES, Simd};
 use crate::cpu::kernels::{Isa, dispatch, prefetch};
 use crate::error::{Result, try_filled};
 
-/// Number of positions in a chunk: large enough that joining chunks costs little, small enough that the scores of a tile and the keys
-/// and values of a chunk stay in the second-level cache.
+/// Number of positions in a chunk: large enough that joining chunks costs little, small enough that the scores of a
+/// tile and the keys and values of a chunk stay in the second-level cache.
 pub const CHUNK: usize = 256;
 
 /// Queries in the form that the keys' storage needs, already multiplied by the scale.
@@ -87,8 +87,8 @@ pub struct Seen {
     pub first: f32,
 }
 
-/// Computes the partial results of `rows = visible.len()` queries over the first `n` positions of `cached`, of which row r sees `visible[r]`.
-/// Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`.
+/// Computes the partial results of `rows = visible.len()` queries over the first `n` positions of `cached`, of which
+/// row r sees `visible[r]`. Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`.
 pub fn attend_chunk(
     isa: Isa,
     queries: Queries,
@@ -165,8 +165,8 @@ fn attend_chunk_lanes<S: Simd>(
     let c = FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK };
     let panel = cached.key_storage.key_panel_bytes(d);
     let data = cached.keys.as_ptr();
-    // SAFETY: `attend_chunk` asserts that the queries are `rows` rows of d in the form for this storage, that `keys` holds
-    // `panels` panels, and that `scores` holds `rows` rows of CHUNK >= 16 * panels.
+    // SAFETY: `attend_chunk` asserts that the queries are `rows` rows of d in the form for this storage, that `keys`
+    // holds `panels` panels, and that `scores` holds `rows` rows of CHUNK >= 16 * panels.
     unsafe {
         match queries {
             Queries::Integers(q) => {
@@ -218,8 +218,8 @@ fn attend_chunk_lanes<S: Simd>(
         vector: 4 * LANES,
         ahead: AHEAD.next_multiple_of(value_panel),
     };
-    // SAFETY: `attend_chunk` asserts that `scores`, `weights` and `bytes` hold `rows` rows of CHUNK >= n, that `values` holds n
-    // positions, and that `out.values` holds `rows` rows of `dims`.
+    // SAFETY: `attend_chunk` asserts that `scores`, `weights` and `bytes` hold `rows` rows of CHUNK >= n, that `values`
+    // holds n positions, and that `out.values` holds `rows` rows of `dims`.
     unsafe {
         match cached.value_storage {
             Storage::F32 => {
@@ -286,7 +286,8 @@ fn soften<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
     s.sum(sum)
 }
 
-/// Quantizes the weights of row `r` of `rows`, multiplied by the scales of their values, which end panels of `panel` bytes.
+/// Quantizes the weights of row `r` of `rows`, multiplied by the scales of their values, which end panels of `panel`
+/// bytes.
 #[inline(always)]
 fn quantize_weights<S: Simd>(
     s: S,
@@ -316,8 +317,8 @@ fn quantize_weights<S: Simd>(
     }
 }
 
-/// Quantizes the weights of row `r` of `rows` as `quantize_weights` does, to 8 bits and once for each of the `groups` of
-/// dimensions that have scales.
+/// Quantizes the weights of row `r` of `rows` as `quantize_weights` does, to 8 bits and once for each of the `groups`
+/// of dimensions that have scales.
 #[inline(always)]
 fn quantize_weights_to_bytes<S: Simd>(
     s: S,

@@ -1,5 +1,5 @@
-//! The matrix products inside attention, written once over rows, vectors and depth. Owns the sizes of the blocks of sums
-//! that stay in registers, and how a vector of keys or values is expanded.
+//! The matrix products inside attention, written once over rows, vectors and depth. Owns the sizes of the blocks of
+//! sums that stay in registers, and how a vector of keys or values is expanded.
 #![allow(unsafe_code)]
 
 use crate::cpu::kernels::attention::kv_storage::BLOCK;
@@ -174,8 +174,8 @@ pub struct UnitView {
     pub ahead: usize,
 }
 
-/// The product of `FloatBlocks` over integers, whose sums over a block are exact. `SCALED`: behind the last pair of a block, each vector
-/// has scales for its lanes.
+/// The product of `FloatBlocks` over integers, whose sums over a block are exact. `SCALED`: after the last pair of a
+/// block, each vector has scales for its lanes.
 pub struct IntegerBlocks<'a, const SCALED: bool> {
     pub depth: usize,
     pub rows: usize,
@@ -191,7 +191,8 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
         let mut sums = [[s.splat(0.0); V]; R];
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
         unsafe {
-            // The first rows prefetch for all. Vectors that lie apart are read at once, but prefetched in the order of memory.
+            // The first rows prefetch for all. Vectors that lie apart are read at once, but prefetched in the order of
+            // memory.
             let prefetches = r == 0;
             let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
             for block in 0..depth.div_ceil(BLOCK) {
@@ -245,8 +246,8 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
     }
 }
 
-/// The product of `IntegerBlocks` over numbers of 8 bits, or, `NIBBLES`, of 4 bits that are 8 more than the number. Without
-/// scales of its own in `b`, each 32 columns have rows of their own in `a`.
+/// The product of `IntegerBlocks` over numbers of 8 bits, or, `NIBBLES`, of 4 bits that are 8 more than the number.
+/// Without scales of its own in `b`, each 32 columns have rows of their own in `a`.
 pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
     pub depth: usize,
     pub rows: usize,

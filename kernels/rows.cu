@@ -1,5 +1,5 @@
-// Embeddings and learned positions: rows of a table become activations, one block a token. Also the selection of rows of
-// activations.
+// Embeddings and learned positions: rows of a table become activations, one block a token. Also the selection of rows
+// of activations.
 #include "args.cuh"
 
 KERNEL(embed, EmbedArgs, 128, 1) {

@@ -1,10 +1,11 @@
 // Matrix times few rows of input, up to 64, in tiles of 128 rows of a matrix.
 //
-// Time is bound by reading the weights, so each is read once, expanded in registers as the left operand of `mma`, and used for all
-// rows of input. A warp has 16 rows of a matrix, of gate and up 8 each. Of the 128 columns of a turn a lane expands one block of 32
-// of two rows, because `to_halves` lays down the columns of tokens in the order that the operands of lanes have (`store_eight`). Tokens
-// come to shared memory by asynchronous copies. Weights are asked for in the second level some turns ahead, and loaded one ahead. The
-// columns of all tiles are dealt out evenly, so that a block has parts of several tiles, and a tile those of several blocks, joined in order.
+// Time is bound by reading the weights, so each is read once, expanded in registers as the left operand of `mma`, and
+// used for all rows of input. A warp has 16 rows of a matrix, of gate and up 8 each. Of the 128 columns of a turn a
+// lane expands one block of 32 of two rows, because `to_halves` lays down the columns of tokens in the order that the
+// operands of lanes have (`store_eight`). Tokens come to shared memory by asynchronous copies. Weights are asked for in
+// the second level some turns ahead, and loaded one ahead. The columns of all tiles are dealt out evenly, so that a
+// block has parts of several tiles, and a tile those of several blocks, joined in order.
 #include "gemm.cuh"
 
 template <u32 kBlockTokens> struct FewTile {
@@ -26,7 +27,8 @@ template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
     return own;
 }
 
-// Asks the second level for the rows of a warp, of which a quad has two: each of its lanes for 128 bytes of 256 of one of them.
+// Asks the second level for the rows of a warp, of which a quad has two: each of its lanes for 128 bytes of 256 of one
+// of them.
 template <class T> struct Ahead {
     // Bytes of a turn of plane p, and what is asked for ahead of its use.
     static DEVICE_MEMBER constexpr u32 bytes(u32 p) { return (T::kPlanes >> (8 * p) & 255u) * kTurn / T::kBlock; }
@@ -74,7 +76,8 @@ DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&
     struct Raw {
         typename T::Raw32 of[2];
     };
-    // Pieces of a turn that are loaded one by one. Behind the end of a row its last columns are read again, for inputs of zeros.
+    // Pieces of a turn that are loaded one by one. Behind the end of a row its last columns are read again, for inputs
+    // of zeros.
     constexpr u32 kPieces = T::kPieces;
     auto load_piece = [&](Raw& raw, u32 piece) {
         const u32 block = min_u32(piece / kPieces * 4 + t, blocks - 1);
@@ -117,8 +120,8 @@ DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&
     }
 }
 
-// Pairs of turns of all tiles one behind another, dealt out evenly to the blocks of a row of the grid. Found anew for each use, so that no
-// register has it meanwhile.
+// Pairs of turns of all tiles one after another, dealt out evenly to the blocks of a row of the grid. Found anew for
+// each use, so that no register has it meanwhile.
 struct Deal {
     u32 pairs;  // of a tile
     u32 total;  // times the blocks below 2^32
@@ -145,7 +148,7 @@ template <class T, class D> struct LaneRows {
     }
 };
 
-// Asks for the first weights of a tile that the block begins with behind another.
+// Asks for the first weights of a tile that the block begins with after another.
 template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 tile, u32 last) {
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
@@ -196,7 +199,8 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
             ask_for_tile<T, D>(a, tile + 1, min_u32(deal.pairs, deal.first(blockIdx.x + 1) - last));
         bool all = true;
         if (last - at < deal.pairs) {
-            // A block has parts of the tiles that it begins and ends with: the second place is for one that goes on in the next block.
+            // A block has parts of the tiles that it begins and ends with: the second place is for one that goes on in
+            // the next block.
             const u32 first = deal.block_of(start), shares = deal.block_of(start + deal.pairs - 1) + 1 - first;
             auto part = [&](u32 s) { return a.parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart; };
             all = join<D>(part(blockIdx.x - first), a.counters + first, shares, shared, sums, part);
@@ -228,7 +232,8 @@ template <u32 kTokens> DEVICE void few(const ProjectArgs& a, u8* shared) {
         const Share work = share_of<D>(a, 0, blockIdx.y, segment);
         if (work.token0 >= work.tokens) return;
     }
-    // One loop for each type, so that no load depends on a branch, and none around them, which would take registers for all of them.
+    // One loop for each type, so that no load depends on a branch, and none around them, which would take registers for
+    // all of them.
     for_types([&](auto type) {
         typedef decltype(type) T;
         if (a.types >> T::kType & 1) tiles_of_type<T, D>(a, starts, shared);

@@ -1,4 +1,5 @@
-// The gate of a feed-forward block where it is not part of a product, and what changes or copies activations value by value.
+// The gate of a feed-forward block where it is not part of a product, and what changes or copies activations value by
+// value.
 #include "args.cuh"
 
 // gate = activation(gate) * up

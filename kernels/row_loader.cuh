@@ -14,7 +14,7 @@ template <u32 kThreads, u32 kEights> struct Eights {
     Eight of[kEights];
 
     static DEVICE_MEMBER u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
-    // Columns behind the last are 0. They come in groups of four; `load_four` reads those at an address.
+    // Columns after the last are 0. They come in groups of four; `load_four` reads those at an address.
     template <class Load> DEVICE_MEMBER void load_fours(const float* row, u32 first, u32 cols, Load&& load_four) {
         const u32 own = first + 8 * threadIdx.x;
         row += own;
