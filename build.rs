@@ -1,5 +1,5 @@
-//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, has the CUDA kernels compiled, and names
-//! the shared library.
+//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, has the CUDA kernels compiled, and
+//! names the shared library.
 //!
 //! cbindgen writes each group's declarations; the order of the groups, their titles and the frame are here.
 
@@ -56,13 +56,7 @@ fn main() {
         println!("cargo:rustc-cfg=cuda");
         cuda::build(&root, &out);
     }
-    fs::write(out.join("realizar.h"), &header).expect("OUT_DIR is writable");
-    // The committed copy follows the sources while somebody works on them. On a build server it stays as committed, so
-    // that the test which compares the two can fail; in a read-only package there is nothing to follow.
-    let committed = root.join("include/realizar.h");
-    if env::var_os("CI").is_none() && fs::read_to_string(&committed).ok().as_deref() != Some(&header) {
-        let _ = fs::write(&committed, &header);
-    }
+    generated(&root, "include/realizar.h", &header, &out);
 
     let abi = header.lines().find_map(|line| line.strip_prefix("#define RZ_ABI_VERSION ")).expect("src/ffi/version.rs");
     match env::var("CARGO_CFG_TARGET_OS").as_deref() {
@@ -79,6 +73,17 @@ fn main() {
             }
         }
         _ => {}
+    }
+}
+
+/// Writes a generated file into `OUT_DIR`, and its committed copy, which follows the sources while somebody works on
+/// them. On a build server that stays as committed, so that the test which compares the two can fail; in a read-only
+/// package there is nothing to follow.
+fn generated(root: &Path, file: &str, text: &str, out: &Path) {
+    let committed = root.join(file);
+    fs::write(out.join(committed.file_name().expect("a file")), text).expect("OUT_DIR is writable");
+    if env::var_os("CI").is_none() && fs::read_to_string(&committed).ok().as_deref() != Some(text) {
+        let _ = fs::write(&committed, text);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Compiles `kernels/` into one image for every supported GPU, where an nvcc can be found.
+//! Writes `kernels/args.cuh` from `src/cuda/args.rs`, and compiles `kernels/` into one image for every supported GPU,
+//! where an nvcc can be found.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -16,13 +17,102 @@ const IMAGE: &str = r#"{
     Ok(&IMAGE.0)
 }"#;
 
-/// Writes `OUT_DIR/kernels.rs`: the constants `IMAGE` and `COMPILER` of `cuda/module.rs`.
+/// What stands above the declarations of `kernels/args.cuh`.
+const ARGS_HEAD: &str = "\
+// What the host and the kernels share: the parameters of kernels, what they point to, and constants. The build writes
+// this file from src/cuda/args.rs.
+#pragma once
+
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+
+template <class T> using ConstPtr = const T*;
+template <class T> using Ptr = T*;
+
+";
+
+/// Types of cbindgen, and those of kernels, which count in 32 bits.
+const TYPES: &[(&str, &str)] = &[
+    ("static const uintptr_t", "u32"),
+    ("static const ", ""),
+    ("uint8_t", "u8"),
+    ("uint16_t", "u16"),
+    ("uint32_t", "u32"),
+    ("uint64_t", "u64"),
+];
+
+/// The text of `kernels/args.cuh`. cbindgen translates items; names of constants and variants, `kName`, are made here.
+pub fn arguments(root: &Path) -> String {
+    let source = root.join("src/cuda/args.rs");
+    let text = fs::read_to_string(&source).expect("src/cuda/args.rs is readable");
+    let named = |keyword: &str| {
+        let items = text.lines().filter_map(|line| line.strip_prefix(keyword)?.split([' ', ':']).next());
+        items.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let constants = named("pub const ");
+    let mut config = cbindgen::Config {
+        language: cbindgen::Language::Cxx,
+        no_includes: true,
+        documentation_style: cbindgen::DocumentationStyle::C99,
+        braces: cbindgen::Braces::SameLine,
+        line_length: 120,
+        tab_width: 4,
+        ..Default::default()
+    };
+    config.enumeration.enum_class = false;
+    config.export.include = [named("pub struct "), named("pub enum ")].concat();
+    // Those of C++ are in the head.
+    config.export.exclude = vec!["ConstPtr".to_owned(), "Ptr".to_owned()];
+    config.export.rename = constants.iter().map(|name| (name.clone(), camel(name))).collect();
+    let bindings = cbindgen::Builder::new().with_config(config).with_src(&source).generate();
+    let mut written = Vec::new();
+    bindings.unwrap_or_else(|e| panic!("src/cuda/args.rs: {e}")).write(&mut written);
+    let written = String::from_utf8(written).expect("cbindgen writes UTF-8");
+    let is_comment = |line: &String| line.trim_start().starts_with("//");
+    let (mut lines, mut in_enum) = (Vec::<String>::new(), false);
+    for line in written.trim().lines() {
+        in_enum = line.starts_with("enum ") || in_enum && line != "};";
+        let mut line = TYPES.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
+        if in_enum && line.starts_with("    ") && !is_comment(&line) {
+            line.insert(4, 'k');
+        }
+        // A short comment stands after what it describes.
+        if let [.., before, comment] = &lines[..]
+            && line.ends_with([';', ','])
+            && is_comment(comment)
+            && !is_comment(before)
+            && line.len() + 2 + comment.trim_start().len() <= 120
+        {
+            line = format!("{line}  {}", comment.trim_start());
+            lines.pop();
+        }
+        lines.push(line);
+    }
+    format!("{ARGS_HEAD}{}\n", lines.join("\n"))
+}
+
+/// `kTwoWords` for `TWO_WORDS`.
+fn camel(constant: &str) -> String {
+    let words = constant.split('_').map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase()));
+    format!("k{}", words.collect::<String>())
+}
+
+/// Writes `OUT_DIR/args.cuh` and `OUT_DIR/kernels.rs`: the constants `IMAGE` and `COMPILER` of `cuda/module.rs`.
 pub fn build(root: &Path, out: &Path) {
     println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-changed=src/cuda/args.rs");
     println!("cargo:rerun-if-changed=build_cuda.rs");
     for variable in ["NVCC", "CUDA_HOME", "PATH", "REALIZAR_CUDA_TARGETS"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
+    super::generated(root, "kernels/args.cuh", &arguments(root), out);
     let (image, version) = match nvcc() {
         None => (r#"Err("built without kernels: nvcc was not found")"#, 0),
         Some(nvcc) => match compile(&nvcc, root, out) {

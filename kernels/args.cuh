@@ -1,489 +1,575 @@
-// Parameters of the kernels, mirrored field by field in src/cuda/module.rs; both sides assert the sizes.
+// What the host and the kernels share: the parameters of kernels, what they point to, and constants. The build writes
+// this file from src/cuda/args.rs.
 #pragma once
 
-#include "common.cuh"
-#include "quant.cuh"
+#include <stdint.h>
 
-// What one sequence remembers. Keys and values lie [layer][kv head][position][stride], stride = width rounded up to 32.
-// A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p % ring.
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+
+template <class T> using ConstPtr = const T*;
+template <class T> using Ptr = T*;
+
+// Threads of a warp.
+constexpr u32 kWarp = 32;
+
+constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that the step before has chosen.
+
+// Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
+constexpr u32 kInputStep = 256;
+
+constexpr u32 kGemvThreads = 384;  // Threads of a block of matrix times vector (`gemv.cu`).
+
+constexpr u32 kGemvRows = 8;  // Rows of input that share each weight that `gemv.cu` reads, of matrices without blocks.
+
+constexpr u32 kSmallBatchRows = 64;  // Rows of input of a block of `small_batch.cu`, at most.
+
+constexpr u32 kSmallBatchTurn = 128;  // Columns of a turn of `small_batch.cu`.
+
+// Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
+constexpr u32 kAttendRows = 16;
+
+constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
+
+constexpr u32 kHeadTokens = 8;  // Tokens of a block of `project_heads`, for which it expands the weights once.
+
+constexpr u32 kScanColumns = 16;  // Columns of the matrix of a head that a block of `recurrent.cu` has.
+
+constexpr u32 kChunkSize = 32;  // Tokens of a chunk of `recurrent_chunks.cu`, and columns of a block.
+
+constexpr u32 kChunkThreads = 256;  // Threads of a block of `recurrent_chunks.cu`.
+
+constexpr u32 kSampleThreads = 256;  // Threads of a block of `sample.cu`.
+
+constexpr u32 kBins = 512;  // Bins of logits, by their distance from the largest.
+
+constexpr u32 kListed = 2048;  // Tokens that a block sorts, at most.
+
+// Types of matrices and caches, by GGML's numbers.
+enum Type : u32 {
+    kF32 = 0,
+    kF16 = 1,
+    kQ4_0 = 2,
+    kQ4_1 = 3,
+    kQ5_0 = 6,
+    kQ5_1 = 7,
+    kQ8_0 = 8,
+    kQ4_K = 12,
+    kQ5_K = 13,
+    kQ6_K = 14,
+    kBF16 = 30,
+};
+
+enum NormKind : u32 {
+    kNoNorm = 0,
+    kRms = 1,  // x / sqrt(mean of squares + eps)
+    kLayer = 2,  // (x - mean) / sqrt(variance + eps)
+};
+
+enum Activation : u32 {
+    kSilu = 0,
+    kGelu = 1,  // By its tanh approximation.
+    kGeluErf = 2,
+    kRelu = 3,
+    kRelu2 = 4,  // relu(x)^2
+    kClampedSwiglu = 5,
+    kIdentity = 6,
+    kSigmoid = 7,
+    kSoftplus = 8,
+};
+
+// The operation on the result y of a product.
+enum Epilogue : u32 {
+    kStore = 0,  // out = y
+    kAdd = 1,  // out += scale * y
+    kGlu = 2,  // out of segment 0 = activation(y of segment 0) * y of segment 1
+    kCap = 3,  // out = softcap * tanh(scale * y / softcap), or scale * y where softcap is 0
+};
+
+// Orders of the columns of an input in binary16: that of the operands of the kernel that reads them.
+enum ColumnOrder : u32 {
+    kAsTheyAre = 0,
+    kForSmallBatch = 1,  // For `small_batch.cu`.
+    kForGroups = 2,  // For `wgmma.cu`.
+};
+
+// The positions that a token sees.
+enum Mask : u32 {
+    kNewest = 0,  // The newest `window` positions up to its own; 0: all of them.
+    kOwnChunk = 1,  // Those from the last multiple of `window` up to its own.
+    kAround = 2,  // Those of the sequence at most `window` away on either side.
+};
+
+// A change of the values of an activation.
+enum Modification : u32 {
+    kScale = 0,  // x *= factor
+    kLimit = 1,  // x = min(max(x, -factor), factor)
+    kByColumn = 2,  // x *= by[column]
+    kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
+    kBySigmoid = 4,  // x *= sigmoid(by[row, column / length])
+};
+
+// How scores of experts become weights.
+enum RouterScore : u32 {
+    kSoftmax = 0,
+    kSoftmaxOfChosen = 1,
+    kSigmoidOfScore = 2,
+};
+
+// How the token after a row of logits is chosen.
+enum RuleKind : u32 {
+    kLikeliest = 0,  // The largest logit.
+    kInOrder = 1,  // A draw among tokens in the order of their ids.
+    kByRank = 2,  // A draw among the tokens that `top_k` and `top_p` leave, the likeliest first.
+};
+
+// A matrix in up to four planes, row after row and block after block; `quant.cuh` reads them.
+struct DeviceMatrix {
+    ConstPtr<u8> planes[4];
+    u32 dtype;  // `Type`.
+    u32 rows;
+    u32 cols;  // A multiple of 32; columns after the model's own are zero.
+    float factor;  // A power of two that scales of blocks are multiplied by to become normal numbers of binary16.
+};
+
+// The normalisation of a vector of `n` values.
+struct DeviceNorm {
+    ConstPtr<float> weight;  // `[n]`, or null for ones.
+    ConstPtr<float> bias;  // `[n]`, or null for zeros.
+    float eps;
+    u32 kind;  // `NormKind`.
+};
+
+// The cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width of a
+// head rounded up to 32. A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p %
+// ring.
 struct DeviceKv {
-    u8* k;
-    u8* v;
-    u16* k_scales;  // Q8_0: one a 32 values, same order
-    u16* v_scales;
-    const float* from;  // recurrent memories ahead of the step; null: all are 0
-    float* to;          // and after it
-    u32 capacity;
-    u32 ring;
-    u32 k_type;
+    Ptr<u8> k;
+    Ptr<u8> v;
+    Ptr<u16> k_scales;  // Of Q8_0: one binary16 for each 32 keys, in their order.
+    Ptr<u16> v_scales;
+    ConstPtr<float> from;  // Recurrent memories before the step; null: all are zero.
+    Ptr<float> to;  // Recurrent memories after the step.
+    u32 capacity;  // Positions.
+    u32 ring;  // Positions that a layer with a window keeps.
+    u32 k_type;  // `Type`: F32, F16 or Q8_0.
     u32 v_type;
 };
-static_assert(sizeof(DeviceKv) == 64, "mirrored in module.rs");
 
-// Values a position of the layers before one, of those that keep all positions and of those that keep a ring.
+// Values a position of all layers before one.
 struct ValuesBefore {
-    u32 whole;
-    u32 rings;
+    u32 whole;  // Those of layers that keep all positions.
+    u32 rings;  // Those of layers that keep a ring of the newest positions.
 };
 
-// A layer's place in a cache, independent of the capacity.
+// The place of a layer in a cache, counted in values a position, so that a recorded launch serves caches of every
+// capacity.
 struct KvPlace {
     ValuesBefore k;
     ValuesBefore v;
     u32 k_stride;
     u32 v_stride;
-    u32 is_ring;
-    u32 is_latent;  // values are the first numbers of their keys
+    u32 is_ring;  // Boolean.
+    u32 is_latent;  // Boolean: values are the first numbers of their keys, whose place `v` repeats.
 };
-static_assert(sizeof(KvPlace) == 32, "mirrored in module.rs");
 
-// Number of rows of one head of a layer.
-DEVICE u32 kept(const DeviceKv& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
-// Place of a head's first position, in values.
-DEVICE u64 first_value(const DeviceKv& kv, const KvPlace& layer, const ValuesBefore& before, u32 stride, u32 kv_head) {
-    return (u64)before.whole * kv.capacity + (u64)before.rings * kv.ring + (u64)kv_head * kept(kv, layer) * stride;
-}
-
-// Tokens of one sequence that share a tile of attention, or all of its tokens.
+// Consecutive tokens of one sequence: those of a tile of attention, or all of the step.
 struct DeviceTile {
-    u32 first;
-    u32 count;
-    u32 slot;
-    u32 last;  // the sequence's last token in the step
+    u32 first;  // Index of the first token in the step.
+    u32 count;  // Number of tokens.
+    u32 slot;  // Index of the sequence in `StepArgs::kvs`.
+    u32 last;  // Index of the sequence's last token in the step.
 };
 
-// Inputs of a step, arrays in device memory that are replaced before each step.
+// Inputs of a step, arrays that are replaced before each step.
 struct StepArgs {
-    const u32* ids;        // [n]
-    const u32* positions;  // [n]
-    const u32* slots;      // [n]
-    const u32* outputs;    // [n_outputs]
-    const DeviceTile* tiles;  // [n_tiles]
-    const DeviceKv* kvs;     // [n_slots]
-    u32 n;
+    ConstPtr<u32> ids;  // `[n]`, tokens.
+    ConstPtr<u32> positions;  // `[n]`
+    ConstPtr<u32> slots;  // `[n]`, indices into `kvs`.
+    ConstPtr<u32> outputs;  // `[n_outputs]`, indices of the tokens that need logits.
+    ConstPtr<DeviceTile> tiles;  // `[n_tiles]`
+    ConstPtr<DeviceKv> kvs;  // One for each sequence of the step.
+    u32 n;  // Tokens.
     u32 n_outputs;
     u32 n_tiles;
     u32 pad;
 };
-static_assert(sizeof(StepArgs) == 64, "mirrored in module.rs");
 
-constexpr u32 kFollowing = 0xffffffffu;
-
+// x = scale * row of a table, or x += that.
 struct EmbedArgs {
     DeviceMatrix table;
-    const u32* rows;       // [n], row of each token, or null for the first
-    const u32* following;  // the rows that kFollowing stands for
-    float* x;         // [n, width]
+    ConstPtr<u32> rows;  // `[n]`, the row of each token, or null for row 0.
+    ConstPtr<u32> following;  // `[n]`, the rows that `CHOSEN_BEFORE` stands for.
+    Ptr<float> x;  // `[n, width]`
     u32 width;
-    u32 accumulate;  // add to x rather than replace it
+    u32 accumulate;  // Boolean: adds to x instead of replacing it.
     float scale;
     u32 pad;
 };
-static_assert(sizeof(EmbedArgs) == 88, "mirrored in module.rs");
 
-// Copies some rows of two activations to the front of two others.
+// Copies rows of two activations: to[i][r] = from[i][rows[r]].
 struct KeepRowsArgs {
-    const float* from[2];
-    float* to[2];
-    const u32* rows;
+    ConstPtr<float> from[2];  // `[rows of the step, widths[i]]` each.
+    Ptr<float> to[2];  // `[kept rows, widths[i]]` each.
+    ConstPtr<u32> rows;  // `[kept rows]`
     u32 widths[2];
 };
-static_assert(sizeof(KeepRowsArgs) == 48, "mirrored in module.rs");
 
+// x += scale * delta, then out = norm(x), in groups of `group` values.
 struct NormArgs {
     DeviceNorm norm;
-    float* x;            // added to where there is a delta
-    const float* delta;  // or null
-    float* out;          // or null: only add
+    Ptr<float> x;  // `[groups, group]`, changed only where there is a delta.
+    ConstPtr<float> delta;  // `[groups, group]`, or null: x stays.
+    Ptr<float> out;  // `[groups, group]`, or null: only the addition.
     u32 group;
-    u32 own;      // consecutive groups with weights of their own
-    float scale;  // of delta
-    u32 of_delta;  // x += scale * norm(delta), and no more
+    u32 own;  // Number of consecutive groups with weights of their own; the norm has `[own, group]` of them.
+    float scale;  // Factor on delta.
+    u32 of_delta;  // Boolean: x += scale * norm(delta), and no more.
 };
-static_assert(sizeof(NormArgs) == 64, "mirrored in module.rs");
 
+// One of the matrices of a product.
 struct Segment {
     DeviceMatrix w;
-    float* out;
-    const float* bias;  // or null
-};
-static_assert(sizeof(Segment) == 64, "mirrored in module.rs");
-
-// Columns that a warp prepares at once; a prepared row of input is padded to them.
-constexpr u32 kInputStep = 8 * kWarp;
-
-enum Epilogue : u32 {
-    kStore = 0,  // out = y
-    kAdd = 1,    // out += scale * y
-    kGlu = 2,    // out of segment 0 = gated(y of segment 0, y of segment 1)
-    kCap = 3,    // out = softcap * tanh(scale * y / softcap), or scale * y
+    Ptr<float> out;  // `[n, w.rows]`
+    ConstPtr<float> bias;  // `[w.rows]`, or null.
 };
 
-// Matrices that share an input: row y of the output is the matrix times input row y.
+// Products of matrices that share an input: row y of the output is the matrix times row y of the input.
 struct ProjectArgs {
     Segment segments[4];
     u32 n_segments;
-    u32 cols;  // of the input, without padding
-    u32 epilogue;
-    u32 activation;
-    float scale;
-    float softcap;
-    u32 n;  // input rows
-    // Matrix times one row or two, one column of the grid for each input row or both, which are simple (see
-    // PrepareArgs).
-    u32 forms;  // of the input: 1 f32, 2 signed bytes
-    const float* x;
+    u32 cols;  // Columns of the input, without padding.
+    u32 epilogue;  // `Epilogue`.
+    u32 activation;  // `Activation` of the epilogue `Glu`.
+    float scale;  // Of the epilogues `Add` and `Cap`.
+    float softcap;  // Of the epilogue `Cap`.
+    u32 n;  // Rows of the output.
+    // For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
+    // (2).
+    u32 forms;
+    ConstPtr<float> x;  // `[rows, x_stride]`, rows that satisfy `PrepareArgs::simple`.
     u32 x_stride;
-    u32 x_divisor;       // input row of y is y / x_divisor
-    const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
-    DeviceNorm norm;     // of the input
-    // Matrix without blocks times few rows: these as `prepare` left them. A column of the grid has 8 of them.
-    const float* prepared;
-    u32 turns;  // rows or pairs of rows of a matrix, or pairs of gate and up
-    u32 warps;  // that share them
-    // Matrix times matrix.
-    const u16* halves;        // [n, padded cols]
-    const float* row_scales;  // [n]
-    // Unless null, the matrices are those of expert z = blockIdx.z, for the output rows order[starts[z]..starts[z +
-    // 1]], whose input rows are these divided by x_divisor.
-    const u32* order;
-    const u32* starts;
-    // Without an order, of the tiles, those of all rows for some tokens one after another, `whole` have a block each,
-    // and each of the rest `splits`, which have a share of the columns each; the last of them joins their sums in
-    // order.
-    float* parts;   // [rest, split, 128 rows times tokens]
-    u32* counters;  // [rest], zero between launches
+    u32 x_divisor;  // Row y of the output is of input row y / x_divisor.
+    ConstPtr<u32> experts;  // `[n]`, or null. Matrices are stacks, of which row y uses matrix experts[y].
+    DeviceNorm norm;  // Of the input.
+    // For up to 8 rows of a matrix without blocks: `[n, padded cols]`, what `prepare` has left.
+    ConstPtr<float> prepared;
+    // For `gemv.cu`: rows of all matrices, pairs of rows, or pairs of gate and up, one for a turn of a warp.
+    u32 turns;
+    u32 warps;  // Warps that share the turns.
+    // For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), here to the end. `[rows, padded cols]`, binary16.
+    ConstPtr<u16> halves;
+    ConstPtr<float> row_scales;  // `[rows]`, what `halves` was divided by.
+    // `[n]`, or null. Rows of the output sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]],
+    // which are of input rows order[i] / x_divisor.
+    ConstPtr<u32> order;
+    ConstPtr<u32> starts;  // `[experts + 1]`
+    Ptr<float> parts;  // `[tiles with splits, splits, rows of a tile * tokens]`, partial sums.
+    Ptr<u32> counters;  // One for each tile, zero between launches.
+    // Blocks that share the columns of each tile after the first `whole`; the last of them adds their sums in order.
     u32 splits;
-    u32 types;  // of the matrices, bit n for type n
-    u32 whole;
-    u32 tiles;  // of rows
+    u32 types;  // Bit n: a matrix is of type n.
+    u32 whole;  // Tiles that have one block each, counted by rows first and tokens second.
+    u32 tiles;  // Tiles along the rows of the matrices.
 };
-static_assert(sizeof(ProjectArgs) == 416, "mirrored in module.rs");
 
-// Prepares input rows for matrices without blocks times few of them.
+// Normalises rows of input for matrices without blocks times few of them.
 struct PrepareArgs {
-    const float* x;
-    float* rows;  // each padded to a multiple of 256 columns
+    ConstPtr<float> x;  // `[rows, cols]`
+    Ptr<float> rows;  // `[rows, padded]`, zero from `cols` on.
     DeviceNorm norm;
     u32 cols;
-    u32 padded;
-    u32 simple;  // columns come in groups of four, and the norm has neither a mean nor a bias
+    u32 padded;  // A multiple of `INPUT_STEP`.
+    u32 simple;  // Boolean: `cols` is a multiple of four, and the norm has neither a mean nor a bias.
     u32 pad;
 };
-static_assert(sizeof(PrepareArgs) == 56, "mirrored in module.rs");
 
-// Orders of columns of an input in binary16: as they are, for `small_batch.cu`, for `wgmma.cu`.
-enum Order : u32 { kAsTheyAre = 0, kForFew = 1, kForGroups = 2 };
-
-// Converts the input of a matrix product to binary16, each row divided by its own power of two.
+// halves = norm(x) / row_scales in binary16, each row divided by its own power of two.
 struct HalvesArgs {
-    const float* x;
-    u16* halves;        // [rows, padded]
-    float* row_scales;
+    ConstPtr<float> x;  // `[rows, x_stride]`, `cols` values of each.
+    Ptr<u16> halves;  // `[rows, padded]`, zero after the last column.
+    Ptr<float> row_scales;  // `[rows]`
     DeviceNorm norm;
     u32 cols;
     u32 padded;
     u32 x_stride;
-    u32 order;          // of columns
+    u32 order;  // `ColumnOrder`.
 };
-static_assert(sizeof(HalvesArgs) == 64, "mirrored in module.rs");
 
-// Queries and keys between their projection and attention: norm, rotation, and keys and values into the cache.
+// Queries and keys between their projection and attention: norm, rotation, then keys and values into the cache.
 struct HeadsArgs {
     StepArgs step;
-    float* q;
-    float* k;
-    const float* v;  // or null
+    Ptr<float> q;  // `[n, heads, head_dim]`
+    Ptr<float> k;  // `[n, kv_heads, head_dim]`
+    ConstPtr<float> v;  // `[n, kv_heads, value_dim]`, or null.
     DeviceNorm q_norm;
     DeviceNorm k_norm;
-    const double* inv_freq;  // or null: no rotation
+    ConstPtr<double> inv_freq;  // `[n_pairs]`, radians a position, or null: no rotation.
     u32 n_pairs;
-    u32 adjacent;  // pairs are 2i and 2i+1 rather than i and i + n_pairs
-    float magnitude;
-    u32 first;  // value of a head that the first pair begins with
+    u32 adjacent;  // Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; all after `first`.
+    float magnitude;  // Factor on sine and cosine.
+    u32 first;  // Value of a head that the first pair begins with.
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
     u32 value_dim;
-    u32 store;      // write k and v to the cache
-    u32 own_norms;  // each head has norm weights of its own: 1 those of q, 2 those of k
+    u32 store;  // Boolean: writes k and v to the cache.
+    u32 own_norms;  // Bits: each head has norm weights of its own, of q (1), of k (2).
     KvPlace layer;
 };
-static_assert(sizeof(HeadsArgs) == 216, "mirrored in module.rs");
 
-enum Mask : u32 {
-    kBehind = 0,    // the newest `window` positions up to a token's own; 0: all
-    kOwnChunk = 1,  // those from the last multiple of `window` on
-    kAround = 2,    // those of the step that are at most `window` away
-};
-
+// out = softmax(scale * q k^T + bias) v, head by head, over the cache.
 struct AttendArgs {
     StepArgs step;
-    const float* q;
-    float* out;
-    float* partials;  // [rows of a block, split, row, 2 + value_dim]
-    u32* counters;    // [rows of a block], zero between launches
-    const float* slopes;  // [heads] or null: taken from a score times the distance
-    const float* sinks;   // [heads] or null: one more score, without a value
+    ConstPtr<float> q;  // `[n, heads, head_dim]`
+    Ptr<float> out;  // `[n, heads, value_dim]`
+    // `[blocks of rows, splits, rows of a block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
+    // values.
+    Ptr<float> partials;
+    Ptr<u32> counters;  // `[blocks of rows]`, zero between launches.
+    ConstPtr<float> slopes;  // `[heads]`, or null: times the distance, subtracted from a score.
+    ConstPtr<float> sinks;  // `[heads]`, or null: one more score, without a value.
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
     u32 value_dim;
-    u32 mask;
-    u32 window;
-    u32 splits;  // shares of the positions, each of which has a block
+    u32 mask;  // `Mask`.
+    u32 window;  // Positions.
+    u32 splits;  // Blocks that share the positions of a tile.
     float scale;
-    float softcap;
-    u32 first_tile;  // of this launch; all where they are tiles of prompts
+    float softcap;  // Scores become softcap * tanh(score / softcap); 0: they stay.
+    u32 first_tile;  // Tile of the first block of this launch.
     KvPlace layer;
 };
-static_assert(sizeof(AttendArgs) == 184, "mirrored in module.rs");
 
-// What `heads` and attention do with tokens that are alone of their sequences in a step.
+// `heads` and attention in one launch, for tokens that are the only ones of their sequences in a step.
 struct AttendAloneArgs {
     AttendArgs attend;
     HeadsArgs heads;
 };
-static_assert(sizeof(AttendAloneArgs) == 400, "mirrored in module.rs");
 
+// gate = activation(gate) * up
 struct GluArgs {
-    float* gate;
-    const float* up;  // or null
+    Ptr<float> gate;  // `[n]`
+    ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
     u64 n;
-    u32 activation;
+    u32 activation;  // `Activation`.
     u32 pad;
-};
-static_assert(sizeof(GluArgs) == 32, "mirrored in module.rs");
-
-enum Modification : u32 {
-    kScale = 0,       // x *= factor
-    kLimit = 1,       // x = min(max(x, -factor), factor)
-    kByColumn = 2,    // x *= by[column]
-    kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
-    kBySigmoid = 4,   // x *= sigmoid(by[row, column / length])
 };
 
 // Changes rows of `width` values in place.
 struct ModifyArgs {
-    float* x;
-    const float* by;
-    const u32* positions;
+    Ptr<float> x;  // `[rows, width]`
+    ConstPtr<float> by;  // `[width]`, or `[rows, width / length]`.
+    ConstPtr<u32> positions;  // `[rows]`
     u32 width;
-    u32 kind;
+    u32 kind;  // `Modification`.
     float factor;
     u32 length;
     u32 offset;
     u32 pad;
 };
-static_assert(sizeof(ModifyArgs) == 48, "mirrored in module.rs");
 
-// out[head] = [x[head][..part] | tail[row]], with `heads` heads a row.
+// out[row, head] = x[row, head][..part], then tail[row].
 struct JoinArgs {
-    const float* x;
-    const float* tail;
-    float* out;
+    ConstPtr<float> x;  // `[rows, heads, x_stride]`
+    ConstPtr<float> tail;  // `[rows, tail_width]`
+    Ptr<float> out;  // `[rows, heads, part + tail_width]`
     u32 heads;
     u32 part;
-    u32 x_stride;  // between heads
+    u32 x_stride;
     u32 tail_width;
 };
-static_assert(sizeof(JoinArgs) == 40, "mirrored in module.rs");
 
-// out[h] = [w[h] * x[h][..cols] | x[h][cols..]], head by head; w is [heads * rows, cols].
+// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
 struct ProjectHeadsArgs {
-    DeviceMatrix w;
-    const float* x;
-    float* out;
+    DeviceMatrix w;  // `[heads * rows, cols]`
+    ConstPtr<float> x;  // `[n, heads, from]`
+    Ptr<float> out;  // `[n, heads, to]`
     u32 n;
     u32 heads;
-    u32 rows;
+    u32 rows;  // Of the matrix of one head.
     u32 cols;
-    u32 from;  // values of a head of x
-    u32 to;    // and of out
+    u32 from;
+    u32 to;
 };
-static_assert(sizeof(ProjectHeadsArgs) == 88, "mirrored in module.rs");
 
-enum RouterScore : u32 { kSoftmax = 0, kSoftmaxOfChosen = 1, kSigmoid = 2 };
-
+// Chooses experts by scores.
 struct RouteArgs {
-    const float* scores;  // [n, n_experts]
-    u32* experts;         // [n, n_used]
-    float* weights;       // [n, n_used]
-    const float* bias;    // [n_experts] or null: added for the choice
+    ConstPtr<float> scores;  // `[n, n_experts]`
+    Ptr<u32> experts;  // `[n, n_used]`
+    Ptr<float> weights;  // `[n, n_used]`
+    ConstPtr<float> bias;  // `[n_experts]`, or null: added for the choice, not to the weights.
     u32 n_experts;
     u32 n_used;
-    u32 score;
-    u32 renormalise;
-    u32 groups;  // experts are chosen from the `groups_used` groups whose two best are the best together
-    u32 groups_used;
-    float scale;
+    u32 score;  // `RouterScore`.
+    u32 renormalise;  // Boolean: weights are divided by their sum.
+    u32 groups;  // Groups of equally many experts.
+    u32 groups_used;  // Groups that are chosen from: those with the largest sums of their two best.
+    float scale;  // Factor on the weights.
     u32 pad;
 };
-static_assert(sizeof(RouteArgs) == 64, "mirrored in module.rs");
 
-// Sorts picks by expert and keeps the order within an expert.
+// Sorts picks by expert and keeps their order within an expert. A pick is one chosen expert of a token.
 struct GroupArgs {
-    const u32* experts;  // [picks]
-    u32* order;          // [picks], numbers of picks
-    u32* starts;         // [n_experts + 1], where those of an expert begin
+    ConstPtr<u32> experts;  // `[picks]`
+    Ptr<u32> order;  // `[picks]`, indices of picks.
+    Ptr<u32> starts;  // `[n_experts + 1]`, where those of an expert begin in `order`.
     u32 picks;
     u32 pad;
 };
-static_assert(sizeof(GroupArgs) == 32, "mirrored in module.rs");
 
-// What follows the products of chosen experts with gate and up, [picks, stride] each.
+// gate = activation(gate) * up for chosen experts, after factors and biases on both products.
 struct ExpertGluArgs {
-    float* gate;       // the result
-    const float* up;   // or null: activation(gate)
-    const u32* experts;    // [picks]
-    const float* weights;  // [picks] or null: factors on the input of the products
-    const float* factors[2];  // [n_experts] or null: on the products with gate and up
-    const float* biases[2];   // [n_experts, ffn] or null
+    Ptr<float> gate;  // `[picks, stride]`
+    ConstPtr<float> up;  // `[picks, stride]`, or null: gate = activation(gate).
+    ConstPtr<u32> experts;  // `[picks]`
+    ConstPtr<float> weights;  // `[picks]`, or null: factors on the input of the products.
+    ConstPtr<float> factors[2];  // `[n_experts]` each, or null: factors on gate and up.
+    ConstPtr<float> biases[2];  // `[n_experts, ffn]` each, or null.
     u64 n;  // picks * ffn
     u32 ffn;
     u32 stride;
-    u32 activation;
+    u32 activation;  // `Activation`.
     u32 pad;
 };
-static_assert(sizeof(ExpertGluArgs) == 88, "mirrored in module.rs");
 
+// out = the weighted sum of the results of a token's experts.
 struct CombineArgs {
-    const float* parts;    // [n, n_used, width]
-    const float* weights;  // [n, n_used], or null for ones
-    const u32* experts;    // [n, n_used]
-    const float* factors;  // [n_experts] or null: on the parts
-    const float* biases;   // [n_experts, width] or null
-    float* out;            // [n, width]
+    ConstPtr<float> parts;  // `[n, n_used, width]`
+    ConstPtr<float> weights;  // `[n, n_used]`, or null for ones.
+    ConstPtr<u32> experts;  // `[n, n_used]`
+    ConstPtr<float> factors;  // `[n_experts]`, or null: factors on the parts.
+    ConstPtr<float> biases;  // `[n_experts, width]`, or null.
+    Ptr<float> out;  // `[n, width]`
     u32 width;
     u32 n_used;
-    u32 accumulate;  // add `scale` times the sum to out rather than replace it
+    u32 accumulate;  // Boolean: adds `scale` times the sum to out instead of replacing it.
     float scale;
 };
-static_assert(sizeof(CombineArgs) == 64, "mirrored in module.rs");
 
-// Recurrences. A tile of the step is all tokens of one sequence; `memory` is the place of the memory, in values.
+// A causal convolution of each channel. In all recurrences a tile of the step has all tokens of one sequence, and
+// `memory` is the place of an op's memory in that of the sequence, in values.
 struct ConvArgs {
     StepArgs step;
-    float* x;             // [n, width]
-    const float* kernel;  // [taps, width], the oldest input first
-    const float* bias;    // or null
-    u64 memory;           // [taps - 1, width]
+    Ptr<float> x;  // `[n, width]`, replaced by the result.
+    ConstPtr<float> kernel;  // `[taps, width]`, the oldest input first.
+    ConstPtr<float> bias;  // `[width]`, or null.
+    u64 memory;  // The memory is `[taps - 1, width]`.
     u32 width;
     u32 taps;
-    u32 silu;
+    u32 silu;  // Boolean: the result goes through SiLU.
     u32 pad;
 };
-static_assert(sizeof(ConvArgs) == 112, "mirrored in module.rs");
 
+// The gated delta rule.
 struct DeltaArgs {
     StepArgs step;
-    const float* q;     // [n, key_heads, key_dim]
-    const float* k;
-    const float* v;     // [n, heads, value_dim]
-    const float* dt;    // [n, heads], or [n, heads, key_dim]
-    const float* beta;  // [n, heads]
-    const float* rate;  // [heads]
-    float* out;         // [n, heads, value_dim]
-    u64 memory;         // [heads, key_dim, value_dim]
+    ConstPtr<float> q;  // `[n, key_heads, key_dim]`
+    ConstPtr<float> k;  // `[n, key_heads, key_dim]`
+    ConstPtr<float> v;  // `[n, heads, value_dim]`
+    ConstPtr<float> dt;  // `[n, heads]`, or `[n, heads, key_dim]` where `by_row`.
+    ConstPtr<float> beta;  // `[n, heads]`
+    ConstPtr<float> rate;  // `[heads]`
+    Ptr<float> out;  // `[n, heads, value_dim]`
+    u64 memory;  // The memory is `[heads, key_dim, value_dim]`.
     u32 heads;
     u32 key_heads;
     u32 key_dim;
     u32 value_dim;
-    u32 by_row;  // decays
-    u32 tiled;   // head h reads key head h % key_heads
-    u32 stages;  // chunks that `chunks.cu` has room for
+    u32 by_row;  // Boolean: rows of the memory decay by steps of their own.
+    u32 tiled;  // Boolean: head h reads key head h % key_heads, else h * key_heads / heads.
+    u32 stages;  // Chunks of inputs that shared memory has room for, in `recurrent_chunks.cu`.
     u32 pad;
 };
-static_assert(sizeof(DeltaArgs) == 160, "mirrored in module.rs");
 
+// The selective scan.
 struct ScanArgs {
     StepArgs step;
-    const float* x;     // [n, heads, head_dim]
-    const float* dt;    // [n, heads]
-    const float* b;     // [n, groups, state]
-    const float* c;
-    const float* rate;  // [heads], or [state, heads]
-    const float* skip;  // [heads]
-    float* out;         // [n, heads, head_dim]
-    u64 memory;         // [state, heads, head_dim]
+    ConstPtr<float> x;  // `[n, heads, head_dim]`
+    ConstPtr<float> dt;  // `[n, heads]`
+    ConstPtr<float> b;  // `[n, groups, state]`
+    ConstPtr<float> c;  // `[n, groups, state]`
+    ConstPtr<float> rate;  // `[heads]`, or `[state, heads]` where `by_state`.
+    ConstPtr<float> skip;  // `[heads]`
+    Ptr<float> out;  // `[n, heads, head_dim]`
+    u64 memory;  // The memory is `[state, heads, head_dim]`.
     u32 heads;
     u32 head_dim;
     u32 groups;
     u32 state;
-    u32 by_state;  // decays
-    u32 stages;    // as for the delta rule
+    u32 by_state;  // Boolean: rows of the memory decay by rates of their own.
+    u32 stages;  // As in `DeltaArgs`.
 };
-static_assert(sizeof(ScanArgs) == 152, "mirrored in module.rs");
 
-enum RuleKind : u32 { kLikeliest = 0, kInOrder = 1, kByRank = 2 };
-
+// Added to the logit of a token.
 struct Bias {
     u32 id;
     float value;
 };
 
-// The way in which the token after a row of logits is chosen: that of src/sampling, to the bit.
-struct Rule {
-    double inverse;       // of the temperature
-    const Bias* biases;   // [n_biases], several of one id in their order
-    u32* recent;          // [window], the newest tokens in any order
-    const u32* allowed;   // a bit a token, or null: all
-    // kInOrder draws among tokens by their ids, kByRank among those that top_k and top_p leave, the likeliest first
-    u32 kind;
+// A rule by which a token is chosen; the results are those of src/sample, to the bit.
+struct DeviceRule {
+    double inverse;  // 1 / temperature
+    ConstPtr<Bias> biases;  // `[n_biases]`, those of the same token in their order.
+    Ptr<u32> recent;  // `[window]`, the newest tokens in any order.
+    ConstPtr<u32> allowed;  // One bit for each token, or null: all are allowed.
+    u32 kind;  // `RuleKind`.
     u32 n_biases;
     u32 window;
-    u32 none;  // chosen where no token can be
+    u32 none;  // Chosen where no token can be.
     float repeat;
     float presence;
     float frequency;
-    u32 top_k;  // 0: off
-    float top_p;  // 0: off
-    float min_p;  // 0: off
+    u32 top_k;  // 0: off.
+    float top_p;  // 0: off.
+    float min_p;  // 0: off.
 };
-static_assert(sizeof(Rule) == 72, "mirrored in module.rs");
 
-// Moves on with each choice.
+// The part of a rule that each choice changes.
 struct RuleState {
-    u64 random;    // of SplitMix64
-    u32 n_recent;  // tokens in `recent`
-    u32 next;      // place of the next one
-    u32 slot;      // of the step among those in flight
+    u64 random;  // State of SplitMix64.
+    u32 n_recent;  // Tokens in `recent`.
+    u32 next;  // Index in `recent` of the next one.
+    u32 slot;  // Slot of the step among those in flight.
     u32 pad;
 };
-static_assert(sizeof(RuleState) == 24, "mirrored in module.rs");
 
-constexpr u32 kBins = 512;     // of logits, by their distance from the largest
-constexpr u32 kListed = 2048;  // tokens that a block sorts
-
-// What the kernels of a choice hand on.
+// Intermediate results of the kernels that choose a token.
 struct Draw {
-    u64 sums[kBins];    // of weights, by bin or by block
-    u32 counts[kBins];  // of tokens
-    u32 list[kListed];  // the tokens of the bins up to `limit`, in any order
-    u64 total;          // of all weights
-    float peak;         // the largest logit
-    u32 limit;          // the last bin that may have tokens which are kept
-    u32 filled;         // number of tokens up to there
-    u32 listed;
+    u64 sums[kBins];  // Sums of weights, by bin or by block.
+    u32 counts[kBins];  // Numbers of tokens, by bin.
+    u32 list[kListed];  // The tokens of the bins up to `limit`, in any order.
+    u64 total;  // Sum of all weights.
+    float peak;  // The largest logit.
+    u32 limit;  // The last bin that may have tokens which are kept.
+    u32 filled;  // Number of tokens in the bins up to `limit`.
+    u32 listed;  // Number of tokens in `list`.
 };
-static_assert(sizeof(Draw) == 14360, "mirrored in module.rs");
 
+// Chooses a token for each row of logits.
 struct ChooseArgs {
-    float* logits;     // [rows, width]
-    const Rule* rules;  // [rows]
-    RuleState* states;  // [rows]
-    Draw* draws;       // [rows]
-    float* best;       // [rows, blocks]
-    u32* where;        // [rows, blocks]
-    u32* counters;     // [rows], zero between launches
-    u32* answers;      // [slots, stride], the host's copies
-    u32* tokens;       // [rows], for the step after
-    u32* ids;          // [rows] of the step, where all of its tokens have logits: moved on for the step after
-    u32* positions;    // likewise
-    double unit;       // of weights
+    Ptr<float> logits;  // `[rows, width]`
+    ConstPtr<DeviceRule> rules;  // `[rows]`
+    Ptr<RuleState> states;  // `[rows]`
+    Ptr<Draw> draws;  // `[rows]`
+    Ptr<float> best;  // `[rows, blocks]`, the largest logit of each block.
+    Ptr<u32> at;  // `[rows, blocks]`, its token.
+    Ptr<u32> counters;  // `[rows]`, zero between launches.
+    Ptr<u32> answers;  // `[slots, stride]`, in memory of the host.
+    Ptr<u32> tokens;  // `[rows]`, the chosen tokens, for the next step.
+    // `[rows]`, `StepArgs::ids`: becomes that of the next step, which may follow where all tokens of this one have
+    // logits.
+    Ptr<u32> ids;
+    Ptr<u32> positions;  // `[rows]`, `StepArgs::positions`: likewise.
+    double unit;  // Integer weight of the largest logit.
     u32 width;
     u32 slots;
     u32 stride;
     u32 pad;
 };
-static_assert(sizeof(ChooseArgs) == 112, "mirrored in module.rs");

@@ -1,16 +1,29 @@
 // Attention over the cache for few tokens of a sequence, and for heads of any width.
 //
-// A warp takes 16 positions at a time: scores by `mma`, then values by `mma`. Operands are read from the cache by
-// 16-byte loads, without shared memory: the order of the terms of a dot product is free, so each lane of a quad takes 8
-// neighbouring dimensions of 32 in place of the scattered ones of the instruction's layout, and the columns of the
-// output are permuted in the same way.
+// Algorithm (flash decoding: the online softmax of arXiv 2205.14135, split over the positions):
 //
-// The positions of a tile are divided among the four warps of `splits` blocks; the last block to end joins the parts in
-// an order of their own, so that the result does not depend on which block is last.
+//     rows = (token, query head) pairs of one tile and one KV head, 16 a block
+//     each warp, for every 4 * splits-th group of 16 positions:
+//         S = scale * Q K^T, softcap, bias and mask
+//         new peak = max(peak, S); weights = 2^(S - new peak)
+//         sum = sum * 2^(peak - new peak) + sum of weights;  O = O * 2^(peak - new peak) + weights V
+//     join the (peak, sum, O) of the four warps, then of the `splits` blocks; out = O / sum
 //
-// A step of one token of each sequence has queries and keys turned here as well (`attend_alone`). Each block turns the
-// queries of its rows. One block has the token's own position among those that it reads, and it alone stores key and
-// value.
+// Optimisations:
+//  1. Both products are `mma` m16n8k16. Operands come from the cache by 16-byte loads, without shared memory: the terms
+//     of a dot product may have any order, so a lane of a quad takes 8 neighbouring dimensions of 32 instead of the
+//     scattered ones of the instruction's layout, and the columns of the output are permuted in the same way.
+//  2. Query heads of one KV head are rows of one product, so that each cached row is read once for all of them.
+//  3. Groups of positions go to blocks first and then to warps, so that a short context occupies all blocks.
+//  4. Where each token is the only one of its sequence (`attend_alone`), each block normalises and rotates the queries
+//     of its rows itself; the block whose positions include the token's own stores key and value. That saves a launch.
+//  5. Heads longer than 256 (`attend_wide`): the warps of a block take the same positions, and each has every fourth 32
+//     dimensions of the keys and a quarter of the values.
+//
+// Invariants: a position's warp and block depend on its place in the sequence alone, and parts are joined in the order
+// of their indices by the block that ends last; so the bits do not depend on timing.
+//
+// Shapes: those of `AttendArgs`. Grid: (tiles * splits, KV heads * groups of 16 query heads); 4 warps a block.
 #include "attention.cuh"
 #include "rope.cuh"
 
@@ -24,14 +37,15 @@ struct Walk {
     u32 k_last;  // first of the last eight dimensions
     u32 v_last;
     Seen seen;
-    DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units) : seen(a, rows, a.step.positions[rows.last_token]) {
+    DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units)
+        : seen(a, rows, a.step.positions[rows.last_token]) {
         // Positions ascend within a tile.
         const u32 newest = a.step.positions[rows.last_token];
         end = last_seen(a, a.step.positions[rows.first_token + rows.tokens - 1], newest) + 1;
-        const u32 start = first_seen(a, a.step.positions[rows.first_token]) / kTile;
+        const u32 start = first_seen(a, a.step.positions[rows.first_token]) / kAttendRows;
         // The unit of a position depends on its place in the sequence alone, not on the tile.
-        begin = kTile * (start + (unit + units - start % units) % units);
-        stride = kTile * units;
+        begin = kAttendRows * (start + (unit + units - start % units) % units);
+        stride = kAttendRows * units;
         k_last = ceil_div(a.head_dim, 8) * 8 - 8;
         v_last = ceil_div(a.value_dim, 8) * 8 - 8;
     }
@@ -56,10 +70,11 @@ DEVICE void add_values(const uint4 (&v)[4], const uint4& weights, float (*sums)[
 }
 
 template <u32 kDim, bool kHalves>
-DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const DeviceKv& kv, Queries<kDim>& q, Part<kDim>& part) {
+DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const DeviceKv& kv, Queries<kDim>& q,
+                 Part<kDim>& part) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
     const Rows& rows = work.rows;
-    // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
+    // Groups of positions go to blocks first and then to warps, so that a short context occupies all blocks.
     const u32 unit = work.split + warp * a.splits, units = kWarps * a.splits;
     clear(a, rows, unit == 0, part);
     const Walk walk(a, rows, unit, units);
@@ -67,7 +82,7 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const Devic
         const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
         float scores[2][4] = {};
-        // Where registers are left, values are on their way with the keys.
+        // Where registers are left, values are loaded with the keys.
         constexpr bool kEarly = kDim <= 128;
         uint4 v[kDim / 64][4];
         auto load_values_of = [&](u32 e) {
@@ -76,12 +91,13 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const Devic
         if (kEarly) UNROLL for (u32 e = 0; e < kDim / 64; e++) load_values_of(e);
         UNROLL for (u32 h = 0; h < 2; h++) {
             // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0.
-            // Behind the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
+            // After the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
             const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
             // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a
             // time.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
-                const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
+                const uint4 k =
+                    load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
                 mma16x8x16(scores[h], q.get(2 * c), k.x, k.y);
                 mma16x8x16(scores[h], q.get(2 * c + 1), k.z, k.w);
             }
@@ -97,15 +113,16 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const Devic
 }
 
 // The work of a block. Tiles of tokens that are `kAlone` of their sequences have one each, and no tile has to be read.
-template <bool kAlone = false> DEVICE AttendWork<kTile> work_of(const AttendArgs& a) {
+template <bool kAlone = false> DEVICE AttendWork<kAttendRows> work_of(const AttendArgs& a) {
     // More query heads than rows take several blocks.
-    const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kTile), kv_head = blockIdx.y / chunks;
+    const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kAttendRows), kv_head = blockIdx.y / chunks;
     const u32 tile = blockIdx.x / a.splits, token = a.first_tile + tile;
-    AttendWork<kTile> work = {tile * gridDim.y + blockIdx.y, blockIdx.x % a.splits, 0, kv_head, 0, {}};
+    AttendWork<kAttendRows> work = {tile * gridDim.y + blockIdx.y, blockIdx.x % a.splits, 0, kv_head, 0, {}};
     if (token >= a.step.n_tiles) return work;
-    const u32 first_head = first_head_of(a, kv_head) + blockIdx.y % chunks * kTile, end_head = first_head_of(a, kv_head + 1);
+    const u32 first_head = first_head_of(a, kv_head) + blockIdx.y % chunks * kAttendRows,
+              end_head = first_head_of(a, kv_head + 1);
     const DeviceTile at = kAlone ? DeviceTile{token, 1, token, token} : a.step.tiles[token];
-    const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kTile) : 0;
+    const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kAttendRows) : 0;
     work.slot = at.slot;
     work.rows = {at.count, heads, at.first, first_head, at.last, 0};
     return work;
@@ -115,7 +132,8 @@ template <bool kAlone = false> DEVICE AttendWork<kTile> work_of(const AttendArgs
 DEVICE u32 permuted(u32 n, u32 j) { return n / 8 * 64 + 16 * (threadIdx.x % 4) + 8 * j + n % 8; }
 
 // Joins what the warps of a block have seen, and the last block to end what all shares have. `parts`: of shared memory.
-template <u32 kDim> DEVICE void join_warps(const AttendArgs& a, const AttendWork<kTile>& work, const Part<kDim>& part, float* parts) {
+template <u32 kDim>
+DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work, const Part<kDim>& part, float* parts) {
     const Rows& rows = work.rows;
     const u32 used = rows.used(), d = a.value_dim, row_size = 2 + d;
     float* mine = parts + threadIdx.x / kWarp * used * row_size;
@@ -150,7 +168,7 @@ template <u32 kDim> DEVICE void join_warps(const AttendArgs& a, const AttendWork
 template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
     let_next_start();
     wait_for_previous();
-    const AttendWork<kTile> work = work_of(a);
+    const AttendWork<kAttendRows> work = work_of(a);
     if (work.rows.used() == 0) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
     // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
@@ -175,33 +193,36 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     const u32 pairs = rotated_pairs(h);
     const double inv_freq = threadIdx.x < pairs ? h.inv_freq[threadIdx.x] : 0.;
     wait_for_previous();
-    const AttendWork<kTile> work = work_of<true>(a);
+    const AttendWork<kAttendRows> work = work_of<true>(a);
     const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, d = a.head_dim;
-    const u32 used = work.rows.used(), first_head = work.rows.first_head, kv_head = work.kv_head, token = work.rows.first_token;
+    const u32 used = work.rows.used(), first_head = work.rows.first_head, kv_head = work.kv_head,
+              token = work.rows.first_token;
     const DeviceKv kv = a.step.kvs[work.slot];
     const u32 position = a.step.positions[token];
     // The step of positions with the token's own is this block's: see `walk`.
-    const bool stores = h.store && position / kTile % a.splits == work.split;
+    const bool stores = h.store && position / kAttendRows % a.splits == work.split;
 
     // Queries as the left operand, [turn][lane][word]; after them the heads as they are and the angles, then the parts.
     float* heads = (float*)(shared + 32 * kDim);
     float *key = heads + used * d, *angles = key + d;
     const u64 own = (u64)token * a.kv_heads + kv_head;
     // The key too, whichever block stores it, so that no copy waits for the position.
-    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x) copy_async4(heads + i, a.q + ((u64)token * a.heads + first_head) * d + i);
+    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
+        copy_async4(heads + i, a.q + ((u64)token * a.heads + first_head) * d + i);
     if (h.store) for (u32 i = threadIdx.x; i < d; i += blockDim.x) copy_async4(key + i, h.k + own * d + i);
     copy_async_commit();
     if (threadIdx.x < pairs) angle(h, position, inv_freq, angles[2 * threadIdx.x], angles[2 * threadIdx.x + 1]);
     copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
-    for (u32 row = warp; row < kTile; row += kWarps) {
+    for (u32 row = warp; row < kAttendRows; row += kWarps) {
         float* x = heads + row * d;
         if (row < used) turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
         for (u32 i = lane; i < kDim / 2; i += kWarp) {
             // The order in which `attend` sets them.
             const u32 c = i / 16, t = i / 4 % 4, w = i % 4, operand = row / 8 + 2 * (w % 2);
-            store(shared + 512 * (2 * c + w / 2) + 16 * (4 * (row % 8) + t) + 4 * operand, query_word(a, row < used, x, 2 * i));
+            store(shared + 512 * (2 * c + w / 2) + 16 * (4 * (row % 8) + t) + 4 * operand,
+                  query_word(a, row < used, x, 2 * i));
         }
     }
     if (stores) {
@@ -228,7 +249,7 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     let_next_start();
     wait_for_previous();
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
-    const AttendWork<kTile> work = work_of(a);
+    const AttendWork<kAttendRows> work = work_of(a);
     const Rows& rows = work.rows;
     if (rows.used() == 0) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
@@ -244,7 +265,8 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     const float *low = query(a, rows, 0), *high = query(a, rows, 1);
     for (u32 c = warp; c < chunks; c += kWarps) UNROLL for (u32 h = 0; h < 2; h++) {
         const u32 dim = 32 * c + 8 * t + 4 * h;
-        const uint4 words = {query_word(a, low, dim), query_word(a, high, dim), query_word(a, low, dim + 2), query_word(a, high, dim + 2)};
+        const uint4 words = {query_word(a, low, dim), query_word(a, high, dim), query_word(a, low, dim + 2),
+                             query_word(a, high, dim + 2)};
         store(queries + 1024 * c + 512 * h, words);
     }
 
@@ -258,14 +280,16 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
             const uint4 q0 = load<uint4>(queries + 1024 * c), q1 = load<uint4>(queries + 1024 * c + 512);
             UNROLL for (u32 h = 0; h < 2; h++) {
                 const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
-                const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
+                const uint4 k =
+                    load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
                 mma16x8x16(scores[h], q0, k.x, k.y);
                 mma16x8x16(scores[h], q1, k.z, k.w);
             }
         }
         u8* products = scores_of + turn % 2 * kWarps * 1024;
         UNROLL for (u32 h = 0; h < 2; h++)
-            store(products + 1024 * warp + 512 * h + 16 * lane, float4{scores[h][0], scores[h][1], scores[h][2], scores[h][3]});
+            store(products + 1024 * warp + 512 * h + 16 * lane,
+                  float4{scores[h][0], scores[h][1], scores[h][2], scores[h][3]});
         sync_block();
         UNROLL for (u32 h = 0; h < 2; h++) {
             UNROLL for (u32 i = 0; i < 4; i++) scores[h][i] = 0.f;
@@ -278,7 +302,8 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
         weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
         UNROLL for (u32 e = 0; e < kDim / 64; e++) {
             uint4 v[4];
-            load_values<kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp + 64 * e, walk.v_last, valid, v);
+            load_values<kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp + 64 * e, walk.v_last,
+                                 valid, v);
             add_values(v, weights[0], part.values + 8 * e);
         }
     }
@@ -296,59 +321,17 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     work.join<kWarps * kDim>(a, flag);
 }
 
-KERNEL(attend_64, AttendArgs, 128, 4) {
-    DYNAMIC_SHARED(shared);
-    attend<64, true>(a, shared);
-}
-KERNEL(attend_64_any, AttendArgs, 128, 3) {
-    DYNAMIC_SHARED(shared);
-    attend<64, false>(a, shared);
-}
-KERNEL(attend_128, AttendArgs, 128, 2) {
-    DYNAMIC_SHARED(shared);
-    attend<128, true>(a, shared);
-}
-KERNEL(attend_128_any, AttendArgs, 128, 2) {
-    DYNAMIC_SHARED(shared);
-    attend<128, false>(a, shared);
-}
-KERNEL(attend_256, AttendArgs, 128, 1) {
-    DYNAMIC_SHARED(shared);
-    attend<256, true>(a, shared);
-}
-KERNEL(attend_256_any, AttendArgs, 128, 1) {
-    DYNAMIC_SHARED(shared);
-    attend<256, false>(a, shared);
-}
-KERNEL(attend_64_alone, AttendAloneArgs, 128, 4) {
-    DYNAMIC_SHARED(shared);
-    attend_alone<64, true>(a, shared);
-}
-KERNEL(attend_64_alone_any, AttendAloneArgs, 128, 3) {
-    DYNAMIC_SHARED(shared);
-    attend_alone<64, false>(a, shared);
-}
-KERNEL(attend_128_alone, AttendAloneArgs, 128, 2) {
-    DYNAMIC_SHARED(shared);
-    attend_alone<128, true>(a, shared);
-}
-KERNEL(attend_128_alone_any, AttendAloneArgs, 128, 2) {
-    DYNAMIC_SHARED(shared);
-    attend_alone<128, false>(a, shared);
-}
-KERNEL(attend_256_alone, AttendAloneArgs, 128, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_alone<256, true>(a, shared);
-}
-KERNEL(attend_256_alone_any, AttendAloneArgs, 128, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_alone<256, false>(a, shared);
-}
-KERNEL(attend_wide, AttendArgs, 128, 2) {
-    DYNAMIC_SHARED(shared);
-    attend_wide<true>(a, shared);
-}
-KERNEL(attend_wide_any, AttendArgs, 128, 2) {
-    DYNAMIC_SHARED(shared);
-    attend_wide<false>(a, shared);
-}
+KERNEL(attend_64, AttendArgs, 128, 4) { DYNAMIC_SHARED(shared); attend<64, true>(a, shared); }
+KERNEL(attend_64_any, AttendArgs, 128, 3) { DYNAMIC_SHARED(shared); attend<64, false>(a, shared); }
+KERNEL(attend_128, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend<128, true>(a, shared); }
+KERNEL(attend_128_any, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend<128, false>(a, shared); }
+KERNEL(attend_256, AttendArgs, 128, 1) { DYNAMIC_SHARED(shared); attend<256, true>(a, shared); }
+KERNEL(attend_256_any, AttendArgs, 128, 1) { DYNAMIC_SHARED(shared); attend<256, false>(a, shared); }
+KERNEL(attend_64_alone, AttendAloneArgs, 128, 4) { DYNAMIC_SHARED(shared); attend_alone<64, true>(a, shared); }
+KERNEL(attend_64_alone_any, AttendAloneArgs, 128, 3) { DYNAMIC_SHARED(shared); attend_alone<64, false>(a, shared); }
+KERNEL(attend_128_alone, AttendAloneArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_alone<128, true>(a, shared); }
+KERNEL(attend_128_alone_any, AttendAloneArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_alone<128, false>(a, shared); }
+KERNEL(attend_256_alone, AttendAloneArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_alone<256, true>(a, shared); }
+KERNEL(attend_256_alone_any, AttendAloneArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_alone<256, false>(a, shared); }
+KERNEL(attend_wide, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<true>(a, shared); }
+KERNEL(attend_wide_any, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<false>(a, shared); }

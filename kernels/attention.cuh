@@ -1,13 +1,12 @@
 // Common parts of attention: rows of queries, what they see, the online softmax (arXiv 2205.14135), and the join of
 // parts.
 //
-// Query heads that share a key-value head, and tokens of a tile, are the rows of a matrix product, 16 a warp, so that
-// each cached row is read once for all of them.
+// A row is a (token, query head) pair; rows that share a KV head and a tile are those of one matrix product, 16 a warp,
+// so that each cached row is read once for all of them. Scores are in powers of two: the scale includes log2(e).
 #pragma once
 
-#include "args.cuh"
+#include "common.cuh"
 
-constexpr u32 kTile = 16;  // rows of a warp
 constexpr u32 kWarps = 4;  // of a block that takes single tokens
 
 // Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a
@@ -68,7 +67,8 @@ template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
 };
 template <u32 kDim> struct Queries<kDim, true> {
     u8* mine;
-    DEVICE_MEMBER Queries(u8* shared) : mine(shared + threadIdx.x / kWarp * (kDim / 16 * 512) + threadIdx.x % kWarp * 16) {}
+    DEVICE_MEMBER Queries(u8* shared)
+        : mine(shared + threadIdx.x / kWarp * (kDim / 16 * 512) + threadIdx.x % kWarp * 16) {}
     DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { store(mine + 512 * turn + 4 * i, w); }
     DEVICE_MEMBER void take(u8* block) { mine = block + threadIdx.x % kWarp * 16; }
     DEVICE_MEMBER uint4 get(u32 turn) const { return load<uint4>(mine + 512 * turn); }
@@ -87,7 +87,7 @@ DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
     return a.mask == kAround ? position + min_u32(a.window, newest - position) : position;
 }
 
-// What the rows of a lane see; nothing behind the used ones.
+// What the rows of a lane see; nothing after the used ones.
 struct Seen {
     u32 first[2];
     u32 last[2];
@@ -126,25 +126,31 @@ DEVICE u32 query_word(const AttendArgs& a, bool is_query, const float* query, u3
     const float high = is_query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
     return pack_halves(low, high);
 }
-DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) { return query_word(a, query != nullptr, query, dim); }
+DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) {
+    return query_word(a, query != nullptr, query, dim);
+}
 
 // Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the
 // part holds shrinks. `inside`: every row sees all of them.
 template <u32 kDim, u32 kGroups>
-DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p0, bool inside, float (&scores)[2 * kGroups][4],
-                  Part<kDim>& part, uint4 (&weights)[kGroups]) {
+DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p0, bool inside,
+                  float (&scores)[2 * kGroups][4], Part<kDim>& part, uint4 (&weights)[kGroups]) {
     const u32 p = p0 + 2 * (threadIdx.x % 4);
     u32 w[kGroups][4];
     UNROLL for (u32 i = 0; i < 2; i++) {
         auto for_each_score = [&](auto&& f) {
-            UNROLL for (u32 n = 0; n < 2 * kGroups; n++) UNROLL for (u32 j = 0; j < 2; j++) f(scores[n][2 * i + j], p + 8 * n + j);
+            UNROLL for (u32 n = 0; n < 2 * kGroups; n++)
+                UNROLL for (u32 j = 0; j < 2; j++) f(scores[n][2 * i + j], p + 8 * n + j);
         };
         if (a.softcap > 0.f) for_each_score([&](float& s, u32) { s = a.softcap * tanhf(s / a.softcap); });
         if (a.slopes) {
-            const float slope = a.slopes[rows.head(rows.row(i))], position = (float)a.step.positions[rows.token(rows.row(i))];
+            const float slope = a.slopes[rows.head(rows.row(i))],
+                        position = (float)a.step.positions[rows.token(rows.row(i))];
             for_each_score([&](float& s, u32 p) { s -= slope * fabsf(position - (float)p); });
         }
-        if (!inside) for_each_score([&](float& s, u32 p) { s = p <= seen.last[i] && p >= seen.first[i] ? s : kNegativeInfinity; });
+        if (!inside)
+            for_each_score(
+                [&](float& s, u32 p) { s = p <= seen.last[i] && p >= seen.first[i] ? s : kNegativeInfinity; });
         float peak = kNegativeInfinity;
         for_each_score([&](float& s, u32) { peak = fmaxf(peak, s); });
         peak = fmaxf(peak, shuffle_xor(peak, 1));
@@ -189,10 +195,11 @@ DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
 // The row of a position; those of a step never wrap around the end of a ring.
 DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
 
-// Writes a lane's values, whose dimensions `dim(n, j)` tells, of rows ahead of `end`, times `factor[i]`, to
+// Writes a lane's values, whose dimensions are `dim(n, j)`, of rows ahead of `end`, times `factor[i]`, to
 // `place(row)`.
 template <u32 kDim, class Dim, class F>
-DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d, const float (&factor)[2], Dim&& dim, F&& place) {
+DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d, const float (&factor)[2], Dim&& dim,
+                       F&& place) {
     UNROLL for (u32 i = 0; i < 2; i++) {
         if (rows.row(i) >= end) continue;
         float* to = place(rows.row(i));
@@ -242,15 +249,17 @@ template <u32 kRows> struct AttendWork {
     // Joins the parts of all shares where this is the last of them to be written, with a warp for each row.
     template <u32 kDim> DEVICE_MEMBER void join(const AttendArgs& a, u8* flag) const {
         if (!last_block(a.counters + number, a.splits, (u32*)flag)) return;
-        // Values of the first parts are on their way with the peaks, as many as there are registers for.
-        constexpr u32 kHeld = kRows > kTile ? 0 : min_u32(8, 2048 / kDim);
+        // Values of the first parts are loaded with the peaks, as many as there are registers for.
+        constexpr u32 kHeld = kRows > kAttendRows ? 0 : min_u32(8, 2048 / kDim);
         const u32 lane = threadIdx.x % kWarp, d = a.value_dim, n = a.splits;
         const u64 stride = (u64)kRows * (2 + d);
         for (u32 row = first_row + threadIdx.x / kWarp; row < end(); row += blockDim.x / kWarp) {
             const float* parts = a.partials + ((u64)number * n * kRows + row - first_row) * (2 + d);
             float held[kHeld + 1][kDim / kWarp] = {};
-            if constexpr (kHeld > 0) UNROLL for (u32 s = 0; s < kHeld; s++) UNROLL for (u32 i = 0; i < kDim / kWarp; i++)
-                if (s < n && lane + kWarp * i < d) held[s][i] = parts[s * stride + 2 + lane + kWarp * i];
+            if constexpr (kHeld > 0)
+                UNROLL for (u32 s = 0; s < kHeld; s++)
+                    UNROLL for (u32 i = 0; i < kDim / kWarp; i++)
+                        if (s < n && lane + kWarp * i < d) held[s][i] = parts[s * stride + 2 + lane + kWarp * i];
             float peak = kNegativeInfinity, sum = 0.f, values[kDim / kWarp] = {};
             for (u32 s = lane; s < n; s += kWarp) peak = fmaxf(peak, parts[s * stride]);
             peak = warp_max(peak);

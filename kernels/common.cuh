@@ -7,15 +7,7 @@
 // until `wait_for_previous` they read weights only.
 #pragma once
 
-#include <stdint.h>
-
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int8_t i8;
-typedef int16_t i16;
-typedef int32_t i32;
+#include "args.cuh"
 
 #ifdef __CUDACC__
 #define DEVICE static __device__ __forceinline__
@@ -58,8 +50,12 @@ DEVICE u32 atomic_add(u32* p, u32 v) {
     return old;
 }
 // The same without an order of other accesses, for sums.
-DEVICE void add_to(u32* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
-DEVICE void add_to(u64* p, u64 v) { asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory"); }
+DEVICE void add_to(u32* p, u32 v) {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+DEVICE void add_to(u64* p, u64 v) {
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
 DEVICE void add_to_shared(u32* p, u32 v) {
     asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;" ::"r"(shared_address(p)), "r"(v) : "memory");
 }
@@ -214,10 +210,12 @@ DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
-        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-        "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
-        "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
-        "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, {%128,%129,%130,%131}, %132, 1, 1, 1, 0;"
+        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,"
+        "%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,"
+        "%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
+        "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,"
+        "%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,"
+        "%124,%125,%126,%127}, {%128,%129,%130,%131}, %132, 1, 1, 1, 0;"
         : ALL_SUMS
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
 }
@@ -257,7 +255,6 @@ DEVICE void let_next_start() {
 
 #endif
 
-constexpr u32 kWarp = 32;
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kNegativeInfinity = -__builtin_inff();
 
@@ -326,15 +323,6 @@ DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
     return *shared_flag != 0;
 }
 
-// Normalisation of an input vector of a kernel.
-struct DeviceNorm {
-    const float* weight;
-    const float* bias;  // or null
-    float eps;
-    u32 kind;
-};
-enum NormKind : u32 { kNoNorm = 0, kRms = 1, kLayer = 2 };
-
 // Moments of `x[0..n]`; its norm is (x - mean) * inverse * weight + bias.
 struct Moments {
     float mean;
@@ -361,9 +349,6 @@ DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm
     return norm.bias ? fmaf(y, weight, norm.bias[i]) : y * weight;
 }
 
-enum Activation : u32 {
-    kSilu = 0, kGelu = 1, kGeluErf = 2, kRelu = 3, kRelu2 = 4, kClampedSwiglu = 5, kIdentity = 6, kSigmoidal = 7, kSoftplus = 8,
-};
 DEVICE float sigmoid(float x) { return 1.f / (1.f + exp2_approx(-kLog2e * x)); }
 DEVICE float activate(float x, u32 kind) {
     switch (kind) {
@@ -376,7 +361,7 @@ DEVICE float activate(float x, u32 kind) {
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
         case kRelu2: return x > 0.f ? x * x : 0.f;
         case kIdentity: return x;
-        case kSigmoidal: return sigmoid(x);
+        case kSigmoid: return sigmoid(x);
         case kSoftplus: {
             // ln(1 + e), the rounding of the sum taken back.
             const float e = expf(-fabsf(x)), sum = 1.f + e;
@@ -392,3 +377,10 @@ DEVICE float gated(float gate, float up, u32 kind) {
 }
 // The `up` of an activation without one.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }
+
+// Number of rows of one head of a layer.
+DEVICE u32 kept(const DeviceKv& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
+// Place of a head's first position, in values.
+DEVICE u64 first_value(const DeviceKv& kv, const KvPlace& layer, const ValuesBefore& before, u32 stride, u32 kv_head) {
+    return (u64)before.whole * kv.capacity + (u64)before.rings * kv.ring + (u64)kv_head * kept(kv, layer) * stride;
+}

@@ -1,6 +1,12 @@
-// The gate of a feed-forward block where it is not part of a product, and what changes or copies activations value by
-// value.
-#include "args.cuh"
+// Elementwise ops on activations that are not part of a product.
+//
+//     glu:     gate = activation(gate) * up
+//     modify:  x = x changed by a factor, a limit, a vector, the position or a gate (`Modification`), row by row
+//     join:    out[row, head] = x[row, head][..part], then tail[row]
+//
+// Shapes: those of `GluArgs`, `ModifyArgs`, `JoinArgs`. Any grid covers `glu`; the others have a row, or a head, for
+// each block of the first dimension of the grid, whose values the second dimension shares.
+#include "common.cuh"
 
 // gate = activation(gate) * up
 KERNEL(glu, GluArgs, 256, 1) {
@@ -17,7 +23,8 @@ KERNEL(modify, ModifyArgs, 256, 1) {
     const u32 row = blockIdx.x;
     float* x = a.x + (u64)row * a.width;
     float factor = a.factor;
-    if (a.kind == kByPosition) factor = 1.f + a.factor * logf((float)(((u64)a.positions[row] + a.offset) / a.length + 1));
+    if (a.kind == kByPosition)
+        factor = 1.f + a.factor * logf((float)(((u64)a.positions[row] + a.offset) / a.length + 1));
     const float* gate = a.kind == kBySigmoid ? a.by + (u64)row * (a.width / a.length) : nullptr;
     for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < a.width; i += gridDim.y * blockDim.x) {
         switch (a.kind) {

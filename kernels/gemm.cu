@@ -1,21 +1,35 @@
-// Matrix times matrix, for prompts.
+// Matrix times matrix, for prompts; and the conversion of its input to binary16.
 //
-// A block expands weights to binary16 once for all its tokens, 32 columns a turn: into shared memory, from where its
-// warps read them and the tokens, which asynchronous copies bring, as operands of `mma`. The weights of the next turn
-// are on their way meanwhile. Each input row is divided by a power of two, which keeps large activations in the range
-// of binary16. Where there are few blocks, several share the columns of a tile.
+//     to_halves, each row: h = norm(x); s = the power of two below the largest |h|; halves = h / s; row_scales = s
+//     gemm, each tile of 128 rows of the matrix and 256 tokens:
+//         for each turn of 32 columns: expand the weights of the turn to binary16; sums += weights * tokens
+//         out = epilogue(sums * row_scales)
+//
+// Optimisations:
+//  1. A block expands each weight once for all its tokens, into shared memory, from where `ldmatrix` reads it.
+//  2. Tokens come by asynchronous copies, `kStages` turns deep; the weights of the next turn are loaded into registers
+//     while this one is multiplied, and those of a later one are prefetched into the second-level cache.
+//  3. Rows are divided by a power of two, which costs no precision and keeps large activations in the range of
+//     binary16.
+//  4. Where there are few tiles, several blocks share the columns of one (`Place`).
+//  5. `to_halves` loads a whole row at once, weights of the norm before the wait, and keeps up to 8192 columns in
+//     registers.
+//
+// Shapes: those of `HalvesArgs`, `ProjectArgs`. Shared memory: [stage][token][32] of tokens and [2][row][32] of
+// weights.
 #include "row_loader.cuh"
 #include "gemm.cuh"
 
 // Stores eight columns of a row, the first of which is `col`, in an order of columns.
-DEVICE void store_eight(u16* row, u32 col, u32 order, const Eight& x) {
+DEVICE void store8(u16* row, u32 col, u32 order, const Values8& x) {
     auto pair = [&](u32 i, u32 j) { return pack_halves(x.v[i], x.v[j]); };
-    if (order == kForFew) {
+    if (order == kForSmallBatch) {
         // The lanes of a quad have 32 neighbouring columns each of 128. A column and that two further on are
         // neighbours, as `tiny` of quant.cuh has them, those of an odd column 8 places on, and each 16 places have four
         // columns of each lane.
         u16* to = row + col / 128 * 128 + col / 4 % 4 * 32 + col / 16 % 2 * 16 + col / 32 % 4 * 2;
-        UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 32 + i % 2 * 8, pair(i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2));
+        UNROLL for (u32 i = 0; i < 4; i++)
+            store(to + i / 2 * 32 + i % 2 * 8, pair(i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2));
     } else if (order == kForGroups) {
         // The lanes of a quad have 8 neighbouring columns each of 32: 2t and 2t + 1 of the left operand, then 8 further
         // on, of the first 16 places and of the last.
@@ -27,7 +41,7 @@ DEVICE void store_eight(u16* row, u32 col, u32 order, const Eight& x) {
 }
 
 // Columns that a block of `to_halves` keeps in registers.
-typedef Eights<128, 8> Kept;
+typedef RowLoader<128, 8> Kept;
 
 // Converts input rows to binary16, one block a row. `kSimple`: columns come in groups of four, and the norm has neither
 // a mean nor a bias.
@@ -38,8 +52,11 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     const bool has_norm = a.norm.kind != kNoNorm, has_mean = !kSimple && a.norm.kind == kLayer;
     auto load_weights_of = [&](Kept& to, u32 first) {
         const u32 n = has_norm && a.norm.weight ? cols : 0;
-        if (kSimple) to.load_fours(a.norm.weight, first, n, [](const float* at) { return load_shared_weights<float4>(at); });
-        else to.each(first, n, [&](float& v, u32 col) { v = col < n ? load_shared_weights<float>(a.norm.weight + col) : 0.f; });
+        if (kSimple)
+            to.load_fours(a.norm.weight, first, n, [](const float* at) { return load_shared_weights<float4>(at); });
+        else
+            to.each(first, n,
+                    [&](float& v, u32 col) { v = col < n ? load_shared_weights<float>(a.norm.weight + col) : 0.f; });
     };
     auto load_inputs_of = [&](Kept& to, u32 first) {
         if (kSimple) to.load_fours(x, first, cols, [](const float* at) { return load<float4>(at); });
@@ -49,7 +66,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     auto centre = [&](Kept& part, u32 first) {
         if (has_mean) part.each(first, cols, [&](float& v, u32 col) { v = col < cols ? v - mean : 0.f; });
     };
-    // All loads are on their way at once, those of weights ahead of the wait.
+    // All loads are in flight at once, those of weights before the wait.
     Kept kept, weights;
     load_weights_of(weights, 0);
     wait_for_previous();
@@ -80,7 +97,8 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         if (first > 0) load_weights_of(weights, first);
         if (!kSimple) part.each(first, cols, [&](float& v, u32) { v *= inverse; });
         if (a.norm.weight) part.with(weights, first, cols, [](float& v, float weight) { v *= weight; });
-        if (!kSimple && a.norm.bias) part.each(first, cols, [&](float& v, u32 col) { v += col < cols ? a.norm.bias[col] : 0.f; });
+        if (!kSimple && a.norm.bias)
+            part.each(first, cols, [&](float& v, u32 col) { v += col < cols ? a.norm.bias[col] : 0.f; });
     };
     float peak = 0.f;
     each_part([&](Kept& part, u32 first) {
@@ -102,7 +120,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         part.each(first, cols, [&](float& v, u32) { v *= by; });
         UNROLL for (u32 i = 0; i < Kept::kGroups; i++) {
             const u32 col = part.column(first, i);
-            if (col < a.padded) store_eight(halves, col, a.order, part.of[i]);
+            if (col < a.padded) store8(halves, col, a.order, part.of[i]);
         }
     });
     if (threadIdx.x == 0) a.row_scales[row] = scale;
@@ -121,7 +139,8 @@ struct Division {
 
 // Sums of the warp's part of a tile. Shared memory: [turn][row][32 halves] of tokens, then of weights.
 template <class T, class D>
-DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens, float (&sums)[D::kM][D::kN][4]) {
+DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens,
+                     float (&sums)[D::kM][D::kN][4]) {
     const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, chunks = a.segments[0].w.cols / kChunk;
     const u32 begin = chunks * work.split / work.splits, end = chunks * (work.split + 1) / work.splits;
     u16* weights = tokens + kStages * D::kTokens * kChunk;

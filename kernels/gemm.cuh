@@ -10,7 +10,7 @@
 // Sums of a warp are [kM][kN][4], each as `mma16x8x16` has them.
 #pragma once
 
-#include "product.cuh"
+#include "epilogue.cuh"
 
 constexpr u32 kChunk = 32;  // columns of a turn
 
@@ -73,7 +73,9 @@ DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)
 }
 
 // Rows of a matrix in a tile, which has as many of a gate as of the product beside it.
-template <class D> DEVICE u32 rows_of(const ProjectArgs& a) { return unknown(a.epilogue) == kGlu ? D::kRows / 2 : D::kRows; }
+template <class D> DEVICE u32 rows_of(const ProjectArgs& a) {
+    return unknown(a.epilogue) == kGlu ? D::kRows / 2 : D::kRows;
+}
 
 // All columns of tile `x` of rows and `y` of tokens, and its matrix.
 template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32 y, u32& segment) {
@@ -103,12 +105,13 @@ struct Place {
     u32 split;
     u32 splits;
     DEVICE_MEMBER static Place of(const ProjectArgs& a) {
-        const u32 block = unknown(blockIdx.x), behind = block - a.whole;
+        const u32 block = unknown(blockIdx.x), after = block - a.whole;
         if (a.order || block < a.whole) return {block, 0, 1};
-        return {a.whole + behind / a.splits, behind % a.splits, a.splits};
+        return {a.whole + after / a.splits, after % a.splits, a.splits};
     }
     template <class D> DEVICE_MEMBER Share share(const ProjectArgs& a, u32& segment) const {
-        Share work = a.order ? share_of<D>(a, tile, unknown(blockIdx.y), segment) : share_of<D>(a, tile % a.tiles, tile / a.tiles, segment);
+        Share work = a.order ? share_of<D>(a, tile, unknown(blockIdx.y), segment)
+                             : share_of<D>(a, tile % a.tiles, tile / a.tiles, segment);
         work.split = split, work.splits = splits;
         return work;
     }
@@ -134,8 +137,8 @@ struct alignas(8) TokenResults {
 
 // Finishes the results of some tokens of a tile, whose sums are in shared memory, [token][row].
 template <class D, u32 kStride>
-DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, u32 tokens, const TokenResults* results, const float* values,
-                          float by0, float by1) {
+DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, u32 tokens, const TokenResults* results,
+                          const float* values, float by0, float by1) {
     const u32 thread = unknown(threadIdx.x), rows = a.segments[segment].w.rows;
     if (unknown(a.epilogue) == kGlu) {
         // A warp had 8 rows of each matrix.
@@ -182,8 +185,8 @@ DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, 
 // neighbouring rows, and loops over results hold no sums. `by0` and `by1` are factors on the sums of the matrix, of a
 // gate and of the product beside it.
 template <class D>
-DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8* shared, const float (&sums)[D::kM][D::kN][4], float by0,
-                        float by1) {
+DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8* shared,
+                        const float (&sums)[D::kM][D::kN][4], float by0, float by1) {
     constexpr u32 kStride = D::kRows + 4, kMost = min_u32(64, D::kTokens);
     const u32 thread = unknown(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
     TokenResults* results = (TokenResults*)shared;
@@ -193,12 +196,15 @@ DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8
         if (token0 >= work.tokens) break;
         const u32 tokens = min_u32(kMost, work.tokens - token0);
         sync_block();
-        if (thread < tokens) results[thread] = {a.row_scales[work.input(token0 + thread)], work.output(token0 + thread)};
+        if (thread < tokens)
+            results[thread] = {a.row_scales[work.input(token0 + thread)], work.output(token0 + thread)};
         UNROLL for (u32 n = 0; n < D::kN; n++) {
             const u32 token = warp % D::kAcross * D::kWarpTokens + 8 * n;
             if (token / kMost * kMost != first) continue;
-            float* to = values + (token - first + 2 * (lane % 4)) * kStride + warp / D::kAcross * D::kWarpRows + lane / 4;
-            UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 4; i++) to[i % 2 * kStride + 16 * m + i / 2 * 8] = sums[m][n][i];
+            float* to =
+                values + (token - first + 2 * (lane % 4)) * kStride + warp / D::kAcross * D::kWarpRows + lane / 4;
+            UNROLL for (u32 m = 0; m < D::kM; m++)
+                UNROLL for (u32 i = 0; i < 4; i++) to[i % 2 * kStride + 16 * m + i / 2 * 8] = sums[m][n][i];
         }
         sync_block();
         finish_values<D, kStride>(a, segment, work, tokens, results, values, by0, by1);
@@ -215,13 +221,14 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
         const Share work = Place::of(a).share<D>(a, segment);
         if (work.token0 >= work.tokens) return;
         // One loop for each type, so that no load depends on a branch.
-        with_type(a.segments[segment].w.type, [&](auto type) { multiply(type, segment, work, sums); });
+        with_type(a.segments[segment].w.dtype, [&](auto type) { multiply(type, segment, work, sums); });
     }
     if (const Place place = Place::of(a); place.splits > 1) {
         constexpr u32 kPart = D::kTokens * D::kRows;
         const u32 tile = place.tile - a.whole;
         float* parts = a.parts + (u64)tile * place.splits * kPart;
-        if (!join<D>(parts + place.split * kPart, a.counters + tile, place.splits, shared, sums, [&](u32 s) { return parts + s * kPart; }))
+        if (!join<D>(parts + place.split * kPart, a.counters + tile, place.splits, shared, sums,
+                     [&](u32 s) { return parts + s * kPart; }))
             return;
     }
     // Found anew, so that no register has it meanwhile.

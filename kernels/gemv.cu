@@ -1,25 +1,36 @@
 // Matrix times one row of input or two, and times up to 8 rows at a time for types without blocks.
 //
-// Time is bound by reading the weights. So for one row or two every block prepares the input for itself (norm, and
-// quantisation to signed bytes with a scale for each 32) while its first weights are on their way, and the operation on
-// the result (bias, residual, gated activation, softcap) is part of the kernel. A processor has one block, because each
-// prepares the whole input, and registers for one of the next launch. A warp takes a row of a matrix, or the same one
-// of gate and up, and strides over the columns with loads of 16 bytes, several of them in flight. More rows of input
-// are prepared once, by a kernel of their own, and each weight that was read is used for all of them. What is computed
-// of a row is the same, to the bit, whatever their number.
+//     prepare the input: h = norm(x), rounded to signed bytes with a scale for each 32 columns for types with blocks
+//     each warp, for its turns: sums = row of the matrix (or the same row of gate and up) * h; out = epilogue(sums)
+//
+// Time is bound by reading the weights.
+//
+// Optimisations:
+//  1. For one row or two every block prepares the input for itself, while its first weights are loaded, and the
+//     epilogue is part of the kernel: no other launch reads or writes the activations.
+//  2. A processor has one block, because each prepares the whole input, and registers for one of the next launch, whose
+//     first weights are prefetched early.
+//  3. A warp strides over the columns with loads of 16 bytes, several of them in flight, and prefetches the next rows.
+//  4. Products of bytes are `dp4a`; offsets of quants are subtracted by way of the sums that a `Group` holds.
+//  5. More rows are prepared once, by `prepare`, and each weight that was read is used for all of them.
+//
+// Invariants: the bits of a row do not depend on how many rows there are.
+//
+// Shapes: those of `ProjectArgs`, `PrepareArgs`. Grid: (rows of input, or pairs or eights of them; blocks that share
+// the rows of the matrices).
 #include "row_loader.cuh"
-#include "product.cuh"
+#include "epilogue.cuh"
 
 // Rows of input that share the weights that were read.
-constexpr u32 kColumns = 8;
-constexpr u32 kThreads = 384;
+
+
 // Loads of a thread ahead of a wait, and the columns of a block.
-typedef Eights<kThreads, 3> Inputs;
+typedef RowLoader<kGemvThreads, 3> Inputs;
 constexpr u32 kSpan = Inputs::kSpan;
 
 // Writes eight values of a row as bytes; 4 neighbouring lanes make a group. A value that is no number makes the scale
 // of its group none.
-DEVICE void quantise(const Eight& x, u32 col, const Input& to) {
+DEVICE void quantise(const Values8& x, u32 col, const Input& to) {
     float peak = 0.f;
     UNROLL for (u32 i = 0; i < 8; i++) peak = max_magnitude(peak, x.v[i]);
     peak = max_magnitude(peak, shuffle_xor(peak, 1));
@@ -29,14 +40,15 @@ DEVICE void quantise(const Eight& x, u32 col, const Input& to) {
     u32 whole[8], words[2];
     UNROLL for (u32 i = 0; i < 8; i++) whole[i] = float_to_bits(fmaf(x.v[i], inverse, kWhole));
     UNROLL for (u32 i = 0; i < 2; i++)
-        words[i] = permute(permute(whole[4 * i], whole[4 * i + 1], 0x0040), permute(whole[4 * i + 2], whole[4 * i + 3], 0x0040), 0x5410);
+        words[i] = permute(permute(whole[4 * i], whole[4 * i + 1], 0x0040),
+                           permute(whole[4 * i + 2], whole[4 * i + 3], 0x0040), 0x5410);
     i32 sum = dot4(words[0], 0x01010101u, dot4(words[1], 0x01010101u, 0));
     sum += shuffle_xor(sum, 1);
     const i32 second = shuffle_xor(sum, 2);
     store(to.quants + col, uint2{words[0], words[1]});
     if (col % 32 == 0) store(to.groups + col / 32, Group{scale, scale * (float)(sum + second), {sum, second}});
 }
-DEVICE void put(const Eight& x, u32 col, u32 forms, const Input& to) {
+DEVICE void put(const Values8& x, u32 col, u32 forms, const Input& to) {
     if (forms & 1) UNROLL for (u32 i = 0; i < 8; i += 4)
         store(to.values + col + i, float4{x.v[i], x.v[i + 1], x.v[i + 2], x.v[i + 3]});
     if (forms & 2) quantise(x, col, to);
@@ -44,7 +56,8 @@ DEVICE void put(const Eight& x, u32 col, u32 forms, const Input& to) {
 
 // Weights of a norm, which may be read ahead of the wait for the kernel before.
 DEVICE void load_weights(Inputs& to, u32 first, u32 cols, const DeviceNorm& norm) {
-    to.load_fours(norm.weight, first, norm.weight ? cols : 0, [](const float* at) { return load_shared_weights<float4>(at); });
+    to.load_fours(norm.weight, first, norm.weight ? cols : 0,
+                  [](const float* at) { return load_shared_weights<float4>(at); });
 }
 DEVICE void load_inputs(Inputs& to, u32 first, u32 cols, const float* x) {
     to.load_fours(x, first, cols, [](const float* at) { return load<float4>(at); });
@@ -62,8 +75,8 @@ DEVICE void put_all(const Inputs& x, u32 first, u32 padded, u32 forms, const Inp
 // Prepares rows of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; their norm
 // has neither a mean nor a bias. Row c goes to `to(c)`. `weights` are those of the norm for the first columns.
 template <u32 kCols, class To>
-DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Inputs& weights,
-                         To&& to, float* scratch) {
+DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, const DeviceNorm& norm, u32 forms,
+                         Inputs& weights, To&& to, float* scratch) {
     const bool none = norm.kind == kNoNorm;
     Inputs values[kCols];
     UNROLL for (u32 c = 0; c < kCols; c++) load_inputs(values[c], 0, cols, x[c]);
@@ -97,7 +110,7 @@ DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, c
 }
 
 // Prepares rows for the kernels that take several, one block a row; `simple` ones are prepared as for single rows.
-KERNEL(prepare, PrepareArgs, 384, 1) {
+KERNEL(prepare, PrepareArgs, kGemvThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     float* scratch = (float*)shared;
@@ -112,9 +125,10 @@ KERNEL(prepare, PrepareArgs, 384, 1) {
     }
     wait_for_previous();
     const Moments m = moments(x[0], a.cols, a.norm, scratch);
-    for (u32 col = Inputs::column(0, 0); col < a.padded; col += 8 * kThreads) {
-        Eight e;
-        UNROLL for (u32 i = 0; i < 8; i++) e.v[i] = col + i < a.cols ? normalised(x[0][col + i], col + i, m, a.norm) : 0.f;
+    for (u32 col = Inputs::column(0, 0); col < a.padded; col += 8 * kGemvThreads) {
+        Values8 e;
+        UNROLL for (u32 i = 0; i < 8; i++)
+            e.v[i] = col + i < a.cols ? normalised(x[0][col + i], col + i, m, a.norm) : 0.f;
         put(e, col, 1, to);
     }
 }
@@ -125,7 +139,7 @@ template <u32 kRows> struct Turn {
     u32 rows[kRows];  // in a stack of experts as well
 };
 
-// Units of a lane in a trip, of each row: where a weight has many products, fewer are on their way.
+// Units of a lane in a trip, of each row: where a weight has many products, fewer are in flight.
 template <class T, u32 kCols, u32 kRows> DEVICE constexpr u32 trip() {
     return kCols > 2 ? (T::kUnroll + 1) / 2 : T::kUnroll * 2 / kRows;
 }
@@ -142,7 +156,8 @@ DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 
         // What is after the end is read from the beginning again, so that no load depends on a branch.
         const bool inside = !kTail || unit + ahead < units;
         UNROLL for (u32 r = 0; r < kRows; r++) {
-            raw[u][r] = kTail ? T::load(w[r], p.rows[r], inside ? unit + ahead : 0, 0) : T::load(w[r], p.rows[r], unit, ahead);
+            raw[u][r] =
+                kTail ? T::load(w[r], p.rows[r], inside ? unit + ahead : 0, 0) : T::load(w[r], p.rows[r], unit, ahead);
         }
     }
     UNROLL for (u32 u = 0; u < kTrip; u++) {
@@ -168,15 +183,16 @@ template <u32 kRows> DEVICE Turn<kRows> turn_at(const ProjectArgs& a, u32 g, u32
     const u32 rows = a.segments[segment].w.rows;
     UNROLL for (u32 r = 0; r < kRows; r++) {
         p.segments[r] = gate ? r : segment;
-        // Behind the end the last row is read again; its sum is dropped.
+        // After the end the last row is read again; its sum is dropped.
         p.rows[r] = expert * rows + (gate ? g : min_u32(row + r, rows - 1));
     }
     return p;
 }
 
-// Asks for the heads of some rows in the first planes.
-template <u32 kPlanes, u32 kRows, class With> DEVICE void prefetch(const ProjectArgs& a, const Turn<kRows>& p, With&& with) {
-    with(a.segments[p.segments[0]].w.type, [&](auto type) {
+// Prefetches the beginning of some rows in the first planes.
+template <u32 kPlanes, u32 kRows, class With>
+DEVICE void prefetch(const ProjectArgs& a, const Turn<kRows>& p, With&& with) {
+    with(a.segments[p.segments[0]].w.dtype, [&](auto type) {
         UNROLL for (u32 r = 0; r < kRows; r++)
             prefetch_row<decltype(type), kPlanes>(a.segments[p.segments[r]].w, p.rows[r], threadIdx.x % kWarp);
     });
@@ -187,12 +203,12 @@ template <u32 kPlanes, u32 kRows, class With> DEVICE void prefetch(const Project
 template <u32 kCols, u32 kRows, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
     const u32 lane = threadIdx.x % kWarp;
-    for (u32 g = blockIdx.y * (kThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
+    for (u32 g = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
         const Turn<kRows> p = turn_at<kRows>(a, g, expert);
         // The quants of the next rows come while these are multiplied.
         if (g + a.warps < a.turns) prefetch<1>(a, turn_at<kRows>(a, g + a.warps, expert), with);
         float sums[kCols][kRows] = {};
-        with(a.segments[p.segments[0]].w.type, [&](auto type) {
+        with(a.segments[p.segments[0]].w.dtype, [&](auto type) {
             using T = decltype(type);
             DeviceMatrix w[kRows];
             UNROLL for (u32 r = 0; r < kRows; r++) w[r] = a.segments[p.segments[r]].w;
@@ -200,9 +216,11 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
             constexpr u32 kTrip = kWarp * trip<T, kCols, kRows>();
             u32 first = 0;
             if (kCols <= 2 && kTrip > kWarp) {
-                UNROLL_BY(1) for (; first + kTrip <= units; first += kTrip) dot_units<T, kCols, false>(w, p, n, row, first, units, sums);
+                UNROLL_BY(1) for (; first + kTrip <= units; first += kTrip)
+                    dot_units<T, kCols, false>(w, p, n, row, first, units, sums);
             }
-            UNROLL_BY(1) for (; first < units; first += kTrip) dot_units<T, kCols, true>(w, p, n, row, first, units, sums);
+            UNROLL_BY(1) for (; first < units; first += kTrip)
+                dot_units<T, kCols, true>(w, p, n, row, first, units, sums);
         });
         // Every lane has all sums; each finishes one.
         float mine[kRows] = {};
@@ -226,13 +244,14 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
 
 // The choice of experts can be read only after the wait.
 template <u32 kRows, class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& with) {
-    const u32 first = blockIdx.y * (kThreads / kWarp) + threadIdx.x / kWarp;
+    const u32 first = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp;
     if (!a.experts && first < a.turns) prefetch<4>(a, turn_at<kRows>(a, first, 0), with);
 }
 
 // Products with `kCols` rows of input, which the block prepares. `forms` are those that the types read; `kGate`: gates
 // are among the products.
-template <u32 kCols, bool kGate, class With> DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
+template <u32 kCols, bool kGate, class With>
+DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
     let_next_start();
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kCols * blockIdx.x;
     const bool gate = kGate && a.epilogue == kGlu;
@@ -261,11 +280,11 @@ template <u32 kCols, bool kGate, class With> DEVICE void own_rows(const ProjectA
 
 template <class With> DEVICE void several_rows(const ProjectArgs& a, With&& with) {
     let_next_start();
-    const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kColumns * blockIdx.x;
+    const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kGemvRows * blockIdx.x;
     prefetch_first<2>(a, with);
     wait_for_previous();
     float* values = (float*)a.prepared + (u64)y * padded;
-    products<kColumns, 2>(a, 0, y, min_u32(a.n - y, kColumns), with, [&](u32 c) -> Input {
+    products<kGemvRows, 2>(a, 0, y, min_u32(a.n - y, kGemvRows), with, [&](u32 c) -> Input {
         return {values + c * padded, nullptr, nullptr};
     });
 }
@@ -275,17 +294,17 @@ template <class T, u32 kCols> DEVICE void own_rows_of(const ProjectArgs& a, u8* 
     own_rows<kCols, true>(a, T::kFloat ? 1 : 2, shared, [&](u32, auto&& f) { f(T()); });
 }
 #define GEMV(T, name)                              \
-    KERNEL(gemv_##name, ProjectArgs, 384, 2) {     \
+    KERNEL(gemv_##name, ProjectArgs, kGemvThreads, 2) {     \
         DYNAMIC_SHARED(shared);                    \
         own_rows_of<T, 1>(a, shared);              \
     }                                              \
-    KERNEL(gemv_##name##_2, ProjectArgs, 384, 1) { \
+    KERNEL(gemv_##name##_2, ProjectArgs, kGemvThreads, 1) { \
         DYNAMIC_SHARED(shared);                    \
         own_rows_of<T, 2>(a, shared);              \
     }
 #define GEMV_ROWS(T, name) \
     GEMV(T, name)          \
-    KERNEL(gemv_##name##_rows, ProjectArgs, 384, 1) { several_rows(a, [&](u32, auto&& f) { f(T()); }); }
+    KERNEL(gemv_##name##_rows, ProjectArgs, kGemvThreads, 1) { several_rows(a, [&](u32, auto&& f) { f(T()); }); }
 GEMV_ROWS(Plain<kF32>, f32)
 GEMV_ROWS(Plain<kF16>, f16)
 GEMV_ROWS(Plain<kBF16>, bf16)
@@ -299,11 +318,11 @@ GEMV(Q5_K, q5_k)
 GEMV(Q6_K, q6_k)
 
 // Matrices of different types that share an input.
-KERNEL(gemv_mixed, ProjectArgs, 384, 2) {
+KERNEL(gemv_mixed, ProjectArgs, kGemvThreads, 2) {
     DYNAMIC_SHARED(shared);
     own_rows<1, false>(a, a.forms, shared, [&](u32 type, auto&& f) { with_type(type, f); });
 }
-KERNEL(gemv_mixed_2, ProjectArgs, 384, 1) {
+KERNEL(gemv_mixed_2, ProjectArgs, kGemvThreads, 1) {
     DYNAMIC_SHARED(shared);
     own_rows<2, false>(a, a.forms, shared, [&](u32 type, auto&& f) { with_type(type, f); });
 }

@@ -1,5 +1,9 @@
-// Sums with the residual stream and norms that are not part of a product, one block a group of values.
-#include "args.cuh"
+// Additions to the residual stream and norms that are not part of a product.
+//
+//     x += scale * delta;  out = norm(x)        or        x += scale * norm(delta)
+//
+// One block for each group of values; its sums have a fixed order. Shapes: those of `NormArgs`.
+#include "common.cuh"
 
 // x += scale * delta; out = norm(x). Or x += scale * norm(delta).
 KERNEL(add_norm, NormArgs, 256, 1) {
@@ -13,7 +17,8 @@ KERNEL(add_norm, NormArgs, 256, 1) {
     if (a.of_delta) {
         const float* delta = a.delta + first;
         const Moments m = moments(delta, a.group, a.norm, (float*)shared);
-        for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) x[i] += a.scale * normalised(delta[i], weights + i, m, a.norm);
+        for (u32 i = threadIdx.x; i < a.group; i += blockDim.x)
+            x[i] += a.scale * normalised(delta[i], weights + i, m, a.norm);
         return;
     }
     if (a.delta) {

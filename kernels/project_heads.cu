@@ -1,7 +1,14 @@
-// Products head by head: latent attention takes queries into the space of what is cached, and results back.
-#include "args.cuh"
-
-constexpr u32 kHeadTokens = 8;  // of a block, which expands weights once for them
+// Products head by head: latent attention takes queries into the space of what is cached, and results out of it.
+//
+//     out[token, head] = w[head] * x[token, head][..cols], then x[token, head][cols..]
+//
+// Optimisations:
+//  1. A block expands weights once for `kHeadTokens` tokens.
+//  2. As many lanes share a row of the matrix as it has groups of eight columns, so that narrow rows leave no lane
+//     idle.
+//
+// Shapes: those of `ProjectHeadsArgs`. Grid: (rows of a head, heads, groups of tokens).
+#include "quant.cuh"
 
 // One head a block of the second dimension; a few lanes, as many as have columns, share a row.
 KERNEL(project_heads, ProjectHeadsArgs, 128, 2) {
@@ -31,5 +38,6 @@ KERNEL(project_heads, ProjectHeadsArgs, 128, 2) {
     }
     if (blockIdx.x > 0) return;
     for (u32 i = 0; i < tokens; i++)
-        for (u32 j = a.cols + threadIdx.x; j < a.from; j += blockDim.x) out[i * out_stride + a.rows + j - a.cols] = x[i * x_stride + j];
+        for (u32 j = a.cols + threadIdx.x; j < a.from; j += blockDim.x)
+            out[i * out_stride + a.rows + j - a.cols] = x[i * x_stride + j];
 }

@@ -13,19 +13,6 @@
 
 #include "common.cuh"
 
-struct DeviceMatrix {
-    const u8* planes[4];
-    u32 type;  // GGML's number
-    u32 rows;
-    u32 cols;  // a multiple of 32; values after the model's own are 0
-    float factor;  // a power of two that scales of blocks are multiplied by to become normal numbers of binary16
-};
-static_assert(sizeof(DeviceMatrix) == 48, "mirrored in module.rs");
-
-enum Type : u32 {
-    kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kBF16 = 30,
-};
-
 // Per 32 activations: x = scale * q, the sum of all x, and the sums of the first and the last 16 q.
 struct alignas(16) Group {
     float scale;
@@ -47,7 +34,9 @@ struct Raw8 {
     u32 h[4];
 };
 
-DEVICE i32 dot16(const uint4& a, const uint4& b, i32 c) { return dot4(a.x, b.x, dot4(a.y, b.y, dot4(a.z, b.z, dot4(a.w, b.w, c)))); }
+DEVICE i32 dot16(const uint4& a, const uint4& b, i32 c) {
+    return dot4(a.x, b.x, dot4(a.y, b.y, dot4(a.z, b.z, dot4(a.w, b.w, c))));
+}
 // A whole number below 2^22 as a float, from its sum with the bits of 1.5 * 2^23: a conversion would take longer.
 constexpr i32 kWholeBits = 0x4b400000;
 constexpr float kWhole = 12582912.f;
@@ -108,7 +97,9 @@ template <u32 kHigh> struct Packed {
     }
     // Quants of the columns 4i.. and 16 + 4i.., of word i of the low bits.
     static DEVICE_MEMBER u32 first(u32 word, const uint2& high, u32 i) { return (word & 0x0f0f0f0fu) | upper(high, i); }
-    static DEVICE_MEMBER u32 second(u32 word, const uint2& high, u32 i) { return ((word >> 4) & 0x0f0f0f0fu) | upper(high, 4 + i); }
+    static DEVICE_MEMBER u32 second(u32 word, const uint2& high, u32 i) {
+        return ((word >> 4) & 0x0f0f0f0fu) | upper(high, 4 + i);
+    }
     static DEVICE_MEMBER uint4 first16(const uint4& q, const uint2& h) {
         return {first(q.x, h, 0), first(q.y, h, 1), first(q.z, h, 2), first(q.w, h, 3)};
     }
@@ -120,7 +111,8 @@ template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER u32 tiny(u32 word, const uint2& high, u32 i, u32 half, u32 odd) {
         const u32 low = (odd ? word >> 8 : word) & (half ? 0x00f000f0u : 0x000f000fu);
         if (kHigh == 0) return low;
-        const u32 bits = kHigh == 1 ? rotate(high.x, i + 28 + 8 * odd) : rotate(half ? high.y : high.x, 2 * i + 28 + 8 * odd - 4 * half);
+        const u32 bits = kHigh == 1 ? rotate(high.x, i + 28 + 8 * odd)
+                                    : rotate(half ? high.y : high.x, 2 * i + 28 + 8 * odd - 4 * half);
         return low | (bits & ((kHigh == 1 ? 0x00100010u : 0x00300030u) << 4 * half));
     }
     // Sum of the products of 32 columns with activations, and `start`.
@@ -136,7 +128,8 @@ template <u32 kHigh> struct Packed {
     }
     // Value i of these less `offset`.
     static DEVICE_MEMBER float value8(const Raw8& r, u32 t, u32 i, u32 offset) {
-        return byte_less(((r.q[i / 4] >> (4 * (t / 2))) & 0x0f0f0f0fu) | upper({r.q[2], r.q[3]}, 2 * t + i / 4), i % 4, offset);
+        return byte_less(((r.q[i / 4] >> (4 * (t / 2))) & 0x0f0f0f0fu) | upper({r.q[2], r.q[3]}, 2 * t + i / 4), i % 4,
+                         offset);
     }
 };
 
@@ -154,7 +147,8 @@ template <class T, class W, u32 kHigh> struct Blocks {
     };
     static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 block = row * (m.cols / 32) + unit + ahead;
-        return {load_weights16(m.planes[0] + 16 * block), Quants::load_high(m, block), T::load_scales(m, row, unit, ahead)};
+        return {load_weights16(m.planes[0] + 16 * block), Quants::load_high(m, block),
+                T::load_scales(m, row, unit, ahead)};
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const Scales s = T::scales(r.scales, unit);
@@ -198,7 +192,8 @@ template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinim
     static constexpr i32 kOffset = kMinimum ? 0 : kFive ? 16 : 8;
     static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 block = row * (m.cols / 32) + unit + ahead;
-        return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block) : load_shared_weights<u16>(m.planes[1] + 2 * block);
+        return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block)
+                        : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), kMinimum ? high_half(w) : 0.f, {0, 0}}; }
     // Products with what is taken off every quant.
@@ -231,7 +226,8 @@ struct Q8_0 {
     };
     static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 half_block = row * (m.cols / 16) + unit + ahead;
-        return {load_weights16(m.planes[0] + 16 * half_block), load_shared_weights<u16>(m.planes[1] + half_block / 2 * 2)};
+        return {load_weights16(m.planes[0] + 16 * half_block),
+                load_shared_weights<u16>(m.planes[1] + half_block / 2 * 2)};
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const float dot = whole(dot16(r.q, quants16(x, 16 * (unit + ahead)), kWholeBits));
@@ -239,7 +235,9 @@ struct Q8_0 {
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), 0.f, {0, 0}}; }
     static DEVICE_MEMBER i32 start(const Group&, u32) { return 0; }
-    static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) { return fmaf(s.d * g.scale, dot, sum); }
+    static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
+        return fmaf(s.d * g.scale, dot, sum);
+    }
     // Through the first level, where the other half of what a load brings waits.
     struct Raw32 {
         uint4 q[2];
@@ -249,7 +247,8 @@ struct Q8_0 {
     static DEVICE_MEMBER Raw32 load32(const DeviceMatrix& m, u64 row, u32 chunk, u32) {
         const u64 block = row * (m.cols / 32) + chunk;
         const u8* q = m.planes[0] + 32 * block;
-        return {{load_shared_weights<uint4>(q), load_shared_weights<uint4>(q + 16)}, load_shared_weights<u16>(m.planes[1] + 2 * block)};
+        return {{load_shared_weights<uint4>(q), load_shared_weights<uint4>(q + 16)},
+                load_shared_weights<u16>(m.planes[1] + 2 * block)};
     }
     static DEVICE_MEMBER HalfScales scales32(const Raw32& r, u32, float factor) {
         HalfScales h;
@@ -257,7 +256,8 @@ struct Q8_0 {
         return h;
     }
     static DEVICE_MEMBER u32 pair(const Raw32& r, const HalfScales& h, u32 i, u32 half, u32 odd) {
-        const u32 words[4] = {r.q[half].x, r.q[half].y, r.q[half].z, r.q[half].w}, word = odd ? words[i] >> 8 : words[i];
+        const u32 words[4] = {r.q[half].x, r.q[half].y, r.q[half].z, r.q[half].w},
+                  word = odd ? words[i] >> 8 : words[i];
         return fma_halves((word & 0x00ff00ffu) ^ 0x00800080u, h.scale[half], h.offset[half]);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
@@ -312,7 +312,8 @@ struct Q6_K : Blocks<Q6_K, u32, 2> {
     // Both scales below, their scale above.
     static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 block = row * (m.cols / 32) + unit + ahead;
-        return load_shared_weights<u16>(m.planes[1] + 2 * block) | (u32)load_shared_weights<u16>(m.planes[3] + block / 8 * 2) << 16;
+        return load_shared_weights<u16>(m.planes[1] + 2 * block) |
+               (u32)load_shared_weights<u16>(m.planes[3] + block / 8 * 2) << 16;
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {high_half(w), 0.f, {(i8)w, (i8)(w >> 8)}}; }
     static DEVICE_MEMBER i32 start(const Group& g, u32 half) { return -32 * g.halves[half]; }
@@ -456,9 +457,9 @@ template <class F> DEVICE void with_type(u32 type, F&& f) {
 // Values 32 * chunk + 8 * t.. of a row.
 DEVICE Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
     Raw8 r = {};
-    with_type(m.type, [&](auto type) { r = decltype(type)::load8(m, row, chunk, t); });
+    with_type(m.dtype, [&](auto type) { r = decltype(type)::load8(m, row, chunk, t); });
     return r;
 }
 DEVICE void decode8(const DeviceMatrix& m, const Raw8& r, u32 chunk, u32 t, float (&y)[8]) {
-    with_type(m.type, [&](auto type) { decltype(type)::decode8(r, chunk, t, y); });
+    with_type(m.dtype, [&](auto type) { decltype(type)::decode8(r, chunk, t, y); });
 }

@@ -1,11 +1,13 @@
 // Parts of a pass over heads between projection and attention: norm, rotation, and writing to the cache, one warp a
 // head.
 //
-// Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000.
-// Products and sums are fused or rounded as written here, so that every kernel gives a head the same bits.
+//     angle = position * inv_freq;  (x0, x1) = (x0 cos - x1 sin, x0 sin + x1 cos), times the magnitude
+//
+// Angles are in f64, because an f32 product is off by a hundredth of a turn at position 100,000. Products and sums are
+// fused or rounded as written here, so that every kernel gives a head the same bits.
 #pragma once
 
-#include "args.cuh"
+#include "common.cuh"
 
 // Dimensions of pair `i`.
 DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i : i); }
@@ -19,9 +21,10 @@ DEVICE void angle(const HeadsArgs& a, u32 position, double inv_freq, float& sine
 }
 DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
 
-// Normalises, by weights from `own` on, and turns one head in place; `angle_of(i, sine, cosine)` tells the angle of
+// Normalises, by weights from `own` on, and rotates one head in place; `angle_of(i, sine, cosine)` sets those of
 // pair `i`.
-template <class F> DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
+template <class F>
+DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
     const u32 d = a.head_dim;
     Moments m = {0.f, 1.f};
     if (norm.kind == kLayer) {
@@ -72,10 +75,12 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
 
 // Writes the key, or the value, of a token with a head of the cache.
 DEVICE void store_key(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
-    const u64 row = position % kept(kv, a.layer), first = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
+    const u64 row = position % kept(kv, a.layer),
+              first = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
     store_head(x, a.head_dim, kv.k, kv.k_scales, first + row * a.layer.k_stride, a.layer.k_stride, kv.k_type, lane);
 }
 DEVICE void store_value(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
-    const u64 row = position % kept(kv, a.layer), first = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
+    const u64 row = position % kept(kv, a.layer),
+              first = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
     store_head(x, a.value_dim, kv.v, kv.v_scales, first + row * a.layer.v_stride, a.layer.v_stride, kv.v_type, lane);
 }

@@ -1,24 +1,25 @@
-// Columns of a row of input in groups of eight, dealt out to the threads of a block.
+// Loads a row of input into the registers of a block: groups of eight columns, kPerThread of them for each thread, by
+// loads of 16 bytes that are all in flight together.
 #pragma once
 
 #include "common.cuh"
 
 // Eight neighbouring values of a lane.
-struct Eight {
+struct Values8 {
     float v[8];
 };
 
 // Groups of a thread: a block has the columns from some first one on.
-template <u32 kThreads, u32 kEights> struct Eights {
-    static constexpr u32 kGroups = kEights, kSpan = 8 * kThreads * kEights;
-    Eight of[kEights];
+template <u32 kThreads, u32 kPerThread> struct RowLoader {
+    static constexpr u32 kGroups = kPerThread, kSpan = 8 * kThreads * kPerThread;
+    Values8 of[kPerThread];
 
     static DEVICE_MEMBER u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
     // Columns after the last are 0. They come in groups of four; `load_four` reads those at an address.
     template <class Load> DEVICE_MEMBER void load_fours(const float* row, u32 first, u32 cols, Load&& load_four) {
         const u32 own = first + 8 * threadIdx.x;
         row += own;
-        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 half = 0; half < 2; half++) {
+        UNROLL for (u32 i = 0; i < kPerThread; i++) UNROLL for (u32 half = 0; half < 2; half++) {
             const u32 ahead = 8 * kThreads * i + 4 * half;
             float4 four = {0.f, 0.f, 0.f, 0.f};
             if (own + ahead < cols) four = load_four(row + ahead);
@@ -28,20 +29,21 @@ template <u32 kThreads, u32 kEights> struct Eights {
     }
     // Calls `f` with each value and its column, up to the end of the block's group that has the last of `cols`.
     template <class F> DEVICE_MEMBER void each(u32 first, u32 cols, F&& f) {
-        UNROLL for (u32 i = 0; i < kEights; i++) {
+        UNROLL for (u32 i = 0; i < kPerThread; i++) {
             if (first + 8 * kThreads * i >= cols) break;
             UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], column(first, i) + j);
         }
     }
     // The same with each value of both.
-    template <class F> DEVICE_MEMBER void with(const Eights& other, u32 first, u32 cols, F&& f) {
-        UNROLL for (u32 i = 0; i < kEights; i++) {
+    template <class F> DEVICE_MEMBER void with(const RowLoader& other, u32 first, u32 cols, F&& f) {
+        UNROLL for (u32 i = 0; i < kPerThread; i++) {
             if (first + 8 * kThreads * i >= cols) break;
             UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], other.of[i].v[j]);
         }
     }
     DEVICE_MEMBER float squares(float sum) const {
-        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) sum = fmaf(of[i].v[j], of[i].v[j], sum);
+        UNROLL for (u32 i = 0; i < kPerThread; i++)
+            UNROLL for (u32 j = 0; j < 8; j++) sum = fmaf(of[i].v[j], of[i].v[j], sum);
         return sum;
     }
 };

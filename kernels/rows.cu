@@ -1,12 +1,16 @@
-// Embeddings and learned positions: rows of a table become activations, one block a token. Also the selection of rows
-// of activations.
-#include "args.cuh"
+// Selection of rows: embeddings and learned positions, and rows of activations.
+//
+//     embed:      x[token] = scale * table[rows[token]], or x[token] += that
+//     keep_rows:  to[r] = from[rows[r]]
+//
+// One block for each row. Shapes: those of `EmbedArgs`, `KeepRowsArgs`.
+#include "quant.cuh"
 
 KERNEL(embed, EmbedArgs, 128, 1) {
     let_next_start();
     wait_for_previous();
     u32 row = a.rows ? a.rows[blockIdx.x] : 0;
-    if (row == kFollowing) row = a.following[blockIdx.x];
+    if (row == kChosenBefore) row = a.following[blockIdx.x];
     row = min_u32(row, a.table.rows - 1);
     float* x = a.x + (u64)blockIdx.x * a.width;
     for (u32 unit = threadIdx.x; unit < a.table.cols / 8; unit += blockDim.x) {

@@ -1,10 +1,24 @@
-// The choice of a token for each row of logits, as src/sampling makes it: the same token for the same logits, to the bit.
+// The choice of a token for each row of logits.
 //
-// Probabilities are integers in a fixed unit, so that sums over threads and blocks have one result. Floating-point
-// operations are those of src/sampling, each rounded by itself. A NaN is never chosen; the lowest index wins a tie.
-#include "args.cuh"
+//     adjust:  logits += biases; penalties for recent tokens
+//     argmax:  the largest allowed logit; ends the choice where there is no draw
+//     weigh:   draws by ids: weights = exp((logit - peak) / temperature) in fixed point; the first token at which the
+//              sum of weights exceeds random * total
+//              draws by rank: bins of logits with counts and weights; the bin that top_k or top_p ends in
+//     keep:    draws by rank: the tokens up to that bin, sorted; cut by top_k, then top_p; a draw among the rest
+//
+// Optimisations:
+//  1. Weights are integers in a fixed unit, so that sums over threads and blocks, by atomics, have one result.
+//  2. Bins of logits leave few tokens to sort; where more than `kListed` are left, a search byte by byte of the rank
+//     finds the cut without a list.
+//  3. `argmax`, `weigh` and `keep` end in the last block of a row, so that their results need no further launch.
+//
+// Invariants: the same token for the same logits as src/sampling, to the bit: operations are the same, each rounded by
+// itself. A NaN is never chosen; the lowest index wins a tie.
+//
+// Shapes: those of `ChooseArgs`. Grid: (blocks that share a row, rows).
+#include "common.cuh"
 
-constexpr u32 kSampleThreads = 256;
 constexpr float kBinsPerUnit = 16.f;
 
 struct Best {
@@ -29,7 +43,7 @@ DEVICE Best block_best(Best best, float* values, u32* wheres) {
 // Hands the token of a row on, and makes the row ready for the step after. By one thread, when no other reads the
 // rule's state.
 DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
-    const Rule& rule = a.rules[row];
+    const DeviceRule& rule = a.rules[row];
     RuleState& state = a.states[row];
     a.answers[(u64)state.slot * a.stride + row] = a.tokens[row] = token;
     state.slot = state.slot + 1 < a.slots ? state.slot + 1 : 0;
@@ -39,18 +53,18 @@ DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
         state.next = state.next + 1 < rule.window ? state.next + 1 : 0;
         state.n_recent = min_u32(state.n_recent + 1, rule.window);
     }
-    a.ids[row] = kFollowing, a.positions[row]++;
+    a.ids[row] = kChosenBefore, a.positions[row]++;
 }
 
 // ---- biases and penalties
 
 // Changes logits in place, one block a row.
-KERNEL(adjust, ChooseArgs, 256, 1) {
+KERNEL(adjust, ChooseArgs, kSampleThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     wait_for_previous();
     const u32 row = blockIdx.x;
-    const Rule& rule = a.rules[row];
+    const DeviceRule& rule = a.rules[row];
     const u32 biases = rule.n_biases, n = biases + (rule.window ? a.states[row].n_recent : 0);
     u32* ids = (u32*)shared;
     float* values = (float*)shared + n;
@@ -74,7 +88,8 @@ KERNEL(adjust, ChooseArgs, 256, 1) {
             else count++;
         }
         if (count > 0) {
-            if (rule.repeat > 0.f) value = value > 0.f ? rounded_div(value, rule.repeat) : rounded_mul(value, rule.repeat);
+            if (rule.repeat > 0.f)
+                value = value > 0.f ? rounded_div(value, rule.repeat) : rounded_mul(value, rule.repeat);
             value = rounded_add(value, -rounded_add(rule.presence, rounded_mul((float)count, rule.frequency)));
         }
         *logit = value;
@@ -85,7 +100,7 @@ KERNEL(adjust, ChooseArgs, 256, 1) {
 
 DEVICE bool is_allowed(const u32* allowed, u32 id) { return !allowed || (allowed[id / 32] >> (id % 32) & 1); }
 
-KERNEL(argmax, ChooseArgs, 256, 1) {
+KERNEL(argmax, ChooseArgs, kSampleThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     wait_for_previous();
@@ -104,11 +119,12 @@ KERNEL(argmax, ChooseArgs, 256, 1) {
     best = block_best(best, values, wheres);
     if (threadIdx.x == 0) {
         a.best[row * blocks + blockIdx.x] = best.value;
-        a.where[row * blocks + blockIdx.x] = best.where;
+        a.at[row * blocks + blockIdx.x] = best.where;
     }
     if (!last_block(a.counters + row, blocks, flag)) return;
     best = none;
-    for (u32 b = threadIdx.x; b < blocks; b += blockDim.x) best = better(best, {a.best[row * blocks + b], a.where[row * blocks + b]});
+    for (u32 b = threadIdx.x; b < blocks; b += blockDim.x)
+        best = better(best, {a.best[row * blocks + b], a.at[row * blocks + b]});
     best = block_best(best, values, wheres);
     Draw& draw = a.draws[row];
     if (kind == kByRank)
@@ -142,7 +158,7 @@ DEVICE u64 fixed(double x, double unit) {
 }
 
 // Random number after a state of SplitMix64.
-DEVICE u64 random_behind(u64 state) {
+DEVICE u64 random_after(u64 state) {
     u64 z = state + 0x9E3779B97F4A7C15ull;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ z >> 27) * 0x94D049BB133111EBull;
@@ -173,8 +189,13 @@ struct Row {
     }
 };
 DEVICE Row row_of(const ChooseArgs& a, u32 row) {
-    const Rule& rule = a.rules[row];
-    return {a.logits + (u64)row * a.width, rule.allowed, (double)a.draws[row].peak, rule.inverse, (double)rule.min_p, a.unit};
+    const DeviceRule& rule = a.rules[row];
+    return {a.logits + (u64)row * a.width,
+            rule.allowed,
+            (double)a.draws[row].peak,
+            rule.inverse,
+            (double)rule.min_p,
+            a.unit};
 }
 
 // The sum over the threads before this one; after the call the sum over all is sums[kSampleThreads - 1], until the next
@@ -221,7 +242,7 @@ DEVICE void draw_in_order(const ChooseArgs& a, u8* shared) {
     // The block whose span has the token, then the thread, then the token.
     sum = threadIdx.x < blocks ? draw.sums[threadIdx.x] : 0;
     u64 before = sum_before(sum, sums);
-    const u64 drawn = mul_high(random_behind(a.states[id].random), sums[kSampleThreads - 1]);
+    const u64 drawn = mul_high(random_after(a.states[id].random), sums[kSampleThreads - 1]);
     if (before <= drawn && drawn < before + sum) *left = drawn - before, *place = threadIdx.x;
     sync_block();
     const u32 first = *place * span, last = min_u32(first + span, a.width), share = ceil_div(span, kSampleThreads);
@@ -287,14 +308,16 @@ DEVICE void weigh_bins(const ChooseArgs& a, u8* shared) {
     UNROLL for (u32 i = 0; i < 2; i++) {
         const u64 more = by_count ? n[i] : weights[i];
         filled += n[i];
-        if (before < wanted && wanted <= before + more) draw.limit = bin + i, draw.filled = (u32)filled, draw.total = total;
+        if (before < wanted && wanted <= before + more)
+            draw.limit = bin + i, draw.filled = (u32)filled, draw.total = total;
         before += more;
     }
     // Where rounding leaves a last grain, all are kept.
-    if (!by_count && wanted > total && threadIdx.x == 0) draw.limit = kBins - 1, draw.filled = (u32)candidates, draw.total = total;
+    if (!by_count && wanted > total && threadIdx.x == 0)
+        draw.limit = kBins - 1, draw.filled = (u32)candidates, draw.total = total;
 }
 
-KERNEL(weigh, ChooseArgs, 256, 1) {
+KERNEL(weigh, ChooseArgs, kSampleThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     wait_for_previous();
@@ -337,7 +360,8 @@ DEVICE void sort(u64* ranks, u32 n) {
 
 // Number of the first of `n` sorted tokens that together measure `wanted`, or of all; in every thread.
 DEVICE u32 reach(const Row& row, const u64* ranks, u32 n, u32 measure, u64 wanted, u64* sums, u32* place) {
-    const u32 share = ceil_div(n, kSampleThreads), from = min_u32(threadIdx.x * share, n), to = min_u32(from + share, n);
+    const u32 share = ceil_div(n, kSampleThreads), from = min_u32(threadIdx.x * share, n),
+              to = min_u32(from + share, n);
     u64 sum = 0;
     for (u32 i = from; i < to; i++) sum += measured(row, ranks[i], measure);
     u64 before = sum_before(sum, sums);
@@ -381,7 +405,8 @@ DEVICE u64 descend(const Row& row, u32 width, u64 lowest, u32 measure, u64 wante
         for (u32 i = threadIdx.x; i < width; i += kSampleThreads) {
             const float logit = row.logit(i);
             const u64 rank = rank_of(logit, i);
-            if (!(logit > kNegativeInfinity) || rank < lowest || (shift < 56 && rank >> (shift + 8) != prefix)) continue;
+            if (!(logit > kNegativeInfinity) || rank < lowest || (shift < 56 && rank >> (shift + 8) != prefix))
+                continue;
             add_to_shared(bytes + (u32)(rank >> shift & 255), measured(row, rank, measure));
         }
         sync_block();
@@ -396,12 +421,12 @@ DEVICE u64 descend(const Row& row, u32 width, u64 lowest, u32 measure, u64 wante
 }
 
 // Draws among the tokens that top_k and top_p leave. All blocks of a row list those in question, the last one chooses.
-KERNEL(keep, ChooseArgs, 256, 1) {
+KERNEL(keep, ChooseArgs, kSampleThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     wait_for_previous();
     const u32 id = blockIdx.y;
-    const Rule& rule = a.rules[id];
+    const DeviceRule& rule = a.rules[id];
     Draw& draw = a.draws[id];
     if (rule.kind != kByRank || !(draw.peak > kNegativeInfinity)) return;
     const Row row = row_of(a, id);
@@ -427,7 +452,7 @@ KERNEL(keep, ChooseArgs, 256, 1) {
         }
     }
     if (!last_block(a.counters + id, gridDim.x, place)) return;
-    const u64 random = random_behind(a.states[id].random);
+    const u64 random = random_after(a.states[id].random);
     if (filled > kListed) {
         u64 lowest = top_k > 0 ? descend(row, a.width, 0, kCount, top_k, sums, ranks, found) : 0;
         if (top_p > 0.f) {

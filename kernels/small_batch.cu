@@ -1,60 +1,82 @@
 // Matrix times few rows of input, up to 64, in tiles of 128 rows of a matrix.
 //
-// Time is bound by reading the weights, so each is read once, expanded in registers as the left operand of `mma`, and
-// used for all rows of input. A warp has 16 rows of a matrix, of gate and up 8 each. Of the 128 columns of a turn a
-// lane expands one block of 32 of two rows, because `to_halves` lays down the columns of tokens in the order that the
-// operands of lanes have (`store_eight`). Tokens come to shared memory by asynchronous copies. Weights are asked for in
-// the second level some turns ahead, and loaded one ahead. The columns of all tiles are dealt out evenly, so that a
-// block has parts of several tiles, and a tile those of several blocks, joined in order.
+//     for each tile of the block, or part of one: for each turn of 128 columns:
+//         expand the weights of the turn in registers; sums += weights * tokens
+//     join the parts of a tile in order; out = epilogue(sums * row_scales)
+//
+// Time is bound by reading the weights.
+//
+// Optimisations:
+//  1. Each weight is read once, expanded in registers as the left operand of `mma`, and used for all rows of input. A
+//     warp has 16 rows of a matrix, of gate and up 8 each. Of a turn, a lane expands one block of 32 columns of two
+//     rows, because `to_halves` stores the columns of tokens in the order of the lanes' operands (`store8`).
+//  2. Tokens come to shared memory by asynchronous copies, `kTurnStages` turns deep.
+//  3. Weights are prefetched into the second-level cache some turns before their use, and loaded one turn before.
+//  4. The columns of all tiles are divided evenly among the blocks (`Deal`): a block has parts of several tiles, and a
+//     tile has those of several blocks.
+//  5. Quants are taken out of their words as denormal binary16, two at a time, and one fused multiply-add makes two
+//     weights of them (`pair` of `quant.cuh`).
+//
+// Invariants: the bits of a row of input do not depend on the other rows.
+//
+// Shapes: those of `ProjectArgs`. Shared memory: [stage][token][128]. Grid: (blocks, groups of tokens, experts).
 #include "gemm.cuh"
 
-template <u32 kBlockTokens> struct FewTile {
+template <u32 kBlockTokens> struct SmallBatchTile {
     static constexpr u32 kRows = 128, kTokens = kBlockTokens, kThreads = 256;
     static constexpr u32 kWarpRows = 16, kWarpTokens = kTokens, kAcross = 1;
     static constexpr u32 kM = 1, kN = kTokens / 8;
 };
 
-constexpr u32 kTurn = 128;   // columns
-constexpr u32 kFewStages = 4;  // turns of tokens in shared memory
+constexpr u32 kTurnStages = 4;  // turns of tokens in shared memory
 
 // Place of 8 columns of a token in a turn: rows that `load_matrices` reads together lie in different banks.
-DEVICE u32 place_in_turn(u32 token, u32 part) { return token * kTurn + (part ^ (token % 8)) * 8; }
+DEVICE u32 place_in_turn(u32 token, u32 part) { return token * kSmallBatchTurn + (part ^ (token % 8)) * 8; }
 
 // A row as a matrix of one.
 template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
     DeviceMatrix own = m;
-    UNROLL for (u32 p = 0; p < 4; p++) own.planes[p] += (u64)row * (m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u));
+    UNROLL for (u32 p = 0; p < 4; p++)
+        own.planes[p] += (u64)row * (m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u));
     return own;
 }
 
-// Asks the second level for the rows of a warp, of which a quad has two: each of its lanes for 128 bytes of 256 of one
-// of them.
+// Prefetches the rows of a warp into the second-level cache. A quad has two rows: each of its lanes prefetches 128
+// bytes of 256 of one of them.
 template <class T> struct Ahead {
-    // Bytes of a turn of plane p, and what is asked for ahead of its use.
-    static DEVICE_MEMBER constexpr u32 bytes(u32 p) { return (T::kPlanes >> (8 * p) & 255u) * kTurn / T::kBlock; }
-    static DEVICE_MEMBER constexpr u32 distance(u32 p) { return p == 0 ? 1024 : max_u32(256, 1024 * bytes(p) / bytes(0)); }
+    // Bytes of a turn of plane p, and the bytes that are prefetched before their use.
+    static DEVICE_MEMBER constexpr u32 bytes(u32 p) {
+        return (T::kPlanes >> (8 * p) & 255u) * kSmallBatchTurn / T::kBlock;
+    }
+    static DEVICE_MEMBER constexpr u32 distance(u32 p) {
+        return p == 0 ? 1024 : max_u32(256, 1024 * bytes(p) / bytes(0));
+    }
     static DEVICE_MEMBER void ask(u32 t, const DeviceMatrix (&rows)[2], u32 p, u32 at, u32 end) {
         const u32 own = at + t / 2 * 128;
-        if (own < min_u32(end * 4, rows[0].cols / 32) * bytes(p) / 4) prefetch_l2((t % 2 ? rows[1].planes[p] : rows[0].planes[p]) + own);
+        if (own < min_u32(end * 4, rows[0].cols / 32) * bytes(p) / 4)
+            prefetch_l2((t % 2 ? rows[1].planes[p] : rows[0].planes[p]) + own);
     }
     static DEVICE_MEMBER void first(u32 t, const DeviceMatrix (&rows)[2], u32 begin, u32 end) {
         UNROLL for (u32 p = 0; p < 4; p++) {
-            if (bytes(p) > 0) UNROLL_BY(1) for (u32 at = 0; at <= distance(p); at += 256) ask(t, rows, p, begin * bytes(p) / 256 * 256 + at, end);
+            if (bytes(p) > 0)
+                UNROLL_BY(1) for (u32 at = 0; at <= distance(p); at += 256)
+                    ask(t, rows, p, begin * bytes(p) / 256 * 256 + at, end);
         }
     }
     // Turn `turn` is the next.
     static DEVICE_MEMBER void next(u32 t, const DeviceMatrix (&rows)[2], u32 turn, u32 end) {
         UNROLL for (u32 p = 0; p < 4; p++) {
             if (bytes(p) == 0 || turn * bytes(p) % 256 != 0) continue;
-            UNROLL for (u32 at = 0; at < max_u32(256, bytes(p)); at += 256) ask(t, rows, p, turn * bytes(p) + distance(p) + at, end);
+            UNROLL for (u32 at = 0; at < max_u32(256, bytes(p)); at += 256)
+                ask(t, rows, p, turn * bytes(p) + distance(p) + at, end);
         }
     }
 };
 
 // Sums of the warp's part of a tile, of two rows for each lane. Shared memory: [turn][token][128 halves].
 template <class T, class D>
-DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work, u32 begin, u32 end, u16* tokens,
-                         float (&sums)[D::kN][4]) {
+DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work,
+                                 u32 begin, u32 end, u16* tokens, float (&sums)[D::kN][4]) {
     const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
     // Lanes that copy a token together, at least the 128 bytes of a line.
     constexpr u32 kLanes = max_u32(8, D::kThreads / D::kTokens), kCopies = 16 / kLanes, kAtOnce = D::kThreads / kLanes;
@@ -66,17 +88,17 @@ DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&
     auto fetch = [&](u32 turn) {
         if (turn < end) UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) UNROLL for (u32 c = 0; c < kCopies; c++) {
             const u32 token = i * kAtOnce + thread / kLanes, part = c * kLanes + thread % kLanes;
-            copy_async16(tokens + turn % kFewStages * D::kTokens * kTurn + place_in_turn(token, part),
-                         a.halves + (u64)(from[i] + turn) * kTurn + part * 8);
+            copy_async16(tokens + turn % kTurnStages * D::kTokens * kSmallBatchTurn + place_in_turn(token, part),
+                         a.halves + (u64)(from[i] + turn) * kSmallBatchTurn + part * 8);
         }
         copy_async_commit();
     };
-    UNROLL for (u32 i = 0; i + 1 < kFewStages; i++) fetch(begin + i);
+    UNROLL for (u32 i = 0; i + 1 < kTurnStages; i++) fetch(begin + i);
 
     struct Raw {
         typename T::Raw32 of[2];
     };
-    // Pieces of a turn that are loaded one by one. Behind the end of a row its last columns are read again, for inputs
+    // Pieces of a turn that are loaded one by one. After the end of a row its last columns are read again, for inputs
     // of zeros.
     constexpr u32 kPieces = T::kPieces;
     auto load_piece = [&](Raw& raw, u32 piece) {
@@ -91,12 +113,12 @@ DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&
         if (piece + 1 < end * kPieces) load_piece(next, piece + 1);
         if (piece % kPieces == 0) {
             Ahead<T>::next(t, rows, turn, end);
-            copy_async_wait<kFewStages - 2>();
+            copy_async_wait<kTurnStages - 2>();
             sync_block();
             // After the barrier, because it overwrites the stage that the turn before has read.
-            fetch(turn + kFewStages - 1);
+            fetch(turn + kTurnStages - 1);
         }
-        const u16* stage = tokens + turn % kFewStages * D::kTokens * kTurn;
+        const u16* stage = tokens + turn % kTurnStages * D::kTokens * kSmallBatchTurn;
         HalfScales scales[2];
         UNROLL for (u32 r = 0; r < 2; r++) scales[r] = T::scales32(raw.of[r], 4 * place + t, rows[r].factor);
         UNROLL for (u32 i = 0; i < 4; i++) UNROLL for (u32 k = 0; k < 2 / kPieces; k++) {
@@ -105,7 +127,8 @@ DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&
             const uint4 left = {pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1)};
             UNROLL for (u32 n = 0; n < D::kN / 2; n++) {
                 u32 right[4];
-                load_matrices<false>(right, stage + (place0 ^ (2 * i % 4 + half) * 16) + i / 2 * 64 + 16 * n * kTurn);
+                load_matrices<false>(
+                    right, stage + (place0 ^ (2 * i % 4 + half) * 16) + i / 2 * 64 + 16 * n * kSmallBatchTurn);
                 mma16x8x16(sums[2 * n], left, right[0], right[1]);
                 mma16x8x16(sums[2 * n + 1], left, right[2], right[3]);
             }
@@ -120,7 +143,7 @@ DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&
     }
 }
 
-// Pairs of turns of all tiles one after another, dealt out evenly to the blocks of a row of the grid. Found anew for
+// Pairs of turns of all tiles one after another, divided evenly among the blocks of a row of the grid. Found anew for
 // each use, so that no register has it meanwhile.
 struct Deal {
     u32 pairs;  // of a tile
@@ -129,7 +152,7 @@ struct Deal {
         u32 tiles = 0;
         const u32 segments = unknown(a.epilogue == kGlu ? 1 : a.n_segments);
         UNROLL_BY(1) for (u32 s = 0; s < segments; s++) tiles += ceil_div(a.segments[s].w.rows, rows_of<D>(a));
-        const u32 pairs = ceil_div(unknown(a.segments[0].w.cols), 2 * kTurn);
+        const u32 pairs = ceil_div(unknown(a.segments[0].w.cols), 2 * kSmallBatchTurn);
         return {pairs, tiles * pairs};
     }
     // The first pair of a block, and the block that has a pair.
@@ -148,27 +171,29 @@ template <class T, class D> struct LaneRows {
     }
 };
 
-// Asks for the first weights of a tile that the block begins with after another.
+// Prefetches the first weights of the next tile of a block.
 template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 tile, u32 last) {
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
     const LaneRows<T, D> rows(a, work, segment, thread);
-    if (rows.of[0].type == T::kType) Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kTurn)));
+    if (rows.of[0].dtype == T::kType)
+        Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchTurn)));
 }
 
 // Adds up the part of tile `tile` from pair `first` to pair `last`. `starts`: the kernel ahead has not been waited for.
 template <class T, class D>
-DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, bool starts, u16* tokens, float (&sums)[D::kN][4]) {
+DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, bool starts, u16* tokens,
+                          float (&sums)[D::kN][4]) {
     // Nothing that follows from it is kept from one tile to the next.
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
     const LaneRows<T, D> rows(a, work, segment, thread);
-    const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kTurn));
+    const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchTurn));
     if (starts) Ahead<T>::first(thread % 4, rows.of, begin, end);
     if (starts) wait_for_previous();
-    multiply_few<T, D>(thread, a, rows.of, work, begin, end, tokens, sums);
+    multiply_small_batch<T, D>(thread, a, rows.of, work, begin, end, tokens, sums);
 }
 
 // Multiplies those of the block's tiles that are of a type. `starts`: the kernel ahead has not been waited for.
@@ -184,7 +209,7 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
             last = min_u32(start + deal.pairs, deal.first(blockIdx.x + 1));
             u32 segment;
             share_of<D>(a, tile, unknown(blockIdx.y), segment);
-            if (a.segments[segment].w.type != T::kType) {
+            if (a.segments[segment].w.dtype != T::kType) {
                 if (last == deal.first(blockIdx.x + 1)) return;
                 at = last;
                 continue;
@@ -202,7 +227,9 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
             // A block has parts of the tiles that it begins and ends with: the second place is for one that goes on in
             // the next block.
             const u32 first = deal.block_of(start), shares = deal.block_of(start + deal.pairs - 1) + 1 - first;
-            auto part = [&](u32 s) { return a.parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart; };
+            auto part = [&](u32 s) {
+                return a.parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart;
+            };
             all = join<D>(part(blockIdx.x - first), a.counters + first, shares, shared, sums, part);
         }
         if (all) {
@@ -220,8 +247,8 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
     }
 }
 
-template <u32 kTokens> DEVICE void few(const ProjectArgs& a, u8* shared) {
-    typedef FewTile<kTokens> D;
+template <u32 kTokens> DEVICE void small_batch(const ProjectArgs& a, u8* shared) {
+    typedef SmallBatchTile<kTokens> D;
     let_next_start();
     bool starts = true;
     if (a.order) {
@@ -240,16 +267,7 @@ template <u32 kTokens> DEVICE void few(const ProjectArgs& a, u8* shared) {
     });
 }
 
-KERNEL(few_16, ProjectArgs, 256, 2) {
-    DYNAMIC_SHARED(shared);
-    few<16>(a, shared);
-}
-KERNEL(few_32, ProjectArgs, 256, 2) {
-    DYNAMIC_SHARED(shared);
-    few<32>(a, shared);
-}
+KERNEL(small_batch_16, ProjectArgs, 256, 2) { DYNAMIC_SHARED(shared); small_batch<16>(a, shared); }
+KERNEL(small_batch_32, ProjectArgs, 256, 2) { DYNAMIC_SHARED(shared); small_batch<32>(a, shared); }
 // With more registers, because its sums alone take as many as all else.
-KERNEL(few_64, ProjectArgs, 256, 1) {
-    DYNAMIC_SHARED(shared);
-    few<64>(a, shared);
-}
+KERNEL(small_batch_64, ProjectArgs, 256, 1) { DYNAMIC_SHARED(shared); small_batch<64>(a, shared); }

@@ -1,11 +1,18 @@
-// Matrix times matrix by the matrix instructions of sm_90a, which belong to groups of four warps and run in the
-// background.
+// Matrix times matrix by the matrix instructions of sm_90a, which belong to groups of four warps and run
+// asynchronously.
 //
-// A block has 128 rows of a matrix, 16 for each warp, and 256 tokens. A lane expands weights into registers, as the
-// left operand: of the 32 columns of a turn, eight neighbouring ones of two rows, because `to_halves` lays down the
-// columns of tokens in the order that the operands of lanes have (`store_eight`). Tokens are the right operand, which
-// the instruction reads from shared memory. While the products of a turn run, the weights of the next are expanded into
-// other registers.
+// Algorithm: that of `gemm.cu`, on tiles of 128 rows of a matrix, 16 a warp, and 256 tokens:
+//
+//     for each turn of 32 columns: start its products; expand the weights of the next; wait for the turn before
+//
+// Optimisations:
+//  1. Weights are expanded into registers, as the left operand: a lane has eight neighbouring columns of two rows,
+//     because `to_halves` stores the columns of tokens in the order of the lanes' operands (`store8`).
+//  2. Tokens are the right operand, which the instruction reads from shared memory, swizzled (`rows_of_64_bytes`).
+//  3. Two sets of registers for operands: products read one while the other is filled.
+//  4. Tokens are copied `kRingAhead` turns before their use; two more stages are those that products may still read.
+//
+// Shapes: those of `ProjectArgs`. Shared memory: [stage][token][32] at a multiple of 512 bytes.
 #include "gemm.cuh"
 
 #ifdef HAS_WGMMA
@@ -30,7 +37,8 @@ DEVICE u64 rows_of_64_bytes(const u16* rows) {
 
 // Sums of the warp's part of a tile. Shared memory: [turn][token][32 halves].
 template <class T>
-DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens, float (&sums)[Groups::kN][4]) {
+DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens,
+                               float (&sums)[Groups::kN][4]) {
     const u32 lane = threadIdx.x % kWarp, t = lane % 4, chunks = a.segments[0].w.cols / kChunk;
     const u32 begin = chunks * work.split / work.splits, end = chunks * (work.split + 1) / work.splits;
     const Copies<Groups> copies(work, chunks);
@@ -57,7 +65,8 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
         Left left;
         UNROLL for (u32 k = 0; k < 2; k++)
             left.halves[k] = {pack_halves(y[0][4 * k], y[0][4 * k + 1]), pack_halves(y[1][4 * k], y[1][4 * k + 1]),
-                              pack_halves(y[0][4 * k + 2], y[0][4 * k + 3]), pack_halves(y[1][4 * k + 2], y[1][4 * k + 3])};
+                              pack_halves(y[0][4 * k + 2], y[0][4 * k + 3]),
+                              pack_halves(y[1][4 * k + 2], y[1][4 * k + 3])};
         return left;
     };
     // Multiplies the operands of a turn, and expands those of the next.
@@ -77,7 +86,8 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
         wait_products<1>();
         if (chunk + 1 < end) next = expand(chunk + 1);
         if (chunk + 2 < end) load_turn(chunk + 2);
-        if (chunk % 4 == 0 && chunk + 8 < end) UNROLL for (u32 i = 0; i < 2; i++) prefetch_ahead<T>(rows[i].w, rows[i].row, chunk + 8);
+        if (chunk % 4 == 0 && chunk + 8 < end)
+            UNROLL for (u32 i = 0; i < 2; i++) prefetch_ahead<T>(rows[i].w, rows[i].row, chunk + 8);
     };
     load_turn(begin);
     // Two, because products have the registers of one until the wait of the next turn.

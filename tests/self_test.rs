@@ -119,9 +119,9 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
     (c"to_halves", 48, -1),
     // The rows of the first matrix.
     (c"gemv_f16_rows", 36, -1),
-    (c"few_16", 36, -1),
-    (c"few_32", 36, -1),
-    (c"few_64", 36, -1),
+    (c"small_batch_16", 36, -1),
+    (c"small_batch_32", 36, -1),
+    (c"small_batch_64", 36, -1),
     (c"gemm_256", 36, -1),
     // The magnitude of a rotation.
     (c"heads", 152, 1 << 20),

@@ -64,10 +64,10 @@ fn run(
     };
     let device = device.unwrap();
     let tiles = match usual {
-        0..=16 => "few_16",
-        17..=32 => "few_32",
-        33..=FEW => "few_64",
-        _ if device.is_deterministic() => "few_64",
+        0..=16 => "small_batch_16",
+        17..=32 => "small_batch_32",
+        33..=FEW => "small_batch_64",
+        _ if device.is_deterministic() => "small_batch_64",
         _ if device.has_wgmma() => WGMMA,
         _ => "gemm_256",
     };

@@ -6,10 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::args::ProjectArgs;
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
-use super::module::{KernelTable, ProjectArgs};
+use super::module::KernelTable;
 use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
 use super::sequence::{CudaSequence, kv_bytes};

@@ -8,16 +8,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::args::{DeviceKv, GEMV_ROWS, KvPlace, StepArgs};
 use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Tilings};
 use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, Lowering, StepShape};
-use super::module::{DeviceKv, KvPlace, StepArgs};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
+use super::scratch::{DeviceScratch, ExecutorDims};
 use super::sequence::{CudaSequence, places};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::device_info::Times;
@@ -296,7 +296,7 @@ impl CudaExecutor {
         let stride = dims.limits.max_outputs as u32;
         let answers = Answers { address: self.answers.address(), slots: SLOTS as u32, stride };
         let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
-        let records = self.untouched && self.whole && shape.n <= FEW_ROWS && profile.is_none();
+        let records = self.untouched && self.whole && shape.n <= GEMV_ROWS && profile.is_none();
         let mut launch = |stop: &dyn Fn() -> bool| {
             let mut lowering = Lowering {
                 model,

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use super::scratch::{AttentionShape, TILE_ROWS};
+use super::args::ATTEND_ROWS;
+use super::scratch::AttentionShape;
 use crate::graph::op::{KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
@@ -196,7 +197,7 @@ impl Chooser<'_> {
             && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_apart(k))
             && values.is_none_or(is_apart)
             && heads.head_dim == shape.head_dim
-            && shape.group() <= TILE_ROWS
+            && shape.group() <= ATTEND_ROWS
             && !shape.is_wide();
         fits.then_some(Fusion::Attention { heads: heads.taken, ops })
     }

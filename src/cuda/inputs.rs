@@ -4,8 +4,8 @@
 //! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded
 //! step serves every token, position and cache.
 
+use super::args::{DeviceKv, DeviceTile, StepArgs};
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
-use super::module::{DeviceKv, DeviceTile, StepArgs};
 use super::probe::Address;
 use super::rules::{self, StepRules};
 use super::writer::{ALIGN, Writer};

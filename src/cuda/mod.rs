@@ -8,6 +8,7 @@
 //! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
 mod arena;
+mod args;
 mod device;
 mod executor;
 mod fuse;

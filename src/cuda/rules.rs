@@ -1,6 +1,6 @@
 //! Rules by which tokens are chosen, in the memory of a step.
 
-use super::module::{DeviceRule, RuleState};
+use super::args::{DeviceRule, RuleKind, RuleState};
 use super::probe::Address;
 use super::writer::{ALIGN, Writer};
 use crate::sampling::{MAX_ENTRIES, SamplingRule};
@@ -22,14 +22,6 @@ pub struct StepRules {
     pub states: Address,
 }
 
-/// `RuleKind` of `args.cuh`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Likeliest = 0,
-    InOrder = 1,
-    ByRank = 2,
-}
-
 /// A filter by rank that keeps all of `vocab` tokens is none.
 fn filters(rule: &SamplingRule, vocab: usize) -> (u32, f32) {
     let top_k = if (rule.params.top_k as usize) < vocab { rule.params.top_k } else { 0 };
@@ -37,11 +29,11 @@ fn filters(rule: &SamplingRule, vocab: usize) -> (u32, f32) {
     (top_k, top_p)
 }
 
-fn kind(rule: &SamplingRule, vocab: usize) -> Kind {
+fn kind(rule: &SamplingRule, vocab: usize) -> RuleKind {
     match filters(rule, vocab) {
-        _ if rule.params.temperature == 0.0 => Kind::Likeliest,
-        (0, 0.0) => Kind::InOrder,
-        _ => Kind::ByRank,
+        _ if rule.params.temperature == 0.0 => RuleKind::Likeliest,
+        (0, 0.0) => RuleKind::InOrder,
+        _ => RuleKind::ByRank,
     }
 }
 
@@ -50,8 +42,8 @@ impl Needs {
         let mut needs = Needs::default();
         for rule in rules.iter().flatten() {
             needs.changes |= rule.entries() > 0;
-            needs.draws |= kind(rule, vocab) != Kind::Likeliest;
-            needs.ranks |= kind(rule, vocab) == Kind::ByRank;
+            needs.draws |= kind(rule, vocab) != RuleKind::Likeliest;
+            needs.ranks |= kind(rule, vocab) == RuleKind::ByRank;
         }
         needs
     }

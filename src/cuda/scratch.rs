@@ -4,19 +4,13 @@
 //! Relies on `arena` for sizes that cannot overflow.
 
 use super::arena::Arena;
-use super::module::DRAW_BYTES;
+use super::args::{ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_TOKENS, SMALL_BATCH_TURN};
 use super::probe::Address;
 use crate::error::{Error, Result};
 use crate::graph::op::{Attend, Op};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
-
-/// Rows of an attention tile; `kTile` of `attention.cu`.
-pub const TILE_ROWS: usize = 16;
-
-/// Tokens of a tile of a prompt, whose rows are those of several blocks.
-pub const PROMPT_TOKENS: usize = 128;
 
 /// Rows of a block of a prompt, at most.
 const PROMPT_ROWS: usize = 128;
@@ -30,15 +24,6 @@ pub const ARGMAX_BLOCKS: usize = 32;
 /// Rows of input that each block of a product prepares for itself, at most.
 pub const OWN_ROWS: usize = 2;
 
-/// Rows of input that share the weights which a product reads, of matrices without blocks: `kColumns` of `gemv.cu`.
-pub const FEW_ROWS: usize = 8;
-
-/// Rows of input of a block of `small_batch.cu`, at most.
-pub const TILE_ROWS_OF_FEW: usize = 64;
-
-/// Columns of a turn of `small_batch.cu`: `kTurn`.
-pub const TURN: usize = 128;
-
 /// Tokens of a step that rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
 
@@ -48,7 +33,7 @@ pub const GRID_Y: usize = 65_535;
 
 /// Columns of a prepared row of `cols` values.
 pub fn padded(cols: usize) -> usize {
-    cols.next_multiple_of(256)
+    cols.next_multiple_of(INPUT_STEP)
 }
 
 /// Shared memory of a product with some rows of `cols` values, in bytes: the rows in f32 for `plain` matrices, in 8
@@ -86,15 +71,15 @@ impl AttentionShape {
 
     /// Tokens whose query heads fit into the rows of a tile.
     pub fn tile_tokens(&self) -> usize {
-        (TILE_ROWS / self.group()).max(1)
+        (ATTEND_ROWS / self.group()).max(1)
     }
 
     /// Second dimension of the grid.
     pub fn rows(&self) -> usize {
-        self.kv_heads * self.group().div_ceil(TILE_ROWS)
+        self.kv_heads * self.group().div_ceil(ATTEND_ROWS)
     }
 
-    /// Rows of a block that attends to many tokens: `kTile * kRowWarps` of `prompt.cu`.
+    /// Rows of a block that attends to many tokens: `kAttendRows * kRowWarps` of `attention_prompt.cu`.
     pub fn prompt_rows(&self) -> usize {
         if self.head_dim.max(self.value_dim) > 128 { PROMPT_ROWS / 2 } else { PROMPT_ROWS }
     }
@@ -202,7 +187,7 @@ impl ExecutorDims {
     /// Tells whether `n` tokens in so many tiles of prompts are attended to as such: where the same positions would
     /// else be read more than twice. Rows of prompts have other bits than single tokens.
     pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
-        !self.fixed && !shape.is_wide() && n * shape.group() > 2 * TILE_ROWS * n_tiles
+        !self.fixed && !shape.is_wide() && n * shape.group() > 2 * ATTEND_ROWS * n_tiles
     }
 
     /// Shares into which the positions of tiles of prompts are divided: some steps each, and at most a block for each
@@ -279,8 +264,9 @@ impl DeviceScratch {
         let StepLimits { max_tokens, max_outputs } = dims.limits;
         let e = &dims.experts;
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
-        let (widest, expert_halves) = (program.widest_input().next_multiple_of(TURN), e.ffn.next_multiple_of(TURN));
-        let few = if dims.fixed { rows } else { rows.min(FEW_ROWS) };
+        let (widest, expert_halves) =
+            (program.widest_input().next_multiple_of(SMALL_BATCH_TURN), e.ffn.next_multiple_of(SMALL_BATCH_TURN));
+        let few = if dims.fixed { rows } else { rows.min(GEMV_ROWS) };
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
         let (widths, places) = places(program);
@@ -301,7 +287,7 @@ impl DeviceScratch {
             expert_gate: add(picks.saturating_mul(e.gate), 4)?,
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
-            partials: add((dims.max_parts * TILE_ROWS).max(dims.processors * PROMPT_ROWS) * (2 + dims.value_dim), 4)?,
+            partials: add((dims.max_parts * ATTEND_ROWS).max(dims.processors * PROMPT_ROWS) * (2 + dims.value_dim), 4)?,
             product_parts: add(dims.processors, 128 * 256 * 4)?,
             attention_counters: counters,
             product_counters: counters + 4 * dims.max_parts as Address,
@@ -309,7 +295,7 @@ impl DeviceScratch {
             logits: add(max_outputs.saturating_mul(program.vocab), 4)?,
             best: add(max_outputs * ARGMAX_BLOCKS, 4)?,
             best_at: add(max_outputs * ARGMAX_BLOCKS, 4)?,
-            draws: add(max_outputs, DRAW_BYTES)?,
+            draws: add(max_outputs, size_of::<Draw>())?,
             tokens: add(max_outputs, 4)?,
         };
         Ok((scratch, arena.bytes()))

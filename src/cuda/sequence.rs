@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::arena::Arena;
+use super::args::{DeviceKv, KvPlace, ValuesBefore};
 use super::launch::{Context, DeviceBuffer, Stream};
-use super::module::{DeviceKv, KvPlace, ValuesBefore};
 use super::probe::Address;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};

@@ -1,7 +1,8 @@
 //! Kernels by the types, rows and widths that they are for.
 
+use super::args::{AttendAloneArgs, AttendArgs, ProjectArgs};
 use super::launch::CudaKernel;
-use super::module::{AttendAloneArgs, AttendArgs, KernelTable, ProjectArgs};
+use super::module::KernelTable;
 use crate::quant;
 use crate::tensor::DType;
 
@@ -60,7 +61,7 @@ impl KernelTable {
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
-        let tiles = [&self.few_16, &self.few_32, &self.few_64, &self.gemm_256];
+        let tiles = [&self.small_batch_16, &self.small_batch_32, &self.small_batch_64, &self.gemm_256];
         let mixed = [&self.gemv_mixed, &self.gemv_mixed_2];
         types.flat_map(|dtype| self.gemv(dtype)).chain(mixed).chain(tiles).chain(&self.wgmma_256)
     }

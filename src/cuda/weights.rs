@@ -8,8 +8,8 @@ use std::sync::Arc;
 use twox_hash::XxHash64;
 
 use super::arena::Arena;
+use super::args::DeviceMatrix;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
-use super::module::DeviceMatrix;
 use super::planes::{Plane, factor, planes, scale_bound};
 use super::probe::Address;
 use crate::error::{Error, Result, try_filled};

@@ -54,6 +54,15 @@ fn the_header_is_up_to_date() {
     assert!(committed() == GENERATED, "include/realizar.h differs from what the sources say: build once and commit it");
 }
 
+/// The structs and constants of kernels.
+#[cfg(cuda)]
+#[test]
+fn the_arguments_of_kernels_are_up_to_date() {
+    let committed = fs::read_to_string(Path::new(ROOT).join("kernels/args.cuh")).expect("kernels/args.cuh");
+    let generated = include_str!(concat!(env!("OUT_DIR"), "/args.cuh"));
+    assert!(committed == generated, "kernels/args.cuh differs from src/cuda/args.rs: build once and commit it");
+}
+
 #[test]
 fn the_header_compiles_as_c_and_as_cxx() {
     let source = "#include <realizar.h>\n#include <realizar.h>\nint main(void) { return RZ_OK; }\n";

@@ -2,12 +2,12 @@
 //!
 //! Relies on `fuse` for the ops that a launch stands for.
 
+use crate::cuda::args::{self, ATTEND_ROWS, AttendAloneArgs, AttendArgs, HeadsArgs, PROMPT_TOKENS, StepArgs};
 use crate::cuda::fuse::HeadOps;
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
 use crate::cuda::lower::Lowering;
-use crate::cuda::module::{AttendAloneArgs, AttendArgs, HeadsArgs, StepArgs};
-use crate::cuda::scratch::{AttentionShape, PROMPT_TOKENS, TILE_ROWS};
+use crate::cuda::scratch::AttentionShape;
 use crate::error::Result;
 use crate::graph::op::{Attend, Mask, Norm, RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
@@ -79,11 +79,11 @@ impl Lowering<'_> {
             window => splits.min(window.div_ceil(64).next_power_of_two()),
         };
         let (mask, window) = match op.mask {
-            Mask::Causal => (0, 0),
-            Mask::Window(n) => (0, n),
-            Mask::Chunk(n) => (1, n),
-            Mask::All => (2, u32::MAX),
-            Mask::Around(n) => (2, n),
+            Mask::Causal => (args::Mask::Newest, 0),
+            Mask::Window(n) => (args::Mask::Newest, n),
+            Mask::Chunk(n) => (args::Mask::OwnChunk, n),
+            Mask::All => (args::Mask::Around, u32::MAX),
+            Mask::Around(n) => (args::Mask::Around, n),
         };
         let Tiling { address: tiles, n } = self.step.1[tiling];
         let weights = &self.model.weights;
@@ -101,7 +101,7 @@ impl Lowering<'_> {
             value_dim: shape.value_dim as u32,
             layer: self.kv_places[op.layer.0 as usize],
             first_tile: 0,
-            mask,
+            mask: mask as u32,
             window,
             splits: splits as u32,
             scale: op.scale,
@@ -140,7 +140,7 @@ impl Lowering<'_> {
                 &args,
             );
         }
-        let shared = queries + 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16;
+        let shared = queries + 4 * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
         self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
     }
 

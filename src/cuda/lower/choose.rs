@@ -1,7 +1,7 @@
 //! The launches that choose a token after each output: `kernels/sample.cu`.
 
+use crate::cuda::args::{BINS, ChooseArgs, LISTED, SAMPLE_THREADS};
 use crate::cuda::lower::Lowering;
-use crate::cuda::module::ChooseArgs;
 use crate::cuda::rules::StepRules;
 use crate::cuda::scratch::ARGMAX_BLOCKS;
 use crate::error::Result;
@@ -10,9 +10,12 @@ use crate::sampling::MAX_ENTRIES;
 /// Blocks that draw a token.
 const DRAW_BLOCKS: usize = 64;
 
-/// Shared memory of `weigh` and of `keep`: `kBins` and `kListed` of `args.cuh`, a sum a thread and a few words.
-const WEIGH_SHARED: usize = 12 * 512 + 16;
-const KEEP_SHARED: usize = 8 * (2048 + 256) + 32;
+/// Threads of a block.
+const THREADS: u32 = SAMPLE_THREADS as u32;
+
+/// Shared memory of `weigh` and of `keep`: bins, or the list and a sum a thread, and a few words.
+const WEIGH_SHARED: usize = 12 * BINS + 16;
+const KEEP_SHARED: usize = 8 * (LISTED + SAMPLE_THREADS) + 32;
 
 impl Lowering<'_> {
     /// Chooses a token for each row of logits.
@@ -40,15 +43,15 @@ impl Lowering<'_> {
         };
         let (needs, kernels) = (self.shape.needs, &self.model.device.kernels);
         if needs.changes {
-            self.launch(&kernels.adjust, [rows, 1, 1], 256, 8 * MAX_ENTRIES, &args)?;
+            self.launch(&kernels.adjust, [rows, 1, 1], THREADS, 8 * MAX_ENTRIES, &args)?;
         }
         let blocks = |most: usize| [vocab.div_ceil(1024).min(most), rows, 1];
-        self.launch(&kernels.argmax, blocks(ARGMAX_BLOCKS), 256, 2 * 128 + 16, &args)?;
+        self.launch(&kernels.argmax, blocks(ARGMAX_BLOCKS), THREADS, 2 * 128 + 16, &args)?;
         if needs.draws {
-            self.launch(&kernels.weigh, blocks(DRAW_BLOCKS), 256, WEIGH_SHARED, &args)?;
+            self.launch(&kernels.weigh, blocks(DRAW_BLOCKS), THREADS, WEIGH_SHARED, &args)?;
         }
         if needs.ranks {
-            self.launch(&kernels.keep, blocks(DRAW_BLOCKS), 256, KEEP_SHARED, &args)?;
+            self.launch(&kernels.keep, blocks(DRAW_BLOCKS), THREADS, KEEP_SHARED, &args)?;
         }
         Ok(())
     }

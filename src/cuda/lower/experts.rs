@@ -1,9 +1,9 @@
 //! The launches of a router and of experts.
 
-use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
-use crate::cuda::module::{
-    CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, ProjectArgs, RouteArgs, Segment,
+use crate::cuda::args::{
+    self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, ProjectArgs, RouteArgs, Segment,
 };
+use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
 use crate::error::Result;
@@ -20,10 +20,10 @@ impl Lowering<'_> {
             n_experts: n_experts as u32,
             n_used: routing.n_used as u32,
             score: match routing.score {
-                RouterScore::Softmax => 0,
-                RouterScore::SoftmaxOfChosen => 1,
-                RouterScore::Sigmoid => 2,
-            },
+                RouterScore::Softmax => args::RouterScore::Softmax,
+                RouterScore::SoftmaxOfChosen => args::RouterScore::SoftmaxOfChosen,
+                RouterScore::Sigmoid => args::RouterScore::SigmoidOfScore,
+            } as u32,
             renormalise: u32::from(routing.renormalise),
             groups: routing.groups as u32,
             groups_used: routing.groups_used as u32,

@@ -11,18 +11,19 @@ mod rows;
 use std::ffi::CStr;
 use std::ops::Range;
 
+use super::args::{
+    self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
+    KvPlace, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_TURN, Segment, StepArgs,
+    WARP,
+};
 use super::device::{CudaDevice, CudaModel};
 use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
-use super::module::{
-    ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, KeepRowsArgs, KvPlace, Modification, NormArgs,
-    PrepareArgs, ProjectArgs, Segment, StepArgs,
-};
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS, OWN_ROWS, TILE_ROWS_OF_FEW, TURN, gemv_shared, padded};
+use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
 use crate::error::Result;
 use crate::graph::device_info::Part;
 use crate::graph::op::{Activation, Index, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
@@ -33,10 +34,10 @@ use crate::quant;
 const MAX_SEGMENTS: usize = 4;
 
 /// Rows of input up to which they are multiplied by as few at a time as a block of `small_batch.cu` takes.
-const SEVERAL_FEW: usize = 3 * TILE_ROWS_OF_FEW;
+const SEVERAL_BATCHES: usize = 3 * SMALL_BATCH_ROWS;
 
 /// Warps of a block of `gemv.cu`.
-const WARPS: usize = 12;
+const WARPS: usize = GEMV_THREADS / WARP;
 
 /// Numbers that launches depend on besides ops and memory: equal shapes launch equal grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -113,17 +114,18 @@ pub(crate) struct ProductInput {
 }
 
 pub(crate) fn activation_code(activation: Activation) -> u32 {
-    match activation {
-        Activation::Silu => 0,
-        Activation::Gelu => 1,
-        Activation::GeluErf => 2,
-        Activation::Relu => 3,
-        Activation::Relu2 => 4,
-        Activation::ClampedSwiglu => 5,
-        Activation::Identity => 6,
-        Activation::Sigmoid => 7,
-        Activation::Softplus => 8,
-    }
+    let code = match activation {
+        Activation::Silu => args::Activation::Silu,
+        Activation::Gelu => args::Activation::Gelu,
+        Activation::GeluErf => args::Activation::GeluErf,
+        Activation::Relu => args::Activation::Relu,
+        Activation::Relu2 => args::Activation::Relu2,
+        Activation::ClampedSwiglu => args::Activation::ClampedSwiglu,
+        Activation::Identity => args::Activation::Identity,
+        Activation::Sigmoid => args::Activation::Sigmoid,
+        Activation::Softplus => args::Activation::Softplus,
+    };
+    code as u32
 }
 
 /// Part of a step that the time of ops is counted in.
@@ -163,9 +165,9 @@ impl<'a> Tile<'a> {
             resident,
             threads: 256,
             // Four turns of the input.
-            shared: 4 * TURN * 2 * tokens,
-            order: ColumnOrder::ForFew,
-            step: TURN,
+            shared: 4 * SMALL_BATCH_TURN * 2 * tokens,
+            order: ColumnOrder::ForSmallBatch,
+            step: SMALL_BATCH_TURN,
         };
         // Four turns of the input and two of the weights.
         let many = |kernel, threads| Tile {
@@ -178,12 +180,12 @@ impl<'a> Tile<'a> {
             step: 32,
         };
         match (usual, device.wgmma()) {
-            (0..=16, _) => few(&k.few_16, 16, 2),
-            (17..=32, _) => few(&k.few_32, 32, 2),
+            (0..=16, _) => few(&k.small_batch_16, 16, 2),
+            (17..=32, _) => few(&k.small_batch_32, 32, 2),
             // Columns are divided as for fewer rows.
-            _ if fixed => few(&k.few_64, TILE_ROWS_OF_FEW, 2),
+            _ if fixed => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
             // Reading the weights three times takes less than tiles of 256 tokens that are not full.
-            (..=SEVERAL_FEW, _) => few(&k.few_64, TILE_ROWS_OF_FEW, 1),
+            (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
             // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
             (_, Some(kernel)) => {
                 Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256) }
@@ -194,7 +196,7 @@ impl<'a> Tile<'a> {
 }
 
 impl ProductInput {
-    /// Tells whether columns come in groups of four and the norm has neither a mean nor a bias: `simple` of `args.cuh`.
+    /// Tells whether columns come in groups of four and the norm has neither a mean nor a bias: `PrepareArgs::simple`.
     fn is_simple(&self) -> bool {
         self.width.is_multiple_of(4) && self.norm.kind != 2 && self.norm.bias == 0
     }
@@ -326,11 +328,11 @@ impl Lowering<'_> {
         let Some(norm) = norm else { return DeviceNorm::default() };
         let weights = &self.model.weights;
         let kind = match norm.kind {
-            NormKind::Rms => 1,
-            NormKind::Layer => 2,
+            NormKind::Rms => args::NormKind::Rms,
+            NormKind::Layer => args::NormKind::Layer,
         };
         let (weight, bias) = (weights.vector(norm.weight), weights.vector(norm.bias));
-        DeviceNorm { weight, bias, eps: norm.eps, kind }
+        DeviceNorm { weight, bias, eps: norm.eps, kind: kind as u32 }
     }
 
     /// Number of groups of a norm that have weights of their own, one after another.
@@ -431,7 +433,7 @@ impl Lowering<'_> {
         let all = args.segments;
         let is_plain = |s: &&Segment| match fixed {
             true => s.w.dtype() == quant::F32,
-            false => n <= FEW_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
+            false => n <= GEMV_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
         };
         let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
         if n <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, n, &mut args) {
@@ -481,7 +483,7 @@ impl Lowering<'_> {
             let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
             left = others;
             args.take(of_type);
-            let blocks = self.deal(&mut args, 2, n.div_ceil(FEW_ROWS));
+            let blocks = self.deal(&mut args, 2, n.div_ceil(GEMV_ROWS));
             if let Some(kernel) = self.model.device.kernels.gemv_rows(first.w.dtype()) {
                 self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
             }
@@ -520,7 +522,7 @@ impl Lowering<'_> {
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
         (args.whole, args.tiles) = (0, tiles as u32);
-        let few = tile.order == ColumnOrder::ForFew;
+        let few = tile.order == ColumnOrder::ForSmallBatch;
         // Where every row has the same bits, there may be more of them than of a block.
         let at_once = match few && args.order == 0 {
             true => tile.tokens,
@@ -534,7 +536,7 @@ impl Lowering<'_> {
             let blocks = match args.order {
                 // Blocks of `small_batch.cu` have some pairs of turns each, of all tiles; they count in 32 bits.
                 0 if few => {
-                    let pairs = tiles * cols.div_ceil(2 * TURN);
+                    let pairs = tiles * cols.div_ceil(2 * SMALL_BATCH_TURN);
                     [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
                 }
                 // Tiles that do not fill every processor at the end are shared.

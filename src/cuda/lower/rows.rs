@@ -1,26 +1,18 @@
 //! The launches of ops that change, copy or multiply rows part by part, and of recurrences.
 
+use crate::cuda::args::{
+    CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, HEAD_TOKENS, JoinArgs, Modification, ModifyArgs, ProjectHeadsArgs,
+    SCAN_COLUMNS, ScanArgs, StepArgs,
+};
 use crate::cuda::inputs::Tiling;
 use crate::cuda::lower::Lowering;
-use crate::cuda::module::{
-    ConvArgs, DeltaArgs, JoinArgs, Modification, ModifyArgs, ProjectHeadsArgs, ScanArgs, StepArgs,
-};
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
 use crate::graph::op::{Conv, DeltaRule, Scan, TensorId, Weight};
 
-/// Columns of a recurrent matrix that a block has; `kScanColumns` of `recurrence.cu`.
-const COLUMNS: usize = 16;
-
-/// Columns and tokens of a chunk, and threads of its block: those of `chunks.cu`.
-const CHUNK: usize = 32;
-const CHUNK_THREADS: u32 = 256;
 /// Tokens of a sequence from which on a chunk of them is faster than a step for each.
 const CHUNK_PAYS: usize = 16;
-
-/// Tokens of a block of products of heads; `kHeadTokens` of `project_heads.cu`.
-const HEAD_TOKENS: usize = 8;
 
 impl Lowering<'_> {
     /// Changes the rows of an activation; `set` adds to the arguments.
@@ -131,9 +123,9 @@ impl Lowering<'_> {
             return None;
         }
         // As `ChunkMemory` and `ChunkStage` have them; the decays of eight warps.
-        let (dim, column_stride, token_stride) = (dim.next_multiple_of(16), CHUNK + 8, CHUNK + 4);
-        let kept = dim * column_stride + 2 * CHUNK * token_stride + CHUNK * column_stride + 8 * CHUNK;
-        let stage = 2 * CHUNK * (dim + 4) + CHUNK * (column_stride + 2);
+        let (dim, column_stride, token_stride) = (dim.next_multiple_of(16), CHUNK_SIZE + 8, CHUNK_SIZE + 4);
+        let kept = dim * column_stride + 2 * CHUNK_SIZE * token_stride + CHUNK_SIZE * column_stride + 8 * CHUNK_SIZE;
+        let stage = 2 * CHUNK_SIZE * (dim + 4) + CHUNK_SIZE * (column_stride + 2);
         let bytes = |stages: u32| 4 * (kept + stages as usize * stage);
         let room = device.context.properties.shared_per_block as usize;
         [2, 1].into_iter().find(|stages| bytes(*stages) <= room).map(|stages| (stages, bytes(stages)))
@@ -167,15 +159,15 @@ impl Lowering<'_> {
         let k = &self.model.device.kernels;
         if let Some((_, shared)) = chunks {
             let kernel = if op.key_dim <= 128 { &k.delta_chunks_128 } else { &k.delta_chunks_256 };
-            let blocks = [heads * (values / heads).div_ceil(CHUNK), args.step.n_tiles as usize, 1];
-            return self.launch(kernel, blocks, CHUNK_THREADS, shared, &args);
+            let blocks = [heads * (values / heads).div_ceil(CHUNK_SIZE), args.step.n_tiles as usize, 1];
+            return self.launch(kernel, blocks, CHUNK_THREADS as u32, shared, &args);
         }
         let kernel = match op.key_dim {
             ..=64 => &k.delta_64,
             65..=128 => &k.delta_128,
             _ => &k.delta_256,
         };
-        self.launch(kernel, [values / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+        self.launch(kernel, [values / SCAN_COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
     }
 
     pub(crate) fn scan(&mut self, op: &Scan) -> Result<()> {
@@ -204,14 +196,14 @@ impl Lowering<'_> {
         let k = &self.model.device.kernels;
         if let Some((_, shared)) = chunks {
             let kernel = if op.state <= 128 { &k.scan_chunks_128 } else { &k.scan_chunks_256 };
-            let blocks = [heads * (channels / heads).div_ceil(CHUNK), args.step.n_tiles as usize, 1];
-            return self.launch(kernel, blocks, CHUNK_THREADS, shared, &args);
+            let blocks = [heads * (channels / heads).div_ceil(CHUNK_SIZE), args.step.n_tiles as usize, 1];
+            return self.launch(kernel, blocks, CHUNK_THREADS as u32, shared, &args);
         }
         let kernel = match op.state {
             ..=16 => &k.scan_16,
             17..=128 => &k.scan_128,
             _ => &k.scan_256,
         };
-        self.launch(kernel, [channels / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+        self.launch(kernel, [channels / SCAN_COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
     }
 }

@@ -1,8 +1,19 @@
-// Recurrences: causal convolutions, the gated delta rule and the selective scan. Each thread takes a share of one
-// channel or column through all tokens of a sequence, token after token, with its share of the memory in registers:
-// results do not depend on where a prompt is cut. The memory ahead of the step is read from one buffer and that after
-// it written to another.
-#include "args.cuh"
+// Recurrences, token after token: causal convolutions, the gated delta rule, the selective scan.
+//
+//     conv:   x[t] = silu(bias + sum over j of kernel[j] * input[t - taps + 1 + j])
+//     delta:  S = exp(rate * dt[t]) S;  d = beta[t] (v[t] - S^T k[t]);  S += k[t] d^T;  out[t] = S^T q[t]
+//     scan:   S = exp(rate * dt[t]) S + b[t] (dt[t] x[t])^T;  out[t] = S^T c[t] + skip * x[t]
+//
+// Optimisations:
+//  1. Columns of S do not depend on one another: a quad of lanes has one, each lane every fourth row, in registers
+//     through all tokens of the sequence.
+//  2. Convolutions load the inputs of `kAhead` tokens together.
+//
+// Invariants: results do not depend on where a prompt is cut. The state before the step is read from one buffer and the
+// state after it written to another.
+//
+// Shapes: those of `ConvArgs`, `DeltaArgs`, `ScanArgs`. Grid: (columns, sequences).
+#include "common.cuh"
 
 constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together
 
@@ -39,7 +50,6 @@ template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
 }
 
 // A warp has 8 columns of a matrix, a block 16. Lane 4c + g has the rows g, g + 4, .. of column c.
-constexpr u32 kScanColumns = 16;
 DEVICE u32 column() { return threadIdx.x / kWarp * 8 + threadIdx.x % kWarp / 4; }
 DEVICE float sum_rows(float v) {
     v += shuffle_xor(v, 1);

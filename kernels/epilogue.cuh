@@ -1,7 +1,7 @@
-// The operation on the result of a product, which is a part of its kernel.
+// The operation on the result of a product, which is part of the product's kernel: bias, then `Epilogue`.
 #pragma once
 
-#include "args.cuh"
+#include "quant.cuh"
 
 DEVICE float with_bias(const Segment& s, u32 row, float sum) { return s.bias ? sum + s.bias[row] : sum; }
 DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum) {

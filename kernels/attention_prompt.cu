@@ -1,19 +1,31 @@
-// Attention for prompts.
+// Attention over the cache for prompts.
 //
-// A block has up to 128 rows, 16 a warp, and reads the positions that any of them sees: keys and values of 64 positions
-// at a time are copied into shared memory in the background, once for all warps, while those before are multiplied.
-// `ldmatrix` brings both into the order of the operands; within a row of shared memory groups of eight values are
-// exchanged so that it meets no bank twice. A warp leaves out what none of its rows sees. Where there are few blocks,
-// several share the positions of one.
+// Algorithm: that of `attention.cu`, with up to 128 rows a block, 16 a warp, which share keys and values:
+//
+//     for every splits-th step of 64 positions (32 for heads longer than 128) that any row of the block sees:
+//         wait for the keys and values of this step; start copying those of the next
+//         each warp: S = Q K^T, online softmax, O += weights V, for its 16 rows
+//
+// Optimisations:
+//  1. Keys and values of a step are copied into shared memory asynchronously, once for all warps, in two stages.
+//  2. `ldmatrix` brings both into the order of the operands. Within a row of shared memory, groups of eight values are
+//     permuted by the position, so that it meets no bank twice.
+//  3. A warp skips steps that none of its rows sees, and masks only steps that not all of its rows see whole.
+//  4. The last rows of a prompt see the most positions, so their blocks have the lowest indices and start first.
+//  5. Where there are few blocks, `splits` of them share the positions of one tile.
+//
+// Invariants: positions ascend within a tile. What a row sees is one range of positions.
+//
+// Shapes: those of `AttendArgs`. Shared memory: [stage][keys, values][position][kDim] in binary16, and before it the
+// queries of heads longer than 128. Grid: (tiles * blocks of a tile * splits, KV heads).
 #include "attention.cuh"
-
-constexpr u32 kTileTokens = 128;  // of a tile, whose rows are those of several blocks
 
 // Warps of a block, and positions of a step: values of long heads fill registers, and keys shared memory.
 template <u32 kDim> constexpr u32 kRowWarps = kDim > 128 ? 4 : 8;
 template <u32 kDim> constexpr u32 kStep = kDim > 128 ? 32 : 64;
 
-// Keys and values on their way into shared memory, [stage][keys, values][position of a step][kDim], in binary16.
+// Asynchronous copies of keys and values into shared memory, [stage][keys, values][position of a step][kDim] in
+// binary16.
 template <u32 kDim, bool kHalves> struct Feed {
     static constexpr u32 kRow = 2 * kDim, kPlane = kStep<kDim> * kRow, kUnits = kDim / 8;
     const DeviceKv& kv;
@@ -38,26 +50,33 @@ template <u32 kDim, bool kHalves> struct Feed {
         constexpr u32 kThreads = kRowWarps<kDim> * kWarp;
         const u32 unit = threadIdx.x % kUnits;
         UNROLL for (u32 i = 0; i < kStep<kDim> * kUnits / kThreads; i++) {
-            const u32 position = (i * kThreads + threadIdx.x) / kUnits, p = max_u32(first, min_u32(p0 + position, last));
+            const u32 position = (i * kThreads + threadIdx.x) / kUnits,
+                      p = max_u32(first, min_u32(p0 + position, last));
             const u64 row = layer.is_ring ? p % kv.ring : p;
-            if (unit < k_units) bring(keys(stage) + place(position, unit), kv.k, kv.k_scales, row * layer.k_stride + 8 * unit, kv.k_type);
-            if (unit < v_units) bring(values(stage) + place(position, unit), kv.v, kv.v_scales, row * layer.v_stride + 8 * unit, kv.v_type);
+            if (unit < k_units)
+                bring(keys(stage) + place(position, unit), kv.k, kv.k_scales, row * layer.k_stride + 8 * unit,
+                      kv.k_type);
+            if (unit < v_units)
+                bring(values(stage) + place(position, unit), kv.v, kv.v_scales, row * layer.v_stride + 8 * unit,
+                      kv.v_type);
         }
     }
 };
 
 template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a, u8* shared) {
-    constexpr u32 kRows = kTile * kRowWarps<kDim>, kGroups = kStep<kDim> / 16;
+    constexpr u32 kRows = kAttendRows * kRowWarps<kDim>, kGroups = kStep<kDim> / 16;
     using Planes = Feed<kDim, kHalves>;
     let_next_start();
     wait_for_previous();
     // The last rows of a prompt see most, and begin first.
-    const u32 block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.splits * a.step.n_tiles), kv_head = blockIdx.y;
+    const u32 block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.splits * a.step.n_tiles),
+              kv_head = blockIdx.y;
     const DeviceTile tile = a.step.tiles[block / a.splits / blocks];
     const u32 first_head = first_head_of(a, kv_head), first_row = block / a.splits % blocks * kRows;
     const Rows rows = {tile.count, first_head_of(a, kv_head + 1) - first_head, tile.first, first_head, tile.last,
-                       first_row + threadIdx.x / kWarp * kTile};
-    const AttendWork<kRows> work = {block / a.splits * gridDim.y + blockIdx.y, block % a.splits, tile.slot, kv_head, first_row, rows};
+                       first_row + threadIdx.x / kWarp * kAttendRows};
+    const AttendWork<kRows> work = {
+        block / a.splits * gridDim.y + blockIdx.y, block % a.splits, tile.slot, kv_head, first_row, rows};
     if (first_row >= rows.used()) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[tile.slot], kv_head);
     Part<kDim> part;
@@ -74,7 +93,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
 
     // Positions ascend within a tile. What the block sees, what any row of the warp sees, and what all of them see.
     auto position = [&](u32 row) { return a.step.positions[rows.token(row)]; };
-    const u32 newest = a.step.positions[rows.last_token], end_row = min_u32(rows.first + kTile, rows.used());
+    const u32 newest = a.step.positions[rows.last_token], end_row = min_u32(rows.first + kAttendRows, rows.used());
     const u32 from = first_seen(a, position(first_row)), to = last_seen(a, position(work.end() - 1), newest);
     const Seen seen(a, rows, newest);
     const u32 low = position(min_u32(rows.first, rows.used() - 1)), high = position(end_row - 1);
@@ -95,7 +114,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     for (u32 p0 = begin; p0 <= to; p0 += stride, stage ^= 1) {
         copy_async_wait<0>();
         sync_block();
-        // Behind the barrier, because it overwrites the stage that the step before has read.
+        // After the barrier, because it overwrites the stage that the step before has read.
         if (p0 + stride <= to) feed.fetch(p0 + stride, stage ^ 1);
         copy_async_commit();
         if (!has_rows || p0 > any_last || p0 + kStep<kDim> <= any_first) continue;
@@ -133,7 +152,8 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
         return;
     }
     write_sums<kDim>(part, rows, work.end(), [&](u32 row) { return work.part(a, row); });
-    write_rows<kDim>(part, rows, work.end(), a.value_dim, {1.f, 1.f}, dim, [&](u32 row) { return work.part(a, row) + 2; });
+    write_rows<kDim>(part, rows, work.end(), a.value_dim, {1.f, 1.f}, dim,
+                     [&](u32 row) { return work.part(a, row) + 2; });
     work.template join<kDim>(a, planes + 4 * Planes::kPlane);
 }
 
@@ -145,23 +165,8 @@ KERNEL(attend_prompt_64, AttendArgs, 256, 2) {
     DYNAMIC_SHARED(shared);
     attend_prompt<64, true>(a, shared);
 }
-KERNEL(attend_prompt_64_any, AttendArgs, 256, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_prompt<64, false>(a, shared);
-}
-KERNEL(attend_prompt_128, AttendArgs, 256, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_prompt<128, true>(a, shared);
-}
-KERNEL(attend_prompt_128_any, AttendArgs, 256, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_prompt<128, false>(a, shared);
-}
-KERNEL(attend_prompt_256, AttendArgs, 128, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_prompt<256, true>(a, shared);
-}
-KERNEL(attend_prompt_256_any, AttendArgs, 128, 1) {
-    DYNAMIC_SHARED(shared);
-    attend_prompt<256, false>(a, shared);
-}
+KERNEL(attend_prompt_64_any, AttendArgs, 256, 1) { DYNAMIC_SHARED(shared); attend_prompt<64, false>(a, shared); }
+KERNEL(attend_prompt_128, AttendArgs, 256, 1) { DYNAMIC_SHARED(shared); attend_prompt<128, true>(a, shared); }
+KERNEL(attend_prompt_128_any, AttendArgs, 256, 1) { DYNAMIC_SHARED(shared); attend_prompt<128, false>(a, shared); }
+KERNEL(attend_prompt_256, AttendArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_prompt<256, true>(a, shared); }
+KERNEL(attend_prompt_256_any, AttendArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_prompt<256, false>(a, shared); }

@@ -1,17 +1,28 @@
-// Recurrences of many tokens whose decay is one for a head, in chunks of tokens: products of matrices in place of a
-// step a token.
+// Recurrences of many tokens whose decay is one for a head, in chunks of tokens: products of matrices instead of a step
+// for each token.
 //
-// A block takes 32 columns of the matrix S of a head through a sequence, 32 tokens at a time. Of a chunk let g_i be the
-// sum of the logarithms of decays up to token i, and d_j what token j adds for its key k_j:
-//     S after token i = 2^g_i S + sum of 2^(g_i - g_j) k_j d_j^T over j <= i,  its result for the query q_i is S^T q_i
-// Of a scan (arXiv 2405.21060, section 6) d_j = dt_j x_j. Of the delta rule (arXiv 2412.06464, section 3.3)
-//     d_i = beta_i (v_i - 2^g_i S^T k_i) - sum of a_ij d_j over j < i,  a_ij = beta_i 2^(g_i - g_j) (k_i k_j)
-// which is substitution, done in floats. Products round their operands to the 11 bits of tf32, whose range is that of
-// floats; the state stays in registers as it is. Results depend on where a prompt is cut, unlike those of
-// `recurrence.cu`.
-#include "args.cuh"
+// Of a chunk let g_i be the sum of the base-2 logarithms of decays up to token i, and d_j what token j adds for its key
+// k_j:
+//
+//     S after token i = 2^g_i S + sum of 2^(g_i - g_j) k_j d_j^T over j <= i;  out_i = S^T q_i
+//     scan (arXiv 2405.21060, section 6):        d_j = dt_j x_j
+//     delta rule (arXiv 2412.06464, section 3.3): d_i = beta_i (v_i - 2^g_i S^T k_i) - sum of a_ij d_j over j < i,
+//                                                a_ij = beta_i 2^(g_i - g_j) (k_i k_j), solved by substitution
+//
+//     for each chunk of 32 tokens: A, P = K K^T, Q K^T with decays; D as above; out = Q S + P D; S = decay S + K^T D
+//
+// Optimisations:
+//  1. A block takes 32 columns of the S of a head through a sequence; S stays in registers, in f32.
+//  2. Products are `mma` m16n8k8 on tf32, whose range is that of f32; the substitution is in f32.
+//  3. Substitution goes by halves of 16 tokens; what the second sees of the first is a product of all warps.
+//  4. The inputs of the next chunk are copied while this one is computed, where shared memory has room for two.
+//
+// Invariants: results depend on where a prompt is cut, unlike those of `recurrent.cu`.
+//
+// Shapes: those of `DeltaArgs`, `ScanArgs`. Grid: (heads * groups of 32 columns, sequences).
+#include "common.cuh"
 
-constexpr u32 kChunkTokens = 32, kChunkColumns = 32, kChunkThreads = 256, kChunkWarps = kChunkThreads / kWarp;
+constexpr u32 kChunkTokens = kChunkSize, kChunkColumns = kChunkSize, kChunkWarps = kChunkThreads / kWarp;
 // Between rows in shared memory, so that operands of a warp lie in different banks.
 constexpr u32 kColumnStride = kChunkColumns + 8, kTokenStride = kChunkTokens + 4;
 // A decay of 2^-150 is 0.
@@ -76,7 +87,7 @@ DEVICE void copy_four(float* to, const float* from, bool has) {
     else store(to, float4{0.f, 0.f, 0.f, 0.f});
 }
 
-// Starts copies of the chunk from token `first` on. Behind the last token everything is 0.
+// Starts copies of the chunk from token `first` on. After the last token everything is 0.
 DEVICE void fetch_chunk(const HeadColumns& h, u32 first, u32 dim, const ChunkStage& to, u32 key_stride) {
     const u32 lane = threadIdx.x % kWarp;
     for (u32 token = threadIdx.x / kWarp; token < kChunkTokens; token += kChunkWarps) {
@@ -152,7 +163,8 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
         const ChunkStage in(memory, stage);
         if (stages > 1) {
             if (first + kChunkTokens < h.tokens)
-                fetch_chunk(h, first + kChunkTokens, dim, ChunkStage(memory, (first / kChunkTokens + 1) % stages), stride);
+                fetch_chunk(h, first + kChunkTokens, dim, ChunkStage(memory, (first / kChunkTokens + 1) % stages),
+                            stride);
             copy_async_commit();
             copy_async_wait<1>();
         } else {
@@ -195,7 +207,8 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
                 of_state[n][i] *= decay;
             } else if (kErases) {
                 memory.a[col * kTokenStride + row] = col < row ? in.beta[row] * seen[n][i] * between : 0.f;
-                memory.d[row * kColumnStride + col] = in.beta[row] * (in.values[row * kColumnStride + col] - decay * of_state[n][i]);
+                memory.d[row * kColumnStride + col] =
+                    in.beta[row] * (in.values[row * kColumnStride + col] - decay * of_state[n][i]);
             } else {
                 memory.d[row * kColumnStride + col] = in.dt[row] * in.values[row * kColumnStride + col];
             }
@@ -227,7 +240,8 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
             UNROLL for (u32 n = 0; n < 2; n++) UNROLL for (u32 i = 0; i < 4; i++) {
                 const u32 row = row0 + g + i / 2 * 8, col = col0 + 8 * n + 2 * t + i % 2;
                 if (first + row < h.tokens && col < h.columns)
-                    h.out[(first + row) * h.value_stride + col] = fmaf(h.skip, in.values[row * kColumnStride + col], of_state[n][i]);
+                    h.out[(first + row) * h.value_stride + col] =
+                        fmaf(h.skip, in.values[row * kColumnStride + col], of_state[n][i]);
             }
         }
         // Products of eight tokens at a time, decayed to the end of the chunk.
@@ -270,9 +284,23 @@ template <u32 kTiles> DEVICE void delta_chunks(const DeltaArgs& a, u8* shared) {
     const u64 value = (token * a.heads + head) * a.value_dim + col, gate = token * a.heads + head;
     const u64 place = a.memory + (u64)head * a.key_dim * a.value_dim + col;
     const HeadColumns h = {
-        a.k + key, a.q + key, (u64)a.key_heads * a.key_dim, a.v + value, a.out + value, (u64)a.heads * a.value_dim,
-        a.dt + gate, a.beta + gate, a.heads, a.rate[head], 0.f, a.key_dim, min_u32(kChunkColumns, a.value_dim - col), run.count,
-        memory.from ? memory.from + place : nullptr, memory.to + place, a.value_dim,
+        a.k + key,
+        a.q + key,
+        (u64)a.key_heads * a.key_dim,
+        a.v + value,
+        a.out + value,
+        (u64)a.heads * a.value_dim,
+        a.dt + gate,
+        a.beta + gate,
+        a.heads,
+        a.rate[head],
+        0.f,
+        a.key_dim,
+        min_u32(kChunkColumns, a.value_dim - col),
+        run.count,
+        memory.from ? memory.from + place : nullptr,
+        memory.to + place,
+        a.value_dim,
     };
     advance_chunks<true, kTiles>(h, a.stages, (float*)shared);
 }
@@ -288,14 +316,28 @@ template <u32 kTiles> DEVICE void scan_chunks(const ScanArgs& a, u8* shared) {
     const u64 value = token * width + head * a.head_dim + col, gate = token * a.heads + head;
     const u64 place = a.memory + head * a.head_dim + col;
     const HeadColumns h = {
-        a.b + key, a.c + key, (u64)a.groups * a.state, a.x + value, a.out + value, width,
-        a.dt + gate, nullptr, a.heads, a.rate[head], a.skip[head], a.state, min_u32(kChunkColumns, a.head_dim - col), run.count,
-        memory.from ? memory.from + place : nullptr, memory.to + place, width,
+        a.b + key,
+        a.c + key,
+        (u64)a.groups * a.state,
+        a.x + value,
+        a.out + value,
+        width,
+        a.dt + gate,
+        nullptr,
+        a.heads,
+        a.rate[head],
+        a.skip[head],
+        a.state,
+        min_u32(kChunkColumns, a.head_dim - col),
+        run.count,
+        memory.from ? memory.from + place : nullptr,
+        memory.to + place,
+        width,
     };
     advance_chunks<false, kTiles>(h, a.stages, (float*)shared);
 }
 
-KERNEL(delta_chunks_128, DeltaArgs, 256, 2) { DYNAMIC_SHARED(shared); delta_chunks<1>(a, shared); }
-KERNEL(delta_chunks_256, DeltaArgs, 256, 1) { DYNAMIC_SHARED(shared); delta_chunks<2>(a, shared); }
-KERNEL(scan_chunks_128, ScanArgs, 256, 2) { DYNAMIC_SHARED(shared); scan_chunks<1>(a, shared); }
-KERNEL(scan_chunks_256, ScanArgs, 256, 1) { DYNAMIC_SHARED(shared); scan_chunks<2>(a, shared); }
+KERNEL(delta_chunks_128, DeltaArgs, kChunkThreads, 2) { DYNAMIC_SHARED(shared); delta_chunks<1>(a, shared); }
+KERNEL(delta_chunks_256, DeltaArgs, kChunkThreads, 1) { DYNAMIC_SHARED(shared); delta_chunks<2>(a, shared); }
+KERNEL(scan_chunks_128, ScanArgs, kChunkThreads, 2) { DYNAMIC_SHARED(shared); scan_chunks<1>(a, shared); }
+KERNEL(scan_chunks_256, ScanArgs, kChunkThreads, 1) { DYNAMIC_SHARED(shared); scan_chunks<2>(a, shared); }

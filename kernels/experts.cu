@@ -1,5 +1,21 @@
-// Mixture of experts: the choice of experts, the picks sorted by expert, and the weighted sum of the results.
-#include "args.cuh"
+// Mixture of experts: choose experts, sort their picks, apply the gate, add up the results. A pick is one chosen expert
+// of a token; the products between are those of `gemv.cu`, `small_batch.cu`, `gemm.cu` and `wgmma.cu`.
+//
+//     route:       weight = softmax or sigmoid of a score; keep the best groups; n_used times: the best expert left;
+//                  scale the weights, divided by their sum where asked
+//     group:       counting sort of the picks by expert, stable
+//     expert_glu:  gate = activation(gate * factor + bias) * (up * factor + bias)
+//     combine:     out = sum over the picks of a token of weight * (part * factor + bias), in the order of the choice
+//
+// Optimisations:
+//  1. `route` has a warp for each token, and scores in shared memory.
+//  2. `group` has a block for each expert; a thread counts consecutive picks, so one pass after the counts writes them
+//     in their order without atomics.
+//
+// Invariants: of equal experts the lower number comes first; NaN scores still choose experts that exist.
+//
+// Shapes: those of `RouteArgs`, `GroupArgs`, `ExpertGluArgs`, `CombineArgs`.
+#include "common.cuh"
 
 // Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes
 // first.
@@ -21,10 +37,13 @@ KERNEL(route, RouteArgs, 32, 1) {
         all = warp_sum(all);
     }
     // Those of `kSoftmaxOfChosen` are divided by their sum at the end.
-    auto weight_of = [&](u32 e) { return a.score == kSigmoid ? 1.f / (1.f + expf(-scores[e])) : expf(scores[e] - peak) / all; };
+    auto weight_of = [&](u32 e) {
+        return a.score == kSigmoidOfScore ? 1.f / (1.f + expf(-scores[e])) : expf(scores[e] - peak) / all;
+    };
     // Scores are in the order of the weights, and differ where these are rounded to the same.
     const bool by_scores = !a.bias && a.groups == 1;
-    for (u32 e = lane; e < a.n_experts; e += kWarp) left[e] = by_scores ? scores[e] : weight_of(e) + (a.bias ? a.bias[e] : 0.f);
+    for (u32 e = lane; e < a.n_experts; e += kWarp)
+        left[e] = by_scores ? scores[e] : weight_of(e) + (a.bias ? a.bias[e] : 0.f);
     sync_warp();
     if (a.groups > 1) {
         for (u32 g = lane; g < a.groups; g += kWarp) {
