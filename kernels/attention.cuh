@@ -195,7 +195,7 @@ DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
 // The row of a position; those of a step never wrap around the end of a ring.
 DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
 
-// Writes a lane's values, whose dimensions are `dim(n, j)`, of rows ahead of `end`, times `factor[i]`, to
+// Writes a lane's values, whose dimensions are `dim(n, j)`, of rows before `end`, times `factor[i]`, to
 // `place(row)`.
 template <u32 kDim, class Dim, class F>
 DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d, const float (&factor)[2], Dim&& dim,
@@ -208,7 +208,7 @@ DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d,
     }
 }
 
-// Writes the peak and the sum of a lane's rows ahead of `end` to `place(row)`.
+// Writes the peak and the sum of a lane's rows before `end` to `place(row)`.
 template <u32 kDim, class F> DEVICE void write_sums(const Part<kDim>& part, const Rows& rows, u32 end, F&& place) {
     if (threadIdx.x % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++)
         if (rows.row(i) < end) place(rows.row(i))[0] = part.peak[i], place(rows.row(i))[1] = part.sum[i];

@@ -3,7 +3,7 @@
 // tests/cuda_shim, thread by thread.
 //
 // Rules that keep this possible: raw PTX in this file only; no reliance on the threads of a warp running in step;
-// shared memory only by DYNAMIC_SHARED; any size of the grid. Kernels may start before the one ahead of them has ended:
+// shared memory only by DYNAMIC_SHARED; any size of the grid. Kernels may start before the one before them has ended:
 // until `wait_for_previous` they read weights only.
 #pragma once
 
@@ -42,7 +42,7 @@ DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_from(u32 v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
-// Adds to a counter that blocks share. What was written before, by this thread or ahead of a barrier with it, can be
+// Adds to a counter that blocks share. What was written before, by this thread or before a barrier with it, can be
 // read after every later call for the same counter, by that thread or after a barrier with it.
 DEVICE u32 atomic_add(u32* p, u32 v) {
     u32 old;
@@ -202,7 +202,7 @@ template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* r
 // Makes what this thread has written to shared memory, and its copies that it has waited for, visible to
 // `multiply_async` after a barrier.
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Orders what was written to registers ahead of `multiply_async`.
+// Orders what was written to registers before `multiply_async`.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // d += a * b in the background, with the four warps of a group: a is 16x16 of each warp, as `mma16x8x16` has it, b is
 // 16x256, found by a descriptor of its columns in shared memory, d is as that of a `mma16x8x16` for each 8 columns.

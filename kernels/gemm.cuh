@@ -34,7 +34,7 @@ struct Share {
 // Copies of the tokens of a turn that a thread makes, into [tokens][32 halves].
 template <class D> struct Copies {
     static constexpr u32 kParts = D::kTokens * 4, kTurns = (kParts + D::kThreads - 1) / D::kThreads;
-    u32 from[kTurns];  // chunks ahead of the row of a token
+    u32 from[kTurns];  // chunks before the row of a token
     DEVICE_MEMBER Copies(const Share& work, u32 chunks) {
         UNROLL for (u32 i = 0; i < kTurns; i++)
             from[i] = work.input(min_u32(work.token0 + (i * D::kThreads + threadIdx.x) / 4, work.tokens - 1)) * chunks;
@@ -117,7 +117,7 @@ struct Place {
     }
 };
 
-// A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand ahead of those of the
+// A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand before those of the
 // product beside it.
 struct TileRow {
     const DeviceMatrix& w;

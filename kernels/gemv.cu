@@ -24,7 +24,7 @@
 // Rows of input that share the weights that were read.
 
 
-// Loads of a thread ahead of a wait, and the columns of a block.
+// Loads of a thread before a wait, and the columns of a block.
 typedef RowLoader<kGemvThreads, 3> Inputs;
 constexpr u32 kSpan = Inputs::kSpan;
 
@@ -54,7 +54,7 @@ DEVICE void put(const Values8& x, u32 col, u32 forms, const Input& to) {
     if (forms & 2) quantise(x, col, to);
 }
 
-// Weights of a norm, which may be read ahead of the wait for the kernel before.
+// Weights of a norm, which may be read before the wait for the kernel before.
 DEVICE void load_weights(Inputs& to, u32 first, u32 cols, const DeviceNorm& norm) {
     to.load_fours(norm.weight, first, norm.weight ? cols : 0,
                   [](const float* at) { return load_shared_weights<float4>(at); });

@@ -17,7 +17,7 @@
 
 constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together
 
-// One channel a thread, `kTaps` taps of which those ahead of the kernel's are 0.
+// One channel a thread, `kTaps` taps of which those before the kernel's are 0.
 template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
     let_next_start();
     wait_for_previous();

@@ -80,7 +80,7 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
     const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
     // Lanes that copy a token together, at least the 128 bytes of a line.
     constexpr u32 kLanes = max_u32(8, D::kThreads / D::kTokens), kCopies = 16 / kLanes, kAtOnce = D::kThreads / kLanes;
-    u32 from[D::kTokens / kAtOnce];  // turns ahead of the token
+    u32 from[D::kTokens / kAtOnce];  // turns before the token
     UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) {
         const u32 token = min_u32(work.token0 + i * kAtOnce + thread / kLanes, work.tokens - 1);
         from[i] = work.input(token) * ceil_div(blocks, 4);
