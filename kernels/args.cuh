@@ -34,6 +34,10 @@ constexpr u32 kSmallBatchTurn = 128;  // Columns of a turn of `small_batch.cu`.
 // Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
 constexpr u32 kAttendRows = 16;
 
+constexpr u32 kAttendWarps = 4;  // Warps of a block of attention for few tokens.
+
+constexpr u32 kPromptRows = 128;  // Rows of a block of attention for prompts; half as many for heads longer than 128.
+
 constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
 
 constexpr u32 kHeadTokens = 8;  // Tokens of a block of `project_heads`, for which it expands the weights once.

@@ -75,7 +75,7 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
     const Rows& rows = work.rows;
     // Groups of positions go to blocks first and then to warps, so that a short context occupies all blocks.
-    const u32 unit = work.split + warp * a.splits, units = kWarps * a.splits;
+    const u32 unit = work.split + warp * a.splits, units = kAttendWarps * a.splits;
     clear(a, rows, unit == 0, part);
     const Walk walk(a, rows, unit, units);
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
@@ -143,7 +143,7 @@ DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work,
     sync_block();
     if (a.splits == 1) {
         for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
-            work.out(a, i / d)[i % d] = merged(parts, kWarps, row_size, used, i / d, i % d);
+            work.out(a, i / d)[i % d] = merged(parts, kAttendWarps, row_size, used, i / d, i % d);
         return;
     }
 
@@ -151,18 +151,18 @@ DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work,
     for (u32 i = threadIdx.x; i < used * row_size; i += blockDim.x) {
         const u32 row = i / row_size, field = i % row_size;
         float peak = kNegativeInfinity;
-        for (u32 w = 0; w < kWarps; w++) peak = fmaxf(peak, parts[(w * used + row) * row_size]);
+        for (u32 w = 0; w < kAttendWarps; w++) peak = fmaxf(peak, parts[(w * used + row) * row_size]);
         float v = peak;
         if (field > 0) {
             v = 0.f;
-            for (u32 w = 0; w < kWarps; w++) {
+            for (u32 w = 0; w < kAttendWarps; w++) {
                 const float* from = parts + (w * used + row) * row_size;
                 if (from[1] != 0.f) v += exp2_approx(from[0] - peak) * from[field];
             }
         }
         work.part(a, row)[field] = v;
     }
-    work.join<kDim>(a, (u8*)(parts + kWarps * used * row_size));
+    work.join<kDim>(a, (u8*)(parts + kAttendWarps * used * row_size));
 }
 
 template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
@@ -180,7 +180,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     }
     Part<kDim> part;
     walk<kDim, kHalves>(a, work, kv, q, part);
-    join_warps(a, work, part, (float*)(shared + kWarps * kQueryBytes<kDim>));
+    join_warps(a, work, part, (float*)(shared + kAttendWarps * kQueryBytes<kDim>));
 }
 
 // Attention of tokens that are alone of their sequences in a step, whose queries and keys are as the projection left
@@ -215,7 +215,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
-    for (u32 row = warp; row < kAttendRows; row += kWarps) {
+    for (u32 row = warp; row < kAttendRows; row += kAttendWarps) {
         float* x = heads + row * d;
         if (row < used) turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
         for (u32 i = lane; i < kDim / 2; i += kWarp) {
@@ -226,11 +226,12 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
         }
     }
     if (stores) {
-        if (warp == used % kWarps) {
+        if (warp == used % kAttendWarps) {
             turn(h, key, h.k_norm, h.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
             store_key(h, kv, position, kv_head, key, lane);
         }
-        if (h.v && warp == (used + 1) % kWarps) store_value(h, kv, position, kv_head, h.v + own * h.value_dim, lane);
+        if (h.v && warp == (used + 1) % kAttendWarps)
+            store_value(h, kv, position, kv_head, h.v + own * h.value_dim, lane);
     }
     sync_block();
     if (used == 0) return;
@@ -261,9 +262,9 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     const u32 chunks = ceil_div(a.head_dim, 32);
     u8* queries = shared + 16 * lane;
     u8* scores_of = shared + chunks * 1024;
-    u8* flag = scores_of + 2 * kWarps * 1024;
+    u8* flag = scores_of + 2 * kAttendWarps * 1024;
     const float *low = query(a, rows, 0), *high = query(a, rows, 1);
-    for (u32 c = warp; c < chunks; c += kWarps) UNROLL for (u32 h = 0; h < 2; h++) {
+    for (u32 c = warp; c < chunks; c += kAttendWarps) UNROLL for (u32 h = 0; h < 2; h++) {
         const u32 dim = 32 * c + 8 * t + 4 * h;
         const uint4 words = {query_word(a, low, dim), query_word(a, high, dim), query_word(a, low, dim + 2),
                              query_word(a, high, dim + 2)};
@@ -276,7 +277,7 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
         const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
         float scores[2][4] = {};
-        for (u32 c = warp; c < chunks; c += kWarps) {
+        for (u32 c = warp; c < chunks; c += kAttendWarps) {
             const uint4 q0 = load<uint4>(queries + 1024 * c), q1 = load<uint4>(queries + 1024 * c + 512);
             UNROLL for (u32 h = 0; h < 2; h++) {
                 const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
@@ -286,14 +287,14 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
                 mma16x8x16(scores[h], q1, k.z, k.w);
             }
         }
-        u8* products = scores_of + turn % 2 * kWarps * 1024;
+        u8* products = scores_of + turn % 2 * kAttendWarps * 1024;
         UNROLL for (u32 h = 0; h < 2; h++)
             store(products + 1024 * warp + 512 * h + 16 * lane,
                   float4{scores[h][0], scores[h][1], scores[h][2], scores[h][3]});
         sync_block();
         UNROLL for (u32 h = 0; h < 2; h++) {
             UNROLL for (u32 i = 0; i < 4; i++) scores[h][i] = 0.f;
-            UNROLL for (u32 w = 0; w < kWarps; w++) {
+            UNROLL for (u32 w = 0; w < kAttendWarps; w++) {
                 const float4 s = load<float4>(products + 1024 * w + 512 * h + 16 * lane);
                 scores[h][0] += s.x, scores[h][1] += s.y, scores[h][2] += s.z, scores[h][3] += s.w;
             }
@@ -318,7 +319,7 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     }
     if (warp == 0) write_sums<kDim>(part, rows, used, [&](u32 row) { return work.part(a, row); });
     write_rows<kDim>(part, rows, used, a.value_dim, {1.f, 1.f}, dim, [&](u32 row) { return work.part(a, row) + 2; });
-    work.join<kWarps * kDim>(a, flag);
+    work.join<kAttendWarps * kDim>(a, flag);
 }
 
 KERNEL(attend_64, AttendArgs, 128, 4) { DYNAMIC_SHARED(shared); attend<64, true>(a, shared); }

@@ -2,12 +2,10 @@
 // parts.
 //
 // A row is a (token, query head) pair; rows that share a KV head and a tile are those of one matrix product, 16 a warp,
-// so that each cached row is read once for all of them. Scores are in powers of two: the scale includes log2(e).
+// so that each cached row is read once for all of them. Peaks are in powers of two.
 #pragma once
 
 #include "common.cuh"
-
-constexpr u32 kWarps = 4;  // of a block that takes single tokens
 
 // Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a
 // branch.

@@ -21,7 +21,7 @@
 #include "attention.cuh"
 
 // Warps of a block, and positions of a step: values of long heads fill registers, and keys shared memory.
-template <u32 kDim> constexpr u32 kRowWarps = kDim > 128 ? 4 : 8;
+template <u32 kDim> constexpr u32 kRowWarps = (kDim > 128 ? kPromptRows / 2 : kPromptRows) / kAttendRows;
 template <u32 kDim> constexpr u32 kStep = kDim > 128 ? 32 : 64;
 
 // Asynchronous copies of keys and values into shared memory, [stage][keys, values][position of a step][kDim] in

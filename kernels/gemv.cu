@@ -23,7 +23,6 @@
 
 // Rows of input that share the weights that were read.
 
-
 // Loads of a thread before a wait, and the columns of a block.
 typedef RowLoader<kGemvThreads, 3> Inputs;
 constexpr u32 kSpan = Inputs::kSpan;

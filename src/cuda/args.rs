@@ -430,6 +430,12 @@ pub struct HeadsArgs {
 /// Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
 pub const ATTEND_ROWS: usize = 16;
 
+/// Warps of a block of attention for few tokens.
+pub const ATTEND_WARPS: usize = 4;
+
+/// Rows of a block of attention for prompts; half as many for heads longer than 128.
+pub const PROMPT_ROWS: usize = 128;
+
 /// Tokens of a tile of a prompt, whose rows are those of several blocks.
 pub const PROMPT_TOKENS: usize = 128;
 

@@ -4,16 +4,13 @@
 //! Relies on `arena` for sizes that cannot overflow.
 
 use super::arena::Arena;
-use super::args::{ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_TOKENS, SMALL_BATCH_TURN};
+use super::args::{ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SMALL_BATCH_TURN};
 use super::probe::Address;
 use crate::error::{Error, Result};
 use crate::graph::op::{Attend, Op};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
-
-/// Rows of a block of a prompt, at most.
-const PROMPT_ROWS: usize = 128;
 
 /// Shares of a tile's positions where they must be the same for every tile.
 const FIXED_SPLITS: usize = 8;
@@ -79,7 +76,7 @@ impl AttentionShape {
         self.kv_heads * self.group().div_ceil(ATTEND_ROWS)
     }
 
-    /// Rows of a block that attends to many tokens: `kAttendRows * kRowWarps` of `attention_prompt.cu`.
+    /// Rows of a block that attends to many tokens.
     pub fn prompt_rows(&self) -> usize {
         if self.head_dim.max(self.value_dim) > 128 { PROMPT_ROWS / 2 } else { PROMPT_ROWS }
     }

@@ -2,7 +2,9 @@
 //!
 //! Relies on `fuse` for the ops that a launch stands for.
 
-use crate::cuda::args::{self, ATTEND_ROWS, AttendAloneArgs, AttendArgs, HeadsArgs, PROMPT_TOKENS, StepArgs};
+use crate::cuda::args::{
+    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, HeadsArgs, PROMPT_TOKENS, StepArgs,
+};
 use crate::cuda::fuse::HeadOps;
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
@@ -127,7 +129,7 @@ impl Lowering<'_> {
         };
         let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
         // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
-        let queries = if dim > 128 { 4 * 16 * 512 } else { 0 };
+        let queries = if dim > 128 { ATTEND_WARPS * 16 * 512 } else { 0 };
         if is_prompt {
             let blocks = n_tiles * shape.prompt_blocks(s.n) * splits;
             // Two stages of keys and values of 64 positions, of 32 where heads are long; a flag.
@@ -140,7 +142,7 @@ impl Lowering<'_> {
                 &args,
             );
         }
-        let shared = queries + 4 * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
+        let shared = queries + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
         self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
     }
 
