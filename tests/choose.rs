@@ -108,7 +108,7 @@ impl Choosing {
         let mut b = ProgramBuilder::default();
         let layer = KvLayer { n_kv_heads: 1, head_dim: 4, value_dim: 4, window: 0, is_latent: false };
         b.kv_layer(layer);
-        let x = b.act(WIDTH);
+        let x = b.tensor(WIDTH);
         b.push(Op::Logits { x, head: Weight(0), bias: None, scale: 1.0, softcap: 0.0 });
         let program = Arc::new(b.finish(head.vocab, &[x]));
         let weights = Weights { matrices: vec![head], ..Weights::default() };

@@ -72,9 +72,9 @@ fn run_for(
             sequences: states,
         };
         executor.begin(&mut batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
-        for (act, values) in inputs {
+        for (tensor, values) in inputs {
             let shifted = [&[0.0; 3][..threads], values].concat();
-            executor.write(*act, &shifted[threads..]).unwrap();
+            executor.write(*tensor, &shifted[threads..]).unwrap();
         }
         if way == Way::Stopping {
             advance_by_one(&mut executor, &mut batch);
@@ -86,7 +86,7 @@ fn run_for(
             assert!(executor.advance(&mut batch, &|| false).unwrap());
         }
         let rows = if keeps { wanted.len() } else { n };
-        results.push(outputs.iter().map(|&act| model.read(&mut executor, act, rows)).collect());
+        results.push(outputs.iter().map(|&tensor| model.read(&mut executor, tensor, rows)).collect());
         executor.end().unwrap();
     }
     assert!(results.iter().all(|r| *r == results[0]), "threads or stops change the result");
@@ -146,7 +146,7 @@ fn embeddings() {
     let mut model = Model::new(LAYER);
     let (table, rows) = model.matrix(VOCAB, HIDDEN, 1);
     let (learned, by_position) = model.matrix(500, HIDDEN, 2);
-    let [x, p] = model.acts([HIDDEN; 2]);
+    let [x, p] = model.tensors([HIDDEN; 2]);
     let model = model.finish(vec![
         Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.5, out: x },
         Op::Embed { table: learned, rows: 500, index: Index::Position, scale: 1.0, out: p },
@@ -171,7 +171,7 @@ fn norms_and_sums() {
     let (weight, w) = model.vector(HIDDEN, 1);
     let (bias, b) = model.vector(HIDDEN, 2);
     let (head_weight, head_w) = model.vector(10, 3);
-    let [x, h, o, c, q, s] = model.acts([HIDDEN, HIDDEN, HIDDEN, HIDDEN, Q, HIDDEN]);
+    let [x, h, o, c, q, s] = model.tensors([HIDDEN, HIDDEN, HIDDEN, HIDDEN, Q, HIDDEN]);
     let rms = Norm { kind: NormKind::Rms, weight: Some(weight), bias: None, eps: 1e-5, group: HIDDEN };
     let model = model.finish(vec![
         Op::Norm { norm: rms, x, out: h },
@@ -217,12 +217,12 @@ fn a_sum_and_its_norm_in_one_pass_are_the_same_bits() {
             let mut model = Model::new(LAYER);
             let ((weight, _), (bias, _)) = (model.vector(HIDDEN, 1), model.vector(HIDDEN, 2));
             let norm = Norm { kind, weight: Some(weight), bias: biased.then_some(bias), eps: 1e-5, group: HIDDEN };
-            let [x, delta, out] = model.acts([HIDDEN; 3]);
+            let [x, delta, out] = model.tensors([HIDDEN; 3]);
             let out = if in_place { x } else { out };
             let ops = vec![Op::Add { x, delta, scale: 0.3 }, Op::Norm { norm, x, out }];
             let kept = if apart { vec![x, delta, out] } else { vec![x] };
             let model = model.finish_with(ops, 0, &kept);
-            let buffer = |act: TensorId| model.program.acts[act.0 as usize].buffer;
+            let buffer = |tensor: TensorId| model.program.tensors[tensor.0 as usize].buffer;
             assert!(in_place || (buffer(delta) == buffer(out)) != apart);
             (model, [x, delta, out])
         };
@@ -245,8 +245,8 @@ fn projections() {
     // More than three of one input, one with a bias, none a whole number of groups of 16.
     let widths = [60, 20, 21, FFN, 7];
     let (bias, b) = model.vector(20, 9);
-    let [h] = model.acts([HIDDEN]);
-    let outs = model.acts(widths);
+    let [h] = model.tensors([HIDDEN]);
+    let outs = model.tensors(widths);
     let matrices: Vec<_> = widths.iter().zip(1..).map(|(&width, i)| model.matrix(width, HIDDEN, i)).collect();
     let parts: Vec<_> = (0..5).map(|i| (matrices[i].0, (i == 1).then_some(bias), outs[i])).collect();
     let model = model.finish(vec![project(h, &parts), project(h, &[])]);
@@ -269,7 +269,7 @@ fn feed_forward_blocks() {
     let (up, w_up) = model.matrix(100, HIDDEN, 1);
     let (gate, w_gate) = model.matrix(100, HIDDEN, 2);
     let (down, w_down) = model.matrix(HIDDEN, 100, 3);
-    let [h, g, u, o] = model.acts([HIDDEN, 100, 100, HIDDEN]);
+    let [h, g, u, o] = model.tensors([HIDDEN, 100, 100, HIDDEN]);
     let ops = vec![
         project(h, &[(gate, None, g), (up, None, u)]),
         Op::Glu { gate: g, up: Some(u), activation: Activation::Silu },
@@ -309,7 +309,7 @@ fn activations() {
     for (activation, formula, tolerance) in formulas {
         for gated in [true, false] {
             let mut model = Model::new(LAYER);
-            let [g, u] = model.acts([FFN; 2]);
+            let [g, u] = model.tensors([FFN; 2]);
             let model = model.finish(vec![Op::Glu { gate: g, up: gated.then_some(u), activation }]);
             for n in COUNTS {
                 let (vg, vu) = (values(n * FFN, 1), values(n * FFN, 2));
@@ -349,7 +349,7 @@ fn rotary_embedding() {
         let mut model = Model::new(LAYER);
         model.rope(Rope { pairs, inv_freq: vec![1.0; 5], magnitude: 1.0 });
         let table = model.rope(turn.clone());
-        let [q, k, alone] = model.acts([60, 20, 60]);
+        let [q, k, alone] = model.tensors([60, 20, 60]);
         let rope = RopeChoice { table, long: None };
         let model = model.finish(vec![
             Op::Rope { rope, head_dim: 10, first: 0, q, k: Some(k) },
@@ -374,7 +374,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
     };
     let mut model = Model::new(LAYER);
     let (short, long) = (model.rope(table(1.5)), model.rope(table(2.5)));
-    let [q] = model.acts([60]);
+    let [q] = model.tensors([60]);
     let rope = RopeChoice { table: short, long: Some((64, long)) };
     let model = model.finish(vec![Op::Rope { rope, head_dim: 10, first: 0, q, k: None }]);
     assert_eq!(model.program.long_rope_above(), Some(64));
@@ -432,7 +432,7 @@ fn attention_over_two_sequences() {
     for ((heads, kv, dim), (mask, softcap)) in shapes.into_iter().zip(rules.into_iter().cycle()) {
         let layer = KvLayer::new(kv, dim, 0);
         let mut model = Model::new(layer);
-        let [q, k, v, a] = model.acts([heads * dim, kv * dim, kv * dim, heads * dim]);
+        let [q, k, v, a] = model.tensors([heads * dim, kv * dim, kv * dim, heads * dim]);
         let stored = KvLayerId(0);
         let scale = 0.4 / (dim as f32 / 10.0).sqrt();
         let attend = Attend { softcap, mask, ..Attend::new(stored, q, a, scale) };
@@ -459,8 +459,8 @@ fn attention_over_two_sequences() {
                 sequences: states,
             };
             executor.begin(batch, 0..2).unwrap();
-            for (act, values) in [(q, &vq), (k, &vk), (v, &vv)] {
-                executor.write(act, values).unwrap();
+            for (tensor, values) in [(q, &vq), (k, &vk), (v, &vv)] {
+                executor.write(tensor, values).unwrap();
             }
             assert!(executor.advance(batch, &|| false).unwrap());
             results.push(model.read(&mut executor, a, 150));
@@ -482,7 +482,7 @@ fn attention_of_the_outputs_alone() {
     let layer = KvLayer { n_kv_heads: 1, ..LAYER };
     let mut model = Model::new(layer);
     let (back, w) = model.matrix(HIDDEN, heads * dim, 4);
-    let [q, k, v, kept, a, o, x, y] = model.acts([70, 10, 10, 70, 70, HIDDEN, HIDDEN, HIDDEN]);
+    let [q, k, v, kept, a, o, x, y] = model.tensors([70, 10, 10, 70, 70, HIDDEN, HIDDEN, HIDDEN]);
     let stored = KvLayerId(0);
     let attend = Attend::new(stored, kept, a, 0.4);
     let model = model.finish(vec![
@@ -516,7 +516,7 @@ fn attention_of_the_outputs_alone() {
 #[test]
 fn a_step_without_outputs_ends_where_they_would_be_kept() {
     let mut model = Model::new(LAYER);
-    let [x, y] = model.acts([HIDDEN; 2]);
+    let [x, y] = model.tensors([HIDDEN; 2]);
     let model = model.finish(vec![
         Op::Scale { x, factor: 2.0 },
         Op::KeepOutputs { moves: [[x, y]].into() },
@@ -556,7 +556,7 @@ fn experts() {
         let (gate, w_gate) = model.matrix(n_experts * ffn, HIDDEN, 1);
         let (up, w_up) = model.matrix(n_experts * ffn, HIDDEN, 2);
         let (down, w_down) = model.matrix(n_experts * HIDDEN, ffn, 3);
-        let [x, scores, out] = model.acts([HIDDEN, n_experts, HIDDEN]);
+        let [x, scores, out] = model.tensors([HIDDEN, n_experts, HIDDEN]);
         let routing = Routing::new(score, 3, renormalise);
         let activation = Activation::Silu;
         let model = model.finish(vec![Op::Experts(Experts {
@@ -614,7 +614,7 @@ fn experts_of_every_kind() {
         let (b_down, of_down) = model.vector(n_experts * HIDDEN, 5);
         let (factors, factor) = model.vector(n_experts, 6);
         let (choice, by) = model.vector(n_experts, 7);
-        let [x, scores, out] = model.acts([HIDDEN, n_experts, HIDDEN]);
+        let [x, scores, out] = model.tensors([HIDDEN, n_experts, HIDDEN]);
         let (renormalise, groups, groups_used) = (kind % 2 == 1, [1, 4][kind / 2], [1, 2][kind / 2]);
         let score = if kind == 3 { RouterScore::Softmax } else { RouterScore::Sigmoid };
         let bias = Some(choice);
@@ -692,7 +692,7 @@ fn experts_of_every_kind() {
 #[test]
 fn factors_of_positions_clamps_and_gates() {
     let mut model = Model::new(LAYER);
-    let [x, y, z, gate, c] = model.acts([HIDDEN, HIDDEN, HIDDEN, 4, HIDDEN]);
+    let [x, y, z, gate, c] = model.tensors([HIDDEN, HIDDEN, HIDDEN, 4, HIDDEN]);
     let (by, factors) = model.vector(HIDDEN, 3);
     let model = model.finish(vec![
         Op::ScaleByPosition { x, slope: 0.3, length: 3, offset: 1 },
@@ -722,7 +722,7 @@ fn logits_of_some_tokens() {
         let mut model = Model::new(LAYER);
         let (head, w) = model.matrix(VOCAB, HIDDEN, 1);
         let (bias, b) = model.vector(VOCAB, 2);
-        let [x] = model.acts([HIDDEN]);
+        let [x] = model.tensors([HIDDEN]);
         let ops = vec![Op::Logits { x, head, bias: Some(bias), scale: 0.5, softcap }];
         let model = model.finish_with(ops, VOCAB, &[x]);
         let backend = model.load(2);
@@ -765,7 +765,7 @@ fn weights_are_loaded() {
     let model = |source: Matrix, looked_up: bool, multiplied: bool| {
         let mut model = Model::new(LAYER);
         let table = model.source(source);
-        let [x, h] = model.acts([64; 2]);
+        let [x, h] = model.tensors([64; 2]);
         let embed = Op::Embed { table, rows: 700, index: Index::Id, scale: 1.0, out: x };
         let logits = Op::Logits { x: h, head: table, bias: None, scale: 1.0, softcap: 0.0 };
         let ops = looked_up.then_some(embed).into_iter().chain(multiplied.then_some(logits)).collect();
@@ -835,7 +835,7 @@ fn products_of_each_head() {
     for (heads, rows, cols, rest) in [(3, 40, 24, 8), (4, 16, 32, 0), (5, 7, 9, 2), (16, 64, 96, 4)] {
         let mut model = Model::new(LAYER);
         let (weight, w) = model.matrix(heads * rows, cols, 1);
-        let [x, out] = model.acts([heads * (cols + rest), heads * (rows + rest)]);
+        let [x, out] = model.tensors([heads * (cols + rest), heads * (rows + rest)]);
         let model = model.finish(vec![Op::ProjectHeads { x, weight, heads, out }]);
         for n in COUNTS {
             let vx = values(n * heads * (cols + rest), 2);
@@ -855,7 +855,7 @@ fn products_of_each_head() {
 fn heads_are_joined_and_activations_are_cut() {
     let (heads, width, tail_width) = (3, 10, 4);
     let mut model = Model::new(LAYER);
-    let [x, tail, out, part] = model.acts([heads * width, tail_width, heads * (width + tail_width), 11]);
+    let [x, tail, out, part] = model.tensors([heads * width, tail_width, heads * (width + tail_width), 11]);
     let model = model.finish(vec![Op::JoinHeads { x, tail, heads, out }, Op::Slice { x, first: 7, out: part }]);
     for n in COUNTS {
         let (vx, vt) = (values(n * heads * width, 1), values(n * tail_width, 2));
@@ -875,7 +875,7 @@ fn the_end_of_each_head_turns() {
         let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], magnitude: 1.5 };
         let mut model = Model::new(LAYER);
         let table = model.rope(turn.clone());
-        let [q] = model.acts([40]);
+        let [q] = model.tensors([40]);
         let rope = RopeChoice { table, long: None };
         let model = model.finish(vec![Op::Rope { rope, head_dim: 10, first: 4, q, k: None }]);
         for n in COUNTS {

@@ -967,12 +967,12 @@ struct Ops(RefCell<ProgramBuilder>);
 type Case<'a> = (&'a str, &'a [usize], &'a dyn Fn(&Ops, &[TensorId]) -> Vec<TensorId>);
 
 impl Ops {
-    fn act(&self, width: usize) -> TensorId {
-        self.0.borrow_mut().act(width)
+    fn tensor(&self, width: usize) -> TensorId {
+        self.0.borrow_mut().tensor(width)
     }
 
-    fn width(&self, act: TensorId) -> usize {
-        self.0.borrow().width(act)
+    fn width(&self, tensor: TensorId) -> usize {
+        self.0.borrow().width(tensor)
     }
 
     fn push(&self, op: Op, out: TensorId) -> TensorId {
@@ -982,12 +982,12 @@ impl Ops {
 
     fn embed(&self, table: usize, index: Index, scale: f32) -> TensorId {
         let (_, rows, width) = MATRICES[table];
-        let out = self.act(width);
+        let out = self.tensor(width);
         self.push(Op::Embed { table: Weight(table as u32), rows, index, scale, out }, out)
     }
 
     fn norm(&self, norm: Norm, x: TensorId) -> TensorId {
-        let out = self.act(self.width(x));
+        let out = self.tensor(self.width(x));
         self.push(Op::Norm { norm, x, out }, out)
     }
 
@@ -1002,7 +1002,7 @@ impl Ops {
     /// Products with matrices, some of which have a bias.
     fn project<const N: usize>(&self, x: TensorId, matrices: [(usize, Option<u32>); N]) -> [TensorId; N] {
         let projections = matrices.map(|(matrix, bias)| {
-            let out = self.act(MATRICES[matrix].1);
+            let out = self.tensor(MATRICES[matrix].1);
             Projection { weight: Weight(matrix as u32), bias: bias.map(Vector), out }
         });
         self.push(Op::Project { x, projections: projections.into() }, x);
@@ -1054,14 +1054,14 @@ impl Ops {
     ) -> TensorId {
         let KvLayer { head_dim, value_dim, .. } = STATES[layer];
         let heads = self.width(q) / head_dim;
-        let (stored, out) = (KvLayerId(layer as u32), self.act(heads * value_dim));
+        let (stored, out) = (KvLayerId(layer as u32), self.tensor(heads * value_dim));
         self.push(Op::StoreKv { layer: stored, k, v }, out);
         self.push(Op::Attend(by(Attend::new(stored, q, out, 0.3))), out)
     }
 
     /// Experts of the eight, by the scores of a router that is given.
     fn eight(&self, x: TensorId, scores: TensorId, by: impl Fn(Experts) -> Experts) -> TensorId {
-        let (out, up, down) = (self.act(HIDDEN), Weight(15), Weight(16));
+        let (out, up, down) = (self.tensor(HIDDEN), Weight(15), Weight(16));
         let routing = Routing::new(RouterScore::Sigmoid, 3, false);
         let experts = Experts {
             x,
@@ -1083,17 +1083,17 @@ impl Ops {
     fn project_heads(&self, x: TensorId, weight: u32, heads: usize) -> TensorId {
         let (_, rows, cols) = MATRICES[weight as usize];
         let from = self.width(x) / heads;
-        let out = self.act(rows + heads * (from - cols));
+        let out = self.tensor(rows + heads * (from - cols));
         self.push(Op::ProjectHeads { x, weight: Weight(weight), heads, out }, out)
     }
 
     fn join(&self, x: TensorId, tail: TensorId, heads: usize) -> TensorId {
-        let out = self.act(self.width(x) + heads * self.width(tail));
+        let out = self.tensor(self.width(x) + heads * self.width(tail));
         self.push(Op::JoinHeads { x, tail, heads, out }, out)
     }
 
     fn slice(&self, x: TensorId, first: usize, width: usize) -> TensorId {
-        let out = self.act(width);
+        let out = self.tensor(width);
         self.push(Op::Slice { x, first, out }, out)
     }
 
@@ -1110,12 +1110,12 @@ impl Ops {
         let factor = 0.3 / (key_dim as f32).sqrt();
         let [q, k] = [q, k].map(|x| self.push(Op::Scale { x, factor }, x));
         let [dt, beta] = [(dt, Activation::Softplus), (beta, Activation::Sigmoid)].map(|(x, f)| self.glu(x, None, f));
-        let (out, rate) = (self.act(values), Vector(16));
+        let (out, rate) = (self.tensor(values), Vector(16));
         self.push(Op::DeltaRule(DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled }), out)
     }
 
     fn scan(&self, [x, dt, b, c]: [TensorId; 4], state: usize) -> TensorId {
-        let out = self.act(self.width(x));
+        let out = self.tensor(self.width(x));
         let dt = self.glu(dt, None, Activation::Softplus);
         let (recurrent, rate, skip) = match state {
             20 => (RecurrentId(4), Vector(16), Vector(18)),
@@ -1137,7 +1137,7 @@ impl Ops {
         by: impl Fn(Experts) -> Experts,
     ) -> TensorId {
         let score = if softmax_first { RouterScore::Softmax } else { RouterScore::SoftmaxOfChosen };
-        let (out, routing) = (self.act(HIDDEN), Routing::new(score, 3, !softmax_first));
+        let (out, routing) = (self.tensor(HIDDEN), Routing::new(score, 3, !softmax_first));
         let (gate, up, down) = (Some(Weight(8)), Weight(up), Weight(10));
         let (biases, scales) = ([None; 3], [None; 3]);
         let (n_experts, ffn, activation) = (N_EXPERTS, EXPERT_FFN, Activation::Silu);
@@ -1402,9 +1402,9 @@ impl CaseModels {
         for values in MEMORIES {
             o.0.borrow_mut().recurrent(values);
         }
-        let inputs: Vec<TensorId> = inputs.iter().map(|&width| o.act(width)).collect();
+        let inputs: Vec<TensorId> = inputs.iter().map(|&width| o.tensor(width)).collect();
         let outs = ops(&o, &inputs);
-        inputs.iter().for_each(|&act| o.0.borrow_mut().input(act));
+        inputs.iter().for_each(|&tensor| o.0.borrow_mut().input(tensor));
         let program = Arc::new(o.0.into_inner().finish(VOCAB, &outs));
         let values_of = |(seed, (dtype, rows, cols))| Matrix::new(dtype, rows, cols, &values(rows * cols, seed));
         let sources: Vec<Matrix> = (1..).zip(MATRICES).map(values_of).collect();
@@ -1456,17 +1456,17 @@ impl CaseModels {
         let step = if one_by_one { 1 } else { all };
         for first in (0..all).step_by(step) {
             executor.begin(batch, first..first + step).unwrap();
-            for (&act, seed) in self.inputs.iter().zip(20..).filter(|_| first == 0) {
-                executor.write(act, &values(n * self.program.width(act), seed)).unwrap();
+            for (&tensor, seed) in self.inputs.iter().zip(20..).filter(|_| first == 0) {
+                executor.write(tensor, &values(n * self.program.width(tensor), seed)).unwrap();
             }
             assert!(executor.advance(batch, &|| false).unwrap());
         }
         if self.outs.is_empty() {
             return logits(&mut executor, outputs.len(), VOCAB).unwrap();
         }
-        let read = |&act: &TensorId| {
-            let mut out = vec![f32::NAN; n * self.program.width(act)];
-            executor.read(act, &mut out).map(|()| out).unwrap()
+        let read = |&tensor: &TensorId| {
+            let mut out = vec![f32::NAN; n * self.program.width(tensor)];
+            executor.read(tensor, &mut out).map(|()| out).unwrap()
         };
         self.outs.iter().map(read).collect()
     }
@@ -1496,7 +1496,7 @@ fn prompts_agree_with_the_cpu() {
             let stored = b.kv_layer(layer);
             let KvLayer { n_kv_heads, head_dim, value_dim, is_latent, .. } = layer;
             let widths = [heads * head_dim, n_kv_heads * head_dim, n_kv_heads * value_dim, heads * value_dim];
-            let [q, k, v, out] = widths.map(|width| b.act(width));
+            let [q, k, v, out] = widths.map(|width| b.tensor(width));
             b.push(Op::StoreKv { layer: stored, k, v: (!is_latent).then_some(v) });
             b.push(Op::Attend(by(Attend::new(stored, q, out, 1.5 / (head_dim as f32).sqrt()))));
             let program = Arc::new(b.finish(0, &[q, k, v, out]));
@@ -1535,8 +1535,8 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId
             sequences: states_of,
         };
         executor.begin(batch, 0..program.ops.len()).unwrap();
-        for (act, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
-            executor.write(act, &values(n * program.width(act), seed)).unwrap();
+        for (tensor, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
+            executor.write(tensor, &values(n * program.width(tensor), seed)).unwrap();
         }
         assert!(executor.advance(batch, &|| false).unwrap());
         let first = results.len();
@@ -1577,7 +1577,7 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
             let widths = [heads * head_dim, n_kv_heads * head_dim, n_kv_heads * value_dim, heads * value_dim];
             let mut b = ProgramBuilder::default();
             let stored = b.kv_layer(layer);
-            let [q, k, v, out] = widths.map(|width| b.act(width));
+            let [q, k, v, out] = widths.map(|width| b.tensor(width));
             for (i, x) in [q, k].into_iter().enumerate().filter(|_| norms > 0) {
                 let (kind, weight) = (NormKind::Rms, Some(Vector(i as u32)));
                 b.push(Op::Norm { norm: Norm { kind, weight, bias: None, eps: 1e-5, group: head_dim }, x, out: x });
@@ -1648,11 +1648,11 @@ fn bits_of_tokens(
         // Many tokens only store keys and values.
         let all = program.ops.len();
         executor.begin(batch, if n > 1 { all - 2..all - 1 } else { 0..all }).unwrap();
-        for (&act, i) in inputs.iter().zip(0..) {
+        for (&tensor, i) in inputs.iter().zip(0..) {
             // The rows of the first sequence do not depend on the number of sequences.
             let rows =
-                (0..ends.len() as u64).flat_map(|slot| values(n * program.width(act), seed + 10 * i + 1000 * slot));
-            executor.write(act, &rows.collect::<Vec<f32>>()).unwrap();
+                (0..ends.len() as u64).flat_map(|slot| values(n * program.width(tensor), seed + 10 * i + 1000 * slot));
+            executor.write(tensor, &rows.collect::<Vec<f32>>()).unwrap();
         }
         assert!(executor.advance(batch, &|| false).unwrap());
         let mut results = vec![f32::NAN; slots.len() * program.width(out)];

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::quant;
 use serde_json::{Value, json};
-use support::reference::{Net, Norm, TensorId, Weights, relative_rms};
+use support::reference::{Activation, Net, Norm, Weights, relative_rms};
 use support::tiny::{self, PROMPT, Tiny};
 
 /// How checkpoints of a model type differ from most.
@@ -77,7 +77,7 @@ fn config(c: &Checkpoint, tiny: &Tiny, net: &Net) -> Value {
         "num_attention_heads": net.heads, "num_key_value_heads": net.kv_heads, "intermediate_size": net.ffn,
         "vocab_size": net.vocab, "max_position_embeddings": 128, "rope_theta": tiny.rope_base,
         "tie_word_embeddings": tiny.tied, "torch_dtype": "float32",
-        "hidden_act": if net.act == TensorId::Gelu { "gelu_pytorch_tanh" } else { "silu" }});
+        "hidden_act": if net.activation == Activation::Gelu { "gelu_pytorch_tanh" } else { "silu" }});
     let more = match c.model_type {
         "mixtral" => json!({"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": net.hidden,
             "sliding_window": null, "output_router_logits": false}),

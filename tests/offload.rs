@@ -743,7 +743,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
         let mut kept = Vec::new();
         for head_dim in head_dims {
             let start = b.position();
-            let [q, k, v, out] = [head_dim; 4].map(|width| b.act(width));
+            let [q, k, v, out] = [head_dim; 4].map(|width| b.tensor(width));
             let stored = b.kv_layer(KvLayer::new(1, head_dim, 0));
             b.push(Op::StoreKv { layer: stored, k, v: Some(v) });
             b.push(Op::Attend(Attend::new(stored, q, out, 1.0)));

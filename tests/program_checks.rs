@@ -28,7 +28,7 @@ fn refusal<T>(result: Result<T>) -> String {
 fn bad_batches_are_refused_and_the_next_step_is_clean() {
     let mut model = Model::new(LAYER);
     let ((table, rows), (learned, _)) = (model.matrix(VOCAB, HIDDEN, 1), model.matrix(8, HIDDEN, 2));
-    let [x, p] = model.acts([HIDDEN; 2]);
+    let [x, p] = model.tensors([HIDDEN; 2]);
     let model = model.finish(vec![
         Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.0, out: x },
         Op::Embed { table: learned, rows: 8, index: Index::Position, scale: 1.0, out: p },
@@ -118,7 +118,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let (of_heads, _) = model.vector(6, 1);
     let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
     let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
-    let [x, h, q, a, k, v, r] = model.acts(widths);
+    let [x, h, q, a, k, v, r] = model.tensors(widths);
     let model = model.finish(vec![]);
     let (stored, unknown) = (KvLayerId(0), TensorId(99));
     let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
@@ -147,9 +147,9 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     };
     let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
     // Activations lie each in a buffer of its own.
-    let acts: Vec<TensorSpec> =
+    let tensors: Vec<TensorSpec> =
         widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
-    let program = |ops| Program { ops, acts: acts.clone(), vocab: HIDDEN, ..(*model.program).clone() };
+    let program = |ops| Program { ops, tensors: tensors.clone(), vocab: HIDDEN, ..(*model.program).clone() };
     let check = |ops| program(ops).check(&model.weights());
     let keep = || Op::KeepOutputs { moves: [[x, h]].into() };
     check(vec![
@@ -272,7 +272,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
 fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let mut model = Model::new(LAYER);
     let widths = [32, 32, 2, 64, 16, 48];
-    let [x, y, h, d, g, u] = model.acts(widths);
+    let [x, y, h, d, g, u] = model.tensors(widths);
     let [v32, v96, v2, v3] = [32, 96, 2, 3].map(|n| model.vector(n, 1).0);
     let [conv, delta, scan] = [64, 512, 512].map(|n| model.recurrent(n));
     let model = model.finish(vec![]);
@@ -280,9 +280,9 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let rule =
         DeltaRule { recurrent: delta, q: g, k: g, v: x, dt: h, beta: h, out: y, rate: v2, key_dim: 16, tiled: true };
     let s = Scan { recurrent: scan, x, dt: h, b: g, c: g, out: y, rate: v2, skip: v2, state: 16 };
-    let acts: Vec<TensorSpec> =
+    let tensors: Vec<TensorSpec> =
         widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
-    let check = |ops| Program { ops, acts: acts.clone(), ..(*model.program).clone() }.check(&model.weights());
+    let check = |ops| Program { ops, tensors: tensors.clone(), ..(*model.program).clone() }.check(&model.weights());
     check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s)]).unwrap();
     let unknown = RecurrentId(3);
     let cases = [
@@ -328,7 +328,7 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
 #[test]
 fn a_recurrent_sequence_goes_on_where_it_is() {
     let mut model = Model::new(LAYER);
-    let [x] = model.acts([4]);
+    let [x] = model.tensors([4]);
     let (kernel, _) = model.vector(8, 1);
     let recurrent = model.recurrent(4);
     let model = model.finish(vec![Op::Conv(Conv { recurrent, x, kernel, bias: None, taps: 2, silu: false })]);

@@ -108,8 +108,8 @@ fn check(
             let rows: Vec<Vec<f32>> = inputs
                 .iter()
                 .zip(10 * step + 1..)
-                .map(|(&(act, size), seed)| {
-                    let values = values(n * model.program.width(act), seed).into_iter();
+                .map(|(&(tensor, size), seed)| {
+                    let values = values(n * model.program.width(tensor), seed).into_iter();
                     // Negative sizes are of inputs without a sign.
                     values.map(|v| if size < 0.0 { v.abs() * -size } else { v * size }).collect()
                 })
@@ -120,7 +120,7 @@ fn check(
                 sequences: states_of,
             };
             executor.begin(batch, 0..1).unwrap();
-            inputs.iter().zip(&rows).for_each(|((act, _), rows)| executor.write(*act, rows).unwrap());
+            inputs.iter().zip(&rows).for_each(|((tensor, _), rows)| executor.write(*tensor, rows).unwrap());
             assert!(executor.advance(batch, &|| false).unwrap());
             used.extend(executor.kernels().into_iter().map(str::to_owned));
             let mut got = vec![f32::NAN; n * model.program.width(out)];
@@ -167,7 +167,7 @@ fn the_delta_rule_is_its_definition() {
         let (keys, v_width) = (c.key_heads * c.key_dim, c.heads * c.value_dim);
         let mut model = Model::new(LAYER);
         let n_dt = if c.by_row { c.heads * c.key_dim } else { c.heads };
-        let [q, k, v, dt, beta, out] = model.acts([keys, keys, v_width, n_dt, c.heads, v_width]);
+        let [q, k, v, dt, beta, out] = model.tensors([keys, keys, v_width, n_dt, c.heads, v_width]);
         let recurrent = model.recurrent(v_width * c.key_dim);
         let (rate, rates) = model.vector(c.heads, 3);
         let (key_dim, tiled) = (c.key_dim, *tiled);
@@ -207,7 +207,7 @@ fn scans_are_their_definition() {
     for (c, kernels) in &cases {
         let (state, wide) = (c.key_dim, c.heads * c.value_dim);
         let mut model = Model::new(LAYER);
-        let [x, dt, b, s_c, out] = model.acts([wide, c.heads, c.key_heads * state, c.key_heads * state, wide]);
+        let [x, dt, b, s_c, out] = model.tensors([wide, c.heads, c.key_heads * state, c.key_heads * state, wide]);
         let recurrent = model.recurrent(wide * state);
         let (rate, rates) = model.vector(if c.by_row { c.heads * state } else { c.heads }, 3);
         let (skip, skips) = model.vector(c.heads, 4);

@@ -200,7 +200,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
     let others = architectures(quant::F16).into_iter().filter(|(name, _)| named.contains(name)).map(|(_, tiny)| tiny);
     // None of them has a factor of its own.
     let mut b = ProgramBuilder::default();
-    let x = b.act(50);
+    let x = b.tensor(50);
     b.push(Op::Scale { x, factor: 0.3 });
     let factor = b.finish(0, &[x]);
     let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();

@@ -83,14 +83,14 @@ fn run(
         sequences: states,
     };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
-    for (act, values) in inputs {
-        executor.write(*act, values).unwrap();
+    for (tensor, values) in inputs {
+        executor.write(*tensor, values).unwrap();
     }
     assert!(executor.advance(batch, &|| false).unwrap());
     assert!(executor.kernels().contains(&tiles), "{name}, {n} tokens: {:?}", executor.kernels());
-    let read = |act: &TensorId| {
-        let mut out = vec![f32::NAN; n * model.program.width(*act)];
-        executor.read(*act, &mut out).map(|()| out).unwrap()
+    let read = |tensor: &TensorId| {
+        let mut out = vec![f32::NAN; n * model.program.width(*tensor)];
+        executor.read(*tensor, &mut out).map(|()| out).unwrap()
     };
     outs.iter().map(read).collect()
 }
@@ -132,7 +132,7 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
                 let mut model = Model::new(LAYER);
                 // So many that a block has columns of two tiles.
                 let rows_b = if [quant::Q8_0, quant::Q4_K].contains(&dtype) { 300 } else { 70 };
-                let [x, a, b, c] = model.acts([cols, 131, rows_b, 9]);
+                let [x, a, b, c] = model.tensors([cols, 131, rows_b, 9]);
                 let (of_a, weights_a) = matrix(&mut model, dtype, [131, cols], 1);
                 let (of_b, weights_b) = matrix(&mut model, dtype, [rows_b, cols], 2);
                 let (of_c, weights_c) = matrix(&mut model, dtype, [9, cols], 3);
@@ -167,7 +167,7 @@ fn gates_of_many_tokens_are_those_of_their_products() {
         for (dtype, cols) in [(quant::Q4_K, 768), (quant::Q8_0, 480), (quant::BF16, 72)] {
             for (uses, n) in [9, 40, 65, 193, 300].map(|n| (Uses::default(), n)).into_iter().chain([(fixed, 70)]) {
                 let mut model = Model::new(LAYER);
-                let [x, gate, up] = model.acts([cols, ROWS, ROWS]);
+                let [x, gate, up] = model.tensors([cols, ROWS, ROWS]);
                 let [(of_gate, gates), (of_up, ups)] = [1, 2].map(|seed| matrix(&mut model, dtype, [ROWS, cols], seed));
                 let (bias, added) = model.vector(ROWS, 4);
                 let project = project(x, &[(of_gate, Some(bias), gate), (of_up, None, up)]);
@@ -194,7 +194,7 @@ fn rows_have_the_same_bits_in_tiles_of_any_size() {
     let fixed = || Uses { deterministic: true, ..Uses::default() };
     for target in &targets() {
         let mut model = Model::new(LAYER);
-        let [x, out] = model.acts([COLS, 131]);
+        let [x, out] = model.tensors([COLS, 131]);
         let (weight, _) = matrix(&mut model, quant::Q4_K, [131, COLS], 1);
         let model = model.finish(vec![project(x, &[(weight, None, out)])]);
         let rows = values(N * COLS, 5);
@@ -216,7 +216,7 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
     // For tiles of each size.
     for (target, n) in targets().iter().flat_map(|target| [20, 44, 80, 311].map(|n| (target, n))) {
         let mut model = Model::new(LAYER);
-        let [x, scores, out] = model.acts([HIDDEN, 3, HIDDEN]);
+        let [x, scores, out] = model.tensors([HIDDEN, 3, HIDDEN]);
         let (gate, gates) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 1);
         let (up, ups) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 2);
         let (down, downs) = matrix(&mut model, quant::F16, [3 * HIDDEN, FFN], 3);

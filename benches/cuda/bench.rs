@@ -249,7 +249,7 @@ impl Network<'_> {
 
     fn whole(&self) -> Arc<Program> {
         self.program(|w| {
-            let (s, out) = (self.shape, w.b.act(self.shape.hidden));
+            let (s, out) = (self.shape, w.b.tensor(self.shape.hidden));
             w.b.push(Op::Embed { table: self.embedding, rows: s.vocab, index: Index::Id, scale: 1.0, out });
             for (i, layer) in self.layers.iter().enumerate() {
                 let qkv = w.qkv(layer, out);
@@ -272,14 +272,14 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn norm(&mut self, x: TensorId) -> TensorId {
-        let (group, out) = (self.shape.hidden, self.b.act(self.shape.hidden));
+        let (group, out) = (self.shape.hidden, self.b.tensor(self.shape.hidden));
         let norm = Norm { kind: NormKind::Rms, weight: Some(Vector(0)), bias: None, eps: 1e-5, group };
         self.b.push(Op::Norm { norm, x, out });
         out
     }
 
     fn project<const N: usize>(&mut self, x: TensorId, weights: [Weight; N], widths: [usize; N]) -> [TensorId; N] {
-        let outs = widths.map(|width| self.b.act(width));
+        let outs = widths.map(|width| self.b.tensor(width));
         let projections = weights.into_iter().zip(outs);
         let projections = projections.map(|(weight, out)| Projection { weight, bias: None, out }).collect();
         self.b.push(Op::Project { x, projections });
@@ -305,7 +305,7 @@ impl Writer<'_> {
         let rope = RopeChoice { table: RopeTable(0), long: None };
         self.b.push(Op::Rope { rope, head_dim, first: 0, q, k: Some(k) });
         self.b.push(Op::StoreKv { layer: stored, k, v: Some(v) });
-        let out = self.b.act(self.heads()[0]);
+        let out = self.b.tensor(self.heads()[0]);
         self.b.push(Op::Attend(Attend::new(stored, q, out, scale)));
         out
     }
@@ -475,7 +475,7 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
         network.layers.iter().enumerate().for_each(|(i, layer)| part(w, i, layer));
     };
     let program = network.program(|w| {
-        let x = w.b.act(shape.hidden);
+        let x = w.b.tensor(shape.hidden);
         all(w, &|w, _, layer| {
             w.qkv(layer, x);
         });
@@ -483,7 +483,7 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     });
     bench.part("norm, q, k, v", (layers(&|l| l.qkv.to_vec()), copy), program, 0)?;
     let program = network.program(|w| {
-        let qkv = w.heads().map(|width| w.b.act(width));
+        let qkv = w.heads().map(|width| w.b.tensor(width));
         all(w, &|w, i, _| {
             w.attend(i, qkv, 0.1);
         });
@@ -492,13 +492,13 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     let cache = (2 * 2 * shape.kv_heads * shape.head_dim * shape.layers * (options.context + 1)) as u64;
     bench.part("heads, attention", (cache, copy), program, options.context)?;
     let program = network.program(|w| {
-        let (x, a) = (w.b.act(shape.hidden), w.b.act(w.heads()[0]));
+        let (x, a) = (w.b.tensor(shape.hidden), w.b.tensor(w.heads()[0]));
         all(w, &|w, _, layer| w.sum(layer.output, a, x, 1e-3));
         vec![x, a]
     });
     bench.part("output and sum", (layers(&|l| vec![l.output]), copy), program, 0)?;
     let program = network.program(|w| {
-        let x = w.b.act(shape.hidden);
+        let x = w.b.tensor(shape.hidden);
         all(w, &|w, _, layer| {
             w.gate_up(layer, x);
         });
@@ -506,13 +506,13 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     });
     bench.part("norm, gate, up", (layers(&|l| l.gate_up.to_vec()), copy), program, 0)?;
     let program = network.program(|w| {
-        let (x, gate) = (w.b.act(shape.hidden), w.b.act(shape.ffn));
+        let (x, gate) = (w.b.tensor(shape.hidden), w.b.tensor(shape.ffn));
         all(w, &|w, _, layer| w.sum(layer.down, gate, x, 1e-3));
         vec![x, gate]
     });
     bench.part("down and sum", (layers(&|l| vec![l.down]), copy), program, 0)?;
     let program = network.program(|w| {
-        let x = w.b.act(shape.hidden);
+        let x = w.b.tensor(shape.hidden);
         w.head(network.head, x);
         vec![]
     });

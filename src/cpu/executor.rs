@@ -17,13 +17,13 @@ use super::memory::Floats;
 use super::sequence::CpuSequence;
 use super::tensors::{Rows, SMALL, StepTensors, each, each_row};
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, ProductCursor, Share};
-use crate::cpu::ops::adapt::{Adapted, Means};
+use crate::cpu::ops::adapt::{AdaptScratch, Adapted};
 use crate::cpu::ops::experts::ExpertScratch;
 use crate::cpu::ops::heads::HeadScratch;
 use crate::cpu::ops::recurrent;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeTable, TensorId};
+use crate::graph::op::{Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeTable, TensorId, Vector, Weight};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
@@ -48,7 +48,7 @@ pub struct CpuExecutor {
     cursor: OpCursor,
     /// Seconds that a share of each op has lately taken, of one row, of few and of many.
     expected: [Vec<f32>; 3],
-    acts: StepTensors,
+    tensors: StepTensors,
     /// `[rows]`, of the tokens that the activations have rows for.
     positions: Vec<u32>,
     slots: Vec<u32>,
@@ -118,7 +118,7 @@ impl CpuExecutor {
             ops: 0..0,
             cursor: OpCursor::default(),
             expected: [seconds()?, seconds()?, seconds()?],
-            acts: StepTensors::new(program, max_tokens)?,
+            tensors: StepTensors::new(program, max_tokens)?,
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
             angles,
@@ -154,7 +154,7 @@ impl CpuExecutor {
         if !(0..sequences.len()).all(|i| sequences.get(i).and_then(CpuSequence::kv).is_some_and(fits)) {
             return Err(Error::Mismatch("a cache of another device".to_owned()));
         }
-        self.acts.n = inputs.ids.len();
+        self.tensors.n = inputs.ids.len();
         self.positions.clear();
         self.positions.extend_from_slice(inputs.positions);
         self.slots.clear();
@@ -188,7 +188,7 @@ impl CpuExecutor {
     ) -> Result<bool> {
         let program = self.program.clone();
         while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
-            let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.acts.n > few).count());
+            let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.tensors.n > few).count());
             if !self.has_turn(budget)? || budget.pauses(Duration::from_secs_f32(self.expected[class][at])) {
                 return Ok(false);
             }
@@ -243,17 +243,17 @@ impl CpuExecutor {
         Ok(())
     }
 
-    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
-        let (to, _) = self.acts.get(act);
+    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        let (to, _) = self.tensors.get(tensor);
         if to.len() != values.len() {
-            return Err(Error::invalid(format!("{} values for the {} of {act:?}", values.len(), to.len())));
+            return Err(Error::invalid(format!("{} values for the {} of {tensor:?}", values.len(), to.len())));
         }
         to.copy_from_slice(values);
         Ok(())
     }
 
-    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
-        let (from, _) = self.acts.get(act);
+    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
+        let (from, _) = self.tensors.get(tensor);
         if from.len() != out.len() {
             return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
         }
@@ -261,12 +261,12 @@ impl CpuExecutor {
         Ok(())
     }
 
-    pub fn read_rows(&self, act: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
-        let TensorSpec { width, buffer } = self.acts.spec(act);
-        let from = first.checked_mul(width).and_then(|from| self.acts.buffers[buffer].get(from..)?.get(..out.len()));
-        match from.filter(|_| self.program.kept.contains(&act)) {
+    pub fn read_rows(&self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        let TensorSpec { width, buffer } = self.tensors.spec(tensor);
+        let from = first.checked_mul(width).and_then(|from| self.tensors.buffers[buffer].get(from..)?.get(..out.len()));
+        match from.filter(|_| self.program.kept.contains(&tensor)) {
             Some(from) => out.copy_from_slice(from),
-            None => return Err(Error::invalid(format!("rows of {act:?} from {first} on"))),
+            None => return Err(Error::invalid(format!("rows of {tensor:?} from {first} on"))),
         }
         Ok(())
     }
@@ -287,103 +287,47 @@ impl CpuExecutor {
 
     /// Number of rows that activations have now.
     pub fn rows(&self) -> usize {
-        self.acts.n
+        self.tensors.n
     }
 
     /// Executes an op, or, where time counts, the next share of a long one; true when all of it is done.
     fn execute(&mut self, op: &Op, inputs: &StepInputs, sequences: &mut dyn SequencesMut<CpuSequence>) -> Result<bool> {
         let isa = self.backend.isa;
         match op {
-            Op::Embed { table, index, scale, out, .. } => {
-                let (matrix, bytes) = self.backend.matrix(*table);
-                let row = |t: usize| match index {
-                    Index::Id => inputs.ids[t] as usize,
-                    Index::Position => inputs.positions[t] as usize,
-                    Index::Zero => 0,
-                };
-                each(&*team(&mut self.team)?, self.acts.get(*out), |t, x| {
-                    matrix.decode_row(bytes, row(t), x);
-                    if *scale != 1.0 {
-                        elementwise::scale(isa, x, *scale);
-                    }
-                });
-            }
-            Op::Norm { norm, x, out } => {
-                let norm = WeightedNorm::new(&self.backend, norm);
-                if x == out {
-                    each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| norm.apply(x));
-                } else {
-                    let [x, out] = self.acts.disjoint([*x, *out]);
-                    each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
-                        out.copy_from_slice(x);
-                        norm.apply(out);
-                    });
-                }
-            }
+            Op::Embed { table, index, scale, out, .. } => self.embed(inputs, (*table, *index, *scale), *out)?,
+            Op::Norm { norm, x, out } => self.norm(norm, *x, *out)?,
             Op::Add { x, delta, scale } => {
-                let [x, delta] = self.acts.disjoint([*x, *delta]);
+                let [x, delta] = self.tensors.disjoint([*x, *delta]);
                 each_row(&*team(&mut self.team)?, x, delta, |_, x, delta| {
                     elementwise::add_scaled(isa, x, delta, *scale);
                 });
             }
             Op::Scale { x, factor } => {
-                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::scale(isa, x, *factor));
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::scale(isa, x, *factor));
             }
             Op::ScaleColumns { x, by } => {
                 let by = self.backend.vector(*by);
-                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::multiply(isa, x, by));
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::multiply(isa, x, by));
             }
             Op::ScaleByPosition { x, slope, length, offset } => {
                 let positions = &self.positions;
-                each(&*team(&mut self.team)?, self.acts.get(*x), |t, x| {
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |t, x| {
                     let periods = (u64::from(positions[t]) + u64::from(*offset)) / u64::from(*length) + 1;
                     let factor = 1.0 + f64::from(*slope) * libm::log(periods as f64);
                     elementwise::scale(isa, x, factor as f32);
                 });
             }
             Op::Clamp { x, limit } => {
-                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
             }
-            Op::Project { x, projections } => {
-                let mut groups = projections.chunks(6).skip(self.cursor.parts);
-                // By number, because the jobs of a product live on the stack.
-                let done = match groups.next().unwrap_or_default() {
-                    [a] => self.project(*x, &[*a])?,
-                    [a, b] => self.project(*x, &[*a, *b])?,
-                    [a, b, c] => self.project(*x, &[*a, *b, *c])?,
-                    [a, b, c, d] => self.project(*x, &[*a, *b, *c, *d])?,
-                    [a, b, c, d, e] => self.project(*x, &[*a, *b, *c, *d, *e])?,
-                    [a, b, c, d, e, f] => self.project(*x, &[*a, *b, *c, *d, *e, *f])?,
-                    _ => true,
-                };
-                if done {
-                    self.cursor = OpCursor { parts: self.cursor.parts + 1, ..OpCursor::default() };
-                }
-                let all_done = done && groups.next().is_none();
-                if all_done && self.adapted.is_active() {
-                    let CpuExecutor { team: open, acts, products: workspace, adapted, .. } = self;
-                    let means = Means { team: &*team(open)?, isa, workspace };
-                    adapted.project(means, acts, *x, projections, |slot| adapters(sequences, slot))?;
-                }
-                return Ok(all_done);
-            }
+            Op::Project { x, projections } => return self.project_all(*x, projections, sequences),
             Op::ProjectHeads { x, weight, heads, out } => {
-                let CpuExecutor { backend, team: open, acts, heads: scratch, .. } = self;
-                scratch.multiply(backend, &*team(open)?, acts, [*x, *out], *weight, *heads);
+                let CpuExecutor { backend, team: open, tensors, heads: scratch, .. } = self;
+                scratch.multiply(backend, &*team(open)?, tensors, [*x, *out], *weight, *heads);
             }
-            Op::JoinHeads { x, tail, heads, out } => {
-                let [(x, x_width), (tail, tail_width), out] = self.acts.disjoint([*x, *tail, *out]);
-                each(&*team(&mut self.team)?, out, |t, out| {
-                    let (x, tail) = (&x[t * x_width..][..x_width], &tail[t * tail_width..][..tail_width]);
-                    let from = x_width / heads;
-                    for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
-                        out[..from].copy_from_slice(x);
-                        out[from..].copy_from_slice(tail);
-                    }
-                });
-            }
+            Op::JoinHeads { x, tail, heads, out } => self.join_heads([*x, *tail, *out], *heads)?,
             Op::Slice { x, first, out } => {
-                let [x, out] = self.acts.disjoint([*x, *out]);
+                let [x, out] = self.tensors.disjoint([*x, *out]);
                 each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
                     out.copy_from_slice(&x[*first..][..out.len()]);
                 });
@@ -401,65 +345,154 @@ impl CpuExecutor {
             Op::Conv(op) => {
                 let (backend, team) = (&self.backend, team(&mut self.team)?);
                 let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
-                recurrent::conv(&team, isa, op, vectors, &mut self.acts, inputs, sequences)?;
+                recurrent::conv(&team, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
             }
             Op::DeltaRule(op) => {
                 let rate = self.backend.vector(op.rate);
-                recurrent::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.acts, inputs, sequences)?;
+                recurrent::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.tensors, inputs, sequences)?;
             }
             Op::Scan(op) => {
                 let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
-                recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.acts, inputs, sequences)?;
+                recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
             }
             Op::Glu { gate, up: None, activation } => {
-                each(&*team(&mut self.team)?, self.acts.get(*gate), |_, g| elementwise::activate(isa, *activation, g));
+                each(&*team(&mut self.team)?, self.tensors.get(*gate), |_, g| {
+                    elementwise::activate(isa, *activation, g)
+                });
             }
             Op::Glu { gate, up: Some(up), activation } => {
-                let [gate, up] = self.acts.disjoint([*gate, *up]);
+                let [gate, up] = self.tensors.disjoint([*gate, *up]);
                 each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
             }
             Op::Gate { x, gate } => {
-                let [x, gate] = self.acts.disjoint([*x, *gate]);
+                let [x, gate] = self.tensors.disjoint([*x, *gate]);
                 each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| elementwise::gate(isa, x, gate));
             }
             Op::Experts(experts) => {
-                let CpuExecutor { backend, team: open, acts, products, experts: scratch, cursor, .. } = self;
+                let CpuExecutor { backend, team: open, tensors, products, experts: scratch, cursor, .. } = self;
                 if cursor.parts == 0 {
-                    scratch.route(backend, acts, experts);
+                    scratch.route(backend, tensors, experts);
                 }
                 let place = (&mut cursor.parts, cursor.products.share);
-                return Ok(scratch.multiply(backend, &*team(open)?, products, acts, experts, place));
+                return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, place));
             }
             Op::Logits { x, head, bias, scale, softcap } => {
-                let CpuExecutor { backend, team: open, acts, products, logits, cursor, adapted, .. } = self;
-                let (team, vocab) = (team(open)?, self.program.vocab);
-                let (matrix, bytes) = backend.matrix(*head);
-                let m = acts.n;
-                let (x, _) = acts.get(*x);
-                let logits = &mut logits[..m * vocab];
-                let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
-                if !matmul::multiply_share(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
-                    return Ok(false);
-                }
-                if adapted.is_active() {
-                    let means = Means { team: &team, isa, workspace: products };
-                    adapted.logits(means, x, (&mut *logits, vocab), |slot| adapters(sequences, slot))?;
-                }
-                if *softcap != 0.0 {
-                    team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));
-                } else if *scale != 1.0 {
-                    team.chunks_mut(logits, SMALL, |_, x| elementwise::scale(isa, x, *scale));
-                }
-                self.outputs = m;
+                return self.multiply_head(*x, (*head, *bias), [*scale, *softcap], sequences);
             }
         }
+        Ok(true)
+    }
+
+    /// Rows of a table, by the tokens or the positions of the step.
+    fn embed(&mut self, inputs: &StepInputs, (table, index, scale): (Weight, Index, f32), out: TensorId) -> Result<()> {
+        let (isa, (matrix, bytes)) = (self.backend.isa, self.backend.matrix(table));
+        let row = |t: usize| match index {
+            Index::Id => inputs.ids[t] as usize,
+            Index::Position => inputs.positions[t] as usize,
+            Index::Zero => 0,
+        };
+        each(&*team(&mut self.team)?, self.tensors.get(out), |t, x| {
+            matrix.decode_row(bytes, row(t), x);
+            if scale != 1.0 {
+                elementwise::scale(isa, x, scale);
+            }
+        });
+        Ok(())
+    }
+
+    fn norm(&mut self, norm: &Norm, x: TensorId, out: TensorId) -> Result<()> {
+        let norm = WeightedNorm::new(&self.backend, norm);
+        if x == out {
+            each(&*team(&mut self.team)?, self.tensors.get(x), |_, x| norm.apply(x));
+        } else {
+            let [x, out] = self.tensors.disjoint([x, out]);
+            each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+                out.copy_from_slice(x);
+                norm.apply(out);
+            });
+        }
+        Ok(())
+    }
+
+    /// Products of one input, six at a time; true when all are done.
+    fn project_all(
+        &mut self,
+        x: TensorId,
+        projections: &[Projection],
+        sequences: &dyn Sequences<CpuSequence>,
+    ) -> Result<bool> {
+        let mut groups = projections.chunks(6).skip(self.cursor.parts);
+        // By number, because the jobs of a product live on the stack.
+        let done = match groups.next().unwrap_or_default() {
+            [a] => self.project(x, &[*a])?,
+            [a, b] => self.project(x, &[*a, *b])?,
+            [a, b, c] => self.project(x, &[*a, *b, *c])?,
+            [a, b, c, d] => self.project(x, &[*a, *b, *c, *d])?,
+            [a, b, c, d, e] => self.project(x, &[*a, *b, *c, *d, *e])?,
+            [a, b, c, d, e, f] => self.project(x, &[*a, *b, *c, *d, *e, *f])?,
+            _ => true,
+        };
+        if done {
+            self.cursor = OpCursor { parts: self.cursor.parts + 1, ..OpCursor::default() };
+        }
+        let all_done = done && groups.next().is_none();
+        if all_done && self.adapted.is_active() {
+            let CpuExecutor { team: open, tensors, products: workspace, adapted, backend, .. } = self;
+            let scratch = AdaptScratch { team: &*team(open)?, isa: backend.isa, workspace };
+            adapted.project(scratch, tensors, x, projections, |i| adapters(sequences, i))?;
+        }
+        Ok(all_done)
+    }
+
+    /// Puts the same `tail` after each head of `x`.
+    fn join_heads(&mut self, tensors: [TensorId; 3], heads: usize) -> Result<()> {
+        let [(x, x_width), (tail, tail_width), out] = self.tensors.disjoint(tensors);
+        each(&*team(&mut self.team)?, out, |t, out| {
+            let (x, tail) = (&x[t * x_width..][..x_width], &tail[t * tail_width..][..tail_width]);
+            let from = x_width / heads;
+            for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
+                out[..from].copy_from_slice(x);
+                out[from..].copy_from_slice(tail);
+            }
+        });
+        Ok(())
+    }
+
+    /// Logits of the outputs, or the next share of them; true when all are done.
+    fn multiply_head(
+        &mut self,
+        x: TensorId,
+        (head, bias): (Weight, Option<Vector>),
+        [scale, softcap]: [f32; 2],
+        sequences: &dyn Sequences<CpuSequence>,
+    ) -> Result<bool> {
+        let CpuExecutor { backend, team: open, tensors, products, logits, cursor, adapted, .. } = self;
+        let (isa, team, vocab) = (backend.isa, team(open)?, self.program.vocab);
+        let (matrix, bytes) = backend.matrix(head);
+        let m = tensors.n;
+        let (x, _) = tensors.get(x);
+        let logits = &mut logits[..m * vocab];
+        let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
+        if !matmul::multiply_share(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
+            return Ok(false);
+        }
+        if adapted.is_active() {
+            let scratch = AdaptScratch { team: &team, isa, workspace: products };
+            adapted.logits(scratch, x, (&mut *logits, vocab), |i| adapters(sequences, i))?;
+        }
+        if softcap != 0.0 {
+            team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, scale, softcap));
+        } else if scale != 1.0 {
+            team.chunks_mut(logits, SMALL, |_, x| elementwise::scale(isa, x, scale));
+        }
+        self.outputs = m;
         Ok(true)
     }
 
     /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
     fn residual_norm(&mut self, x: TensorId, scale: f32, norm: &Norm, out: TensorId) -> Result<()> {
         let (isa, norm) = (self.backend.isa, WeightedNorm::new(&self.backend, norm));
-        let [x, out] = self.acts.disjoint([x, out]);
+        let [x, out] = self.tensors.disjoint([x, out]);
         each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
             elementwise::add_scaled(isa, x, out, scale);
             out.copy_from_slice(x);
@@ -470,11 +503,11 @@ impl CpuExecutor {
 
     /// `N` products of one input.
     fn project<const N: usize>(&mut self, input: TensorId, projections: &[Projection; N]) -> Result<bool> {
-        let CpuExecutor { backend, team: open, acts, products, cursor, .. } = self;
-        let (n, cols) = (acts.n, acts.width(input));
-        let specs = projections.map(|p| acts.spec(p.out));
-        let input = acts.spec(input).buffer;
-        let mut buffers = acts.buffers.iter_mut().enumerate();
+        let CpuExecutor { backend, team: open, tensors, products, cursor, .. } = self;
+        let (n, cols) = (tensors.n, tensors.width(input));
+        let specs = projections.map(|p| tensors.spec(p.out));
+        let input = tensors.spec(input).buffer;
+        let mut buffers = tensors.buffers.iter_mut().enumerate();
         let mut x: &[f32] = &[];
         let mut outs = [const { None }; N];
         for (i, buffer) in &mut buffers {
@@ -494,7 +527,7 @@ impl CpuExecutor {
     }
 
     fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: TensorId, k: Option<TensorId>) -> Result<()> {
-        let CpuExecutor { backend, team: open, acts, angles, positions, .. } = self;
+        let CpuExecutor { backend, team: open, tensors, angles, positions, .. } = self;
         let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
         if angles.width == 0 {
             return Ok(());
@@ -516,10 +549,10 @@ impl CpuExecutor {
         let team = team(open)?;
         match k {
             Some(k) => {
-                let [q, k] = acts.disjoint([q, k]);
+                let [q, k] = tensors.disjoint([q, k]);
                 each_row(&team, q, k, rotate);
             }
-            None => each_row(&team, acts.get(q), (&mut [], 0), rotate),
+            None => each_row(&team, tensors.get(q), (&mut [], 0), rotate),
         }
         Ok(())
     }
@@ -532,12 +565,12 @@ impl CpuExecutor {
         k: TensorId,
         v: Option<TensorId>,
     ) -> Result<()> {
-        let CpuExecutor { backend, team: open, acts, program, .. } = self;
+        let CpuExecutor { backend, team: open, tensors, program, .. } = self;
         let (isa, team, layer) = (backend.isa, team(open)?, layer.0 as usize);
         let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = program.kv_layers[layer];
         let mut parts: [Rows; 2] = match v {
-            Some(v) => acts.disjoint([k, v]),
-            None => [acts.get(k), (&mut [], 0)],
+            Some(v) => tensors.disjoint([k, v]),
+            None => [tensors.get(k), (&mut [], 0)],
         };
         let [(keys, key_width), (values, value_width)] = &mut parts;
         let (key_width, value_width) = (*key_width, *value_width);
@@ -576,7 +609,7 @@ impl CpuExecutor {
 
     fn keep_outputs(&mut self, inputs: &StepInputs, sequences: &dyn Sequences<CpuSequence>, moves: &[[TensorId; 2]]) {
         for &[from, to] in moves {
-            let [(from, width), (to, _)] = self.acts.disjoint([from, to]);
+            let [(from, width), (to, _)] = self.tensors.disjoint([from, to]);
             for (&t, row) in inputs.outputs.iter().zip(to.chunks_exact_mut(width)) {
                 row.copy_from_slice(&from[t as usize * width..][..width]);
             }
@@ -586,24 +619,24 @@ impl CpuExecutor {
             self.slots[to] = self.slots[from as usize];
         }
         let m = inputs.outputs.len();
-        if m < self.acts.n {
+        if m < self.tensors.n {
             self.angles.iter_mut().for_each(|angles| angles.made = false);
         }
         self.positions.truncate(m);
         self.slots.truncate(m);
         self.adapted.keep(&self.slots, |slot| adapters(sequences, slot));
-        self.acts.n = m;
+        self.tensors.n = m;
     }
 
     fn attend(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Attend) -> Result<bool> {
-        let CpuExecutor { backend, team: open, acts, attention, positions, slots, program, .. } = self;
+        let CpuExecutor { backend, team: open, tensors, attention, positions, slots, program, .. } = self;
         let heads = heads(program, op);
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
         let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
-        let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
+        let [(q, _), (out, _)] = tensors.disjoint([op.q, op.out]);
         let team = team(open)?;
         Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
     }
@@ -630,7 +663,7 @@ fn heads(program: &Program, op: &Attend) -> Heads {
 fn is_residual_norm(program: &Program, i: usize) -> bool {
     match program.ops[i..] {
         [Op::Add { x, delta, .. }, Op::Norm { x: input, out, .. }, ..] => {
-            let buffer = |act: TensorId| program.acts[act.0 as usize].buffer;
+            let buffer = |tensor: TensorId| program.tensors[tensor.0 as usize].buffer;
             x == input && out != x && buffer(delta) == buffer(out)
         }
         _ => false,

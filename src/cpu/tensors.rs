@@ -32,22 +32,22 @@ impl StepTensors {
         Ok(StepTensors { program: program.clone(), buffers, n: 0 })
     }
 
-    pub fn spec(&self, act: TensorId) -> TensorSpec {
-        self.program.acts[act.0 as usize]
+    pub fn spec(&self, tensor: TensorId) -> TensorSpec {
+        self.program.tensors[tensor.0 as usize]
     }
 
-    pub fn width(&self, act: TensorId) -> usize {
-        self.spec(act).width
+    pub fn width(&self, tensor: TensorId) -> usize {
+        self.spec(tensor).width
     }
 
-    pub fn get(&mut self, act: TensorId) -> Rows<'_> {
-        let TensorSpec { width, buffer } = self.spec(act);
+    pub fn get(&mut self, tensor: TensorId) -> Rows<'_> {
+        let TensorSpec { width, buffer } = self.spec(tensor);
         (&mut self.buffers[buffer][..self.n * width], width)
     }
 
     /// Activations that live together, and so lie in different buffers.
-    pub fn disjoint<const N: usize>(&mut self, acts: [TensorId; N]) -> [Rows<'_>; N] {
-        let specs = acts.map(|act| self.spec(act));
+    pub fn disjoint<const N: usize>(&mut self, tensors: [TensorId; N]) -> [Rows<'_>; N] {
+        let specs = tensors.map(|tensor| self.spec(tensor));
         let buffers = self.buffers.get_disjoint_mut(specs.map(|spec| spec.buffer));
         let mut buffers = buffers.expect("`Program` lays them apart").into_iter().zip(specs);
         std::array::from_fn(|_| {

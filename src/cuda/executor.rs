@@ -304,7 +304,7 @@ impl CudaExecutor {
                 fusions: &self.fusions[usize::from(self.whole)],
                 dims,
                 scratch,
-                acts: &scratch.acts[usize::from(shape.n == shape.n_outputs)],
+                tensors: &scratch.tensors[usize::from(shape.n == shape.n_outputs)],
                 current: &current,
                 stream,
                 shape: if is_kept { shape.kept() } else { *shape },
@@ -409,16 +409,16 @@ impl CudaExecutor {
     }
 
     /// Number of values of an activation, and its offset in `buffer`.
-    pub(super) fn place(&self, act: TensorId) -> (usize, usize) {
+    pub(super) fn place(&self, tensor: TensorId) -> (usize, usize) {
         let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
-        let address = self.scratch.acts[usize::from(self.shape.n == self.shape.n_outputs)][act.0 as usize];
-        (rows * self.program.width(act), (address - self.buffer.address()) as usize)
+        let address = self.scratch.tensors[usize::from(self.shape.n == self.shape.n_outputs)][tensor.0 as usize];
+        (rows * self.program.width(tensor), (address - self.buffer.address()) as usize)
     }
 
-    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
-        let (len, mut offset) = self.place(act);
+    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        let (len, mut offset) = self.place(tensor);
         if values.len() != len {
-            return Err(Error::invalid(format!("{} values for the {len} of {act:?}", values.len())));
+            return Err(Error::invalid(format!("{} values for the {len} of {tensor:?}", values.len())));
         }
         let context = self.model.device.context.clone();
         let current = context.enter()?;
@@ -438,9 +438,9 @@ impl CudaExecutor {
     }
 
     /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.
-    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
+    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
         self.finish()?;
-        let (len, offset) = self.place(act);
+        let (len, offset) = self.place(tensor);
         if out.len() != len {
             return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
         }

@@ -64,14 +64,14 @@ pub struct Fusions {
 impl Fusions {
     /// Makes no choice, as for a part of a program, whose results other ops may read.
     pub fn none(program: &Program) -> Fusions {
-        Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.acts.len()] }
+        Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.tensors.len()] }
     }
 
     /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
     pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
-        let mut named = vec![Vec::new(); program.acts.len()];
+        let mut named = vec![Vec::new(); program.tensors.len()];
         for (i, op) in program.ops.iter().enumerate() {
-            op.for_each_act(|act| named[act.0 as usize].push(i));
+            op.for_each_tensor(|tensor| named[tensor.0 as usize].push(i));
         }
         let mut chooser = Chooser { program, named, fusions: Fusions::none(program) };
         let mut at = 0;
@@ -99,11 +99,13 @@ impl Fusions {
         while at < program.ops.len() {
             let ops = at..at + self.first[at].ops();
             if self.first[at] != Fusion::Delayed {
-                let is_norm = |act: TensorId, op: &Op| matches!(op, Op::Norm { x, out, .. } if *out == act && x != out);
+                let is_norm =
+                    |tensor: TensorId, op: &Op| matches!(op, Op::Norm { x, out, .. } if *out == tensor && x != out);
                 let mut group = Vec::new();
                 for op in &program.ops[ops.clone()] {
-                    op.for_each_act(|act| {
-                        let norm = self.delayed(act).and_then(|_| program.ops.iter().position(|op| is_norm(act, op)));
+                    op.for_each_tensor(|tensor| {
+                        let norm =
+                            self.delayed(tensor).and_then(|_| program.ops.iter().position(|op| is_norm(tensor, op)));
                         group.extend(norm.filter(|norm| !group.contains(norm)));
                     });
                 }
@@ -116,8 +118,8 @@ impl Fusions {
     }
 
     /// The norm that stands for an activation, and its input.
-    pub fn delayed(&self, act: TensorId) -> Option<(Norm, TensorId)> {
-        self.delayed[act.0 as usize]
+    pub fn delayed(&self, tensor: TensorId) -> Option<(Norm, TensorId)> {
+        self.delayed[tensor.0 as usize]
     }
 }
 
@@ -184,11 +186,11 @@ impl Chooser<'_> {
         };
         let ops = heads.taken + between + 1;
         let end = at + ops;
-        let is_query = |act: TensorId| act == attend.q || moves.contains(&[act, attend.q]);
-        let is_last = |act: TensorId| self.named[act.0 as usize].last().is_none_or(|last| *last < end);
-        let is_unread = |act: TensorId| is_last(act) && !self.program.kept.contains(&act);
+        let is_query = |tensor: TensorId| tensor == attend.q || moves.contains(&[tensor, attend.q]);
+        let is_last = |tensor: TensorId| self.named[tensor.0 as usize].last().is_none_or(|last| *last < end);
+        let is_unread = |tensor: TensorId| is_last(tensor) && !self.program.kept.contains(&tensor);
         // While some heads are written, keys and values of others are still read.
-        let is_apart = |act: TensorId| self.buffer(act) != self.buffer(attend.out);
+        let is_apart = |tensor: TensorId| self.buffer(tensor) != self.buffer(attend.out);
         let (stored, shape) = (heads.store.map(|(layer, _)| layer), AttentionShape::new(self.program, attend));
         let values = heads.store.and_then(|(_, v)| v);
         let fits = heads.q.is_none_or(|q| is_query(q) && is_unread(q))
@@ -202,18 +204,18 @@ impl Chooser<'_> {
         fits.then_some(Fusion::Attention { heads: heads.taken, ops })
     }
 
-    fn buffer(&self, act: TensorId) -> usize {
-        self.program.acts[act.0 as usize].buffer
+    fn buffer(&self, tensor: TensorId) -> usize {
+        self.program.tensors[tensor.0 as usize].buffer
     }
 
-    /// The activation that a product with the input `act` reads.
-    fn source(&self, act: TensorId) -> TensorId {
-        self.fusions.delayed(act).map_or(act, |(_, x)| x)
+    /// The activation that a product with the input `tensor` reads.
+    fn source(&self, tensor: TensorId) -> TensorId {
+        self.fusions.delayed(tensor).map_or(tensor, |(_, x)| x)
     }
 
     /// Tells whether nothing reads an activation after op `at`.
-    fn ends(&self, act: TensorId, at: usize) -> bool {
-        !self.program.kept.contains(&act) && self.named[act.0 as usize].last() == Some(&at)
+    fn ends(&self, tensor: TensorId, at: usize) -> bool {
+        !self.program.kept.contains(&tensor) && self.named[tensor.0 as usize].last() == Some(&at)
     }
 
     /// Tells whether products alone read a norm of whole rows, and its input is not written before the last of them.
@@ -227,7 +229,7 @@ impl Chooser<'_> {
         let last = readers.last().unwrap_or(first);
         let lasts = |op: &Op| {
             let mut lasts = true;
-            for_each_written(op, |act| lasts &= self.buffer(act) != self.buffer(x));
+            for_each_written(op, |tensor| lasts &= self.buffer(tensor) != self.buffer(x));
             lasts
         };
         *first == at

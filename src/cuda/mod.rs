@@ -2,11 +2,10 @@
 //!
 //! This file lists and opens devices. `device` loads a model and keeps it, `executor` runs its steps; `probe` finds the
 //! driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
-//! given, `variants` those of a type or width, `weights`, `planes` and `kv` lay out matrices and caches, `inputs`,
-//! `rules`, `writer` and `scratch` the memory of a step, `fuse` chooses ops that share kernels, `lower`,
-//! `lower_choose`, `lower_experts` and `lower_rows` turn ops into launches, `graph` replays steps that come again,
-//! `cross` hands values from GPU to GPU. A model has a context of its own on each: a fault costs the model its device,
-//! while other models, the CPU and the process go on.
+//! given, `variants` those of a type or width, `weights`, `planes` and `sequence` lay out matrices and caches,
+//! `inputs`, `rules`, `writer` and `scratch` the memory of a step, `fuse` chooses ops that share kernels, `lower` turns
+//! ops into launches, `graph` replays steps that come again, `transfer` hands values from GPU to GPU. A model has a
+//! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
 mod arena;
 mod args;

@@ -217,7 +217,7 @@ pub struct DeviceScratch {
     /// Addresses of activations by `TensorId`: of steps of which some rows are dropped, and of steps whose tokens are
     /// all outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places
     /// after it.
-    pub acts: [Vec<Address>; 2],
+    pub tensors: [Vec<Address>; 2],
     /// `[rows that products take without tiles, widest input]`
     pub prepared: Address,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
@@ -273,7 +273,7 @@ impl DeviceScratch {
         }
         let counters = add(dims.counters(), 4)?;
         let scratch = DeviceScratch {
-            acts: places.map(|acts| acts.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
+            tensors: places.map(|tensors| tensors.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
             prepared: add(few.saturating_mul(padded(program.widest_input())), 4)?,
             halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
@@ -303,21 +303,21 @@ impl DeviceScratch {
 /// not.
 fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
     let mut widths = program.buffers.clone();
-    let copied: Vec<usize> = program.acts.iter().map(|act| act.buffer).collect();
+    let copied: Vec<usize> = program.tensors.iter().map(|tensor| tensor.buffer).collect();
     let mut shared = copied.clone();
     let mut exchanged: Vec<usize> = (0..widths.len()).collect();
     for (i, op) in program.ops.iter().enumerate() {
         let Op::KeepOutputs { moves } = op else { continue };
         let mut behind = vec![false; copied.len()];
-        program.ops[i + 1..].iter().for_each(|op| op.for_each_act(|act| behind[act.0 as usize] = true));
+        program.ops[i + 1..].iter().for_each(|op| op.for_each_tensor(|tensor| behind[tensor.0 as usize] = true));
         // What the caller may read stays where it is.
         for [from, to] in moves.iter().filter(|[from, to]| behind[to.0 as usize] && !program.kept.contains(from)) {
-            let pair = [from, to].map(|act| copied[act.0 as usize]);
+            let pair = [from, to].map(|tensor| copied[tensor.0 as usize]);
             exchanged.swap(pair[0], pair[1]);
             let width = widths[pair[0]].max(widths[pair[1]]);
             pair.iter().for_each(|&buffer| widths[buffer] = width);
         }
-        let moved = |act: usize| if behind[act] { exchanged[copied[act]] } else { copied[act] };
+        let moved = |tensor: usize| if behind[tensor] { exchanged[copied[tensor]] } else { copied[tensor] };
         shared = (0..copied.len()).map(moved).collect();
     }
     (widths, [copied, shared])

@@ -30,12 +30,12 @@ impl Transfer {
     }
 
     /// Queues copies of activations of the open step.
-    pub fn hand_on(&mut self, from: &CudaExecutor, to: &CudaExecutor, acts: &[TensorId]) -> Result<()> {
-        let mut pieces = try_vec("activations", acts.len())?;
-        for &act in acts {
-            let ((len, source), (room, target)) = (from.place(act), to.place(act));
+    pub fn hand_on(&mut self, from: &CudaExecutor, to: &CudaExecutor, tensors: &[TensorId]) -> Result<()> {
+        let mut pieces = try_vec("activations", tensors.len())?;
+        for &tensor in tensors {
+            let ((len, source), (room, target)) = (from.place(tensor), to.place(tensor));
             if len != room {
-                return Err(Error::Mismatch(format!("{len} values of {act:?} for {room}")));
+                return Err(Error::Mismatch(format!("{len} values of {tensor:?} for {room}")));
             }
             pieces.push((source, target, 4 * len));
         }

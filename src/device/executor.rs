@@ -126,20 +126,20 @@ impl Executor {
     }
 
     /// Sets an activation of the open step, `[n, width]`, from memory of the host.
-    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
-        of_device!(self, e => e.write(act, values))
+    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        of_device!(self, e => e.write(tensor, values))
     }
 
     /// Copies an activation of the step, `[n, width]`, to memory of the host.
-    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
-        of_device!(self, e => e.read(act, out))
+    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
+        of_device!(self, e => e.read(tensor, out))
     }
 
     /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no
     /// outputs.
-    pub fn read_rows(&mut self, act: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+    pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         match &mut self.device {
-            DeviceExecutor::Cpu(cpu) => cpu.read_rows(act, first, out),
+            DeviceExecutor::Cpu(cpu) => cpu.read_rows(tensor, first, out),
             _ => Err(Error::unsupported("rows of activations on a GPU")),
         }
     }

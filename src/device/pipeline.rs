@@ -172,7 +172,7 @@ impl PipelineExecutor {
         }
         let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
         for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
-            let width: usize = part.crossing.iter().map(|act| part.program.width(*act)).sum();
+            let width: usize = part.crossing.iter().map(|tensor| part.program.width(*tensor)).sum();
             ways.push(Transfer::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
         }
         let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
@@ -183,7 +183,7 @@ impl PipelineExecutor {
                 }
             }
         }
-        let widths = on_gpus[0].crossing.iter().map(|act| on_gpus[0].program.width(*act));
+        let widths = on_gpus[0].crossing.iter().map(|tensor| on_gpus[0].program.width(*tensor));
         let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
         Ok(PipelineExecutor {
             cpu,
@@ -242,10 +242,10 @@ impl PipelineExecutor {
             return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
         }
         let Some(cpu) = &mut self.cpu else { return Ok(()) };
-        for &act in &part.crossing {
-            let values = &mut self.room[..cpu.rows() * part.program.width(act)];
-            cpu.read(act, values)?;
-            self.cuda[0].write(act, values)?;
+        for &tensor in &part.crossing {
+            let values = &mut self.room[..cpu.rows() * part.program.width(tensor)];
+            cpu.read(tensor, values)?;
+            self.cuda[0].write(tensor, values)?;
         }
         // Gives its threads back to others.
         cpu.end()?;
@@ -281,15 +281,15 @@ impl PipelineExecutor {
     }
 
     /// Sets an activation of the part that executes now.
-    pub fn write(&mut self, act: TensorId, values: &[f32]) -> Result<()> {
-        of_part!(self, self.at, e => e.write(act, values))
+    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        of_part!(self, self.at, e => e.write(tensor, values))
     }
 
     /// Reads an activation of the part that executed last.
-    pub fn read(&mut self, act: TensorId, out: &mut [f32]) -> Result<()> {
+    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
         let before = self.at.saturating_sub(self.pipeline.on_cpu());
         self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
-        of_part!(self, self.at, e => e.read(act, out))
+        of_part!(self, self.at, e => e.read(tensor, out))
     }
 
     /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.

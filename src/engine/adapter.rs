@@ -20,14 +20,15 @@ pub struct Adapter {
 impl Adapter {
     /// Loads a GGUF file or a folder of PEFT.
     pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Adapter>> {
-        let (backend, adaptable) = (model.backend()?.adaptable()?, model.adaptable()?);
+        let network = model.network()?;
+        let (backend, adaptable) = (network.backend.adaptable()?, &network.adaptable);
         let file = AdapterFile::open(path, &adaptable.base())?;
         let placed = adaptable.place(&file)?;
         let mut sources = try_vec("factors", placed.matrices.len())?;
         sources.extend(placed.matrices.iter().map(|matrix| matrix as &dyn MatrixSource));
         let runtime = model.runtime();
         // Beside the factors the scratch of a step.
-        let scratch = scratch_bytes(model.program()?);
+        let scratch = scratch_bytes(&network.program);
         let factors = backend
             .load_adapter(&sources, &placed.products, runtime.memory_left().saturating_sub(scratch))
             .map_err(|e| runtime.with_limit(e))?;

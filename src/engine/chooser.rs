@@ -1,7 +1,7 @@
 //! What chooses the tokens of a generation: a sampler, and the grammar that its text follows. Knows when a device may
 //! choose in its place, and by which rule.
 
-use super::model::Model;
+use super::network::Network;
 use crate::error::{Error, Result, try_vec};
 use crate::grammar::Matcher;
 use crate::sampling::{self, NO_TOKEN, Sampler, SamplerParams, SamplingRule};
@@ -66,9 +66,9 @@ impl Chooser {
     }
 
     /// Prepares the mask for the token after a session and one token more, where a device may have a use for it.
-    pub(super) fn prepare_mask(&mut self, model: &Model, held: &mut Vec<u32>, more: &[u32]) -> Result<()> {
+    pub(super) fn prepare_mask(&mut self, network: &Network, held: &mut Vec<u32>, more: &[u32]) -> Result<()> {
         self.mask.clear();
-        let Some(grammar) = self.grammar.as_mut().filter(|_| model.chooses(&SamplingRule::default())) else {
+        let Some(grammar) = self.grammar.as_mut().filter(|_| network.chooses(&SamplingRule::default())) else {
             return Ok(());
         };
         let len = held.len();
@@ -101,10 +101,10 @@ pub struct DeviceRules<'a> {
 impl<'a> DeviceRules<'a> {
     /// `None` where the host has to choose: on a CPU, by what a device does not follow, or where the mask of a grammar
     /// is not prepared.
-    pub fn new(model: &'a Model, chooser: Option<&'a Chooser>) -> Option<DeviceRules<'a>> {
+    pub fn new(network: &'a Network, chooser: Option<&'a Chooser>) -> Option<DeviceRules<'a>> {
         let is_ready = chooser.is_none_or(|chooser| !chooser.has_grammar() || !chooser.mask.is_empty());
-        let rules = DeviceRules { chooser, suppressed: model.suppressed() };
-        (is_ready && model.chooses(&rules.full([&[]; 2], 0))).then_some(rules)
+        let rules = DeviceRules { chooser, suppressed: &network.suppressed };
+        (is_ready && network.chooses(&rules.full([&[]; 2], 0))).then_some(rules)
     }
 
     fn full(&self, recent: [&'a [u32]; 2], draws: u64) -> SamplingRule<'a> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::chooser::{Chooser, DeviceRules};
 use super::metrics::Phase;
-use super::model::Model;
+use super::network::Network;
 use super::session::{Logits, Session};
 use super::step::Step;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -36,19 +36,20 @@ pub fn decode_batch(
         }
         session.check(std::slice::from_ref(token)).map_err(|e| e.of_entry(i))?;
     }
-    let vocab = model.program()?.vocab;
+    let network = first.network().clone();
+    let vocab = network.program.vocab;
     for (i, chooser) in choosers.iter().enumerate() {
         chooser.as_ref().map_or(Ok(()), |chooser| chooser.check_vocab(vocab)).map_err(|e| e.of_entry(i))?;
     }
     let started = Instant::now();
-    let StepLimits { max_tokens, max_outputs } = model.limits()?;
+    let StepLimits { max_tokens, max_outputs } = network.limits;
     let width = max_outputs.min(max_tokens);
     let mut there = try_filled("tokens", n, None)?;
     let mut done = 0;
     let mut result = Ok(());
     for (i, (group, tokens)) in sessions.chunks_mut(width).zip(tokens.chunks(width)).enumerate() {
         let group_of = i * width..i * width + group.len();
-        result = step_batch(&model, group, tokens, &mut choosers[group_of.clone()], &mut there[group_of]);
+        result = step_batch(&network, group, tokens, &mut choosers[group_of.clone()], &mut there[group_of]);
         if result.is_err() {
             break;
         }
@@ -76,7 +77,7 @@ pub fn decode_batch(
 
 /// `there`: the tokens that the device has chosen.
 fn step_batch(
-    model: &Model,
+    network: &Network,
     sessions: &mut [&mut Session],
     tokens: &[u32],
     choosers: &mut [Option<&mut Chooser>],
@@ -93,7 +94,7 @@ fn step_batch(
     }
     for (((session, chooser), token), there) in sessions.iter_mut().zip(&*choosers).zip(tokens).zip(&mut *there) {
         let (sequence, held, own, cancel) = session.parts_of_step();
-        let device_rules = DeviceRules::new(model, chooser.as_deref());
+        let device_rules = DeviceRules::new(network, chooser.as_deref());
         *there = device_rules.map(|_| 0);
         rules.push(device_rules.and_then(|rules| rules.rule([held, std::slice::from_ref(token)], 0)));
         sequences.push(sequence);
@@ -102,13 +103,13 @@ fn step_batch(
     }
     let mut step = Step::new(n)?;
     tokens.iter().for_each(|token| step.add(std::slice::from_ref(token), 1));
-    model.forward(&mut step, &mut sequences, &rules, &cancels, |executor| {
+    network.forward(&mut step, &mut sequences, &rules, &cancels, |executor| {
         logits.iter_mut().zip(&mut *there).enumerate().try_for_each(|(i, (own, there))| {
             match there {
                 Some(token) => *token = executor.token(i)?,
                 None => {
                     executor.read_logits(i, own)?;
-                    model.suppress(own);
+                    network.suppress(own);
                 }
             }
             Ok(())

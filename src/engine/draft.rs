@@ -113,7 +113,7 @@ impl Draft {
     /// `None` where nothing is to be drafted.
     pub fn new(session: &Session, chooser: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
         let model = session.model();
-        if !model.has_same_bits()? {
+        if !session.network().has_same_bits {
             return match params.source {
                 Some(_) => Err(Error::unsupported("drafts with layers on a GPU, unless the model is deterministic")),
                 None => Ok(None),
@@ -131,8 +131,8 @@ impl Draft {
             }
         };
         let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
-        let limits = model.limits()?;
-        let is_recurrent = !model.program()?.recurrent.is_empty();
+        let limits = session.network().limits;
+        let is_recurrent = !session.network().program.recurrent.is_empty();
         Ok(Some(Draft {
             source,
             worth: DraftPolicy::new(guesses, is_recurrent),

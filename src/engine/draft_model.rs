@@ -39,7 +39,7 @@ impl DraftModel {
     /// Refuses a model whose vocabulary is not that of `target`. `capacity`: of the session that it will follow.
     pub fn new(model: &Arc<Model>, target: &Model, capacity: usize) -> Result<DraftModel> {
         same_vocabulary(model, target)?;
-        let capacity = capacity.min(CAPACITY).min(model.context_length()? as usize).max(2);
+        let capacity = capacity.min(CAPACITY).min(model.network()?.context_length as usize).max(2);
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
         let session = Session::new(model, &params)?;
         session.check(&[])?;
@@ -55,10 +55,10 @@ impl DraftModel {
             if self.step.is_empty() {
                 self.begin(history)?;
             }
-            let model = self.session.model().clone();
+            let network = self.session.network().clone();
             let mut pass = match self.pass.take() {
                 Some(pass) => pass,
-                None => Pass::new(&model)?,
+                None => Pass::new(&network)?,
             };
             let is_last = self.session.len() + self.step.len() == self.length(history);
             if pass.tokens() == 0 {
@@ -105,7 +105,7 @@ impl DraftModel {
         self.session.truncate(same.min(self.length(history) - 1) as u32)?;
         self.session.forget_incomplete(&mut self.forgotten);
         self.forgotten.clear();
-        let piece = self.session.model().piece()?;
+        let piece = self.session.network().job_piece();
         self.step.extend(wanted().skip(self.session.len()).take(piece));
         Ok(())
     }
@@ -113,7 +113,7 @@ impl DraftModel {
 
 /// `Mismatch` naming what two vocabularies differ in.
 fn same_vocabulary(model: &Model, target: &Model) -> Result<()> {
-    let sizes = [model.program()?.vocab, target.program()?.vocab];
+    let sizes = [model.network()?, target.network()?].map(|network| network.program.vocab);
     if sizes[0] != sizes[1] {
         let [found, wanted] = sizes;
         return Err(Error::Mismatch(format!(

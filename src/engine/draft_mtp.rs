@@ -11,6 +11,7 @@ use super::cache::{CacheParams, state_spec};
 use super::draft_model::Choice;
 use super::executors::Counted;
 use super::model::Model;
+use super::network::Network;
 use super::step::Step;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
@@ -21,7 +22,7 @@ use crate::sampling;
 const WAITING: usize = 32;
 
 pub struct DraftMtp {
-    model: Arc<Model>,
+    network: Arc<Network>,
     sequence: Sequence,
     /// The position of its first row in the job's session.
     from: usize,
@@ -47,9 +48,10 @@ pub struct DraftMtp {
 impl DraftMtp {
     /// `capacity`: of the session that it will follow. `most`: tokens of a draft.
     pub fn new(model: &Arc<Model>, capacity: usize, most: usize) -> Result<DraftMtp> {
-        let predictor = model.predictor()?;
+        let network = model.network()?;
+        let predictor = network.predictor()?;
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
-        let sequence = model.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
+        let sequence = network.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
         let max_tokens = predictor.limits.max_tokens;
         let room = max_tokens + WAITING;
         let bytes = 4 * (room as u64).saturating_mul(predictor.width as u64);
@@ -66,7 +68,7 @@ impl DraftMtp {
             busy: Duration::ZERO,
             step: Step::new(max_tokens)?,
             executor: None,
-            model: model.clone(),
+            network: network.clone(),
         })
     }
 
@@ -82,7 +84,7 @@ impl DraftMtp {
 
     /// Takes the hidden states of tokens at some positions from a pass, where they begin with a row of it.
     pub fn take(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
-        let predictor = self.model.predictor()?;
+        let predictor = self.network.predictor()?;
         let known = self.from + self.held() + self.n_waiting();
         let is_new = known == self.from || positions.start > known;
         // Those of tokens that came again are known.
@@ -127,7 +129,7 @@ impl DraftMtp {
 
     /// Gives the executor back until there is more to do.
     pub fn rest(&mut self) {
-        if let (Some(executor), Ok(predictor)) = (self.executor.take(), self.model.predictor()) {
+        if let (Some(executor), Ok(predictor)) = (self.executor.take(), self.network.predictor()) {
             predictor.executors.give_back(executor);
         }
     }
@@ -151,12 +153,12 @@ impl DraftMtp {
         if self.tokens.is_empty() {
             self.begin(history)?;
         }
-        let (n, n_waiting, model) = (self.tokens.len(), self.n_waiting(), self.model.clone());
+        let (n, n_waiting, network) = (self.tokens.len(), self.n_waiting(), self.network.clone());
         let is_guess = !self.ahead.is_empty();
         let has_output = is_guess || n == n_waiting;
-        let predictor = model.predictor()?;
+        let predictor = network.predictor()?;
         if self.executor.is_none() {
-            let make = |limits| model.new_executor(&predictor.program, limits);
+            let make = |limits| network.new_executor(&predictor.program, limits);
             self.executor = Some(predictor.executors.take_apart(make)?);
             self.step.clear();
         }
@@ -202,7 +204,7 @@ impl DraftMtp {
             _ => {
                 self.sequence.truncate(held);
                 self.ahead.clear();
-                let n = self.n_waiting().min(self.model.predictor()?.limits.max_tokens);
+                let n = self.n_waiting().min(self.network.predictor()?.limits.max_tokens);
                 self.tokens.extend(behind.iter().take(n));
             }
         }

@@ -7,6 +7,7 @@ use super::Cancel;
 use super::cache::{CacheParams, state_spec};
 use super::embedder::Embedder;
 use super::model::Model;
+use super::network::Network;
 use super::step::Step;
 use super::vectors::Vectors;
 use crate::device::sequence::Sequence;
@@ -28,9 +29,10 @@ pub struct EmbedParams {
 impl Model {
     /// Number of values that `embed` makes of texts. Refuses what it would refuse.
     pub fn embed_len(&self, texts: &[&[u32]], params: EmbedParams) -> Result<usize> {
-        let embedder = self.embedder()?;
+        let network = self.network()?;
+        let embedder = network.embedder()?;
         let pooling = embedder.pooling(params.pooling)?;
-        let context = self.context_length()? as usize;
+        let context = network.context_length as usize;
         let (ids, positions) = (embedder.program.max_ids, embedder.program.max_positions.min(context));
         for (i, text) in texts.iter().enumerate() {
             if text.is_empty() {
@@ -54,11 +56,13 @@ impl Model {
     /// The embeddings of texts, one after the other; `Pooling::None` makes one for each token.
     pub fn embed(&self, texts: &[&[u32]], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         let len = self.embed_len(texts, params)?;
-        let embedder = self.embedder()?;
+        let network = self.network()?;
+        let embedder = network.embedder()?;
         let pooling = embedder.pooling(params.pooling)?;
         let limits = embedder.limits_for(texts.iter().map(|text| text.len()).max().unwrap_or(0));
         let mut call = Call {
             model: self,
+            network,
             embedder,
             limits,
             cancel,
@@ -89,6 +93,7 @@ impl Model {
 /// One call of `embed`.
 struct Call<'a> {
     model: &'a Model,
+    network: &'a Network,
     embedder: &'a Embedder,
     limits: StepLimits,
     cancel: Option<&'a Cancel>,
@@ -105,7 +110,7 @@ impl Call<'_> {
         let mut bytes = 0;
         for text in texts {
             let params = CacheParams { capacity: text.len() as u32, k_type: quant::F32, v_type: quant::F32 };
-            let sequence = self.model.new_sequence(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
+            let sequence = self.network.new_sequence(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
             bytes += sequence.host_bytes();
             sequences.push(sequence);
         }
@@ -134,7 +139,7 @@ impl Call<'_> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", sequences.len())?;
         refs.extend(sequences);
-        let Call { model, step, hidden, cancel, .. } = self;
+        let Call { network, step, hidden, cancel, .. } = self;
         step.clear();
         texts.iter().for_each(|text| step.add(text, 0));
         let hidden = &mut hidden[..step.len() * head.hidden];
@@ -146,9 +151,10 @@ impl Call<'_> {
                 return Err(Cancel::reason(&[*cancel]));
             }
             executor.read(*result, hidden)?;
-            model.record(started.elapsed(), Duration::ZERO)
+            network.record(started.elapsed(), Duration::ZERO);
+            Ok(())
         };
-        let make = |limits| model.new_executor(program, limits);
+        let make = |limits| network.new_executor(program, limits);
         // An executor for one long text is too large to be kept.
         if self.limits.max_tokens > self.embedder.limits.max_tokens {
             return run(&mut make(self.limits)?.executor);

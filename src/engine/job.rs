@@ -11,7 +11,7 @@ use super::draft::{Draft, DraftParams, MOST};
 use super::draft_policy::PassStats;
 use super::job_logprobs::JobLogprobs;
 use super::job_text::JobText;
-use super::model::Model;
+use super::network::Network;
 use super::pass::{Member, Parked};
 use super::session::{Logits, Memory, Session};
 use crate::device::sequence::Sequence;
@@ -133,13 +133,13 @@ pub(super) struct Choices<'a> {
 impl<'a> Choices<'a> {
     /// The rule by which the device chooses the token after output `i` of the job's part of a pass, or the most likely
     /// one; `None` where the host chooses.
-    pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<SamplingRule<'a>>> {
+    pub(super) fn behind(&self, network: &'a Network, member: Member, i: usize) -> Option<Option<SamplingRule<'a>>> {
         // The mask that was prepared is that of an only output.
         if self.on_host || member.outputs > 1 && self.chooser.is_some_and(Chooser::has_grammar) {
             return None;
         }
         let last = member.tokens - member.outputs + i;
-        Some(DeviceRules::new(model, self.chooser)?.rule([self.held, &self.step[..=last]], i as u64))
+        Some(DeviceRules::new(network, self.chooser)?.rule([self.held, &self.step[..=last]], i as u64))
     }
 }
 
@@ -168,7 +168,7 @@ impl Request {
         }
         session.check(prompt)?;
         if let Some(chooser) = &params.chooser {
-            chooser.check_vocab(session.model().program()?.vocab)?;
+            chooser.check_vocab(session.network().program.vocab)?;
         }
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
@@ -190,7 +190,7 @@ impl Request {
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
         let mut copy = try_vec("a job's prompt", prompt.len())?;
         copy.extend_from_slice(prompt);
-        let vocab = session.model().program()?.vocab;
+        let vocab = session.network().program.vocab;
         Ok(Request {
             logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
             prompt: copy,
@@ -521,13 +521,13 @@ impl Job {
 
     /// Number of steps of one token that may be begun one after the other before their tokens are seen; `None` where
     /// one has to be seen first.
-    pub(super) fn steps_ahead(&self, model: &Model) -> Option<usize> {
+    pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
         let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
         let has_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);
         if waits || has_grammar || self.logprobs.is_some() || self.parked.is_some() || self.made.is_empty() {
             return None;
         }
-        DeviceRules::new(model, self.chooser.as_ref())?;
+        DeviceRules::new(network, self.chooser.as_ref())?;
         Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()))
     }
 

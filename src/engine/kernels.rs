@@ -257,7 +257,8 @@ impl KvStore {
         }
         let (n_kv_heads, head_dim) = (params.n_kv_heads, params.head_dim);
         let mut builder = ProgramBuilder::default();
-        let [q, k, v, out] = [params.q_len(), params.kv_len(), params.kv_len(), params.q_len()].map(|w| builder.act(w));
+        let [q, k, v, out] =
+            [params.q_len(), params.kv_len(), params.kv_len(), params.q_len()].map(|w| builder.tensor(w));
         let shape = KvLayer::new(n_kv_heads, head_dim, 0);
         let layer = builder.kv_layer(shape);
         builder.push(Op::StoreKv { layer, k, v: Some(v) });
@@ -337,9 +338,9 @@ impl KvStore {
         if len as usize >= capacity {
             return Err(Error::ContextFull { len: len as usize, capacity, more: 1 });
         }
-        let acts = [(self.q, q), (self.k, k), (self.v, v)];
+        let tensors = [(self.q, q), (self.k, k), (self.v, v)];
         let (write, to) = (
-            |executor: &mut Executor| acts.iter().try_for_each(|(act, values)| executor.write(*act, values)),
+            |executor: &mut Executor| tensors.iter().try_for_each(|(tensor, values)| executor.write(*tensor, values)),
             self.out,
         );
         self.step(layer, ATTEND, 1, write, |executor| executor.read(to, out))?;

@@ -4,82 +4,26 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use twox_hash::XxHash64;
 
 use super::advice::Advice;
-use super::cache::{self, CacheParams};
-use super::embedder::Embedder;
-use super::executors::{Counted, Executors};
+use super::load_params::LoadParams;
 use super::metrics::{Metrics, Phase};
-use super::predictor::Predictor;
-use super::step::Step;
-use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
-use crate::cpu::PackedAt;
-use crate::cpu::kernels::Isa;
-use crate::device::sequence::Sequence;
-use crate::device::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, StepBudget};
+use super::network::Network;
+use super::{Cancel, LogLevel, Runtime, RuntimeParams};
+use crate::device::{self, MAX_GPUS};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
-use crate::graph::program::Program;
-use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::StepLimits;
-use crate::model::adapter::Adaptable;
-use crate::model::{Hyper, Network, arch};
+use crate::model::{Hyper, arch};
 use crate::quant;
-use crate::sampling::SamplingRule;
 use crate::tensor::DType;
 use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form};
 
-/// Tokens of a prompt that go through the network together, at most.
-const MAX_STEP_TOKENS: usize = 512;
-/// Tokens of a prompt that a job computes together on the CPU, at most: unpacked weights are shared by as many.
-const JOB_STEP_TOKENS: usize = 256;
-/// The same of calls on the CPU while others wait for their turn.
-const SHARED_STEP_TOKENS: usize = 128;
-/// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
-const STEP_BYTES: usize = 24 << 20;
-/// Sequences whose logits one step can give.
-const MAX_STEP_OUTPUTS: usize = 64;
-
 /// The way to load a model with keys or tensors that are not known.
 const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
-
-#[derive(Default)]
-pub struct LoadParams<'a> {
-    /// `None`: a runtime of its own with default parameters.
-    pub runtime: Option<Arc<Runtime>>,
-    /// 0: chosen here; n: entry n - 1 of `devices()`.
-    pub device: u32,
-    /// GPUs that share the layers in this order, in place of `device`; empty: there is no such list.
-    pub devices: &'a [u32],
-    /// Sizes of the parts of these in relation to one another; empty: by their free memory.
-    pub shares: &'a [f32],
-    pub deterministic: bool,
-    pub mmap: bool,
-    pub text_only: bool,
-    /// Measure the parts of steps on a GPU.
-    pub profile: bool,
-    /// Load the layer that predicts a further token, for drafts.
-    pub mtp: bool,
-    /// Keys and tensors that are not known are passed over.
-    pub allow_unknown: bool,
-    /// Layers on GPUs, where the device is one, the last ones; 0: as many as fit.
-    pub gpu_layers: u32,
-    /// Instruction set of the CPU; `None`: the fastest.
-    pub isa: Option<Isa>,
-    /// GGML type that float matrices are converted to; 0: none.
-    pub quantize: u32,
-    /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.
-    pub packed_path: Option<&'a Path>,
-    /// Weights are not read: the model tells what it would take, and computes nothing.
-    pub plan: bool,
-    /// Called with bytes done and in all; false stops the load.
-    pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
-    pub cancel: Option<&'a Cancel>,
-}
 
 /// Properties of a model that the C interface reports.
 #[derive(Clone, Debug, Default)]
@@ -122,26 +66,9 @@ pub struct Model {
     grammars: OnceLock<Grammars>,
     /// A digest of the vocabulary, once somebody has asked for it.
     vocabulary: OnceLock<Option<u64>>,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     /// `None` where only the text side was loaded.
-    compute: Option<Compute>,
-}
-
-/// The network on its device.
-struct Compute {
-    program: Arc<Program>,
-    backend: Backend,
-    executors: Executors,
-    limits: StepLimits,
-    context_length: u32,
-    /// The other tokens of a step never change a bit of a result.
-    has_same_bits: bool,
-    /// `None` where layers are on a GPU.
-    embedder: Option<Embedder>,
-    /// `None` where it was not asked for.
-    predictor: Option<Predictor>,
-    adaptable: Adaptable,
-    _memory: Reservation,
+    network: Option<Arc<Network>>,
 }
 
 impl Model {
@@ -202,25 +129,28 @@ impl Model {
             (info.bos_token, info.eos_token) = (t.bos(), t.eos());
             info.vocab_size = info.vocab_size.max(t.n_vocab() as u32);
         }
-        let compute = match network {
+        let metrics = Arc::new(Metrics::new());
+        let network = match network {
             Some(network) => {
-                let compute = Compute::load(&runtime, network, source.stamp(), &mut params)?;
+                let suppressed = tokenizer.as_ref().map_or(&[][..], Tokenizer::suppressed);
+                let parts = (network, suppressed);
+                let network = Network::load(&runtime, &metrics, parts, source.stamp(), &mut params)?;
                 let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
-                info.device = named.unwrap_or_else(|| compute.backend.device_number());
-                let gpus = compute.backend.gpus(info.n_layers as usize);
+                info.device = named.unwrap_or_else(|| network.backend.device_number());
+                let gpus = network.backend.gpus(info.n_layers as usize);
                 info.gpus = gpus.iter().map(|&(device, layers)| (device, layers as u32)).collect();
                 info.gpu_layers = info.gpus.iter().map(|(_, layers)| layers).sum();
                 if info.device != device::CPU_DEVICE && info.gpu_layers < info.n_layers {
-                    let (on_gpu, names) = (info.gpu_layers, compute.backend.device_names());
+                    let (on_gpu, names) = (info.gpu_layers, network.backend.device_names());
                     runtime.log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {names}", info.n_layers));
                 }
-                info.weight_bytes = compute.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
-                Some(compute)
+                info.weight_bytes = network.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+                Some(Arc::new(network))
             }
             None => None,
         };
-        if let Some(compute) = compute.as_ref().filter(|_| !params.plan) {
-            let summary = summary(&info, &source, &compute.backend.device_names());
+        if let Some(network) = network.as_ref().filter(|_| !params.plan) {
+            let summary = summary(&info, &source, &network.backend.device_names());
             runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
         }
         match &tokenizer {
@@ -234,7 +164,6 @@ impl Model {
         let advice = Advice::read(&source.metadata, &mut |what| {
             runtime.log(LogLevel::Warning, &format!("{what}: {}", path.display()));
         })?;
-        let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());
         let metadata = source.metadata;
         Ok(Arc::new(Model {
@@ -248,7 +177,7 @@ impl Model {
             grammars: OnceLock::new(),
             vocabulary: OnceLock::new(),
             metrics,
-            compute,
+            network,
         }))
     }
 
@@ -272,20 +201,6 @@ impl Model {
     /// True for a token that ends a turn or a text.
     pub(super) fn ends(&self, token: u32) -> bool {
         self.tokenizer.as_ref().is_ok_and(|t| t.is_end(token))
-    }
-
-    /// Tokens that are never chosen.
-    pub(super) fn suppressed(&self) -> &[u32] {
-        self.tokenizer.as_ref().map_or(&[], Tokenizer::suppressed)
-    }
-
-    /// Makes the logits of tokens that are never chosen minus infinity.
-    pub(super) fn suppress(&self, logits: &mut [f32]) {
-        for &id in self.suppressed() {
-            if let Some(logit) = logits.get_mut(id as usize) {
-                *logit = f32::NEG_INFINITY;
-            }
-        }
     }
 
     /// The text of a chat as the model was trained to see it, what the chat says being marked.
@@ -338,16 +253,17 @@ impl Model {
         &self.runtime
     }
 
-    fn compute(&self) -> Result<&Compute> {
-        self.compute.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
+    /// Its network; an error where only the text side was loaded.
+    pub(super) fn network(&self) -> Result<&Arc<Network>> {
+        self.network.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
     }
 
     /// A number that tells the model from others, and from itself with weights of other types.
     pub(super) fn fingerprint(&self) -> Result<u64> {
-        let compute = self.compute()?;
-        let mut hash = XxHash64::with_seed(compute.backend.digest());
+        let network = self.network()?;
+        let mut hash = XxHash64::with_seed(network.backend.digest());
         // Rings of caches depend on the room of a step.
-        hash.write_u64(compute.limits.max_tokens as u64);
+        hash.write_u64(network.limits.max_tokens as u64);
         let prefixes = [self.info.architecture.as_str(), "realizar"];
         let counts = |key: &str| key.split_once('.').is_some_and(|(prefix, _)| prefixes.contains(&prefix));
         for (key, value) in self.metadata.iter().filter(|(key, _)| counts(key)) {
@@ -373,233 +289,6 @@ impl Model {
             digest = Some(hash.finish());
         }
         Ok(*self.vocabulary.get_or_init(|| digest))
-    }
-
-    /// True where the other tokens of a step never change a bit of a result.
-    pub(super) fn has_same_bits(&self) -> Result<bool> {
-        Ok(self.compute()?.has_same_bits)
-    }
-
-    /// The context that the file declares.
-    pub(super) fn context_length(&self) -> Result<u32> {
-        Ok(self.compute()?.context_length)
-    }
-
-    pub(super) fn program(&self) -> Result<&Arc<Program>> {
-        Ok(&self.compute()?.program)
-    }
-
-    /// The capacity of caches above which rotations are those of long contexts, where the network has such.
-    pub(super) fn long_rope_above(&self) -> Option<usize> {
-        self.compute.as_ref().and_then(|compute| compute.program.long_rope_above())
-    }
-
-    pub(super) fn embedder(&self) -> Result<&Embedder> {
-        let embedder = self.compute()?.embedder.as_ref();
-        embedder
-            .ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU; device 1 is the CPU"))
-    }
-
-    pub(super) fn predictor(&self) -> Result<&Predictor> {
-        let predictor = self.compute()?.predictor.as_ref();
-        predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
-    }
-
-    /// An executor of another program of the model.
-    pub(super) fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
-        self.compute()?.new_executor(&self.runtime, program, limits)
-    }
-
-    pub(super) fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
-        self.compute()?.backend.new_sequence(spec)
-    }
-
-    pub(super) fn backend(&self) -> Result<&Backend> {
-        Ok(&self.compute()?.backend)
-    }
-
-    /// The places of adapters.
-    pub(super) fn adaptable(&self) -> Result<&Adaptable> {
-        Ok(&self.compute()?.adaptable)
-    }
-
-    /// The room of one step.
-    pub(super) fn limits(&self) -> Result<StepLimits> {
-        Ok(self.compute()?.limits)
-    }
-
-    /// Number of tokens of a prompt that a call computes together: on a CPU fewer while other calls wait for their
-    /// turn, which changes no result.
-    pub(super) fn call_piece(&self) -> Result<usize> {
-        let Compute { backend, executors, limits, .. } = self.compute()?;
-        Ok(match backend {
-            Backend::Cpu(_) if executors.is_waited_for() => limits.max_tokens.min(SHARED_STEP_TOKENS),
-            _ => limits.max_tokens,
-        })
-    }
-
-    /// True where another call waits for an executor.
-    pub(super) fn is_waited_for(&self) -> bool {
-        self.compute.as_ref().is_some_and(|compute| compute.executors.is_waited_for())
-    }
-
-    /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a
-    /// GPU as many as `Session::prefill`, because the results depend on it.
-    pub(super) fn piece(&self) -> Result<usize> {
-        let Compute { backend, limits, .. } = self.compute()?;
-        Ok(match backend {
-            Backend::Cpu(_) => limits.max_tokens.min(JOB_STEP_TOKENS),
-            _ => limits.max_tokens,
-        })
-    }
-
-    /// Runs one step; `after` reads its results while they are on the device.
-    pub(super) fn forward<T>(
-        &self,
-        step: &mut Step,
-        sequences: &mut [&mut Sequence],
-        rules: &[Option<SamplingRule>],
-        cancels: &[Option<&Cancel>],
-        after: impl FnOnce(&mut Executor) -> Result<T>,
-    ) -> Result<T> {
-        let stop = || Cancel::check(cancels).is_err();
-        let budget = StepBudget::new(&stop);
-        let lent = self.lend(step.len(), &budget, |executor| {
-            let started = Instant::now();
-            if !self.run(executor, step, sequences, (rules, 0), &budget)? {
-                return Err(Cancel::reason(cancels));
-            }
-            Ok((after(executor)?, started.elapsed(), executor.first_share()))
-        })?;
-        let (result, time, first_share) = lent.ok_or_else(|| Cancel::reason(cancels))?;
-        self.record(time, first_share)?;
-        Ok(result)
-    }
-
-    /// An executor that the caller keeps for as long as it likes; `give_back` is where it goes.
-    pub(super) fn take_executor(&self) -> Result<Counted> {
-        let compute = self.compute()?;
-        compute.executors.take_apart(|limits| compute.new_executor(&self.runtime, &compute.program, limits))
-    }
-
-    /// True where steps choose tokens by a rule.
-    pub(super) fn chooses(&self, rule: &SamplingRule) -> bool {
-        self.compute.as_ref().is_some_and(|compute| compute.backend.chooses(rule))
-    }
-
-    /// Takes an executor back, whose step has ended.
-    pub(super) fn give_back(&self, executor: Counted) {
-        if let Some(compute) = &self.compute {
-            compute.executors.give_back(executor);
-        }
-    }
-
-    /// Lends an executor for steps of so many tokens to `work`; `None` where `budget` ends the wait for one.
-    pub(super) fn lend<T>(
-        &self,
-        tokens: usize,
-        budget: &StepBudget,
-        work: impl FnOnce(&mut Executor) -> Result<T>,
-    ) -> Result<Option<T>> {
-        let compute = self.compute()?;
-        let make = |limits| compute.new_executor(&self.runtime, &compute.program, limits);
-        let Some(mut executor) = compute.executors.take(tokens, budget, make)? else { return Ok(None) };
-        let result = work(executor.get());
-        let ended = executor.get().end();
-        self.metrics.record_parts(&executor.get().times());
-        result.and_then(|value| ended.map(|()| Some(value)))
-    }
-
-    /// Executes a step; true when all is done, false where `budget` has paused it.
-    pub(super) fn run(
-        &self,
-        executor: &mut Executor,
-        step: &mut Step,
-        sequences: &mut [&mut Sequence],
-        rules: (&[Option<SamplingRule>], usize),
-        budget: &StepBudget,
-    ) -> Result<bool> {
-        step.run(executor, sequences, 0..self.program()?.ops.len(), rules, |_| Ok(()), budget)
-    }
-
-    /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.
-    pub(super) fn record(&self, latency: Duration, first_share: Duration) -> Result<()> {
-        let shares = [latency.saturating_sub(first_share), first_share];
-        for ((kind, bytes), share) in self.compute()?.backend.weight_bytes().zip(shares) {
-            self.metrics.record_dispatch(kind, share, bytes);
-        }
-        Ok(())
-    }
-}
-
-impl Compute {
-    /// `files`: a number that tells the files of the weights from others.
-    fn load(runtime: &Arc<Runtime>, network: Network, files: u64, params: &mut LoadParams) -> Result<Compute> {
-        let (cancel, progress) = (params.cancel, &mut params.progress);
-        let mut report = |done: u64, total: u64| {
-            Cancel::check(&[cancel])?;
-            match progress.as_mut().is_none_or(|p| p(done, total)) {
-                true => Ok(()),
-                false => Err(Error::Cancelled),
-            }
-        };
-        let program = Arc::new(network.program.clone());
-        let context_length = network.hyper.context_length;
-        let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
-        let options = LoadOptions {
-            devices: match params.devices {
-                [] => (params.device != 0).then_some(params.device).into_iter().collect(),
-                devices => devices.to_vec(),
-            },
-            shares: params.shares.to_vec(),
-            deterministic: params.deterministic,
-            profile: params.profile,
-            gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
-            host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
-            packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
-            plan: params.plan,
-            beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
-            isa: params.isa,
-            limits: full,
-            cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
-        };
-        network.states.check(&network.weights())?;
-        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
-            .map_err(|e| runtime.with_limit(e))?;
-        let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
-        let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
-        let max_tokens = match backend.is_on_cpu() {
-            true => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
-            false => MAX_STEP_TOKENS,
-        };
-        let limits = StepLimits { max_tokens, ..full };
-        let adaptable = network.adaptable()?;
-        let embedder = match &backend {
-            Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens)?),
-            _ => None,
-        };
-        let predictor = network.predictor.map(|predictor| Predictor::new(predictor, &runtime.pool, limits.max_tokens));
-        let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
-        let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
-        let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
-        let has_same_bits = params.deterministic || matches!(backend, Backend::Cpu(_));
-        Ok(Compute {
-            program,
-            backend,
-            executors,
-            limits,
-            context_length,
-            has_same_bits,
-            embedder,
-            predictor,
-            adaptable,
-            _memory: memory,
-        })
-    }
-
-    fn new_executor(&self, runtime: &Arc<Runtime>, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
-        let memory = runtime.reserve("scratch memory", self.backend.executor_bytes(program, limits))?;
-        Ok(Counted { executor: self.backend.new_executor(program, limits)?, _memory: memory })
     }
 }
 

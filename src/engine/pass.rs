@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::executors::Counted;
 use super::metrics::Phase;
-use super::model::Model;
+use super::network::Network;
 use super::step::Step;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
@@ -23,7 +23,7 @@ pub struct Member {
 }
 
 pub struct Pass {
-    model: Arc<Model>,
+    network: Arc<Network>,
     /// Present until this is dropped.
     executor: Option<Counted>,
     step: Step,
@@ -36,14 +36,14 @@ pub struct Pass {
 
 impl Pass {
     /// An empty pass with an executor.
-    pub fn new(model: &Arc<Model>) -> Result<Pass> {
-        let room = model.limits()?.max_tokens;
+    pub fn new(network: &Arc<Network>) -> Result<Pass> {
+        let room = network.limits.max_tokens;
         Ok(Pass {
             step: Step::new(room)?,
             members: try_vec("the tokens of a step", room)?,
             chosen: try_vec("the tokens of a step", room)?,
-            executor: Some(model.take_executor()?),
-            model: model.clone(),
+            executor: Some(network.take_executor()?),
+            network: network.clone(),
             busy: Duration::ZERO,
         })
     }
@@ -77,7 +77,7 @@ impl Pass {
         (there, rules): (&[bool], &[Option<SamplingRule>]),
         budget: &StepBudget,
     ) -> Result<bool> {
-        let Pass { model, executor: Some(Counted { executor, .. }), step, chosen, busy, .. } = self else {
+        let Pass { network, executor: Some(Counted { executor, .. }), step, chosen, busy, .. } = self else {
             return Err(Error::invalid("a pass without an executor"));
         };
         let started = Instant::now();
@@ -85,7 +85,7 @@ impl Pass {
             chosen.clear();
             chosen.extend_from_slice(there);
         }
-        let ops = 0..model.program()?.ops.len();
+        let ops = 0..network.program.ops.len();
         let done = step.run(executor, states, ops, (rules, 0), |_| Ok(()), budget);
         *busy += started.elapsed();
         done
@@ -106,11 +106,11 @@ impl Pass {
         executor.end()?;
         let (share, times) = (executor.first_share(), executor.times());
         let busy = std::mem::take(&mut self.busy);
-        self.model.record(busy, share)?;
-        self.model.metrics().record_parts(&times);
+        self.network.record(busy, share);
+        self.network.metrics().record_parts(&times);
         let is_prompt = self.members.iter().any(|member| member.outputs < member.tokens);
         let phase = if is_prompt { Phase::Prefill } else { Phase::Decode };
-        self.model.metrics().record_phase(phase, busy);
+        self.network.metrics().record_phase(phase, busy);
         Ok(busy)
     }
 
@@ -128,7 +128,7 @@ impl Drop for Pass {
             // Work on a device must have ended before the memory that it writes is used again; its result is not
             // wanted.
             let _ = executor.executor.end();
-            self.model.give_back(executor);
+            self.network.give_back(executor);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::metrics::Phase;
-use super::model::Model;
+use super::network::Network;
 use super::step::Step;
 use crate::device::{Sequence, StepBudget};
 use crate::error::{Result, try_filled, try_vec};
@@ -35,11 +35,16 @@ pub trait Lanes {
 /// Makes `most` tokens at most of each of `n` sequences, until `lanes` want no more or pause. The caller forgets what
 /// was begun after the last (`Sequence::forget_ahead`), also after an error. The number of steps; `None` where the
 /// device does not work ahead; `Some(0)` where `budget` ends the wait for an executor.
-pub fn run(model: &Model, lanes: &mut impl Lanes, [n, most]: [usize; 2], budget: &StepBudget) -> Result<Option<usize>> {
+pub fn run(
+    network: &Network,
+    lanes: &mut impl Lanes,
+    [n, most]: [usize; 2],
+    budget: &StepBudget,
+) -> Result<Option<usize>> {
     let mut step = Step::new(n)?;
     let (mut ids, mut chosen) = (try_vec("tokens", n)?, try_filled("tokens", n, 0)?);
     lanes.tokens(&mut ids);
-    let lent = model.lend(n, budget, |executor| {
+    let lent = network.lend(n, budget, |executor| {
         let ahead = executor.ahead();
         let (mut sent, mut done, mut goes_on) = (0, 0, ahead > 0);
         let (mut since, mut usual) = (Instant::now(), Duration::ZERO);
@@ -51,7 +56,7 @@ pub fn run(model: &Model, lanes: &mut impl Lanes, [n, most]: [usize; 2], budget:
                 ids.iter().for_each(|id| step.add(&[*id], 1));
                 let rules = if sent == 0 { &rules[..] } else { &[] };
                 // A step of single tokens is short: only ahead of it the lanes are asked.
-                model.run(executor, &mut step, &mut sequences, (rules, sent - done), &StepBudget::new(&|| false))?;
+                network.run(executor, &mut step, &mut sequences, (rules, sent - done), &StepBudget::new(&|| false))?;
                 executor.submit()?;
                 ids.fill(CHOSEN_BEFORE);
                 sent += 1;
@@ -63,8 +68,8 @@ pub fn run(model: &Model, lanes: &mut impl Lanes, [n, most]: [usize; 2], budget:
             let now = Instant::now();
             usual = now - since;
             done += 1;
-            model.record(usual, executor.first_share())?;
-            model.metrics().record_phase(Phase::Decode, usual);
+            network.record(usual, executor.first_share());
+            network.metrics().record_phase(Phase::Decode, usual);
             goes_on = lanes.accept(&chosen, usual)?;
             since = now;
         }

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::cache::{CacheParams, state_spec};
-use super::model::{LoadParams, Model};
+use super::load_params::LoadParams;
+use super::model::Model;
 use super::session::Session;
 use crate::cpu::kv::CpuKv;
 use crate::device::DeviceKind;
@@ -71,7 +72,8 @@ impl Plan {
         let before = held();
         let (model, opening) = with_peak(|| open(LoadParams { plan: true, ..params }));
         let model = model?;
-        let backend = model.backend()?;
+        let network = model.network()?.clone();
+        let backend = &network.backend;
         let mut made = (before, vec![[0; 2]; model.info().gpus.len()]);
         // The bytes of the host and of each GPU since this was asked last.
         let mut taken = || {
@@ -92,7 +94,7 @@ impl Plan {
         let (session, (cache, cache_on)) = match Session::new(&model, cache) {
             // More than this machine has: a smaller one, beyond all windows, and the bytes of each token more.
             Err(Error::OutOfMemory { .. }) => {
-                let spec = state_spec(model.program()?, model.context_length()?, cache, model.limits()?);
+                let spec = state_spec(&network.program, network.context_length, cache, network.limits);
                 let windows = (0..spec.layers.len()).filter(|&i| spec.layers[i].window > 0);
                 let beyond = windows.map(|i| spec.kept(i)).max().unwrap_or(0).saturating_add(1);
                 let capacity = spec.capacity.min(beyond.next_multiple_of(SMALL)) as u32;
@@ -113,9 +115,10 @@ impl Plan {
             session => (session?, taken()),
         };
         let cache_token = session.token_bytes()?;
-        let executor = model.new_executor(model.program()?, model.limits()?)?;
-        let predictor = model.predictor().ok();
-        let beside = predictor.map(|predictor| model.new_executor(&predictor.program, predictor.limits)).transpose()?;
+        let executor = network.new_executor(&network.program, network.limits)?;
+        let predictor = network.predictor().ok();
+        let beside =
+            predictor.map(|predictor| network.new_executor(&predictor.program, predictor.limits)).transpose()?;
         let (scratch, scratch_on) = taken();
         drop((executor, beside, session));
         let model_bytes = rest.host + packed;

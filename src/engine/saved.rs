@@ -111,9 +111,17 @@ pub fn save(session: &Session, write: Write) -> Result<()> {
     write(&hash.finish().to_ne_bytes())
 }
 
-/// A session as it was saved.
-pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
-    let fingerprint = model.fingerprint()?;
+/// The head of a saved session.
+struct Head {
+    /// Types of keys and values, as numbers of tensor types.
+    types: [u64; 2],
+    capacity: usize,
+    extent: Extent,
+    logits_at: Logits,
+}
+
+/// Reads a head of the model with a fingerprint, and refuses what none of this library is.
+fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<Head> {
     let mut head = [0; 8 * (WORDS + 1)];
     read(&mut head)?;
     let (words, checksum) = head.split_at(8 * WORDS);
@@ -156,26 +164,39 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
             return Err(damaged(format!("recurrent layers after {saved} of {held} tokens")));
         }
     }
-    let types = [("keys", k_type, params.k_type), ("values", v_type, params.v_type)];
-    for (name, saved, wanted) in types {
+    let extent = Extent { len, held, written, checkpoints: Checkpoints::restored(positions) };
+    Ok(Head { types: [k_type, v_type], capacity: was, extent, logits_at })
+}
+
+/// An empty session for what was saved, with the types and the capacity that the caller asks for.
+fn empty_session(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Result<Session> {
+    let wanted = [("keys", params.k_type), ("values", params.v_type)];
+    for ((name, wanted), saved) in wanted.into_iter().zip(head.types) {
         if let Some(wanted) = wanted.filter(|wanted| u64::from(wanted.0) != saved) {
             let what = format!("the {name} of the saved cache have type {saved}, {} was asked for", wanted.0);
             return Err(Error::Mismatch(what));
         }
     }
-    let capacity = params.capacity.map_or(was, |n| n as usize);
-    if capacity < len {
-        return Err(Error::ContextFull { len: 0, capacity, more: len });
+    let (was, capacity) = (head.capacity, params.capacity.map_or(head.capacity, |n| n as usize));
+    if capacity < head.extent.len {
+        return Err(Error::ContextFull { len: 0, capacity, more: head.extent.len });
     }
-    let is_long = |n: usize| model.program().map(|program| program.long_rope_above().is_some_and(|above| n > above));
-    if is_long(was)? != is_long(capacity)? {
+    let network = model.network()?;
+    let is_long = |n: usize| network.long_rope_above().is_some_and(|above| n > above);
+    if is_long(was) != is_long(capacity) {
         return Err(Error::Mismatch(format!(
             "capacities of {was} and {capacity} are on different sides of the context length that the model was trained for"
         )));
     }
-    let [k_type, v_type] = [k_type, v_type].map(|t| DType(u32::try_from(t).unwrap_or(u32::MAX)));
-    let mut session = Session::new(model, &CacheParams { capacity: capacity as u32, k_type, v_type })?;
+    let [k_type, v_type] = head.types.map(|t| DType(u32::try_from(t).unwrap_or(u32::MAX)));
+    Session::new(model, &CacheParams { capacity: capacity as u32, k_type, v_type })
+}
 
+/// A session as it was saved.
+pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
+    let head = read_head(model.fingerprint()?, read)?;
+    let mut session = empty_session(model, params, &head)?;
+    let Head { capacity: was, extent, logits_at, .. } = head;
     let mut hash = XxHash64::with_seed(0);
     let mut counted = |bytes: &mut [u8]| {
         bytes.chunks_mut(PIECE).try_for_each(|piece| {
@@ -184,11 +205,11 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
             Ok(())
         })
     };
-    let (tokens, logits, state) = session.parts();
+    let (tokens, logits, sequence) = session.parts();
     let vocab = logits.len();
     let mut piece = [0; 4096];
-    while tokens.len() < len {
-        let piece = &mut piece[..4 * (len - tokens.len()).min(1024)];
+    while tokens.len() < extent.len {
+        let piece = &mut piece[..4 * (extent.len - tokens.len()).min(1024)];
         counted(piece)?;
         tokens.extend(piece.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)));
     }
@@ -203,9 +224,8 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
             *logit = f32::from_ne_bytes(*bytes);
         }
     }
-    let saved = SequenceSpec { capacity: was, ..state.spec().clone() };
-    let extent = Extent { len, held, written, checkpoints: Checkpoints::restored(positions) };
-    state.load(&saved, extent, &mut counted)?;
+    let saved = SequenceSpec { capacity: was, ..sequence.spec().clone() };
+    sequence.load(&saved, extent, &mut counted)?;
     let computed = hash.finish().to_ne_bytes();
     let mut checksum = [0; 8];
     read(&mut checksum)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::draft_policy::PassStats;
 use super::job::{Cancels, Job};
-use super::model::Model;
+use super::network::Network;
 use super::pass::{Member, Parked, Pass};
 use super::pipelined::{self, Lanes};
 use crate::device::{Sequence, StepBudget};
@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     let until = time.map(|time| Instant::now() + time.min(LONGEST));
     let Some(first) = jobs.first() else { return Ok(true) };
-    let model = first.session().model().clone();
+    let (model, network) = (first.session().model().clone(), first.session().network().clone());
     if jobs.iter().any(|job| !Arc::ptr_eq(job.session().model(), &model)) {
         return Err(Error::Mismatch("the jobs of a step belong to different models".to_owned()));
     }
@@ -60,18 +60,18 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
                         false => return Ok(false),
                     }
                 }
-                let steps = if until.is_some() { pipelined_steps(jobs, &model)? } else { 0 };
+                let steps = if until.is_some() { pipelined_steps(jobs, &network)? } else { 0 };
                 if steps > 1 {
                     // Gives its executor back.
                     drop(spare.take());
-                    match run_pipelined(jobs, &model, steps, &budget)? {
+                    match run_pipelined(jobs, &network, steps, &budget)? {
                         Some(0) if !stop() => return Ok(false),
                         Some(_) => continue,
                         None => {}
                     }
                 }
-                let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
-                fill(&mut pass, jobs, &model, time)?;
+                let mut pass = spare.take().map_or_else(|| Pass::new(&network), Ok)?;
+                fill(&mut pass, jobs, &network, time)?;
                 pass
             }
         };
@@ -126,8 +126,8 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
 
 /// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
 /// room, then pieces of prompts.
-fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, time: Option<Duration>) -> Result<()> {
-    let limits = model.limits()?;
+fn fill(pass: &mut Pass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
+    let limits = network.limits;
     let mut order = try_vec("jobs", jobs.len())?;
     order.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
     order.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
@@ -150,7 +150,7 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, time: Option<Dura
         pass.add(id, tokens, n);
         outputs -= n;
     }
-    let beside = if pass.tokens() > 0 { BESIDE } else { model.piece()? };
+    let beside = if pass.tokens() > 0 { BESIDE } else { network.job_piece() };
     let room = limits.max_tokens.min(pass.tokens() + beside);
     for job in order.iter().map(|&i| &*jobs[i]).filter(|job| job.reads_prompt()) {
         let pending = job.pending();
@@ -170,7 +170,7 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, time: Option<Dura
 
 fn advance(pass: &mut Pass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     let (mut all, mut sequences) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
-    let Some(model) = jobs.first().map(|job| job.session().model().clone()) else { return Ok(true) };
+    let Some(network) = jobs.first().map(|job| job.session().network().clone()) else { return Ok(true) };
     let outputs = pass.members().iter().map(|member| member.outputs).sum();
     let (mut there, mut rules) = (try_vec("rules", outputs)?, try_vec("rules", outputs)?);
     if pass.is_fresh() {
@@ -186,7 +186,7 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], budget: &StepBudget) -> Resul
         let found = all.iter_mut().find(|(id, _)| *id == member.id).and_then(|(_, parts)| parts.take());
         let (sequence, choices) = found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
         for i in 0..member.outputs {
-            let rule = choices.behind(&model, *member, i);
+            let rule = choices.behind(&network, *member, i);
             there.push(rule.is_some());
             rules.push(rule.flatten());
         }
@@ -220,22 +220,22 @@ fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
 
 /// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has
 /// outputs, or one reads its prompt, drafts, or chooses on the host.
-fn pipelined_steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
+fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
     let running = || jobs.iter().filter(|job| job.runs());
-    let limits = model.limits()?;
+    let limits = network.limits;
     let (n, long) = (running().count(), running().filter(|job| job.session().is_long()).count());
     if n > limits.max_outputs.min(limits.max_tokens) || (long > 0 && long < n) {
         return Ok(0);
     }
-    let least = |most: usize, job: &&mut Job| Some(most.min(job.steps_ahead(model)?));
+    let least = |most: usize, job: &&mut Job| Some(most.min(job.steps_ahead(network)?));
     Ok(running().try_fold(pipelined::MOST, least).unwrap_or(0))
 }
 
 /// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or
 /// `budget` pauses. The number of steps; `None` where the device does not work ahead.
-fn run_pipelined(jobs: &mut [&mut Job], model: &Model, most: usize, budget: &StepBudget) -> Result<Option<usize>> {
+fn run_pipelined(jobs: &mut [&mut Job], network: &Network, most: usize, budget: &StepBudget) -> Result<Option<usize>> {
     let n = jobs.iter().filter(|job| job.runs()).count();
-    let result = pipelined::run(model, &mut JobLanes { jobs, model, budget }, [n, most], budget);
+    let result = pipelined::run(network, &mut JobLanes { jobs, network, budget }, [n, most], budget);
     jobs.iter_mut().for_each(|job| job.forget_ahead());
     result
 }
@@ -243,7 +243,7 @@ fn run_pipelined(jobs: &mut [&mut Job], model: &Model, most: usize, budget: &Ste
 /// The jobs that run, whose steps the device begins ahead.
 struct JobLanes<'a, 'j> {
     jobs: &'a mut [&'j mut Job],
-    model: &'a Model,
+    network: &'a Network,
     budget: &'a StepBudget<'a>,
 }
 
@@ -258,7 +258,7 @@ impl Lanes for JobLanes<'_, '_> {
         for job in self.jobs.iter_mut().filter(|job| job.runs()) {
             let member = Member { id: job.id, tokens: 1, outputs: 1 };
             let (sequence, choices) = job.sequence_and_choices();
-            rules.push(choices.behind(self.model, member, 0).flatten());
+            rules.push(choices.behind(self.network, member, 0).flatten());
             sequences.push(sequence);
         }
     }

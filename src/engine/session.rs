@@ -9,6 +9,7 @@ use super::cache::{CacheParams, state_spec};
 use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
+use super::network::Network;
 use super::pipelined::{self, Lanes};
 use super::step::Step;
 use super::{Cancel, LogLevel, Reservation};
@@ -55,6 +56,7 @@ pub(super) type Memory = (Sequence, Option<Reservation>);
 
 pub struct Session {
     model: Arc<Model>,
+    network: Arc<Network>,
     sequence: Sequence,
     /// The committed tokens: as many as `sequence` has.
     tokens: Vec<u32>,
@@ -77,19 +79,20 @@ impl Session {
                 return Err(Error::invalid(format!("a cache of type {} is not supported", t.0)));
             }
         }
-        let declared = model.context_length()?;
+        let network = model.network()?;
+        let declared = network.context_length;
         if params.capacity > declared {
             let what = format!("a cache of {} tokens, the model was made for {declared}", params.capacity);
             model.runtime().log(LogLevel::Warning, &what);
         }
-        let spec = state_spec(model.program()?, declared, params, model.limits()?);
+        let spec = state_spec(&network.program, declared, params, network.limits);
         let (sequence, memory) = Session::set_aside(model, &spec)?;
         Session::with_sequence(model, sequence, memory)
     }
 
     /// An empty sequence, and the bytes that count against the ceiling.
     fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
-        let sequence = model.new_sequence(spec)?;
+        let sequence = model.network()?.new_sequence(spec)?;
         let memory = model.runtime().reserve("the cache", sequence.host_bytes())?;
         Ok((sequence, Some(memory)))
     }
@@ -108,12 +111,14 @@ impl Session {
     }
 
     fn with_sequence(model: &Arc<Model>, sequence: Sequence, memory: Option<Reservation>) -> Result<Session> {
+        let network = model.network()?;
         Ok(Session {
             tokens: try_vec("the cache's tokens", sequence.spec().capacity)?,
-            logits: try_filled("logits", model.program()?.vocab, 0.0)?,
+            logits: try_filled("logits", network.program.vocab, 0.0)?,
             logits_at: Logits::None,
-            step: Step::new(model.limits()?.max_tokens)?,
+            step: Step::new(network.limits.max_tokens)?,
             model: model.clone(),
+            network: network.clone(),
             sequence,
             cancel: None,
             adapters: Vec::new(),
@@ -189,7 +194,7 @@ impl Session {
     /// True where rotations are those of long contexts, which follows from the room of all caches of a step: those of a
     /// step are all on one side.
     pub(super) fn is_long(&self) -> bool {
-        self.model.long_rope_above().is_some_and(|above| self.capacity() > above)
+        self.network.long_rope_above().is_some_and(|above| self.capacity() > above)
     }
 
     /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has
@@ -313,7 +318,7 @@ impl Session {
         let (before, logits_at) = (self.len(), self.logits_at);
         let mut rest = tokens;
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(rest.len().min(self.model.call_piece()?));
+            let (piece, behind) = rest.split_at(rest.len().min(self.network.call_piece()));
             rest = behind;
             let wanted = if rest.is_empty() { Wanted::Logits } else { Wanted::Nothing };
             if let Err(e) = self.append(piece, wanted, cancel, |_| Ok(())) {
@@ -341,9 +346,9 @@ impl Session {
             *score = if before == 0 { 0.0 } else { sampling::logprob(&self.logits, *token) };
         }
         let mut row = try_filled("logits", self.logits.len(), 0f32)?;
-        let StepLimits { max_tokens, max_outputs } = self.model.limits()?;
+        let StepLimits { max_tokens, max_outputs } = self.network.limits;
         let step = max_tokens.min(max_outputs);
-        let model = self.model.clone();
+        let network = self.network.clone();
         for (i, piece) in tokens.chunks(step).enumerate() {
             let first = i * step + 1;
             // The token after each, but that after the last.
@@ -351,7 +356,7 @@ impl Session {
             let result = self.append(piece, Wanted::AllLogits, cancel, |executor| {
                 for (i, (token, score)) in following {
                     executor.read_logits(i, &mut row)?;
-                    model.suppress(&mut row);
+                    network.suppress(&mut row);
                     *score = sampling::logprob(&row, *token);
                 }
                 Ok(())
@@ -386,7 +391,7 @@ impl Session {
         std::mem::swap(&mut tokens, &mut self.tokens);
         let from = self.sequence.step_back();
         self.tokens.extend_from_slice(&tokens[..from]);
-        let step = self.model.limits()?.max_tokens;
+        let step = self.network.limits.max_tokens;
         for piece in tokens[from..].chunks(step) {
             if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
                 std::mem::swap(&mut tokens, &mut self.tokens);
@@ -418,7 +423,7 @@ impl Session {
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        let Session { model, sequence, tokens: held, step, logits, cancel: sticky, .. } = self;
+        let Session { network, sequence, tokens: held, step, logits, cancel: sticky, .. } = self;
         let (outputs, last) = match wanted {
             Wanted::Nothing => (0, 0),
             Wanted::Token(_) | Wanted::Logits => (1, 0),
@@ -430,14 +435,14 @@ impl Session {
         };
         let rules: &[_] = if matches!(wanted, Wanted::Token(_)) { &[rule] } else { &[] };
         let (step, cancels) = (step.set(tokens, outputs), [sticky.as_deref(), cancel]);
-        let (result, logits_at) = model.forward(step, &mut [sequence], rules, &cancels, |executor| {
+        let (result, logits_at) = network.forward(step, &mut [sequence], rules, &cancels, |executor| {
             let result = after(executor)?;
             let logits_at = match wanted {
                 Wanted::Nothing => Logits::None,
                 Wanted::Token(_) => Logits::OnDevice,
                 _ => executor.read_logits(last, logits).map(|()| Logits::OnHost)?,
             };
-            model.suppress(logits);
+            network.suppress(logits);
             Ok((result, logits_at))
         })?;
         self.commit(tokens, logits_at);
@@ -459,11 +464,11 @@ impl Session {
         if let Some(chooser) = &chooser {
             chooser.check_vocab(self.logits.len())?;
         }
-        let (started, model) = (Instant::now(), self.model.clone());
+        let (started, network) = (Instant::now(), self.network.clone());
         if let Some(chooser) = chooser.as_deref_mut() {
-            chooser.prepare_mask(&model, &mut self.tokens, &[token])?;
+            chooser.prepare_mask(&network, &mut self.tokens, &[token])?;
         }
-        let rules = DeviceRules::new(&model, chooser.as_deref());
+        let rules = DeviceRules::new(&network, chooser.as_deref());
         let wanted = rules.map_or(Wanted::Logits, Wanted::Token);
         let read = |executor: &mut Executor| rules.is_some().then(|| executor.token(0)).transpose();
         let chosen = self.append(&[token], wanted, cancel, read)?;
@@ -522,18 +527,28 @@ impl Session {
             chooser.check_vocab(self.logits.len())?;
             chooser.forget_mask();
         }
-        let of_model = self.model.clone();
-        if DeviceRules::new(&of_model, chooser.as_deref()).is_none() {
+        if DeviceRules::new(&self.network, chooser.as_deref()).is_none() {
             return Ok(false);
         }
         self.restore(cancel)?;
         let most = out.len().min(self.capacity() - self.len()).min(pipelined::MOST);
-        let Session { model, sequence, tokens, logits_at, cancel: sticky, .. } = self;
+        let Session { model, network, sequence, tokens, logits_at, cancel: sticky, .. } = self;
         let cancels = [sticky.as_deref(), cancel];
         let stop = || Cancel::check(&cancels).is_err();
-        let mut lane =
-            OneLane { model, sequence, tokens, logits_at, chooser, token, out, steps: 0, made: n, stop: &stop };
-        let result = pipelined::run(model, &mut lane, [1, most], &StepBudget::new(&stop));
+        let mut lane = OneLane {
+            model,
+            network,
+            sequence,
+            tokens,
+            logits_at,
+            chooser,
+            token,
+            out,
+            steps: 0,
+            made: n,
+            stop: &stop,
+        };
+        let result = pipelined::run(network, &mut lane, [1, most], &StepBudget::new(&stop));
         let last = lane.token;
         self.sequence.forget_ahead();
         match result? {
@@ -546,6 +561,10 @@ impl Session {
     /// Takes the token of a step that ran ahead.
     pub(super) fn commit_ahead(&mut self, token: u32) {
         self.commit(&[token], Logits::OnDevice);
+    }
+
+    pub(super) fn network(&self) -> &Arc<Network> {
+        &self.network
     }
 
     pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {
@@ -569,7 +588,7 @@ impl Session {
 
     /// Prepares the mask of a chooser for the token after one more.
     pub(super) fn prepare_mask(&mut self, chooser: &mut Chooser, more: &[u32]) -> Result<()> {
-        chooser.prepare_mask(&self.model, &mut self.tokens, more)
+        chooser.prepare_mask(&self.network, &mut self.tokens, more)
     }
 
     /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the
@@ -589,7 +608,7 @@ impl Session {
         let next = if chosen { Some(executor.token(i)?) } else { None };
         if !chosen {
             executor.read_logits(i, &mut self.logits)?;
-            self.model.suppress(&mut self.logits);
+            self.network.suppress(&mut self.logits);
         }
         self.tokens.extend_from_slice(tokens);
         self.logits_at = if chosen { Logits::OnDevice } else { Logits::OnHost };
@@ -637,6 +656,7 @@ impl Session {
 /// A generation whose steps the device begins ahead.
 struct OneLane<'a> {
     model: &'a Model,
+    network: &'a Network,
     sequence: &'a mut Sequence,
     tokens: &'a mut Vec<u32>,
     logits_at: &'a mut Logits,
@@ -657,13 +677,13 @@ impl Lanes for OneLane<'_> {
 
     fn sequences<'a>(&'a mut self, sequences: &mut Vec<&'a mut Sequence>, rules: &mut Vec<Option<SamplingRule<'a>>>) {
         let recent = [&self.tokens[..], std::slice::from_ref(&self.token)];
-        rules.push(DeviceRules::new(self.model, self.chooser.as_deref()).and_then(|all| all.rule(recent, 0)));
+        rules.push(DeviceRules::new(self.network, self.chooser.as_deref()).and_then(|all| all.rule(recent, 0)));
         sequences.push(self.sequence);
     }
 
     /// Between two steps the executor goes to a call that waits for it.
     fn pauses(&self, _: usize, done: usize, _: Duration) -> bool {
-        (self.stop)() || done > 0 && self.model.is_waited_for()
+        (self.stop)() || done > 0 && self.network.is_waited_for()
     }
 
     fn accept(&mut self, chosen: &[u32], _: Duration) -> Result<bool> {

@@ -15,7 +15,7 @@ pub struct Vector(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RopeTable(pub u32);
 
-/// An activation, `[n, width]` in f32 for the `n` rows of a step: its place in `Program::acts`.
+/// An activation, `[n, width]` in f32 for the `n` rows of a step: its place in `Program::tensors`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TensorId(pub u32);
 
@@ -328,17 +328,17 @@ pub struct Experts {
 
 impl Op {
     /// Shows every activation of the op to `f`.
-    pub fn for_each_act(&self, mut f: impl FnMut(TensorId)) {
+    pub fn for_each_tensor(&self, mut f: impl FnMut(TensorId)) {
         // The clone costs a few bytes, and ops are walked while a model loads.
-        self.clone().map_acts(|act| {
-            f(act);
-            act
+        self.clone().map_tensors(|tensor| {
+            f(tensor);
+            tensor
         });
     }
 
     /// Replaces every activation of the op.
-    pub fn map_acts(&mut self, mut f: impl FnMut(TensorId) -> TensorId) {
-        let mut on = |act: &mut TensorId| *act = f(*act);
+    pub fn map_tensors(&mut self, mut f: impl FnMut(TensorId) -> TensorId) {
+        let mut on = |tensor: &mut TensorId| *tensor = f(*tensor);
         match self {
             Op::Embed { out, .. } => on(out),
             Op::Scale { x, .. }

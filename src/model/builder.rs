@@ -215,7 +215,7 @@ impl<'a> Builder<'a> {
         let is_shared = self.keys.architecture == "codeshell" && !self.has("token_embd.weight");
         let table = self.matrix(if is_shared { "output.weight" } else { "token_embd.weight" }, rows, hidden)?;
         self.embedding = Some(table);
-        let out = self.program.act(hidden);
+        let out = self.program.tensor(hidden);
         self.program.push(Op::Embed { table, rows, index: Index::Id, scale, out });
         Ok(out)
     }
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
     pub fn normed(&mut self, kind: NormKind, x: TensorId, part: &str) -> Result<TensorId> {
         let width = self.program.width(x);
         let norm = self.norm(kind, part, 1, width)?;
-        let out = self.program.act(width);
+        let out = self.program.tensor(width);
         self.program.push(Op::Norm { norm, x, out });
         Ok(out)
     }
@@ -311,7 +311,7 @@ impl<'a> Builder<'a> {
     pub fn bare_norm(&mut self, kind: NormKind, x: TensorId) -> TensorId {
         let group = self.program.width(x);
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
-        let out = self.program.act(group);
+        let out = self.program.tensor(group);
         self.program.push(Op::Norm { norm, x, out });
         out
     }
@@ -370,13 +370,13 @@ impl<'a> Builder<'a> {
         if factor != 1.0 {
             self.scaled.push(weight);
         }
-        let out = self.program.act(rows.len());
+        let out = self.program.tensor(rows.len());
         Ok((Projection { weight, bias, out }, factor))
     }
 
     /// `W x`
     fn product(&mut self, x: TensorId, weight: Weight) -> TensorId {
-        let out = self.program.act(self.matrices[weight.0 as usize].rows());
+        let out = self.program.tensor(self.matrices[weight.0 as usize].rows());
         self.program.push(Op::Project { x, projections: [Projection { weight, bias: None, out }].into() });
         out
     }
@@ -528,7 +528,7 @@ impl<'a> Builder<'a> {
         let slopes = (max_alibi != 0.0).then(|| self.vector(alibi_slopes(n_heads, max_alibi)));
         let sinks = self.name("attn_sinks.weight");
         let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
-        let out = self.program.act(n_heads * value_dim);
+        let out = self.program.tensor(n_heads * value_dim);
         self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, sinks }));
         Ok(out)
     }
@@ -656,7 +656,7 @@ impl<'a> Builder<'a> {
                 scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
             }
         }
-        let out = self.program.act(hidden);
+        let out = self.program.tensor(hidden);
         let experts =
             Experts { x, scores, out, gate, up, down, biases, scales, n_experts: n, ffn, routing, activation };
         self.program.push(Op::Experts(experts));

@@ -226,7 +226,7 @@ impl Builder<'_> {
         self.activate(beta, Activation::Sigmoid);
         let width = self.program.width(v);
         let recurrent = self.program.recurrent(width * key_dim);
-        let out = self.program.act(width);
+        let out = self.program.tensor(width);
         self.program.push(Op::DeltaRule(DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled }));
         Ok(out)
     }
@@ -241,7 +241,7 @@ impl Builder<'_> {
     ) -> TensorId {
         let width = self.program.width(x);
         let recurrent = self.program.recurrent(width * state);
-        let out = self.program.act(width);
+        let out = self.program.tensor(width);
         self.program.push(Op::Scan(Scan { recurrent, x, dt, b, c, out, rate, skip, state }));
         out
     }

@@ -3,7 +3,7 @@
 //! A marked character is another character that stands for it, out of the private planes of Unicode: operations of a
 //! template that move characters (joining, cutting, loops, filters that select) carry the mark along by themselves.
 //! Those that look at what a text says get it without marks, and their result is marked as a whole where it cannot be
-//! said which of its characters came from where (`template_marks.rs`). Order is kept, so that sorting needs no such
+//! said which of its characters came from where (`template/marks.rs`). Order is kept, so that sorting needs no such
 //! care. Relies on nothing.
 
 use std::borrow::Cow;

@@ -1,63 +1,25 @@
-//! Bytes to token ids and back, and chat templates.
-//!
-//! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model
-//! (`merge`, `unigram`, `wordpiece`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
-//! the two kinds of file. Everything here is immutable once built, so that threads share it.
-//! Metadata come from `format`.
+//! Texts: tokenizers, chat templates, and the replies of models.
 
-mod added;
-mod base64;
-mod bert;
-mod byte_level;
-mod charsmap;
 mod chat;
-mod conversion;
-mod end_tokens;
-mod gguf;
-mod huggingface;
-mod literal;
 mod marks;
-mod merge;
-mod pieces;
-mod pretokenizer;
 mod reply;
-mod reply_form;
-mod reply_nested;
-mod reply_object;
-mod reply_parser;
-mod stops;
-mod stream;
-mod tags;
 mod template;
-mod template_arguments;
-mod template_budget;
-mod template_error;
-mod template_filters;
-mod template_format;
-mod template_json;
-mod template_marks;
-mod template_methods;
-mod template_source;
-mod template_values;
 mod tokenizer;
-mod trie;
-mod unigram;
-mod vocab;
-mod wordpiece;
 
-pub use chat::{Chat, ToolChoice, parse_json};
-pub use literal::is_bare;
-pub use marks::MarkedText;
-pub use reply::{Event, EventKind, Reply, Tool, is_text, options, resolved};
-pub use reply_form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};
-pub use reply_parser::{ReplyParser, is_key};
-pub use stops::Stops;
-pub use stream::TextStream;
-pub use tags::{ANY, KEY, NAME};
-pub use template::ChatTemplate;
-pub use tokenizer::Tokenizer;
-pub use vocab::TokenKind;
+pub use self::chat::{Chat, ToolChoice, parse_json};
+pub use self::marks::MarkedText;
+pub use self::reply::form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};
+pub use self::reply::literal::is_bare;
+pub use self::reply::parser::{ReplyParser, is_key};
+pub use self::reply::replies::{Event, EventKind, Reply, Tool, is_text, options, resolved};
+pub use self::reply::stops::Stops;
+pub use self::reply::tags::{ANY, KEY, NAME};
+pub use self::template::chat_template::ChatTemplate;
+pub use self::tokenizer::pipeline::Tokenizer;
+pub use self::tokenizer::stream::TextStream;
+pub use self::tokenizer::vocab::TokenKind;
 
+use self::tokenizer::{conversion, gguf, huggingface};
 use crate::error::Result;
 use crate::format::{Metadata, Value};
 

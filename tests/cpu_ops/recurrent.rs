@@ -35,9 +35,9 @@ fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> 
                     sequences: states,
                 };
                 executor.begin(&mut batch, 0..model.program.ops.len()).unwrap();
-                for (act, values) in inputs {
-                    let width = model.program.width(*act);
-                    executor.write(*act, &values[first * width..(first + n) * width]).unwrap();
+                for (tensor, values) in inputs {
+                    let width = model.program.width(*tensor);
+                    executor.write(*tensor, &values[first * width..(first + n) * width]).unwrap();
                 }
                 assert!(executor.advance(&mut batch, &|| false).unwrap());
                 if attempt {
@@ -87,7 +87,7 @@ fn convolutions() {
         [(5, 2, false, false), (200, 3, false, true), (64, 4, true, true), (33, 7, true, false)]
     {
         let mut model = Model::new(LAYER);
-        let [x] = model.acts([width]);
+        let [x] = model.tensors([width]);
         let (kernel, k) = model.vector(taps * width, 3);
         let (bias, b) = model.vector(width, 4);
         let recurrent = model.recurrent((taps - 1) * width);
@@ -118,7 +118,7 @@ fn delta_rules() {
         let mut model = Model::new(LAYER);
         let decays = if per_row { heads * key_dim } else { heads };
         let (keys, wide_v) = (key_heads * key_dim, heads * value_dim);
-        let [q, k, v, dt, beta, out] = model.acts([keys, keys, wide_v, decays, heads, wide_v]);
+        let [q, k, v, dt, beta, out] = model.tensors([keys, keys, wide_v, decays, heads, wide_v]);
         let (rate, r) = rates(&mut model, heads);
         let recurrent = model.recurrent(wide_v * key_dim);
         let op = DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled };
@@ -168,7 +168,7 @@ fn scans() {
     ] {
         let mut model = Model::new(LAYER);
         let (width, grouped) = (heads * head_dim, groups * n);
-        let [x, dt, b, c, out] = model.acts([width, heads, grouped, grouped, width]);
+        let [x, dt, b, c, out] = model.tensors([width, heads, grouped, grouped, width]);
         let (rate, r) = rates(&mut model, if per_state { heads * n } else { heads });
         let (skip, s) = model.vector(heads, 9);
         let recurrent = model.recurrent(width * n);

@@ -22,7 +22,7 @@ pub enum Gate {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum TensorId {
+pub enum Activation {
     Silu,
     GeluTanh,
     GeluErf,
@@ -47,7 +47,7 @@ pub struct Encoder {
     pub fused_qkv: bool,
     pub bias: bool,
     pub gate: Gate,
-    pub act: TensorId,
+    pub activation: Activation,
     /// Norms of queries and keys: layer norms of the whole, or RMS norms of heads.
     pub qk_norm: bool,
     pub second_norm: bool,
@@ -78,7 +78,7 @@ pub fn all() -> Vec<Encoder> {
         fused_qkv: false,
         bias: true,
         gate: Gate::None,
-        act: TensorId::GeluErf,
+        activation: Activation::GeluErf,
         qk_norm: false,
         second_norm: false,
         experts: false,
@@ -94,7 +94,7 @@ pub fn all() -> Vec<Encoder> {
         fused_qkv: true,
         bias: false,
         gate: Gate::Apart,
-        act: TensorId::Silu,
+        activation: Activation::Silu,
         ..bert.clone()
     };
     let jina =
@@ -119,12 +119,18 @@ pub fn all() -> Vec<Encoder> {
             architecture: "nomic-bert-moe",
             bias: true,
             gate: Gate::None,
-            act: TensorId::GeluErf,
+            activation: Activation::GeluErf,
             experts: true,
             ints: vec![("expert_count", 4), ("expert_used_count", 2), ("moe_every_n_layers", 2)],
             ..nomic.clone()
         },
-        Encoder { architecture: "jina-bert-v3", bias: true, gate: Gate::None, act: TensorId::GeluErf, ..nomic.clone() },
+        Encoder {
+            architecture: "jina-bert-v3",
+            bias: true,
+            gate: Gate::None,
+            activation: Activation::GeluErf,
+            ..nomic.clone()
+        },
         Encoder { qk_norm: true, second_norm: true, gate: Gate::Apart, seed: 6, ..jina.clone() },
         Encoder {
             architecture: "eurobert",
@@ -143,7 +149,7 @@ pub fn all() -> Vec<Encoder> {
             rope: Some([1_000_000.0, 10_000.0]),
             windows: vec![5, 0, 5],
             gate: Gate::Apart,
-            act: TensorId::GeluTanh,
+            activation: Activation::GeluTanh,
             qk_norm: true,
             fused_qkv: false,
             pooling: 1,
@@ -240,11 +246,11 @@ fn erf(x: f64) -> f64 {
     std::f64::consts::FRAC_2_SQRT_PI * h / 3.0 * (f(0) + inner + f(n))
 }
 
-fn activate(act: TensorId, x: f64) -> f64 {
-    match act {
-        TensorId::Silu => x / (1.0 + (-x).exp()),
-        TensorId::GeluErf => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        TensorId::GeluTanh => {
+fn activate(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::GeluErf => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        Activation::GeluTanh => {
             0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
         }
     }
@@ -493,7 +499,7 @@ impl Encoder {
             let mut out = vec![0.0; HIDDEN];
             for &e in &order[..2] {
                 let up = w.product(&name("ffn_up_exps"), e * FFN..(e + 1) * FFN, x);
-                let up: Row = up.iter().map(|x| activate(self.act, *x)).collect();
+                let up: Row = up.iter().map(|x| activate(self.activation, *x)).collect();
                 let down = w.product(&name("ffn_down_exps"), e * HIDDEN..(e + 1) * HIDDEN, &up);
                 out.iter_mut().zip(down).for_each(|(o, d)| *o += scores[e] * d);
             }
@@ -504,7 +510,7 @@ impl Encoder {
             Gate::Apart => (w.product(&name("ffn_gate"), 0..FFN, x), w.product(&name("ffn_up"), 0..FFN, x)),
             Gate::Fused => (w.product(&name("ffn_up"), 0..FFN, x), w.product(&name("ffn_up"), FFN..2 * FFN, x)),
         };
-        let inner: Row = gate.iter().zip(&up).map(|(g, u)| activate(self.act, *g) * u).collect();
+        let inner: Row = gate.iter().zip(&up).map(|(g, u)| activate(self.activation, *g) * u).collect();
         w.product(&name("ffn_down"), 0..HIDDEN, &inner)
     }
 
@@ -524,7 +530,7 @@ impl Encoder {
             let part = name.strip_suffix(".weight").unwrap();
             x = w.product(part, 0..*rows, &x);
             if part == "cls" {
-                x.iter_mut().for_each(|x| *x = if modern { activate(TensorId::GeluErf, *x) } else { x.tanh() });
+                x.iter_mut().for_each(|x| *x = if modern { activate(Activation::GeluErf, *x) } else { x.tanh() });
                 x = self.norm(w, "cls.norm", &x);
             }
         }

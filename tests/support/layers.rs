@@ -1,7 +1,7 @@
 //! Networks whose layers differ from one another, and latent attention: their shapes, their formulas in float64, their
 //! tensors.
 
-use super::reference::{Net, QkNorm, Score, TensorId, Weights};
+use super::reference::{Activation, Net, QkNorm, Score, Weights};
 use super::tiny::{Tiny, Writer, inv_freq};
 use realizar::quant;
 
@@ -275,7 +275,7 @@ pub fn architectures(
                 experts(t, Score::Softmax);
                 t.moe(|moe| moe.dense = 4);
                 t.seed = 2;
-                (t.net.post_norm, t.net.qk_norm, t.net.act) = (true, QkNorm::Head, TensorId::Gelu);
+                (t.net.post_norm, t.net.qk_norm, t.net.activation) = (true, QkNorm::Head, Activation::Gelu);
                 t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
                 (t.net.attention_scale, t.net.logit_softcap) = (1.0, 30.0);
                 (t.net.window, t.rope_base) = (vec![8, 8, 0, 8, 8, 0], 1e6);

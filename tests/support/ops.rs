@@ -37,7 +37,7 @@ pub fn values(n: usize, seed: u64) -> Vec<f32> {
 pub struct Model {
     builder: ProgramBuilder,
     pub program: Arc<Program>,
-    acts: Vec<TensorId>,
+    tensors: Vec<TensorId>,
     sources: Vec<Matrix>,
     pub vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
@@ -48,13 +48,13 @@ impl Model {
     pub fn new(layer: KvLayer) -> Model {
         let mut builder = ProgramBuilder::default();
         assert_eq!(builder.kv_layer(layer), KvLayerId(0));
-        Model { builder, program: Arc::default(), acts: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
+        Model { builder, program: Arc::default(), tensors: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
     }
 
-    pub fn acts<const N: usize>(&mut self, widths: [usize; N]) -> [TensorId; N] {
-        let acts = widths.map(|width| self.builder.act(width));
-        self.acts.extend(acts);
-        acts
+    pub fn tensors<const N: usize>(&mut self, widths: [usize; N]) -> [TensorId; N] {
+        let tensors = widths.map(|width| self.builder.tensor(width));
+        self.tensors.extend(tensors);
+        tensors
     }
 
     pub fn source(&mut self, source: Matrix) -> Weight {
@@ -90,7 +90,7 @@ impl Model {
     }
 
     pub fn finish(self, ops: Vec<Op>) -> Model {
-        let kept = self.acts.clone();
+        let kept = self.tensors.clone();
         self.finish_with(ops, 0, &kept)
     }
 
@@ -132,9 +132,9 @@ impl Model {
         backend.new_executor(&self.program, StepLimits { max_tokens, max_outputs }).unwrap()
     }
 
-    pub fn read(&self, executor: &mut Executor, act: TensorId, rows: usize) -> Vec<f32> {
-        let mut out = vec![0.0; rows * self.program.width(act)];
-        executor.read(act, &mut out).unwrap();
+    pub fn read(&self, executor: &mut Executor, tensor: TensorId, rows: usize) -> Vec<f32> {
+        let mut out = vec![0.0; rows * self.program.width(tensor)];
+        executor.read(tensor, &mut out).unwrap();
         out
     }
 }

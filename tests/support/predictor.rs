@@ -78,8 +78,8 @@ fn run(
         sequences: &mut [&mut state],
     };
     executor.begin(&mut batch, 0..program.ops.len()).unwrap();
-    if let Some((act, values)) = input {
-        executor.write(act, values).unwrap();
+    if let Some((tensor, values)) = input {
+        executor.write(tensor, values).unwrap();
     }
     assert!(executor.advance(&mut batch, &|| false).unwrap());
     let mut logits = vec![vec![0.0; program.vocab]; ids.len()];

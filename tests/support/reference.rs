@@ -21,7 +21,7 @@ pub enum QkNorm {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TensorId {
+pub enum Activation {
     Silu,
     Gelu,
     Relu2,
@@ -78,7 +78,7 @@ pub struct Net {
     pub ffn_norm: &'static str,
     /// Attention and feed-forward block read the same residual stream.
     pub parallel: bool,
-    pub act: TensorId,
+    pub activation: Activation,
     pub gated: bool,
     pub learned_positions: bool,
     pub adjacent_pairs: bool,
@@ -129,21 +129,21 @@ fn cap(x: f64, limit: f64) -> f64 {
     if limit == 0.0 { x } else { limit * (x / limit).tanh() }
 }
 
-fn activate(act: TensorId, x: f64) -> f64 {
-    match act {
-        TensorId::Silu => x / (1.0 + (-x).exp()),
-        TensorId::Relu2 => x.max(0.0).powi(2),
-        TensorId::ClampedSwiglu => unreachable!("a function of two values"),
-        TensorId::Gelu => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+fn activate(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Relu2 => x.max(0.0).powi(2),
+        Activation::ClampedSwiglu => unreachable!("a function of two values"),
+        Activation::Gelu => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
     }
 }
 
-fn gated(act: TensorId, gate: f64, up: f64) -> f64 {
-    if act == TensorId::ClampedSwiglu {
+fn gated(activation: Activation, gate: f64, up: f64) -> f64 {
+    if activation == Activation::ClampedSwiglu {
         let gate = gate.min(7.0);
         return gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0);
     }
-    activate(act, gate) * up
+    activate(activation, gate) * up
 }
 
 fn sigmoid(x: f64) -> f64 {
@@ -202,17 +202,17 @@ impl Net {
     }
 
     pub fn activate(&self, x: f64) -> f64 {
-        activate(self.act, x)
+        activate(self.activation, x)
     }
 
-    /// `down(act(gate x) * up x)`, or `down(act(up x))`, of the tensors with an ending of their names.
+    /// `down(tensor(gate x) * up x)`, or `down(tensor(up x))`, of the tensors with an ending of their names.
     pub fn dense(&self, w: &Weights, p: &str, ending: &str, x: &[f64]) -> Vec<f64> {
         let part = |name: &str, x: &[f64]| self.linear(w, &format!("{p}ffn_{name}{ending}"), x);
         let mut h = part("up", x);
         if self.gated {
-            h.iter_mut().zip(part("gate", x)).for_each(|(h, g)| *h *= activate(self.act, g));
+            h.iter_mut().zip(part("gate", x)).for_each(|(h, g)| *h *= activate(self.activation, g));
         } else {
-            h.iter_mut().for_each(|h| *h = activate(self.act, *h));
+            h.iter_mut().for_each(|h| *h = activate(self.activation, *h));
         }
         part("down", &h)
     }
@@ -270,7 +270,7 @@ impl Net {
             let (inner, outer) = if moe.on_input { (share, 1.0) } else { (1.0, share) };
             let x: Vec<f64> = x.iter().map(|v| v * inner).collect();
             let (gate, up) = (product("gate", f, &x), product("up", f, &x));
-            let h: Vec<f64> = gate.iter().zip(up).map(|(g, u)| gated(self.act, *g, u)).collect();
+            let h: Vec<f64> = gate.iter().zip(up).map(|(g, u)| gated(self.activation, *g, u)).collect();
             out.iter_mut().zip(product("down", d, &h)).for_each(|(o, v)| *o += outer * v);
         }
         if moe.shared {

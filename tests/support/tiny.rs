@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::gguf::Gguf;
 use super::layers::{self, Shape};
 use super::recurrent::{self, Kind, Mixer};
-use super::reference::{Moe, Net, Norm, QkNorm, Score, TensorId, Weights};
+use super::reference::{Activation, Moe, Net, Norm, QkNorm, Score, Weights};
 use realizar::quant;
 use realizar::tensor::DType;
 
@@ -86,7 +86,7 @@ impl Tiny {
             late_qk_norm: false,
             ffn_norm: "ffn_norm",
             parallel: false,
-            act: TensorId::Silu,
+            activation: Activation::Silu,
             gated: true,
             learned_positions: false,
             adjacent_pairs: architecture == "llama",
@@ -262,7 +262,7 @@ impl Tiny {
 pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
     let gemma = |name| {
         new(name).change(|t| {
-            t.net.act = TensorId::Gelu;
+            t.net.activation = Activation::Gelu;
             t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
         })
     };
@@ -325,8 +325,8 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         (
             "gpt2",
             new("gpt2").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act, t.net.learned_positions) =
-                    (Norm::Layer, false, TensorId::Gelu, true);
+                (t.net.norm, t.net.gated, t.net.activation, t.net.learned_positions) =
+                    (Norm::Layer, false, Activation::Gelu, true);
                 (t.fused_qkv, t.net.kv_heads) = (true, t.net.heads);
                 t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
             }),
@@ -334,7 +334,7 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         (
             "starcoder2",
             new("starcoder2").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, TensorId::Gelu);
+                (t.net.norm, t.net.gated, t.net.activation) = (Norm::Layer, false, Activation::Gelu);
                 t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
             }),
         ),
@@ -375,7 +375,7 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         (
             "phi2",
             new("phi2").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, TensorId::Gelu);
+                (t.net.norm, t.net.gated, t.net.activation) = (Norm::Layer, false, Activation::Gelu);
                 (t.net.parallel, t.net.ffn_norm) = (true, "attn_norm");
                 t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
                 t.net.inv_freq = vec![inv_freq(t.rope_base, 12); 2];
@@ -385,7 +385,7 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         (
             "gptneox",
             new("gptneox").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, TensorId::Gelu);
+                (t.net.norm, t.net.gated, t.net.activation) = (Norm::Layer, false, Activation::Gelu);
                 (t.net.parallel, t.fused_qkv) = (true, true);
                 t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
             }),
@@ -393,7 +393,7 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         (
             "falcon",
             new("falcon").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, TensorId::Gelu);
+                (t.net.norm, t.net.gated, t.net.activation) = (Norm::Layer, false, Activation::Gelu);
                 (t.net.parallel, t.net.ffn_norm, t.fused_qkv) = (true, "attn_norm", true);
             }),
         ),
@@ -412,20 +412,21 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         ("hunyuan-dense", new("hunyuan-dense").change(|t| (t.net.qk_norm, t.net.late_qk_norm) = (QkNorm::Head, true))),
         (
             "arcee",
-            new("arcee").change(|t| (t.net.adjacent_pairs, t.net.gated, t.net.act) = (true, false, TensorId::Relu2)),
+            new("arcee")
+                .change(|t| (t.net.adjacent_pairs, t.net.gated, t.net.activation) = (true, false, Activation::Relu2)),
         ),
-        ("nemotron", layer_norm("nemotron").change(|t| t.net.act = TensorId::Relu2)),
+        ("nemotron", layer_norm("nemotron").change(|t| t.net.activation = Activation::Relu2)),
         (
             "bloom",
             layer_norm("bloom").change(|t| {
-                (t.net.act, t.net.alibi, t.net.embedding_norm) = (TensorId::Gelu, 8.0, true);
+                (t.net.activation, t.net.alibi, t.net.embedding_norm) = (Activation::Gelu, 8.0, true);
                 t.net.inv_freq = vec![vec![]; 2];
             }),
         ),
         (
             "mpt",
             layer_norm("mpt").change(|t| {
-                (t.net.act, t.net.alibi, t.net.clamp) = (TensorId::Gelu, 4.0, 0.75);
+                (t.net.activation, t.net.alibi, t.net.clamp) = (Activation::Gelu, 4.0, 0.75);
                 (t.net.inv_freq, t.fused_qkv) = (vec![vec![]; 2], true);
                 t.floats = vec![("attention.max_alibi_bias", 4.0), ("attention.clamp_kqv", 0.75)];
             }),
@@ -495,7 +496,8 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
             new("gpt-oss").change(|t| {
                 experts(t, Score::SoftmaxOfChosen);
                 t.moe(|moe| moe.biases = true);
-                (t.net.act, t.net.sinks, t.net.ffn_norm) = (TensorId::ClampedSwiglu, true, "post_attention_norm");
+                (t.net.activation, t.net.sinks, t.net.ffn_norm) =
+                    (Activation::ClampedSwiglu, true, "post_attention_norm");
                 t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate_inp"];
                 (t.net.window, t.ints) = (vec![8, 0], vec![("attention.sliding_window", 8)]);
             }),

@@ -54,8 +54,8 @@ struct Products {
     outer: Floats,
 }
 
-/// The means of a step.
-pub struct Means<'a> {
+/// The scratch of a step.
+pub struct AdaptScratch<'a> {
     pub team: &'a Team,
     pub isa: Isa,
     pub workspace: &'a mut MatmulWorkspace,
@@ -69,7 +69,8 @@ fn projections(program: &Program) -> usize {
 
 /// Widths of `Products::input`, `inner` and `outer`; no rank is above the width of the widest input.
 fn widths(program: &Program) -> [usize; 3] {
-    let (input, widest) = (program.widest_input(), program.acts.iter().map(|act| act.width).max().unwrap_or(0));
+    let (input, widest) =
+        (program.widest_input(), program.tensors.iter().map(|tensor| tensor.width).max().unwrap_or(0));
     // One row of logits at least.
     [input, input * projections(program), widest.max(program.vocab.div_ceil(ROWS))]
 }
@@ -121,8 +122,8 @@ impl Adapted {
     /// Adds to the results of projections.
     pub fn project<'a>(
         &mut self,
-        mut means: Means,
-        acts: &mut StepTensors,
+        mut scratch: AdaptScratch,
+        tensors: &mut StepTensors,
         x: TensorId,
         projections: &[Projection],
         set: impl Fn(u32) -> &'a AdapterSet,
@@ -133,15 +134,15 @@ impl Adapted {
                 for (adapter, scale) in set(group.slot).iter() {
                     let beside = |i: usize| adapter.beside(Beside::Project(projections[i].weight));
                     products.reduce(
-                        &mut means,
+                        &mut scratch,
                         adapter,
                         (0..projections.len()).flat_map(beside),
                         rows,
-                        acts.get(x).0,
+                        tensors.get(x).0,
                     )?;
                     for (i, projection) in projections.iter().enumerate() {
                         for product in beside(i) {
-                            products.add(&mut means, adapter, product, *scale, rows, acts.get(projection.out));
+                            products.add(&mut scratch, adapter, product, *scale, rows, tensors.get(projection.out));
                         }
                     }
                 }
@@ -153,7 +154,7 @@ impl Adapted {
     /// Adds to logits, `[rows, vocab]`.
     pub fn logits<'a>(
         &mut self,
-        mut means: Means,
+        mut scratch: AdaptScratch,
         x: &[f32],
         (logits, vocab): Rows,
         set: impl Fn(u32) -> &'a AdapterSet,
@@ -164,8 +165,8 @@ impl Adapted {
             for rows in rows[group.rows.clone()].chunks(at_once) {
                 for (adapter, scale) in set(group.slot).iter() {
                     for product in adapter.beside(Beside::Logits) {
-                        products.reduce(&mut means, adapter, [product].into_iter(), rows, x)?;
-                        products.add(&mut means, adapter, product, *scale, rows, (&mut *logits, vocab));
+                        products.reduce(&mut scratch, adapter, [product].into_iter(), rows, x)?;
+                        products.add(&mut scratch, adapter, product, *scale, rows, (&mut *logits, vocab));
                     }
                 }
             }
@@ -192,7 +193,7 @@ impl Products {
     /// `inner = A x` of each product for some rows.
     fn reduce<'a>(
         &mut self,
-        means: &mut Means,
+        scratch: &mut AdaptScratch,
         adapter: &'a CpuAdapter,
         products: impl Iterator<Item = &'a LowRank>,
         rows: &[u32],
@@ -222,14 +223,14 @@ impl Products {
                 &input[..n * cols]
             }
         };
-        means.multiply(x, n, &mut jobs);
+        scratch.multiply(x, n, &mut jobs);
         Ok(())
     }
 
     /// `out += factor * B inner` for some rows.
     fn add(
         &mut self,
-        means: &mut Means,
+        scratch: &mut AdaptScratch,
         adapter: &CpuAdapter,
         product: &LowRank,
         scale: f32,
@@ -238,15 +239,15 @@ impl Products {
     ) {
         let Some(&(_, at)) = self.reduced.iter().find(|(a, _)| *a == product.a) else { return };
         let (matrix, bytes) = adapter.matrix(product.b);
-        let (isa, n) = (means.isa, rows.len());
+        let (isa, n) = (scratch.isa, rows.len());
         let outer = &mut self.outer[..n * width];
         let inner = &self.inner[at..at + n * matrix.cols()];
-        means.multiply(inner, n, &mut [MatmulJob::new(matrix, bytes, None, outer)]);
+        scratch.multiply(inner, n, &mut [MatmulJob::new(matrix, bytes, None, outer)]);
         let factor = (product.factor * f64::from(scale)) as f32;
         let add = |out: &mut [f32], delta: &mut [f32]| elementwise::add_scaled(isa, out, delta, factor);
         if is_run(rows) {
             let out = &mut out[rows[0] as usize * width..][..n * width];
-            each_row(means.team, (out, width), (outer, width), |_, out, delta| add(out, delta));
+            each_row(scratch.team, (out, width), (outer, width), |_, out, delta| add(out, delta));
         } else {
             for (row, delta) in rows.iter().zip(outer.chunks_exact_mut(width)) {
                 add(&mut out[*row as usize * width..][..width], delta);
@@ -255,7 +256,7 @@ impl Products {
     }
 }
 
-impl Means<'_> {
+impl AdaptScratch<'_> {
     fn multiply(&mut self, x: &[f32], rows: usize, jobs: &mut [MatmulJob]) {
         let work: usize = jobs.iter().map(|job| x.len() * job.matrix.rows).sum();
         match work <= SMALL {

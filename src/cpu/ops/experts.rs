@@ -64,10 +64,10 @@ impl ExpertScratch {
     }
 
     /// Chooses experts for each row.
-    pub fn route(&mut self, backend: &CpuBackend, acts: &mut StepTensors, op: &Experts) {
+    pub fn route(&mut self, backend: &CpuBackend, tensors: &mut StepTensors, op: &Experts) {
         let routing = op.routing;
         let bias = routing.bias.map(|bias| backend.vector(bias));
-        let (scores, n_experts) = acts.get(op.scores);
+        let (scores, n_experts) = tensors.get(op.scores);
         let ExpertScratch { chosen, ranking, weights, groups, .. } = self;
         for (scores, chosen) in scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used)) {
             rank(ranking, scores.iter().copied());
@@ -117,7 +117,7 @@ impl ExpertScratch {
         backend: &CpuBackend,
         team: &Team,
         products: &mut MatmulWorkspace,
-        acts: &mut StepTensors,
+        tensors: &mut StepTensors,
         op: &Experts,
         (next, share): (&mut usize, Share),
     ) -> bool {
@@ -133,8 +133,8 @@ impl ExpertScratch {
             biases: op.biases[i].map(|v: Vector| backend.vector(v)),
         });
         let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = self;
-        let chosen = &chosen[..acts.n * n_used];
-        let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);
+        let chosen = &chosen[..tensors.n * n_used];
+        let [(x, hidden), (out, _)] = tensors.disjoint([op.x, op.out]);
         if *next == 0 {
             out.fill(0.0);
         }

@@ -57,14 +57,14 @@ impl HeadScratch {
         &mut self,
         backend: &CpuBackend,
         team: &Team,
-        acts: &mut StepTensors,
+        tensors: &mut StepTensors,
         [x, out]: [TensorId; 2],
         weight: Weight,
         heads: usize,
     ) {
         let (matrix, bytes) = backend.matrix(weight);
-        let (rows, cols, n) = (matrix.rows / heads, matrix.cols(), acts.n);
-        let [(x, x_width), (out, out_width)] = acts.disjoint([x, out]);
+        let (rows, cols, n) = (matrix.rows / heads, matrix.cols(), tensors.n);
+        let [(x, x_width), (out, out_width)] = tensors.disjoint([x, out]);
         let (from, to) = (x_width / heads, out_width / heads);
         let out = DisjointSlice::new(out);
         let per_thread = DisjointSlice::new(&mut self.per_thread);

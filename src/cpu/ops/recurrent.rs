@@ -50,11 +50,11 @@ pub fn conv(
     isa: Isa,
     op: &Conv,
     [kernel, bias]: [Option<&[f32]>; 2],
-    acts: &mut StepTensors,
+    tensors: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
-    let (x, width) = acts.get(op.x);
+    let (x, width) = tensors.get(op.x);
     let kernel = kernel.unwrap_or_default();
     each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let (x, to) = (&mut x[rows.start * width..rows.end * width], DisjointSlice::new(to));
@@ -82,11 +82,11 @@ pub fn delta_rule(
     isa: Isa,
     op: &DeltaRule,
     rate: &[f32],
-    acts: &mut StepTensors,
+    tensors: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
-    let all = acts.disjoint([op.q, op.k, op.v, op.dt, op.beta, op.out]);
+    let all = tensors.disjoint([op.q, op.k, op.v, op.dt, op.beta, op.out]);
     let [(q, _), (k, keys), (v, values), (dt, decays), (beta, heads), (out, _)] = all;
     let (q, k, v, dt, beta) = (&*q, &*k, &*v, &*dt, &*beta);
     let (key_heads, value_dim, blocks) = (keys / op.key_dim, values / heads, values / heads / PANEL_ROWS);
@@ -128,11 +128,11 @@ pub fn scan(
     isa: Isa,
     op: &Scan,
     [rate, skip]: [&[f32]; 2],
-    acts: &mut StepTensors,
+    tensors: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
-    let [(x, width), (dt, heads), (b, grouped), (c, _), (out, _)] = acts.disjoint([op.x, op.dt, op.b, op.c, op.out]);
+    let [(x, width), (dt, heads), (b, grouped), (c, _), (out, _)] = tensors.disjoint([op.x, op.dt, op.b, op.c, op.out]);
     let (x, dt, b, c) = (&*x, &*dt, &*b, &*c);
     let (groups, head_dim, block) = (grouped / op.state, width / heads, op.state * PANEL_ROWS);
     let blocks = width / groups / PANEL_ROWS;

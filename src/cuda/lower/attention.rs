@@ -26,8 +26,8 @@ impl Lowering<'_> {
 
     fn heads_args(&self, ops: &HeadOps) -> HeadsArgs {
         let (program, weights) = (self.program, &self.model.weights);
-        let count = |act: Option<TensorId>| act.map_or(0, |act| program.width(act) / ops.head_dim);
-        let address = |act: Option<TensorId>| act.map_or(0, |act| self.act(act));
+        let count = |tensor: Option<TensorId>| tensor.map_or(0, |tensor| program.width(tensor) / ops.head_dim);
+        let address = |tensor: Option<TensorId>| tensor.map_or(0, |tensor| self.tensor(tensor));
         let own = |norm: Option<&Norm>| u32::from(norm.is_some_and(|norm| self.own_weights(norm) > 1));
         let values = ops.store.and_then(|(_, v)| v);
         let mut args = HeadsArgs {
@@ -91,8 +91,8 @@ impl Lowering<'_> {
         let weights = &self.model.weights;
         let args = AttendArgs {
             step: StepArgs { tiles, n_tiles: n, ..self.step.0 },
-            q: self.act(op.q),
-            out: self.act(op.out),
+            q: self.tensor(op.q),
+            out: self.tensor(op.out),
             partials: self.scratch.partials,
             counters: self.scratch.attention_counters,
             slopes: weights.vector(op.slopes),

@@ -13,7 +13,7 @@ impl Lowering<'_> {
     pub(crate) fn route(&mut self, scores: TensorId, routing: &Routing) -> Result<()> {
         let n_experts = self.program.width(scores);
         let args = RouteArgs {
-            scores: self.act(scores),
+            scores: self.tensor(scores),
             experts: self.scratch.experts,
             weights: self.scratch.expert_weights,
             bias: self.model.weights.vector(routing.bias),
@@ -119,7 +119,7 @@ impl Lowering<'_> {
             experts: self.scratch.experts,
             factors: of_down.0,
             biases: of_down.1,
-            out: self.act(sum.map_or(op.out, |(x, _)| x)),
+            out: self.tensor(sum.map_or(op.out, |(x, _)| x)),
             width: input.width as u32,
             n_used: used as u32,
             accumulate: u32::from(sum.is_some()),

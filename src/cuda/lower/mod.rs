@@ -82,7 +82,7 @@ pub struct Lowering<'a> {
     pub dims: &'a ExecutorDims,
     pub scratch: &'a DeviceScratch,
     /// Addresses of activations by `TensorId`.
-    pub acts: &'a [Address],
+    pub tensors: &'a [Address],
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
     /// Shape, arguments and tiles of the tokens that activations have rows for.
@@ -281,7 +281,7 @@ impl Lowering<'_> {
                 })
             }
             Op::Gate { x, gate } => {
-                let (by, each) = (self.act(*gate), self.program.width(*x) / self.program.width(*gate));
+                let (by, each) = (self.tensor(*gate), self.program.width(*x) / self.program.width(*gate));
                 self.modify(*x, Modification::BySigmoid, 0.0, |args| (args.by, args.length) = (by, each as u32))
             }
             Op::JoinHeads { x, tail, heads, out } => self.join([*x, *out], 0, Some(*tail), *heads),
@@ -297,7 +297,7 @@ impl Lowering<'_> {
             Op::Attend(attend) => self.attend(attend, None),
             Op::Glu { gate, up, activation } => {
                 let n = self.shape.n * self.program.width(*gate);
-                self.glu(self.act(*gate), up.map_or(0, |up| self.act(up)), n, *activation)
+                self.glu(self.tensor(*gate), up.map_or(0, |up| self.tensor(up)), n, *activation)
             }
             Op::Experts(experts) => {
                 self.route(experts.scores, &experts.routing)?;
@@ -311,17 +311,17 @@ impl Lowering<'_> {
 
     // ---- operands
 
-    pub(crate) fn act(&self, act: TensorId) -> Address {
-        self.acts[act.0 as usize]
+    pub(crate) fn tensor(&self, tensor: TensorId) -> Address {
+        self.tensors[tensor.0 as usize]
     }
 
-    pub(crate) fn input(&self, act: TensorId) -> ProductInput {
-        let (act, norm) = match self.fusions.delayed(act) {
+    pub(crate) fn input(&self, tensor: TensorId) -> ProductInput {
+        let (tensor, norm) = match self.fusions.delayed(tensor) {
             Some((norm, x)) => (x, self.norm(Some(&norm))),
-            None => (act, DeviceNorm::default()),
+            None => (tensor, DeviceNorm::default()),
         };
-        let width = self.program.width(act);
-        ProductInput { address: self.act(act), width, stride: width, norm }
+        let width = self.program.width(tensor);
+        ProductInput { address: self.tensor(tensor), width, stride: width, norm }
     }
 
     pub(crate) fn norm(&self, norm: Option<&Norm>) -> DeviceNorm {
@@ -367,7 +367,7 @@ impl Lowering<'_> {
             table: self.model.weights.matrix(table),
             rows,
             following: self.scratch.tokens,
-            x: self.act(x),
+            x: self.tensor(x),
             width: self.program.width(x) as u32,
             accumulate: u32::from(accumulate),
             scale,
@@ -383,9 +383,9 @@ impl Lowering<'_> {
         let own = norm.map_or(1, |(norm, _)| self.own_weights(norm));
         let args = NormArgs {
             norm: self.norm(norm.map(|(norm, _)| norm)),
-            x: self.act(x),
-            delta: delta.map_or(0, |(delta, _)| self.act(delta)),
-            out: norm.map_or(0, |(_, out)| self.act(out)),
+            x: self.tensor(x),
+            delta: delta.map_or(0, |(delta, _)| self.tensor(delta)),
+            out: norm.map_or(0, |(_, out)| self.tensor(out)),
             group: group as u32,
             own: own as u32,
             scale: delta.map_or(0.0, |(_, scale)| scale),
@@ -399,8 +399,8 @@ impl Lowering<'_> {
     fn add_normed(&mut self, x: TensorId, norm: &Norm, delta: TensorId, scale: f32) -> Result<()> {
         let args = NormArgs {
             norm: self.norm(Some(norm)),
-            x: self.act(x),
-            delta: self.act(delta),
+            x: self.tensor(x),
+            delta: self.tensor(delta),
             out: 0,
             group: norm.group as u32,
             own: self.own_weights(norm) as u32,
@@ -421,7 +421,7 @@ impl Lowering<'_> {
         let mut segments = [Segment::default(); MAX_SEGMENTS];
         for (segment, p) in segments.iter_mut().zip(projections) {
             let weights = &self.model.weights;
-            *segment = Segment { w: weights.matrix(p.weight), out: self.act(p.out), bias: weights.vector(p.bias) };
+            *segment = Segment { w: weights.matrix(p.weight), out: self.tensor(p.out), bias: weights.vector(p.bias) };
         }
         self.products(self.input(input), ProjectArgs { segments, n_segments: projections.len() as u32, ..args })
     }
@@ -594,12 +594,12 @@ impl Lowering<'_> {
 
     /// Copies the rows of the outputs, which are the only ones from here on, unless all are and lie where they shall.
     fn keep_outputs(&mut self, moves: &[[TensorId; 2]]) -> Result<()> {
-        let moves = moves.iter().filter(|[from, to]| self.act(*from) != self.act(*to));
+        let moves = moves.iter().filter(|[from, to]| self.tensor(*from) != self.tensor(*to));
         let moves: Vec<&[TensorId; 2]> = moves.collect();
         for moves in moves.chunks(2) {
             let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.0.outputs, widths: [0; 2] };
             for (i, [from, to]) in moves.iter().enumerate() {
-                (args.from[i], args.to[i]) = (self.act(*from), self.act(*to));
+                (args.from[i], args.to[i]) = (self.tensor(*from), self.tensor(*to));
                 args.widths[i] = self.program.width(*from) as u32;
             }
             let blocks = [self.shape.n_outputs, moves.len(), 1];

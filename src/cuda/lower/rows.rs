@@ -25,7 +25,7 @@ impl Lowering<'_> {
     ) -> Result<()> {
         let width = self.program.width(x);
         let mut args = ModifyArgs {
-            x: self.act(x),
+            x: self.tensor(x),
             by: 0,
             positions: self.step.0.positions,
             width: width as u32,
@@ -48,12 +48,12 @@ impl Lowering<'_> {
         tail: Option<TensorId>,
         heads: usize,
     ) -> Result<()> {
-        let width = |act: TensorId| self.program.width(act);
+        let width = |tensor: TensorId| self.program.width(tensor);
         let (to, tail_width) = (width(out) / heads, tail.map_or(0, width));
         let args = JoinArgs {
-            x: self.act(x) + 4 * first as Address,
-            tail: tail.map_or(0, |tail| self.act(tail)),
-            out: self.act(out),
+            x: self.tensor(x) + 4 * first as Address,
+            tail: tail.map_or(0, |tail| self.tensor(tail)),
+            out: self.tensor(out),
             heads: heads as u32,
             part: (to - tail_width) as u32,
             x_stride: (width(x) / heads) as u32,
@@ -66,12 +66,12 @@ impl Lowering<'_> {
     pub(crate) fn project_heads(&mut self, [x, out]: [TensorId; 2], weight: Weight, heads: usize) -> Result<()> {
         const WARPS: usize = 4;
         let w = self.model.weights.matrix(weight);
-        let [from, to] = [x, out].map(|act| self.program.width(act) / heads);
+        let [from, to] = [x, out].map(|tensor| self.program.width(tensor) / heads);
         let rows = w.rows as usize / heads;
         let args = ProjectHeadsArgs {
             w,
-            x: self.act(x),
-            out: self.act(out),
+            x: self.tensor(x),
+            out: self.tensor(out),
             n: self.shape.n as u32,
             heads: heads as u32,
             rows: rows as u32,
@@ -97,7 +97,7 @@ impl Lowering<'_> {
         let (weights, width) = (&self.model.weights, self.program.width(op.x));
         let args = ConvArgs {
             step: self.sequences(),
-            x: self.act(op.x),
+            x: self.tensor(op.x),
             kernel: weights.vector(Some(op.kernel)),
             bias: weights.vector(op.bias),
             memory: self.memory_places[op.recurrent.0 as usize],
@@ -132,20 +132,20 @@ impl Lowering<'_> {
     }
 
     pub(crate) fn delta_rule(&mut self, op: &DeltaRule) -> Result<()> {
-        let width = |act: TensorId| self.program.width(act);
+        let width = |tensor: TensorId| self.program.width(tensor);
         let (heads, values) = (width(op.beta), width(op.v));
         let step = self.sequences();
         let by_row = width(op.dt) > heads;
         let chunks = self.chunks(step.n_tiles as usize, op.key_dim, values / heads).filter(|_| !by_row);
         let args = DeltaArgs {
             step,
-            q: self.act(op.q),
-            k: self.act(op.k),
-            v: self.act(op.v),
-            dt: self.act(op.dt),
-            beta: self.act(op.beta),
+            q: self.tensor(op.q),
+            k: self.tensor(op.k),
+            v: self.tensor(op.v),
+            dt: self.tensor(op.dt),
+            beta: self.tensor(op.beta),
             rate: self.model.weights.vector(Some(op.rate)),
-            out: self.act(op.out),
+            out: self.tensor(op.out),
             memory: self.memory_places[op.recurrent.0 as usize],
             heads: heads as u32,
             key_heads: (width(op.k) / op.key_dim) as u32,
@@ -171,20 +171,20 @@ impl Lowering<'_> {
     }
 
     pub(crate) fn scan(&mut self, op: &Scan) -> Result<()> {
-        let (weights, width) = (&self.model.weights, |act: TensorId| self.program.width(act));
+        let (weights, width) = (&self.model.weights, |tensor: TensorId| self.program.width(tensor));
         let (channels, heads) = (width(op.x), width(op.dt));
         let step = self.sequences();
         let by_state = weights.vector_len(op.rate) > heads;
         let chunks = self.chunks(step.n_tiles as usize, op.state, channels / heads).filter(|_| !by_state);
         let args = ScanArgs {
             step,
-            x: self.act(op.x),
-            dt: self.act(op.dt),
-            b: self.act(op.b),
-            c: self.act(op.c),
+            x: self.tensor(op.x),
+            dt: self.tensor(op.dt),
+            b: self.tensor(op.b),
+            c: self.tensor(op.c),
             rate: weights.vector(Some(op.rate)),
             skip: weights.vector(Some(op.skip)),
-            out: self.act(op.out),
+            out: self.tensor(op.out),
             memory: self.memory_places[op.recurrent.0 as usize],
             heads: heads as u32,
             head_dim: (channels / heads) as u32,

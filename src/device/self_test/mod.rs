@@ -104,9 +104,9 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
 
 /// The ops that name each activation.
 fn named(program: &Program) -> Vec<Vec<usize>> {
-    let mut named = vec![Vec::new(); program.acts.len()];
+    let mut named = vec![Vec::new(); program.tensors.len()];
     for (i, op) in program.ops.iter().enumerate() {
-        op.for_each_act(|act| named[act.0 as usize].push(i));
+        op.for_each_tensor(|tensor| named[tensor.0 as usize].push(i));
     }
     named
 }
@@ -245,8 +245,8 @@ impl Case {
         if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
             && let Op::KeepOutputs { moves } = ops.remove(i)
         {
-            let moved = |act| moves.iter().find(|[_, to]| *to == act).map_or(act, |[from, _]| *from);
-            ops[i..].iter_mut().for_each(|op| op.map_acts(moved));
+            let moved = |tensor| moves.iter().find(|[_, to]| *to == tensor).map_or(tensor, |[from, _]| *from);
+            ops[i..].iter_mut().for_each(|op| op.map_tensors(moved));
         }
         let is_norm = |op: &Op| matches!(op, Op::Norm { x, out, .. } if x != out);
         // The result of a norm that products apply to their input is nobody else's.
@@ -256,10 +256,10 @@ impl Case {
         };
         let widths = shrink(program, device, weights, &mut ops)?;
         let mut b = ProgramBuilder::default();
-        let (mut acts, mut inputs, mut results) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut tensors, mut inputs, mut results) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (&old, &width) in &widths {
-            let new = b.act(width);
-            acts.insert(old, new);
+            let new = b.tensor(width);
+            tensors.insert(old, new);
             let first = at.iter().copied().find(|i| names(&program.ops[*i], old)).unwrap_or(0);
             let others = || named[old.0 as usize].iter().filter(|i| !at.contains(i));
             let is_kept = program.kept.contains(&old);
@@ -277,7 +277,7 @@ impl Case {
         let (mut layers, mut recurrent) = (BTreeMap::new(), BTreeMap::new());
         let mut vocab = 0;
         for op in &mut ops {
-            made.weights_of(op, &|act| widths[&act])?;
+            made.weights_of(op, &|tensor| widths[&tensor])?;
             if let Op::Attend(a) = op {
                 // Scores of made-up keys would else leave one position alone.
                 a.scale = a.scale.min(1.0 / (program.kv_layers[a.layer.0 as usize].head_dim as f32).sqrt());
@@ -285,7 +285,7 @@ impl Case {
             if let Op::Logits { head, .. } = op {
                 vocab = made.matrices[head.0 as usize].rows;
             }
-            op.map_acts(|act| acts[&act]);
+            op.map_tensors(|tensor| tensors[&tensor]);
             if let Some(layer) = op.layer_mut() {
                 let shape = program.kv_layers[layer.0 as usize];
                 *layer = *layers.entry(*layer).or_insert_with(|| b.kv_layer(shape));
@@ -300,7 +300,8 @@ impl Case {
         }
         if vocab > 0 {
             // A head sees rows of outputs, which another op has to make.
-            let moves = inputs.iter_mut().map(|(act, _)| [std::mem::replace(act, b.act(b.width(*act))), *act]);
+            let moves =
+                inputs.iter_mut().map(|(tensor, _)| [std::mem::replace(tensor, b.tensor(b.width(*tensor))), *tensor]);
             let moves: Vec<[TensorId; 2]> = moves.map(|[to, from]| [from, to]).collect();
             b.push(Op::KeepOutputs { moves: moves.into() });
         }
@@ -312,7 +313,7 @@ impl Case {
         let few = (1..16).contains(&vocab);
         let limit = if made.matrices.iter().any(is_block) && is_rounded || few { ROUNDED } else { CLOSE };
         ops.into_iter().for_each(|op| b.push(op));
-        inputs.iter().for_each(|(act, _)| b.input(*act));
+        inputs.iter().for_each(|(tensor, _)| b.input(*tensor));
         let program = Arc::new(b.finish(vocab, &results));
         let Made { matrices, vectors, .. } = made;
         let case = Case {
@@ -346,8 +347,10 @@ impl Case {
         let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
         let shapes: Vec<_> = self.matrices.iter().map(|m| (m.dtype, m.rows, m.cols)).collect();
         let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len())).collect();
-        let Program { ops, acts, kv_layers, recurrent, .. } = &*self.program;
-        hash.write(format!("{ops:?} {acts:?} {kv_layers:?} {recurrent:?} {shapes:?} {pairs:?} {types:?}").as_bytes());
+        let Program { ops, tensors, kv_layers, recurrent, .. } = &*self.program;
+        hash.write(
+            format!("{ops:?} {tensors:?} {kv_layers:?} {recurrent:?} {shapes:?} {pairs:?} {types:?}").as_bytes(),
+        );
         hash.finish()
     }
 
@@ -458,10 +461,13 @@ impl Case {
 
     /// Values of the activations that the caller writes, one row a factor.
     fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(TensorId, Vec<f32>)> {
-        let values = |(act, input): &(TensorId, Input)| {
-            let width = self.program.width(*act);
+        let values = |(tensor, input): &(TensorId, Input)| {
+            let width = self.program.width(*tensor);
             let rows = factors.clone().into_iter().zip(first..);
-            (*act, rows.flat_map(|(factor, row)| (0..width).map(move |i| factor * input.of(row, i, width))).collect())
+            (
+                *tensor,
+                rows.flat_map(|(factor, row)| (0..width).map(move |i| factor * input.of(row, i, width))).collect(),
+            )
         };
         self.inputs.iter().map(values).collect()
     }
@@ -504,15 +510,15 @@ fn step(
     let batch = &mut Batch { inputs, sequences: both };
     let is_whole = ops.len() == program.ops.len();
     executor.begin(batch, ops)?;
-    for (act, values) in case.inputs(first[0], vec![1.0; n]) {
-        executor.write(act, &values)?;
+    for (tensor, values) in case.inputs(first[0], vec![1.0; n]) {
+        executor.write(tensor, &values)?;
     }
     executor.advance(batch, &|| false)?;
     let mut results = Vec::new();
     let rows = if case.keeps() { outputs.len() } else { n };
-    for act in case.results.iter().filter(|_| is_whole) {
-        results.push(try_filled("results", rows * program.width(*act), f32::NAN)?);
-        results.last_mut().map_or(Ok(()), |out| executor.read(*act, out))?;
+    for tensor in case.results.iter().filter(|_| is_whole) {
+        results.push(try_filled("results", rows * program.width(*tensor), f32::NAN)?);
+        results.last_mut().map_or(Ok(()), |out| executor.read(*tensor, out))?;
     }
     for i in (0..outputs.len()).filter(|_| program.vocab > 0) {
         let mut logits = try_filled("logits", program.vocab, f32::NAN)?;
@@ -537,22 +543,22 @@ fn relative_error(expected: &[f32], got: &[f32]) -> f64 {
     if difference == 0.0 { 0.0 } else { (difference / size).sqrt() }
 }
 
-fn names(op: &Op, act: TensorId) -> bool {
+fn names(op: &Op, tensor: TensorId) -> bool {
     let mut found = false;
-    op.for_each_act(|named| found |= named == act);
+    op.for_each_tensor(|named| found |= named == tensor);
     found
 }
 
 /// The values that an activation of some ops starts with: within the range of what recurrences and routers are given.
-fn input_of(ops: &[Op], act: TensorId) -> Input {
+fn input_of(ops: &[Op], tensor: TensorId) -> Input {
     for op in ops {
         match op {
-            Op::Experts(e) if e.scores == act => return Input::Scores,
-            Op::DeltaRule(d) if [d.dt, d.beta].contains(&act) => return Input::Positive,
-            Op::DeltaRule(d) if [d.q, d.k].contains(&act) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
-            Op::Scan(s) if s.dt == act => return Input::Positive,
+            Op::Experts(e) if e.scores == tensor => return Input::Scores,
+            Op::DeltaRule(d) if [d.dt, d.beta].contains(&tensor) => return Input::Positive,
+            Op::DeltaRule(d) if [d.q, d.k].contains(&tensor) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
+            Op::Scan(s) if s.dt == tensor => return Input::Positive,
             // A query that equals the key of its position would see that position alone.
-            Op::StoreKv { k, .. } if *k == act => return Input::Values(-1.0),
+            Op::StoreKv { k, .. } if *k == tensor => return Input::Values(-1.0),
             _ => {}
         }
     }
@@ -568,8 +574,8 @@ fn shrink(
 ) -> Result<BTreeMap<TensorId, usize>> {
     let mut widths = BTreeMap::new();
     for op in ops.iter() {
-        op.for_each_act(|act| {
-            widths.insert(act, program.width(act));
+        op.for_each_tensor(|tensor| {
+            widths.insert(tensor, program.width(tensor));
         });
     }
     // Columns of the widest block of some matrices, or a few where these have none.
@@ -593,7 +599,7 @@ fn shrink(
             }
             Op::ProjectHeads { x, heads, out, .. } => {
                 let few = (*heads).min(3);
-                widths.extend([*x, *out].map(|act| (act, program.width(act) / *heads * few)));
+                widths.extend([*x, *out].map(|tensor| (tensor, program.width(tensor) / *heads * few)));
                 *heads = few;
             }
             Op::Experts(e) => {

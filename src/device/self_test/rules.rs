@@ -95,7 +95,7 @@ pub fn check(
         let inputs = StepInputs { ids: &ids, positions: &positions, sequences: &numbers, outputs: &outputs, rules };
         let batch = &mut Batch { inputs, sequences: &mut [&mut *sequence] };
         executor.begin(batch, 0..program.ops.len())?;
-        rows.iter().try_for_each(|(act, values)| executor.write(*act, values))?;
+        rows.iter().try_for_each(|(tensor, values)| executor.write(*tensor, values))?;
         executor.advance(batch, &|| false).map(|_| ())
     };
     step(executor, 0, 0, &[])?;

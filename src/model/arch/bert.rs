@@ -29,9 +29,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layer_norm_in_place(x, "token_embd_norm")?;
     b.layers(|b, _| {
         let [q, k, v] = b.qkv(x, heads)?;
-        for (act, part) in [(q, "attn_q_norm"), (k, "attn_k_norm")] {
+        for (x, part) in [(q, "attn_q_norm"), (k, "attn_k_norm")] {
             if b.has(&format!("{part}.weight")) {
-                b.layer_norm_in_place(act, part)?;
+                b.layer_norm_in_place(x, part)?;
             }
         }
         if let Some(rope) = rope {

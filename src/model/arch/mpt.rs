@@ -18,7 +18,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.layer_norm(x, "attn_norm")?;
         let qkv = b.qkv(h, heads)?;
         if let Some(limit) = limit {
-            qkv.into_iter().for_each(|act| b.clamp(act, limit));
+            qkv.into_iter().for_each(|x| b.clamp(x, limit));
         }
         if b.has("attn_q_norm.weight") {
             b.layer_norm_groups(qkv[0], "attn_q_norm", heads.n_heads * heads.head_dim)?;

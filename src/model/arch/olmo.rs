@@ -16,7 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.bare_norm(Layer, x);
         let [q, k, v] = b.qkv(h, heads)?;
         if let Some(limit) = limit {
-            [q, k, v].into_iter().for_each(|act| b.clamp(act, limit));
+            [q, k, v].into_iter().for_each(|x| b.clamp(x, limit));
         }
         b.rotate(rope, q, k);
         let a = b.attend([q, k, v], Attention::new(heads))?;

@@ -68,7 +68,7 @@ impl<'a> Builder<'a> {
             return Err(self.tensors.damaged(format!("{rows} learned positions for a context of {needed}")));
         }
         let table = self.matrix("position_embd.weight", rows, self.hyper.hidden)?;
-        let out = self.program.act(self.hyper.hidden);
+        let out = self.program.tensor(self.hyper.hidden);
         self.program.push(Op::Embed { table, rows, index: Index::Position, scale: 1.0, out });
         self.program.push(Op::Add { x, delta: out, scale: 1.0 });
         Ok(())
@@ -81,7 +81,7 @@ impl<'a> Builder<'a> {
         }
         let rows = self.tensors.rows("token_types.weight")?;
         let table = self.matrix("token_types.weight", rows, self.hyper.hidden)?;
-        let out = self.program.act(self.hyper.hidden);
+        let out = self.program.tensor(self.hyper.hidden);
         self.program.push(Op::Embed { table, rows, index: Index::Zero, scale: 1.0, out });
         self.program.push(Op::Add { x, delta: out, scale: 1.0 });
         Ok(())

@@ -115,18 +115,18 @@ impl Builder<'_> {
                 Ok::<_, Error>(self.product(narrow, weight))
             };
             let (k, v) = (product(0..still)?, product(still..still + value_dim)?);
-            let keys = self.program.act(n_heads * head_dim);
+            let keys = self.program.tensor(n_heads * head_dim);
             self.program.push(Op::JoinHeads { x: k, tail: turned, heads: n_heads, out: keys });
             self.attend([q, keys, v], Attention { scale, ..Attention::new(heads) })?
         } else {
-            let key = self.program.act(rank + turning);
+            let key = self.program.tensor(rank + turning);
             self.program.push(Op::JoinHeads { x: narrow, tail: turned, heads: 1, out: key });
             let head_dim = rank + turning;
             let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window: 0 };
             let layer = self.program.kv_layer(layer);
             self.program.push(Op::StoreKv { layer, k: key, v: None });
             let weight = self.matrix("attn_k_b.weight", n_heads * rank, still)?;
-            let [absorbed, seen, out] = [head_dim, rank, value_dim].map(|width| self.program.act(n_heads * width));
+            let [absorbed, seen, out] = [head_dim, rank, value_dim].map(|width| self.program.tensor(n_heads * width));
             self.program.push(Op::ProjectHeads { x: q, weight, heads: n_heads, out: absorbed });
             self.program.push(Op::Attend(Attend::new(layer, absorbed, seen, scale)));
             let weight = self.matrix("attn_v_b.weight", n_heads * value_dim, rank)?;

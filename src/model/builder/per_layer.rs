@@ -68,7 +68,7 @@ impl Builder<'_> {
             let q = self.part("attn_q", widths[0], 0..widths[0], x)?;
             let k = self.part("attn_k", widths[1], 0..widths[1], x)?;
             let [q, k] = self.push_projections(x, [q, k]);
-            (q, k, k, self.program.act(widths[1]))
+            (q, k, k, self.program.tensor(widths[1]))
         };
         self.program.push(Op::Norm { norm, x, out });
         Ok([q, k, out])
@@ -96,7 +96,7 @@ impl Builder<'_> {
             return Err(self.keys.unsupported(key));
         }
         let table = self.matrix("per_layer_token_embd.weight", rows, all)?;
-        let token = self.program.act(all);
+        let token = self.program.tensor(all);
         let scale = (width as f32).sqrt();
         self.program.push(Op::Embed { table, rows, index: Index::Id, scale, out: token });
         let inputs = self.project(x, "per_layer_model_proj", all)?;
@@ -117,7 +117,7 @@ impl Builder<'_> {
     ) -> Result<()> {
         let LayerInputs { all, width } = inputs;
         let gate = self.project(x, "inp_gate", width)?;
-        let input = self.program.act(width);
+        let input = self.program.tensor(width);
         self.program.push(Op::Slice { x: all, first: layer * width, out: input });
         self.program.push(Op::Glu { gate, up: Some(input), activation });
         let y = self.project(gate, "proj", self.hyper.hidden)?;
@@ -145,7 +145,7 @@ impl Builder<'_> {
         let mut scale = self.tensors.vector(&self.name("ffn_gate_inp.scale"), hidden)?;
         scale.iter_mut().for_each(|s| *s /= (hidden as f32).sqrt());
         let weight = Some(self.vector(scale));
-        let (kind, out) = (NormKind::Rms, self.program.act(hidden));
+        let (kind, out) = (NormKind::Rms, self.program.tensor(hidden));
         let norm = Norm { kind, weight, bias: None, eps: self.eps(kind), group: hidden };
         self.program.push(Op::Norm { norm, x, out });
         let matrix = self.matrix("ffn_gate_inp.weight", n_experts, hidden)?;

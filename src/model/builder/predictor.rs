@@ -29,15 +29,15 @@ impl Builder<'_> {
         let trunk = std::mem::take(&mut self.program);
         self.layer = Some(index);
 
-        let input = self.program.act(hidden);
+        let input = self.program.tensor(hidden);
         let table = match self.embedding {
             Some(table) if !self.has("nextn.embed_tokens.weight") => table,
             _ => self.matrix("nextn.embed_tokens.weight", vocab, hidden)?,
         };
-        let token = self.program.act(hidden);
+        let token = self.program.tensor(hidden);
         self.program.push(Op::Embed { table, rows: vocab, index: Index::Id, scale: 1.0, out: token });
         let (token, state) = (self.rms_norm(token, "nextn.enorm")?, self.rms_norm(input, "nextn.hnorm")?);
-        let both = self.program.act(2 * hidden);
+        let both = self.program.tensor(2 * hidden);
         self.program.push(Op::JoinHeads { x: token, tail: state, heads: 1, out: both });
         let x = self.project(both, "nextn.eh_proj", hidden)?;
         block(self, x)?;
@@ -53,7 +53,7 @@ impl Builder<'_> {
         }
         let result = self.rms_norm(x, own.unwrap_or("output_norm"))?;
         self.layer = None;
-        head.map_acts(|_| result);
+        head.map_tensors(|_| result);
         self.program.push(head);
         self.program.result(result);
 

@@ -1,0 +1,41 @@
+//! The choices of a caller for the load of a model.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Cancel, Runtime};
+use crate::cpu::kernels::Isa;
+
+#[derive(Default)]
+pub struct LoadParams<'a> {
+    /// `None`: a runtime of its own with default parameters.
+    pub runtime: Option<Arc<Runtime>>,
+    /// 0: chosen here; n: entry n - 1 of `devices()`.
+    pub device: u32,
+    /// GPUs that share the layers in this order, in place of `device`; empty: there is no such list.
+    pub devices: &'a [u32],
+    /// Sizes of the parts of these in relation to one another; empty: by their free memory.
+    pub shares: &'a [f32],
+    pub deterministic: bool,
+    pub mmap: bool,
+    pub text_only: bool,
+    /// Measure the parts of steps on a GPU.
+    pub profile: bool,
+    /// Load the layer that predicts a further token, for drafts.
+    pub mtp: bool,
+    /// Keys and tensors that are not known are passed over.
+    pub allow_unknown: bool,
+    /// Layers on GPUs, where the device is one, the last ones; 0: as many as fit.
+    pub gpu_layers: u32,
+    /// Instruction set of the CPU; `None`: the fastest.
+    pub isa: Option<Isa>,
+    /// GGML type that float matrices are converted to; 0: none.
+    pub quantize: u32,
+    /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.
+    pub packed_path: Option<&'a Path>,
+    /// Weights are not read: the model tells what it would take, and computes nothing.
+    pub plan: bool,
+    /// Called with bytes done and in all; false stops the load.
+    pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
+    pub cancel: Option<&'a Cancel>,
+}

@@ -1,0 +1,266 @@
+//! The network of a model on its devices: the program, the weights, and the executors that its steps are lent.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::cache::{self, CacheParams};
+use super::embedder::Embedder;
+use super::executors::{Counted, Executors};
+use super::load_params::LoadParams;
+use super::metrics::Metrics;
+use super::predictor::Predictor;
+use super::step::Step;
+use super::{Cancel, Reservation, Runtime};
+use crate::cpu::PackedAt;
+use crate::device::{Backend, DeviceKind, Executor, LoadOptions, Sequence, StepBudget};
+use crate::error::{Error, Result};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::step::StepLimits;
+use crate::model;
+use crate::model::adapter::Adaptable;
+use crate::sampling::SamplingRule;
+
+/// Tokens of a prompt that go through the network together, at most.
+const MAX_STEP_TOKENS: usize = 512;
+/// Tokens of a prompt that a job computes together on the CPU, at most: unpacked weights are shared by as many.
+const JOB_STEP_TOKENS: usize = 256;
+/// The same of calls on the CPU while others wait for their turn.
+const SHARED_STEP_TOKENS: usize = 128;
+/// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
+const STEP_BYTES: usize = 24 << 20;
+/// Sequences whose logits one step can give.
+const MAX_STEP_OUTPUTS: usize = 64;
+
+pub struct Network {
+    runtime: Arc<Runtime>,
+    metrics: Arc<Metrics>,
+    pub program: Arc<Program>,
+    pub backend: Backend,
+    executors: Executors,
+    /// The room of one step.
+    pub limits: StepLimits,
+    /// The context that the file declares.
+    pub context_length: u32,
+    /// The other tokens of a step never change a bit of a result.
+    pub has_same_bits: bool,
+    /// Tokens that are never chosen.
+    pub suppressed: Vec<u32>,
+    /// `None` where layers are on a GPU.
+    embedder: Option<Embedder>,
+    /// `None` where it was not asked for.
+    predictor: Option<Predictor>,
+    /// The places of adapters.
+    pub adaptable: Adaptable,
+    _memory: Reservation,
+}
+
+impl Network {
+    /// `files`: a number that tells the files of the weights from others.
+    pub fn load(
+        runtime: &Arc<Runtime>,
+        metrics: &Arc<Metrics>,
+        (network, suppressed): (model::Network, &[u32]),
+        files: u64,
+        params: &mut LoadParams,
+    ) -> Result<Network> {
+        let (cancel, progress) = (params.cancel, &mut params.progress);
+        let mut report = |done: u64, total: u64| {
+            Cancel::check(&[cancel])?;
+            match progress.as_mut().is_none_or(|p| p(done, total)) {
+                true => Ok(()),
+                false => Err(Error::Cancelled),
+            }
+        };
+        let program = Arc::new(network.program.clone());
+        let context_length = network.hyper.context_length;
+        let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
+        let options = LoadOptions {
+            devices: match params.devices {
+                [] => (params.device != 0).then_some(params.device).into_iter().collect(),
+                devices => devices.to_vec(),
+            },
+            shares: params.shares.to_vec(),
+            deterministic: params.deterministic,
+            profile: params.profile,
+            gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
+            host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
+            packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
+            plan: params.plan,
+            beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
+            isa: params.isa,
+            limits: full,
+            cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
+        };
+        network.states.check(&network.weights())?;
+        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
+            .map_err(|e| runtime.with_limit(e))?;
+        let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
+        let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
+        let max_tokens = match backend.is_on_cpu() {
+            true => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
+            false => MAX_STEP_TOKENS,
+        };
+        let limits = StepLimits { max_tokens, ..full };
+        let adaptable = network.adaptable()?;
+        let embedder = match &backend {
+            Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens)?),
+            _ => None,
+        };
+        let predictor = network.predictor.map(|predictor| Predictor::new(predictor, &runtime.pool, limits.max_tokens));
+        let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
+        let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
+        let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
+        let has_same_bits = params.deterministic || matches!(backend, Backend::Cpu(_));
+        Ok(Network {
+            runtime: runtime.clone(),
+            metrics: metrics.clone(),
+            suppressed: suppressed.to_vec(),
+            program,
+            backend,
+            executors,
+            limits,
+            context_length,
+            has_same_bits,
+            embedder,
+            predictor,
+            adaptable,
+            _memory: memory,
+        })
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Makes the logits of tokens that are never chosen minus infinity.
+    pub fn suppress(&self, logits: &mut [f32]) {
+        for &id in &self.suppressed {
+            if let Some(logit) = logits.get_mut(id as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+
+    /// The capacity of caches above which rotations are those of long contexts, where the network has such.
+    pub fn long_rope_above(&self) -> Option<usize> {
+        self.program.long_rope_above()
+    }
+
+    pub fn embedder(&self) -> Result<&Embedder> {
+        let embedder = self.embedder.as_ref();
+        embedder
+            .ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU; device 1 is the CPU"))
+    }
+
+    pub fn predictor(&self) -> Result<&Predictor> {
+        let predictor = self.predictor.as_ref();
+        predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
+    }
+
+    /// An executor of this program or another one of the model.
+    pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
+        let memory = self.runtime.reserve("scratch memory", self.backend.executor_bytes(program, limits))?;
+        Ok(Counted { executor: self.backend.new_executor(program, limits)?, _memory: memory })
+    }
+
+    pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
+        self.backend.new_sequence(spec)
+    }
+
+    /// Number of tokens of a prompt that a call computes together: on a CPU fewer while other calls wait for their
+    /// turn, which changes no result.
+    pub fn call_piece(&self) -> usize {
+        match self.backend {
+            Backend::Cpu(_) if self.is_waited_for() => self.limits.max_tokens.min(SHARED_STEP_TOKENS),
+            _ => self.limits.max_tokens,
+        }
+    }
+
+    /// True where another call waits for an executor.
+    pub fn is_waited_for(&self) -> bool {
+        self.executors.is_waited_for()
+    }
+
+    /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a
+    /// GPU as many as `Session::prefill`, because the results depend on it.
+    pub fn job_piece(&self) -> usize {
+        match self.backend {
+            Backend::Cpu(_) => self.limits.max_tokens.min(JOB_STEP_TOKENS),
+            _ => self.limits.max_tokens,
+        }
+    }
+
+    /// Runs one step; `after` reads its results while they are on the device.
+    pub fn forward<T>(
+        &self,
+        step: &mut Step,
+        sequences: &mut [&mut Sequence],
+        rules: &[Option<SamplingRule>],
+        cancels: &[Option<&Cancel>],
+        after: impl FnOnce(&mut Executor) -> Result<T>,
+    ) -> Result<T> {
+        let stop = || Cancel::check(cancels).is_err();
+        let budget = StepBudget::new(&stop);
+        let lent = self.lend(step.len(), &budget, |executor| {
+            let started = Instant::now();
+            if !self.run(executor, step, sequences, (rules, 0), &budget)? {
+                return Err(Cancel::reason(cancels));
+            }
+            Ok((after(executor)?, started.elapsed(), executor.first_share()))
+        })?;
+        let (result, time, first_share) = lent.ok_or_else(|| Cancel::reason(cancels))?;
+        self.record(time, first_share);
+        Ok(result)
+    }
+
+    /// An executor that the caller keeps for as long as it likes; `give_back` is where it goes.
+    pub fn take_executor(&self) -> Result<Counted> {
+        self.executors.take_apart(|limits| self.new_executor(&self.program, limits))
+    }
+
+    /// True where steps choose tokens by a rule.
+    pub fn chooses(&self, rule: &SamplingRule) -> bool {
+        self.backend.chooses(rule)
+    }
+
+    /// Takes an executor back, whose step has ended.
+    pub fn give_back(&self, executor: Counted) {
+        self.executors.give_back(executor);
+    }
+
+    /// Lends an executor for steps of so many tokens to `work`; `None` where `budget` ends the wait for one.
+    pub fn lend<T>(
+        &self,
+        tokens: usize,
+        budget: &StepBudget,
+        work: impl FnOnce(&mut Executor) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let make = |limits| self.new_executor(&self.program, limits);
+        let Some(mut executor) = self.executors.take(tokens, budget, make)? else { return Ok(None) };
+        let result = work(executor.get());
+        let ended = executor.get().end();
+        self.metrics.record_parts(&executor.get().times());
+        result.and_then(|value| ended.map(|()| Some(value)))
+    }
+
+    /// Executes a step; true when all is done, false where `budget` has paused it.
+    pub fn run(
+        &self,
+        executor: &mut Executor,
+        step: &mut Step,
+        sequences: &mut [&mut Sequence],
+        rules: (&[Option<SamplingRule>], usize),
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        step.run(executor, sequences, 0..self.program.ops.len(), rules, |_| Ok(()), budget)
+    }
+
+    /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.
+    pub fn record(&self, latency: Duration, first_share: Duration) {
+        let shares = [latency.saturating_sub(first_share), first_share];
+        for ((kind, bytes), share) in self.backend.weight_bytes().zip(shares) {
+            self.metrics.record_dispatch(kind, share, bytes);
+        }
+    }
+}

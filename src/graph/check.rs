@@ -1,0 +1,273 @@
+//! Compares every op of a program with the shapes of its operands, so that executors need not: a function a kind of op.
+
+use super::op::{
+    Attend, Conv, DeltaRule, Experts, KvLayerId, Mask, Norm, Op, Projection, RecurrentId, RopeChoice, Scan, TensorId,
+    Vector, Weight,
+};
+use super::program::{MAX_KEY_DIM, MAX_TAPS, Program, STATE_ALIGN};
+use super::sequence_spec::KvLayer;
+use super::weights::Weights;
+use crate::error::{Error, Result};
+
+impl Program {
+    /// `Mismatch` names the first op that does not fit.
+    pub fn check(&self, weights: &Weights) -> Result<()> {
+        let mut kept = false;
+        let mut advanced = vec![false; self.recurrent.len()];
+        for op in &self.ops {
+            let checked = Checked { program: self, weights, op };
+            if let Some(state) = op.clone().recurrent_mut() {
+                checked.recurrent(*state)?;
+                let before = std::mem::replace(&mut advanced[state.0 as usize], true);
+                checked.expect(!before, || format!("{state:?} advanced twice"))?;
+            }
+            // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
+            let by_token = op.writes_state() || matches!(op, Op::Embed { .. } | Op::KeepOutputs { .. });
+            checked.expect(!(kept && by_token), || "tokens for rows that are outputs".to_owned())?;
+            let is_logits = matches!(op, Op::Logits { .. });
+            checked.expect(kept || !is_logits, || "logits for rows that are no outputs".to_owned())?;
+            kept |= matches!(op, Op::KeepOutputs { .. });
+            let mut known = true;
+            op.for_each_tensor(|tensor| known &= self.width(tensor) > 0);
+            checked.expect(known, || "an activation without a width".to_owned())?;
+            checked.check()?;
+        }
+        Ok(())
+    }
+}
+
+/// An op with what its operands are compared with.
+struct Checked<'a> {
+    program: &'a Program,
+    weights: &'a Weights<'a>,
+    op: &'a Op,
+}
+
+impl Checked<'_> {
+    fn check(&self) -> Result<()> {
+        match self.op {
+            Op::Embed { table, rows, out, .. } => self.embed(*table, *rows, *out),
+            Op::Norm { norm, x, out } => self.norm(norm, *x, *out),
+            Op::Add { x, delta, .. } => self.add(*x, *delta),
+            Op::Scale { .. } | Op::Clamp { .. } => Ok(()),
+            Op::ScaleColumns { x, by } => {
+                let n = self.width(*x);
+                self.expect(self.vector(*by, n)?, || format!("factors for {n} values"))
+            }
+            Op::ScaleByPosition { length, .. } => self.expect(*length > 0, || "a length of 0".to_owned()),
+            Op::Project { x, projections } => self.project(*x, projections),
+            Op::ProjectHeads { x, weight, heads, out } => self.project_heads(*x, *weight, *heads, *out),
+            Op::JoinHeads { x, tail, heads, out } => self.join_heads(*x, *tail, *heads, *out),
+            Op::Slice { x, first, out } => self.slice(*x, *first, *out),
+            Op::Rope { rope, head_dim, first, q, k } => self.rope(rope, *head_dim, *first, [Some(*q), *k]),
+            Op::StoreKv { layer, k, v } => self.store_kv(*layer, *k, *v),
+            Op::KeepOutputs { moves } => {
+                let fits = moves.iter().all(|[from, to]| self.width(*from) == self.width(*to) && from != to);
+                self.expect(fits, || "rows of different widths".to_owned())
+            }
+            Op::Attend(op) => self.attend(op),
+            Op::Conv(op) => self.conv(op),
+            Op::DeltaRule(op) => self.delta_rule(op),
+            Op::Scan(op) => self.scan(op),
+            Op::Glu { gate, up, .. } => {
+                let n = self.width(*gate);
+                let fits = up.is_none_or(|up| self.width(up) == n && up != *gate);
+                self.expect(fits, || format!("a gate of {n} values"))
+            }
+            Op::Gate { x, gate } => {
+                let [n, gates] = [*x, *gate].map(|tensor| self.width(tensor));
+                self.expect(n.is_multiple_of(gates) && x != gate, || format!("a gate of {gates} values for {n}"))
+            }
+            Op::Experts(op) => self.experts(op),
+            Op::Logits { x, head, bias, .. } => self.logits(*x, *head, *bias),
+        }
+    }
+
+    /// `Mismatch` with `what` and the op unless `fits`.
+    fn expect(&self, fits: bool, what: impl FnOnce() -> String) -> Result<()> {
+        if fits { Ok(()) } else { Err(Error::Mismatch(format!("{}: {:?}", what(), self.op))) }
+    }
+
+    fn width(&self, tensor: TensorId) -> usize {
+        self.program.width(tensor)
+    }
+
+    fn vector(&self, vector: Vector, len: usize) -> Result<bool> {
+        Ok(self.weights.vector(vector)?.len() == len)
+    }
+
+    fn bias(&self, vector: Option<Vector>, len: usize) -> Result<bool> {
+        vector.map_or(Ok(true), |vector| self.vector(vector, len))
+    }
+
+    fn layer(&self, layer: KvLayerId) -> Result<KvLayer> {
+        let all = &self.program.kv_layers;
+        let found = all.get(layer.0 as usize).copied();
+        found.ok_or_else(|| Error::Mismatch(format!("{layer:?} of {}: {:?}", all.len(), self.op)))
+    }
+
+    /// Number of values of a recurrent state.
+    fn recurrent(&self, state: RecurrentId) -> Result<usize> {
+        let all = &self.program.recurrent;
+        let values = all.get(state.0 as usize).copied();
+        values.ok_or_else(|| Error::Mismatch(format!("{state:?} of {}: {:?}", all.len(), self.op)))
+    }
+
+    fn embed(&self, table: Weight, rows: usize, out: TensorId) -> Result<()> {
+        let shape = self.weights.shape(table)?;
+        self.expect(rows > 0 && shape == (rows, self.width(out)), || format!("a table of {shape:?}"))
+    }
+
+    fn norm(&self, norm: &Norm, x: TensorId, out: TensorId) -> Result<()> {
+        let (group, n) = (norm.group, self.width(x));
+        let wide = |v: Option<Vector>| Ok::<_, Error>(self.bias(v, group)? || self.bias(v, n)?);
+        let fits = group > 0 && n.is_multiple_of(group) && n == self.width(out);
+        let fits = fits && wide(norm.weight)? && wide(norm.bias)?;
+        self.expect(fits, || format!("a norm of rows of {n}"))
+    }
+
+    fn add(&self, x: TensorId, delta: TensorId) -> Result<()> {
+        let [a, b] = [x, delta].map(|tensor| self.width(tensor));
+        self.expect(a == b && x != delta, || format!("a sum of rows of {a} and {b}"))
+    }
+
+    fn project(&self, x: TensorId, projections: &[Projection]) -> Result<()> {
+        for (i, p) in projections.iter().enumerate() {
+            let (rows, cols) = self.weights.shape(p.weight)?;
+            let [from, to] = [x, p.out].map(|tensor| self.width(tensor));
+            let fits = cols == from && rows == to && self.bias(p.bias, rows)?;
+            self.expect(fits, || format!("{rows} by {cols} for {from} to {to}"))?;
+            let alone = p.out != x && projections[..i].iter().all(|other| other.out != p.out);
+            self.expect(alone, || format!("{:?} twice in one op", p.out))?;
+        }
+        Ok(())
+    }
+
+    fn project_heads(&self, x: TensorId, weight: Weight, heads: usize, out: TensorId) -> Result<()> {
+        let (rows, cols) = self.weights.shape(weight)?;
+        let [from, to] = [x, out].map(|tensor| self.width(tensor).checked_div(heads).unwrap_or(0));
+        let fits = heads_fit(&[self.width(x), self.width(out), rows], heads)
+            && from >= cols
+            && to == rows / heads + from - cols
+            && x != out;
+        self.expect(fits, || format!("{rows} by {cols} for heads of {from} to {to}"))
+    }
+
+    fn join_heads(&self, x: TensorId, tail: TensorId, heads: usize, out: TensorId) -> Result<()> {
+        let [n, last, all] = [x, tail, out].map(|tensor| self.width(tensor));
+        let fits = heads_fit(&[n, all], heads) && all / heads == n / heads + last && ![x, tail].contains(&out);
+        self.expect(fits, || format!("{heads} heads of {n} and {last}"))
+    }
+
+    fn slice(&self, x: TensorId, first: usize, out: TensorId) -> Result<()> {
+        let [n, part] = [x, out].map(|tensor| self.width(tensor));
+        let fits = first.checked_add(part).is_some_and(|end| end <= n) && x != out;
+        self.expect(fits, || format!("{part} values of {n}"))
+    }
+
+    fn rope(&self, rope: &RopeChoice, head_dim: usize, first: usize, [q, k]: [Option<TensorId>; 2]) -> Result<()> {
+        let tables = [Some(rope.table), rope.long.map(|(_, table)| table)];
+        for table in tables.into_iter().flatten() {
+            let pairs = self.weights.rope(table)?.inv_freq.len();
+            let fits = first.checked_add(2 * pairs).is_some_and(|end| end <= head_dim);
+            self.expect(fits, || format!("{pairs} pairs for heads of {head_dim}"))?;
+        }
+        let fits = |tensor: TensorId| head_dim > 0 && self.width(tensor).is_multiple_of(head_dim);
+        self.expect(q.is_none_or(fits) && k.is_none_or(fits) && q != k, || "heads of a rotation".to_owned())
+    }
+
+    fn store_kv(&self, layer: KvLayerId, k: TensorId, v: Option<TensorId>) -> Result<()> {
+        let layer = self.layer(layer)?;
+        let values = if layer.is_latent { None } else { Some(layer.value_width()) };
+        let keys = self.width(k);
+        let fits = (keys, v.map(|v| self.width(v))) == (layer.key_width(), values) && Some(k) != v;
+        self.expect(fits, || format!("keys of {keys} for a cache of {}", layer.key_width()))
+    }
+
+    fn attend(&self, a: &Attend) -> Result<()> {
+        let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.layer)?;
+        let n = self.width(a.q);
+        let fits = (a.mask.is_causal() || window == 0)
+            && n.is_multiple_of(head_dim)
+            && n >= n_kv_heads * head_dim
+            && self.width(a.out) == n / head_dim * value_dim
+            && a.q != a.out
+            && (window == 0 || (1..=window).contains(&a.mask.span()))
+            && !matches!(a.mask, Mask::Window(0) | Mask::Chunk(0))
+            && self.bias(a.slopes, n / head_dim)?
+            && self.bias(a.sinks, n / head_dim)?;
+        self.expect(fits, || format!("queries of {n} values"))
+    }
+
+    fn conv(&self, c: &Conv) -> Result<()> {
+        let wide = self.width(c.x);
+        let fits = (2..=MAX_TAPS).contains(&c.taps)
+            && self.recurrent(c.recurrent)? == (c.taps - 1) * wide
+            && self.vector(c.kernel, c.taps * wide)?
+            && self.bias(c.bias, wide)?;
+        self.expect(fits, || format!("a convolution of {} taps over {wide}", c.taps))
+    }
+
+    fn delta_rule(&self, d: &DeltaRule) -> Result<()> {
+        let [heads, keys, values] = [d.beta, d.k, d.v].map(|tensor| self.width(tensor));
+        let dim = d.key_dim;
+        let fits = (1..=MAX_KEY_DIM).contains(&dim)
+            && keys.is_multiple_of(dim)
+            && heads.is_multiple_of(keys / dim)
+            && values.is_multiple_of(heads * STATE_ALIGN)
+            && (self.width(d.q), self.width(d.out)) == (keys, values)
+            && [heads, heads * dim].contains(&self.width(d.dt))
+            && ![d.q, d.k, d.v, d.dt, d.beta].contains(&d.out)
+            && self.recurrent(d.recurrent)? == values.saturating_mul(dim)
+            && self.vector(d.rate, heads)?;
+        self.expect(fits, || format!("a delta rule of {heads} heads over {values} values"))
+    }
+
+    fn scan(&self, s: &Scan) -> Result<()> {
+        let [heads, wide, b] = [s.dt, s.x, s.b].map(|tensor| self.width(tensor));
+        let groups = b / s.state.max(1);
+        let per_channel = heads == wide && self.vector(s.rate, heads.saturating_mul(s.state))?;
+        let fits = groups > 0
+            && b == groups * s.state
+            && heads.is_multiple_of(groups)
+            && wide.is_multiple_of(heads)
+            && wide.is_multiple_of(groups * STATE_ALIGN)
+            && (self.width(s.c), self.width(s.out)) == (b, wide)
+            && ![s.x, s.dt, s.b, s.c].contains(&s.out)
+            && self.recurrent(s.recurrent)? == wide.saturating_mul(s.state)
+            && (per_channel || self.vector(s.rate, heads)?)
+            && self.vector(s.skip, heads)?;
+        self.expect(fits, || format!("a scan of {heads} heads over {wide} values"))
+    }
+
+    fn experts(&self, e: &Experts) -> Result<()> {
+        let (n, hidden, ffn, r) = (e.n_experts, self.width(e.x), e.ffn, &e.routing);
+        let (inner, outer) = (n.saturating_mul(ffn), n.saturating_mul(hidden));
+        let both = if e.gate == Some(e.up) { 2 } else { 1 };
+        let gate = self.weights.shape(e.gate.unwrap_or(e.up))?;
+        let fits = [gate, self.weights.shape(e.up)?] == [(inner.saturating_mul(both), hidden); 2]
+            && self.weights.shape(e.down)? == (outer, ffn)
+            && (self.width(e.scores), self.width(e.out)) == (n, hidden)
+            && (1..=n).contains(&r.n_used)
+            && self.bias(r.bias, n)?
+            && (r.groups > 0 && n.is_multiple_of(r.groups) && (1..=r.groups).contains(&r.groups_used))
+            && r.n_used <= n / r.groups * r.groups_used
+            && self.bias(e.biases[0], inner)?
+            && self.bias(e.biases[1], inner)?
+            && self.bias(e.biases[2], outer)?
+            && e.scales.iter().try_fold(true, |fits, s| Ok::<_, Error>(fits && self.bias(*s, n)?))?
+            && e.x != e.out;
+        self.expect(fits, || format!("experts of {ffn} values over {hidden}"))
+    }
+
+    fn logits(&self, x: TensorId, head: Weight, bias: Option<Vector>) -> Result<()> {
+        let (vocab, n) = (self.program.vocab, self.width(x));
+        let fits = self.weights.shape(head)? == (vocab, n) && self.bias(bias, vocab)?;
+        self.expect(fits, || format!("a head for {vocab} logits of {n}"))
+    }
+}
+
+/// True where rows of such widths are whole numbers of heads.
+fn heads_fit(widths: &[usize], heads: usize) -> bool {
+    heads > 0 && widths.iter().all(|width| width.is_multiple_of(heads))
+}

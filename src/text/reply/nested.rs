@@ -1,0 +1,99 @@
+//! Arguments whose objects and lists have members between tags, `<name>value</name>`, each tag after a text that no
+//! value holds; those of lists are named `item`. Relies on `reply` for values without tags.
+
+use serde_json::Value as Json;
+
+use crate::text::reply::replies::{resolved, value};
+
+/// Levels of members.
+const MAX_DEPTH: usize = 32;
+
+/// Number of tags in a text that open a member, less that of those that close one.
+pub fn balance(text: &str, mark: &str) -> isize {
+    let count = |tag: &str| text.matches(&format!("{mark}{tag}")).count() as isize;
+    count("<") - 2 * count("</")
+}
+
+/// JSON of a value by its schema. What is not understood is text. `root`: the schema that others refer to.
+pub fn json(text: &str, mark: &str, schema: &Json, root: &Json) -> String {
+    nested(text, mark, schema, root, 0).unwrap_or_else(|| Json::from(text)).to_string()
+}
+
+fn nested(text: &str, mark: &str, schema: &Json, root: &Json, depth: usize) -> Option<Json> {
+    let schema = resolved(schema, root);
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let kind = |name: &str| {
+        let is_so = |schema: &Json| schema["type"] == name;
+        is_so(&schema) || ["anyOf", "oneOf"].iter().any(|list| schema[list].as_array().into_iter().flatten().any(is_so))
+    };
+    let mut rest = text.trim();
+    if !rest.starts_with(&format!("{mark}<")) {
+        return match (rest.is_empty(), kind("string")) {
+            (true, false) if kind("array") => Some(Json::Array(Vec::new())),
+            (true, false) if kind("object") => Some(Json::Object(Default::default())),
+            _ => serde_json::from_str(&value(text, &schema)).ok(),
+        };
+    }
+    // The schema of a member: that of the first option that has one.
+    let of = |name: &str| {
+        let options = ["anyOf", "oneOf"].into_iter().filter_map(|list| schema[list].as_array()).flatten();
+        let of = |schema: &Json| match schema.get("items") {
+            Some(items) if name == "item" => Some(items.clone()),
+            _ => schema["properties"].get(name).cloned(),
+        };
+        std::iter::once(&schema).chain(options).find_map(of).unwrap_or_default()
+    };
+    let (mut members, mut is_list) = (Vec::new(), !kind("object") || kind("array"));
+    while !rest.is_empty() {
+        let (name, behind) = rest.strip_prefix(mark)?.strip_prefix('<')?.split_once('>')?;
+        let (inner, behind) = split(behind, mark)?;
+        members.push((name, nested(inner, mark, &of(name), root, depth + 1)?));
+        is_list &= name == "item";
+        rest = behind.strip_prefix(name)?.strip_prefix('>')?.trim_start();
+    }
+    Some(match is_list {
+        true => members.into_iter().map(|(_, value)| value).collect(),
+        false => members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Json>(),
+    })
+}
+
+/// A text up to the tag that closes the member it is in, and from the name in that tag on.
+fn split<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
+    let mut open = 0;
+    for (at, _) in text.match_indices(mark) {
+        let tag = &text[at + mark.len()..];
+        match tag.strip_prefix("</") {
+            Some(name) if open == 0 => return Some((&text[..at], name)),
+            Some(_) => open -= 1,
+            None => open += usize::from(tag.starts_with('<')),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_become_json() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}, "t": {"type": "string"},
+            "l": {"type": "array", "items": {"type": "string"}}, "o": {"$ref": "#"}}});
+        let read = |text: &str| json(text, "|", &schema, &schema);
+        assert_eq!(read("|<n>7|</n> |<t>7|</t>"), r#"{"n":7,"t":"7"}"#);
+        assert_eq!(
+            read("|<l>|<item>1|</item>|<item>|</item>|</l>|<o>|<o>|<n>1|</n>|</o>|</o>"),
+            r#"{"l":["1",""],"o":{"o":{"n":1}}}"#
+        );
+        assert_eq!((read(""), read("|<l>|</l>").as_str()), ("{}".to_owned(), r#"{"l":[]}"#));
+        for text in ["|<n>7", "|<n>7|</t>", "|<n>7|</n>x", "|<", "|<n>|<t>|</n>|</t>"] {
+            assert_eq!(read(text), Json::from(text).to_string());
+        }
+        let deep = format!("{}{}", "|<o>".repeat(200_000), "|</o>".repeat(200_000));
+        assert_eq!(read(&deep), Json::from(&deep[..]).to_string());
+    }
+}

@@ -1,0 +1,861 @@
+//! A reply taken apart while its tokens come: reasoning, content, and calls with their arguments as JSON. Each
+//! character is looked at once, but for the few of a tag that is not yet complete. Relies on `reply` for what a reply
+//! may be; what is not understood is content.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::error::{Error, Result, secured};
+use crate::text::reply::form::{Argument, Body, CallForm};
+use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
+use crate::text::reply::nested;
+use crate::text::reply::object::{ObjectCall, Step};
+use crate::text::reply::replies::{
+    Behind, Event, EventKind, Found, MESSAGE, Reply, Then, Tool, is_text, resolved, value,
+};
+use crate::text::reply::tags::{Match, matches};
+use crate::text::{Stops, TextStream, TokenKind, Tokenizer};
+
+/// Most bytes that a parser holds, taken and not yet taken.
+const MAX_HELD: usize = 16 << 20;
+/// Longest name of an argument.
+const MAX_KEY: usize = 256;
+/// Longest header of a message.
+const MAX_HEADER: usize = 512;
+/// Bytes that a step takes beside its text.
+const WORKING: usize = 16 << 10;
+
+pub struct ReplyParser {
+    reply: Arc<Reply>,
+    stream: TextStream,
+    /// Text of which it is not yet known what it is.
+    held: String,
+    /// Bytes of text ahead of it, and places in all of the text of control tokens that may be a part of tags.
+    consumed: usize,
+    controls: VecDeque<Range<usize>>,
+    /// Strings that end the content, the bytes of the last event that may become one, and whether one is complete.
+    stops: Stops,
+    unsure: usize,
+    is_stopped: bool,
+    state: State,
+    /// White space at the end of what was handed on, which is dropped where a tag follows.
+    gap: String,
+    /// Nothing but white space has come of this part, which is dropped where a tag was before it.
+    is_fresh: bool,
+    drops_space: bool,
+    /// Reasoning and content have come.
+    has_text: [bool; 2],
+    /// The part is none that is understood.
+    is_unparsed: bool,
+    any_unparsed: bool,
+    calls: u32,
+    events: VecDeque<Event>,
+    /// Bytes of the events.
+    waiting: usize,
+    ended: bool,
+}
+
+enum State {
+    Content,
+    Reasoning,
+    /// The header of a message, which began with this.
+    Header(String),
+    Object(Box<ObjectCall>),
+    Named(Literal),
+    /// Between the arguments of a call that have names of their own.
+    Arguments {
+        tool: usize,
+        keys: Vec<String>,
+    },
+    Value {
+        tool: usize,
+        keys: Vec<String>,
+        kind: ValueKind,
+        begun: bool,
+    },
+    /// Behind the arguments.
+    CallEnd,
+    BehindCall,
+}
+
+enum ValueKind {
+    Text,
+    /// By the schema, once it is complete; with the members that are open in it.
+    Other(String, isize),
+}
+
+impl ReplyParser {
+    /// `stops`: strings that end the content, and with it the reply.
+    pub fn new(reply: Arc<Reply>, stops: Stops) -> ReplyParser {
+        let state = if reply.begins_in_reasoning { State::Reasoning } else { State::Content };
+        ReplyParser {
+            drops_space: reply.begins_in_reasoning,
+            reply,
+            stream: TextStream::continued(),
+            held: String::new(),
+            consumed: 0,
+            controls: VecDeque::new(),
+            stops,
+            unsure: 0,
+            is_stopped: false,
+            state,
+            gap: String::new(),
+            is_fresh: true,
+            has_text: [false; 2],
+            is_unparsed: false,
+            any_unparsed: false,
+            calls: 0,
+            events: VecDeque::new(),
+            waiting: 0,
+            ended: false,
+        }
+    }
+
+    /// Adds a token of the reply; one that ends a text ends it.
+    ///
+    /// # Errors `InvalidArgument` for one outside the vocabulary or after the end, `TooComplex` where too much has not
+    /// been taken. Nothing changes then.
+    pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<()> {
+        if self.ended {
+            return Err(Error::invalid(format!("token {token} behind the end of the reply")));
+        }
+        if tokenizer.is_end(token) {
+            return self.end(true);
+        }
+        let mut text = String::new();
+        let mut stream = self.stream;
+        stream.push_all(tokenizer, token, &mut text)?;
+        let is_control = tokenizer.kind(token) == Some(TokenKind::Control);
+        self.secured(text.len(), |parser| {
+            parser.stream = stream;
+            parser.add(&text, is_control);
+        })
+    }
+
+    /// Ends the reply; `is_whole`: by a token that ends texts, else it broke off.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, which changes nothing.
+    pub fn end(&mut self, is_whole: bool) -> Result<()> {
+        if self.ended {
+            return Ok(());
+        }
+        let mut text = String::new();
+        self.secured(0, |parser| {
+            mem::take(&mut parser.stream).flush(&mut text);
+            parser.held.push_str(&text);
+            parser.advance(if is_whole { Behind::End } else { Behind::Cut });
+            if !parser.ended {
+                parser.finish();
+            }
+        })
+    }
+
+    /// True where a stop string has ended the reply.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    fn secured(&mut self, more: usize, work: impl FnOnce(&mut ReplyParser)) -> Result<()> {
+        let held = self.size();
+        if held + more > MAX_HELD && more > 0 {
+            return Err(Error::TooComplex(format!("a reply of which {held} bytes have not been taken")));
+        }
+        // Vectors and texts double, and an escaped character has six bytes.
+        secured("the reply", WORKING + 3 * held + 32 * more, || {
+            work(self);
+            Ok(())
+        })
+    }
+
+    fn size(&self) -> usize {
+        let state = match &self.state {
+            State::Object(object) => object.size(),
+            State::Value { kind: ValueKind::Other(text, _), .. } => text.len(),
+            _ => 0,
+        };
+        self.held.len() + self.gap.len() + self.waiting + state
+    }
+
+    /// The next part, which stays where `take` fails.
+    pub fn next<R>(&mut self, take: impl FnOnce(&Event) -> Result<R>) -> Result<Option<R>> {
+        let unsure = if self.events.len() == 1 { self.unsure } else { 0 };
+        let Some(event) = self.events.front_mut() else { return Ok(None) };
+        let ready = event.text.len() - unsure;
+        if unsure == 0 {
+            let taken = take(event)?;
+            self.events.pop_front();
+            self.waiting -= ready;
+            return Ok(Some(taken));
+        }
+        if ready == 0 {
+            return Ok(None);
+        }
+        let rest = event.text.split_off(ready);
+        let taken = take(event);
+        if taken.is_ok() {
+            event.text.clear();
+            self.waiting -= ready;
+        }
+        event.text.push_str(&rest);
+        taken.map(Some)
+    }
+
+    fn add(&mut self, text: &str, is_control: bool) {
+        let start = self.consumed + self.held.len();
+        if is_control && !self.is_in_place(text) {
+            // No tag and no value reaches over it, and it is no text of the model's.
+            self.advance(Behind::End);
+            if self.ended {
+                return;
+            }
+            self.close_call();
+            let gap = mem::take(&mut self.gap);
+            self.emit_text(&gap);
+            self.any_unparsed = true;
+            self.emit(EventKind::Content, true, text);
+            self.consumed += text.len();
+            return;
+        }
+        if is_control {
+            self.controls.push_back(start..start + text.len());
+        }
+        self.held.push_str(text);
+        self.advance(Behind::More);
+    }
+
+    /// True where a control token may be a part of a tag, or the quote of a text of arguments.
+    fn is_in_place(&self, text: &str) -> bool {
+        match self.state {
+            State::Object(_) | State::Named(_) => text == WIDE_QUOTE,
+            _ => self.reply.is_tag(text),
+        }
+    }
+
+    /// Goes through what is held.
+    fn advance(&mut self, behind: Behind) {
+        let held = mem::take(&mut self.held);
+        let mut at = 0;
+        while !self.is_stopped
+            && let Some(n) = self.step(&held[at..], behind)
+        {
+            at += n;
+            self.consumed += n;
+        }
+        while self.controls.front().is_some_and(|place| place.end <= self.consumed) {
+            self.controls.pop_front();
+        }
+        match self.is_stopped {
+            true => self.push_end(String::new()),
+            false => self.held = held[at..].to_owned(),
+        }
+    }
+
+    /// One step: the number of bytes that are done with, or `None` where more has to come.
+    fn step(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+        match mem::replace(&mut self.state, State::Content) {
+            State::Content => self.content(rest, behind),
+            State::Reasoning => self.reasoning(rest, behind),
+            State::Header(tag) => self.header(tag, rest, behind),
+            State::Object(object) => self.object(object, rest),
+            State::Named(literal) => self.named(literal, rest),
+            State::Arguments { tool, keys } => self.arguments(tool, keys, rest, behind),
+            State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, behind),
+            State::CallEnd => self.call_end(rest, behind),
+            State::BehindCall => self.behind_call(rest, behind),
+        }
+    }
+
+    fn calls_form(reply: &Reply) -> Option<&CallForm> {
+        reply.form.calls.as_ref()
+    }
+
+    fn content(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+        let reply = self.reply.clone();
+        match reply.in_content.find(rest, self.is_fresh, behind) {
+            Found::None => self.emit_marked(rest),
+            Found::Wait(at) => self.emit_marked(&rest[..at]),
+            Found::At(at, end, then) => {
+                self.emit_marked(&rest[..at]);
+                if !self.is_stopped {
+                    self.begin(then, &rest[at..end]);
+                }
+                Some(end)
+            }
+        }
+    }
+
+    /// Hands on a text that comes next, in which control tokens are reported. The number of its bytes, `None` where
+    /// there are none.
+    fn emit_marked(&mut self, text: &str) -> Option<usize> {
+        let (mut from, end) = (0, self.consumed + text.len());
+        while let Some(place) = self.controls.front().filter(|place| place.start < end).cloned() {
+            self.controls.pop_front();
+            let at = |place: usize| place.saturating_sub(self.consumed).clamp(from, text.len());
+            let (start, behind) = (at(place.start), at(place.end));
+            if start < behind {
+                self.emit_text(&text[from..start]);
+                let gap = mem::take(&mut self.gap);
+                self.emit_text(&gap);
+                self.any_unparsed = true;
+                self.emit(EventKind::Content, true, &text[start..behind]);
+                from = behind;
+            }
+        }
+        self.emit_text(&text[from..]);
+        (!text.is_empty()).then_some(text.len())
+    }
+
+    /// Begins the part that a tag stands for.
+    fn begin(&mut self, then: Then, tag: &str) {
+        let gap = mem::take(&mut self.gap);
+        (self.is_fresh, self.drops_space) = (true, true);
+        self.is_unparsed = false;
+        match then {
+            Then::Header => self.state = State::Header(tag.to_owned()),
+            Then::Content => self.state = State::Content,
+            Then::Reasoning => self.state = State::Reasoning,
+            Then::Call(None) => {
+                self.state = State::Object(Box::new(ObjectCall::new(gap + tag)));
+            }
+            Then::Call(Some(tool)) => {
+                let name = self.reply.tools[tool].name.clone();
+                self.emit(EventKind::ToolName, false, &name);
+                self.state = match self.reply.form.calls.as_ref().map(|calls| &calls.body) {
+                    Some(Body::Tagged { .. }) => {
+                        self.emit(EventKind::ToolArguments, false, "{");
+                        State::Arguments { tool, keys: Vec::new() }
+                    }
+                    _ => State::Named(Literal::new()),
+                };
+            }
+            Then::Unknown => self.give_up(&(gap + tag)),
+        }
+    }
+
+    /// Hands on what was taken for a part of a call as content, and all that follows it.
+    fn give_up(&mut self, text: &str) {
+        (self.is_fresh, self.drops_space) = (false, false);
+        (self.is_unparsed, self.any_unparsed) = (true, true);
+        self.state = State::Content;
+        self.emit_text(text);
+    }
+
+    /// Ends a call that is not understood from `text` on.
+    fn give_up_call(&mut self, text: &str) {
+        self.calls += 1;
+        self.give_up(text);
+    }
+
+    fn reasoning(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+        self.state = State::Reasoning;
+        let reply = self.reply.clone();
+        let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
+        let found = match reply.form.has_headers {
+            true => reply.in_content.find(rest, false, behind),
+            false => find(close, rest, behind, |_| false, |_| Match::Full(0)),
+        };
+        match found {
+            Found::At(at, end, then) => {
+                self.emit_marked(&rest[..at]);
+                self.begin(then, &rest[at..end]);
+                Some(end)
+            }
+            Found::Wait(at) => self.emit_marked(&rest[..at]),
+            Found::None => self.emit_marked(rest),
+        }
+    }
+
+    /// The header of a message, after its first tag.
+    fn header(&mut self, tag: String, rest: &str, behind: Behind) -> Option<usize> {
+        let Some(at) = rest.find(MESSAGE).filter(|at| *at <= MAX_HEADER) else {
+            if rest.len() > MAX_HEADER + MESSAGE.len() || behind == Behind::End {
+                self.give_up(&tag);
+                return Some(0);
+            }
+            self.state = State::Header(tag);
+            return None;
+        };
+        let header = format!("{tag}{}", &rest[..at]);
+        let tool = |name: &str| self.reply.tools.iter().position(|tool| tool.name == name);
+        let then = match address(&header) {
+            Some((_, Some(to))) => to.strip_prefix("functions.").and_then(tool).map(|tool| Then::Call(Some(tool))),
+            Some(("analysis", None)) => Some(Then::Reasoning),
+            Some(("final" | "commentary" | "", None)) => Some(Then::Content),
+            _ => None,
+        };
+        match then {
+            Some(then) => self.begin(then, ""),
+            None => self.give_up(&(header + MESSAGE)),
+        }
+        Some(at + MESSAGE.len())
+    }
+
+    fn object(&mut self, mut object: Box<ObjectCall>, rest: &str) -> Option<usize> {
+        let reply = self.reply.clone();
+        let Some(Body::Object { name, arguments, .. }) = reply.form.calls.as_ref().map(|calls| &calls.body) else {
+            return None;
+        };
+        let mut json = String::new();
+        for (i, c) in rest.char_indices() {
+            let was_named = object.is_named();
+            let step = object.push(c, name, arguments, &reply.tools, &mut json);
+            if let Some(name) = object.name().filter(|_| !was_named) {
+                self.emit(EventKind::ToolName, false, name);
+            }
+            if step == Step::More {
+                continue;
+            }
+            self.emit(EventKind::ToolArguments, false, &json);
+            match step {
+                Step::Failed if object.is_named() => self.give_up_call(object.raw()),
+                Step::Failed => self.give_up(object.raw()),
+                _ => {
+                    self.calls += 1;
+                    self.state = State::CallEnd;
+                    return Some(i + c.len_utf8());
+                }
+            }
+            return Some(i);
+        }
+        self.emit(EventKind::ToolArguments, false, &json);
+        self.state = State::Object(object);
+        (!rest.is_empty()).then_some(rest.len())
+    }
+
+    fn named(&mut self, mut literal: Literal, rest: &str) -> Option<usize> {
+        let mut json = String::new();
+        for (i, c) in rest.char_indices() {
+            if literal.push(c, &mut json).is_err() {
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.give_up_call("");
+                return Some(i);
+            }
+            if literal.is_done() {
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.calls += 1;
+                self.state = State::CallEnd;
+                return Some(i + c.len_utf8());
+            }
+        }
+        self.emit(EventKind::ToolArguments, false, &json);
+        self.state = State::Named(literal);
+        (!rest.is_empty()).then_some(rest.len())
+    }
+
+    fn arguments(&mut self, tool: usize, mut keys: Vec<String>, rest: &str, behind: Behind) -> Option<usize> {
+        let reply = self.reply.clone();
+        let (calls, argument) = tagged(&reply)?;
+        let text = rest.trim_start();
+        let blank = rest.len() - text.len();
+        if let Match::Full(n) = matches(calls.after.trim(), text) {
+            self.emit(EventKind::ToolArguments, false, "}");
+            self.calls += 1;
+            self.state = State::BehindCall;
+            return Some(blank + n);
+        }
+        let found = match matches(argument.before.trim(), text) {
+            Match::Full(n) => key(argument, &text[n..]).map(|found| (n, found)),
+            other => Err(other),
+        };
+        match found {
+            Ok((n, (name, end, is_text_tag))) if !keys.contains(&name) => {
+                let comma = if keys.is_empty() { "" } else { ", " };
+                self.emit(EventKind::ToolArguments, false, &format!("{comma}{}: ", Json::from(name.as_str())));
+                let is_text = match argument.other {
+                    Some(_) => is_text_tag,
+                    None => is_text(&schema(&reply.tools[tool], &name)),
+                };
+                let kind =
+                    if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new(), 0) };
+                keys.push(name);
+                self.state = State::Value { tool, keys, kind, begun: false };
+                Some(blank + n + end)
+            }
+            Err(Match::Partial) if behind != Behind::End => {
+                self.state = State::Arguments { tool, keys };
+                None
+            }
+            _ if matches(calls.after.trim(), text) == Match::Partial && behind != Behind::End => {
+                self.state = State::Arguments { tool, keys };
+                None
+            }
+            _ if text.is_empty() => {
+                self.state = State::Arguments { tool, keys };
+                None
+            }
+            _ => {
+                self.give_up_call("");
+                Some(0)
+            }
+        }
+    }
+
+    fn value(
+        &mut self,
+        tool: usize,
+        keys: Vec<String>,
+        mut kind: ValueKind,
+        mut begun: bool,
+        rest: &str,
+        end: Behind,
+    ) -> Option<usize> {
+        let reply = self.reply.clone();
+        let (calls, argument) = tagged(&reply)?;
+        let mut at = 0;
+        if !begun && !rest.is_empty() {
+            let in_front = &argument.text[argument.text.trim_end().len()..];
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && end == Behind::More {
+                self.state = State::Value { tool, keys, kind, begun };
+                return None;
+            }
+            begun = true;
+            if rest.starts_with(in_front) {
+                at = in_front.len();
+            }
+            if matches!(kind, ValueKind::Text) {
+                self.emit(EventKind::ToolArguments, false, "\"");
+            }
+        }
+        let text = &rest[at..];
+        let name = keys.last().map_or("", String::as_str);
+        let close = argument.close(name);
+        let behind = &close[..close.len() - close.trim_start().len()];
+        let (nested, open) = match (&argument.nested, &kind) {
+            (Some(mark), ValueKind::Other(_, open)) => (Some(mark.as_str()), *open),
+            _ => (None, 0),
+        };
+        // A value may hold the tag too: it ends where a call goes on after it.
+        let goes_on = |text: &str| {
+            let text = text.trim_start();
+            let tags = [argument.before.trim(), calls.after.trim()];
+            let found = tags.map(|tag| if tag.is_empty() { Match::Full(0) } else { matches(tag, text) });
+            found
+                .into_iter()
+                .max_by_key(|found| match found {
+                    Match::No => 0,
+                    Match::Partial => 1,
+                    Match::Full(_) => 2,
+                })
+                .unwrap_or(Match::No)
+        };
+        let is_open = |at: usize| nested.is_some_and(|mark| open + nested::balance(&text[..at], mark) != 0);
+        let found = find(close.trim(), text, end, is_open, goes_on);
+        // Models leave the tag out that ends a value, before the next argument or the end of the call.
+        let found = match argument.nested.is_some() || argument.in_cdata {
+            true => found,
+            false => earlier(found, unclosed(text, end, calls, &reply.tools[tool], &keys)),
+        };
+        let (end, next) = match found {
+            Found::At(end, next, _) => (end, next),
+            Found::Wait(end) => (end, end),
+            Found::None => (text.len(), text.len()),
+        };
+        let (is_complete, is_closed) = (matches!(found, Found::At(..)), next > end);
+        let mut part = mem::take(&mut self.gap) + &text[..end];
+        match (is_complete, is_closed) {
+            (true, true) => part.truncate(part.strip_suffix(behind).unwrap_or(&part).len()),
+            (true, false) => part.truncate(part.trim_end().len()),
+            (false, _) => self.gap = part.split_off(part.trim_end().len()),
+        }
+        match &mut kind {
+            ValueKind::Text => {
+                let mut json = String::new();
+                part.chars().for_each(|c| escape(c, &mut json));
+                if is_complete {
+                    json.push('"');
+                }
+                self.emit(EventKind::ToolArguments, false, &json);
+            }
+            ValueKind::Other(value, open) => {
+                value.push_str(&part);
+                *open += nested.map_or(0, |mark| nested::balance(&part, mark));
+            }
+        }
+        if !is_complete {
+            self.state = State::Value { tool, keys, kind, begun };
+            return (at + end > 0).then_some(at + end);
+        }
+        if let ValueKind::Other(text, _) = kind {
+            let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
+            let json = match data.filter(|_| argument.in_cdata) {
+                Some(data) => Json::from(data).to_string(),
+                None => {
+                    let (root, schema) = (&reply.tools[tool].parameters, schema(&reply.tools[tool], name));
+                    match nested {
+                        Some(mark) => nested::json(&text, mark, &schema, root),
+                        None => value(&text, &schema),
+                    }
+                }
+            };
+            self.emit(EventKind::ToolArguments, false, &json);
+        }
+        self.state = State::Arguments { tool, keys };
+        Some(at + next)
+    }
+
+    fn call_end(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+        let reply = self.reply.clone();
+        let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());
+        let text = rest.trim_start();
+        match matches(after, text) {
+            Match::Full(n) => {
+                self.state = State::BehindCall;
+                Some(rest.len() - text.len() + n)
+            }
+            Match::Partial if behind != Behind::End || text.is_empty() => {
+                self.state = State::CallEnd;
+                None
+            }
+            _ => {
+                self.is_unparsed = true;
+                self.state = State::BehindCall;
+                Some(0)
+            }
+        }
+    }
+
+    fn behind_call(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+        let reply = self.reply.clone();
+        let text = rest.trim_start();
+        self.state = State::BehindCall;
+        if text.is_empty() {
+            return None;
+        }
+        match reply.behind_call.at(text, true, behind) {
+            Found::At(_, end, then) => {
+                self.begin(then, &text[..end]);
+                Some(rest.len() - text.len() + end)
+            }
+            Found::Wait(_) => None,
+            Found::None => {
+                let is_unparsed = self.is_unparsed;
+                self.begin(Then::Content, "");
+                self.is_unparsed = is_unparsed;
+                self.any_unparsed |= is_unparsed;
+                Some(0)
+            }
+        }
+    }
+
+    /// Hands on what is left of a reply that has ended.
+    fn finish(&mut self) {
+        let mut tag = match &self.state {
+            State::Header(tag) => tag.clone(),
+            _ => String::new(),
+        };
+        tag.push_str(mem::take(&mut self.held).trim());
+        if !tag.is_empty() {
+            self.gap.clear();
+        }
+        self.close_call();
+        // A text of white space alone.
+        let gap = mem::take(&mut self.gap);
+        let kind = self.text_kind();
+        self.emit(kind, self.is_unparsed, &gap);
+        self.push_end(tag);
+    }
+
+    /// Ends a call that is not complete, and drops white space next to tags.
+    fn close_call(&mut self) {
+        let gap = mem::take(&mut self.gap);
+        match mem::replace(&mut self.state, State::Content) {
+            State::Object(object) if !object.is_named() => self.give_up(object.raw()),
+            State::Value { kind: ValueKind::Other(text, _), .. } => self.give_up_call(&(text + &gap)),
+            State::Value { kind: ValueKind::Text, .. } => {
+                let mut json = String::new();
+                gap.chars().for_each(|c| escape(c, &mut json));
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.give_up_call("");
+            }
+            State::Object(object) => self.give_up_call(object.raw()),
+            State::Named(_) | State::Arguments { .. } => self.give_up_call(""),
+            state @ (State::Content | State::Reasoning) if !self.drops_space => {
+                self.state = state;
+                self.gap = gap;
+            }
+            State::Reasoning => self.state = State::Reasoning,
+            _ => {}
+        }
+    }
+
+    fn push_end(&mut self, tag: String) {
+        self.ended = true;
+        self.unsure = 0;
+        self.waiting += tag.len();
+        let unparsed = self.any_unparsed || !tag.is_empty();
+        self.events.push_back(Event { kind: EventKind::End, call: 0, unparsed, text: tag });
+    }
+
+    fn text_kind(&self) -> EventKind {
+        if matches!(self.state, State::Reasoning) { EventKind::Reasoning } else { EventKind::Content }
+    }
+
+    /// Hands on a part of a text, less white space at its end, which a tag may follow.
+    fn emit_text(&mut self, text: &str) {
+        let end = text.trim_end().len();
+        if end > 0 {
+            let start = if self.drops_space { text.len() - text.trim_start().len() } else { 0 };
+            let gap = mem::take(&mut self.gap);
+            let kind = self.text_kind();
+            let has_text = mem::replace(&mut self.has_text[usize::from(kind == EventKind::Content)], true);
+            let gap = match self.drops_space {
+                // Messages of one kind are lines.
+                true if has_text && self.reply.form.has_headers => "\n",
+                true => "",
+                false => &gap,
+            };
+            self.emit(kind, self.is_unparsed, gap);
+            self.emit(kind, self.is_unparsed, &text[start..end]);
+            (self.is_fresh, self.drops_space) = (false, false);
+        }
+        self.gap.push_str(&text[end..]);
+    }
+
+    /// Hands on a part of the reply, of which nothing counts after a stop string in content.
+    fn emit(&mut self, kind: EventKind, unparsed: bool, text: &str) {
+        if text.is_empty() || self.is_stopped {
+            return;
+        }
+        let is_call = matches!(kind, EventKind::ToolName | EventKind::ToolArguments);
+        let call = if is_call { self.calls } else { 0 };
+        let goes_on = |last: &Event| (last.kind, last.call, last.unparsed) == (kind, call, unparsed);
+        if kind == EventKind::ToolName || !self.events.back().is_some_and(goes_on) {
+            self.stops.reset();
+            self.events.push_back(Event { kind, call, unparsed, text: String::new() });
+        }
+        let Some(last) = self.events.back_mut() else { return };
+        last.text.push_str(text);
+        self.waiting += text.len();
+        self.unsure = 0;
+        if kind != EventKind::Content {
+            return;
+        }
+        let Some((end, len)) = self.stops.push(text) else {
+            self.unsure = self.stops.held();
+            return;
+        };
+        let more = text.len() - end + len;
+        last.text.truncate(last.text.len() - more);
+        self.waiting -= more;
+        self.is_stopped = true;
+        if last.text.is_empty() {
+            self.events.pop_back();
+        }
+    }
+}
+
+/// The channel and the recipient in the header of a message of the model's; `None` for a header of another kind.
+fn address(header: &str) -> Option<(&str, Option<&str>)> {
+    let (mut channel, mut to) = ("", None);
+    for (i, part) in header.split("<|").enumerate() {
+        let (tag, text) = if i == 0 { ("", part) } else { part.split_once("|>")? };
+        let mut words = text.split_whitespace();
+        match tag {
+            "" => {}
+            "start" => _ = words.next().filter(|role| *role == "assistant")?,
+            "channel" => channel = words.next()?,
+            // The type of the content.
+            "constrain" => _ = words.next(),
+            _ => return None,
+        }
+        to = words.find_map(|word| word.strip_prefix("to=")).or(to);
+    }
+    Some((channel, to))
+}
+
+fn tagged(reply: &Reply) -> Option<(&CallForm, &Argument)> {
+    match reply.form.calls.as_ref() {
+        Some(calls @ CallForm { body: Body::Tagged { argument, .. }, .. }) => Some((calls, argument)),
+        _ => None,
+    }
+}
+
+fn schema(tool: &Tool, argument: &str) -> Json {
+    resolved(&tool.parameters["properties"][argument], &tool.parameters)
+}
+
+/// The first place of a tag after which the text goes on as it should. `is_open`: at a place it belongs to the text.
+fn find(
+    tag: &str,
+    text: &str,
+    behind: Behind,
+    is_open: impl Fn(usize) -> bool,
+    goes_on: impl Fn(&str) -> Match,
+) -> Found {
+    let Some(first) = tag.chars().next() else { return Found::None };
+    for (at, _) in text.match_indices(first) {
+        match matches(tag, &text[at..]) {
+            Match::Full(_) if is_open(at) => {}
+            Match::Full(n) => match goes_on(&text[at + n..]) {
+                Match::Full(_) => return Found::At(at, at + n, Then::Content),
+                Match::Partial if behind != Behind::More => return Found::At(at, at + n, Then::Content),
+                Match::Partial => return Found::Wait(at),
+                Match::No => {}
+            },
+            Match::Partial if behind != Behind::End => return Found::Wait(at),
+            _ => {}
+        }
+    }
+    Found::None
+}
+
+/// The first place at which the call goes on after a value without the tag that ends it: with an argument that it has
+/// not had and the tool has, or with the end of the call.
+fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
+    let Some(argument) = calls.argument() else { return Found::None };
+    let is_next = |name: &String| !keys.contains(name) && !tool.parameters["properties"][name].is_null();
+    let end = format!("{} {}", calls.after, calls.close);
+    let (before, end) = (argument.before.trim(), end.trim());
+    let firsts: Vec<char> = [before, end].iter().filter_map(|tag| tag.chars().next()).collect();
+    for (at, _) in text.match_indices(&firsts[..]) {
+        let next = match matches(before, &text[at..]) {
+            Match::Full(n) => key(argument, &text[at + n..]).map(|(name, ..)| is_next(&name)),
+            other => Err(other),
+        };
+        match (next, matches(end, &text[at..])) {
+            (Ok(true), _) | (_, Match::Full(_)) => return Found::At(at, at, Then::Content),
+            (Err(Match::Partial), _) | (_, Match::Partial) if behind != Behind::End => return Found::Wait(at),
+            _ => {}
+        }
+    }
+    Found::None
+}
+
+/// That of two places that comes first.
+fn earlier(a: Found, b: Found) -> Found {
+    let place = |found: &Found| match found {
+        Found::At(at, ..) | Found::Wait(at) => *at,
+        Found::None => usize::MAX,
+    };
+    if place(&b) < place(&a) { b } else { a }
+}
+
+/// True for a name of an argument that is read back as it is.
+pub fn is_key(argument: &Argument, name: &str) -> bool {
+    let tags = argument.other.iter().chain([&argument.text]);
+    name.len() <= MAX_KEY
+        && tags.into_iter().all(|tag| key(argument, &format!("{name}{tag} ")).is_ok_and(|(found, _, _)| found == name))
+}
+
+/// The name of an argument at the beginning of a text, where its value begins, and whether that is a text by its tag.
+fn key(argument: &Argument, text: &str) -> Result<(String, usize, bool), Match> {
+    let tags = [Some((&argument.text, true)), argument.other.as_ref().map(|tag| (tag, false))];
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        for (tag, is_text) in tags.into_iter().flatten() {
+            match matches(tag.trim(), &text[at..]) {
+                Match::Full(n) => return Ok((text[..at].trim().to_owned(), at + n, is_text)),
+                Match::Partial => return Err(Match::Partial),
+                Match::No => {}
+            }
+        }
+        if at > MAX_KEY || c == '\n' {
+            break;
+        }
+    }
+    Err(Match::No)
+}

@@ -1,0 +1,503 @@
+//! The possible replies to one conversation: the form in which its model writes, the tools that it may call, and the
+//! texts that begin and end the parts. Relies on `reply_form`; the reply itself is read elsewhere.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use crate::error::{Error, Result};
+use crate::text::chat::{Chat, ToolChoice};
+use crate::text::marks::MarkedText;
+use crate::text::reply::form::{Body, CallForm, Dialect, ReplyForm};
+use crate::text::reply::literal::Literal;
+use crate::text::reply::tags::{ANY, Match, NAME, matches};
+
+/// Ends the header of a message.
+pub(crate) const MESSAGE: &str = "<|message|>";
+/// Longest name of a tool.
+const MAX_NAME: usize = 256;
+/// Characters that end a name in one form of calls or another.
+const NO_NAME: &str = "\"'`\\<>{}()[]=,";
+/// References that are followed one after the other.
+const MAX_REFERENCES: usize = 8;
+/// References and options of their targets that are put in their place.
+const MAX_RESOLVED: usize = 200;
+/// Keywords that allow all values.
+const NOTES: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Reasoning,
+    Content,
+    ToolName,
+    /// A part of the JSON of the arguments.
+    ToolArguments,
+    End,
+}
+
+/// A part of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub kind: EventKind,
+    /// Number of the call.
+    pub call: u32,
+    /// It begins like a call or a tag, and is none; of the end: something before it did.
+    pub unparsed: bool,
+    /// Of the end: half a tag, where the reply broke off within one.
+    pub text: String,
+}
+
+pub struct Tool {
+    pub name: String,
+    /// JSON schema of its arguments, an object.
+    pub parameters: Json,
+}
+
+/// The possible replies to a conversation.
+pub struct Reply {
+    pub form: Arc<ReplyForm>,
+    /// Empty where the reply may hold no calls; the named one where there is one.
+    pub tools: Vec<Tool>,
+    pub choice: ToolChoice,
+    pub parallel_calls: bool,
+    /// The prompt ends within reasoning.
+    pub begins_in_reasoning: bool,
+    /// Texts that begin a part, in content and within a call.
+    pub(crate) in_content: Triggers,
+    pub(crate) behind_call: Triggers,
+}
+
+/// The part that a text begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    Content,
+    Reasoning,
+    /// A call, of this tool where its name was in the text.
+    Call(Option<usize>),
+    /// A call of a tool that there is not.
+    Unknown,
+    /// The header of a message.
+    Header,
+}
+
+/// A text that begins a part of a reply.
+#[derive(Debug)]
+struct Trigger {
+    tag: String,
+    /// Its beginning that does not belong to what follows.
+    head: String,
+    /// It counts only where nothing but white space is before it.
+    at_start: bool,
+    then: Then,
+}
+
+/// What is after a text that has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// More may come.
+    More,
+    /// Nothing, because it broke off.
+    Cut,
+    /// Nothing, because it is complete: the beginning of a tag at its end is none.
+    End,
+}
+
+/// The first of several texts in a reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    None,
+    /// From this place on more text has to come.
+    Wait(usize),
+    /// At a place, up to another.
+    At(usize, usize, Then),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Triggers {
+    list: Vec<Trigger>,
+    firsts: Vec<char>,
+}
+
+impl Triggers {
+    /// `head`: what is done with, where `follow` comes after it.
+    fn add(&mut self, head: &str, follow: &str, at_start: bool, then: Then) {
+        let tag = format!("{head}{follow}").trim().to_owned();
+        if let Some(first) = tag.chars().next() {
+            self.list.push(Trigger { tag, head: head.trim_start().to_owned(), at_start, then });
+            if !self.firsts.contains(&first) {
+                self.firsts.push(first);
+            }
+        }
+    }
+
+    /// The first trigger in a text, `at_start`: with nothing but white space before it.
+    pub fn find(&self, text: &str, at_start: bool, behind: Behind) -> Found {
+        let blank = text.len() - text.trim_start().len();
+        for (at, c) in text.char_indices() {
+            if self.firsts.contains(&c) {
+                match self.at(&text[at..], at_start && at <= blank, behind) {
+                    Found::None => {}
+                    Found::Wait(_) => return Found::Wait(at),
+                    Found::At(_, end, then) => return Found::At(at, at + end, then),
+                }
+            }
+        }
+        Found::None
+    }
+
+    /// The first trigger with which a text begins.
+    pub fn at(&self, text: &str, at_start: bool, behind: Behind) -> Found {
+        for trigger in self.list.iter().filter(|trigger| at_start || !trigger.at_start) {
+            match matches(&trigger.tag, text) {
+                Match::No => {}
+                Match::Partial if behind == Behind::End => {}
+                Match::Partial => return Found::Wait(0),
+                Match::Full(n) => {
+                    let end = if let Match::Full(head) = matches(&trigger.head, text) { head } else { n };
+                    return Found::At(0, end, trigger.then);
+                }
+            }
+        }
+        Found::None
+    }
+
+    /// The triggers that begin a call; `lead`: the text before the name or the object, `middle`: that after the name.
+    fn add_calls(&mut self, lead: &str, middle: &str, calls: &CallForm, tools: &[Tool]) {
+        let at_start = lead.trim().is_empty();
+        let follows: Vec<&str> = match &calls.body {
+            Body::Object { .. } if at_start => return self.add("", "{", true, Then::Call(None)),
+            Body::Object { .. } => return self.add(lead, "", false, Then::Call(None)),
+            Body::Named { dialect, .. } => vec![if *dialect == Dialect::Python { "(" } else { "{" }],
+            Body::Tagged { argument, .. } => vec![argument.before.trim(), calls.after.trim()],
+        };
+        for (i, tool) in tools.iter().enumerate() {
+            for follow in &follows {
+                // Models write white space around the name that their templates do not.
+                let head = format!("{} {} {middle} ", lead.replace(NAME, &tool.name), tool.name);
+                self.add(&head, follow, at_start, Then::Call(Some(i)));
+            }
+        }
+        if lead.trim().len() > 2 && !lead.contains(NAME) {
+            self.add(lead, "", false, Then::Unknown);
+        }
+    }
+
+    /// The triggers of messages with headers.
+    fn add_headers(&mut self) {
+        for head in ["<|start|>", "<|channel|>"] {
+            self.add(head, "", false, Then::Header);
+        }
+        self.add("", "to=", true, Then::Header);
+        self.add(MESSAGE, "", true, Then::Content);
+        for end in ["<|end|>", "<|call|>", "<|return|>"] {
+            self.add(end, "", false, Then::Content);
+        }
+    }
+}
+
+impl Reply {
+    /// The reply to a conversation, which ends in `prompt`.
+    ///
+    /// # Errors
+    /// `Unsupported` where there are tools, and how they are called cannot be read off the template.
+    pub fn new(form: Arc<ReplyForm>, chat: &Chat, prompt: &MarkedText) -> Result<Reply> {
+        let mut tools = Vec::new();
+        for (i, tool) in chat.tools().iter().enumerate() {
+            let name = tool["function"]["name"].as_str().unwrap_or_default();
+            let is_name = |c: char| !c.is_whitespace() && !c.is_control() && ![ANY, NAME].contains(&c);
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(|c| is_name(c) && !NO_NAME.contains(c)) {
+                return Err(Error::invalid(format!(
+                    "tools[{i}].function.name is {name:?}, which is no name of a tool"
+                )));
+            }
+            let is_asked = match &chat.tool_choice {
+                ToolChoice::None => false,
+                ToolChoice::Named(asked) => asked == name,
+                _ => true,
+            };
+            if is_asked {
+                tools.push(Tool { name: name.to_owned(), parameters: parameters(&tool["function"]["parameters"]) });
+            }
+        }
+        if form.calls.is_none() && !tools.is_empty() {
+            return Err(Error::unsupported("the form of tool calls cannot be read off the chat template"));
+        }
+        // The template's own words at the end.
+        let last = prompt.text.char_indices().rev().find(|(_, c)| prompt.marks.is_mark(*c));
+        let prompt = &prompt.text[last.map_or(0, |(i, c)| i + c.len_utf8())..];
+        let begins_in_reasoning = form.reasoning.as_ref().is_some_and(|tags| {
+            prompt.rfind(&tags.open).is_some_and(|at| !prompt[at + tags.open.len()..].contains(&tags.close))
+        });
+        let (in_content, behind_call) = triggers(&form, &tools);
+        let (choice, parallel_calls) = (chat.tool_choice.clone(), chat.parallel_calls);
+        Ok(Reply { form, tools, choice, parallel_calls, begins_in_reasoning, in_content, behind_call })
+    }
+
+    /// True for a text that is a part of some tag.
+    pub(crate) fn is_tag(&self, text: &str) -> bool {
+        let reasoning = self.form.reasoning.iter().map(|tags| tags.close.as_str());
+        let mut tags: Vec<&str> = reasoning.collect();
+        if self.form.has_headers {
+            tags.extend([MESSAGE, "<|constrain|>"]);
+        }
+        for triggers in [&self.in_content, &self.behind_call] {
+            tags.extend(triggers.list.iter().map(|trigger| trigger.tag.as_str()));
+        }
+        if let Some(calls) = self.form.calls.as_ref().filter(|_| !self.tools.is_empty()) {
+            tags.extend([calls.after.as_str(), calls.close.as_str()]);
+            match &calls.body {
+                Body::Object { tail, .. } => tags.push(tail),
+                // The quote of texts.
+                Body::Named { .. } => tags.push("<|\"|>"),
+                Body::Tagged { argument, .. } => {
+                    tags.extend([argument.before.as_str(), argument.text.as_str(), argument.after.as_str()]);
+                    tags.extend(argument.other.as_deref());
+                }
+            }
+        }
+        tags.iter().any(|tag| tag.contains(text))
+    }
+}
+
+fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
+    let (mut in_content, mut behind_call) = (Triggers::default(), Triggers::default());
+    if form.has_headers {
+        in_content.add_headers();
+        behind_call.add_headers();
+        return (in_content, behind_call);
+    }
+    if let Some(calls) = form.calls.as_ref().filter(|_| !tools.is_empty()) {
+        let middle = match &calls.body {
+            Body::Object { .. } => "",
+            Body::Named { middle, .. } | Body::Tagged { middle, .. } => middle,
+        };
+        let (open, before) = (&calls.open, &calls.before);
+        let first = format!("{open}{before}");
+        let next = calls.between.as_ref().map(|between| format!("{between}{before}"));
+        for other in &calls.others {
+            let middle = if other.close.is_empty() { middle } else { &other.close };
+            in_content.add_calls(&other.open, middle, calls, tools);
+            behind_call.add_calls(&other.open, middle, calls, tools);
+        }
+        in_content.add_calls(&first, middle, calls, tools);
+        if let Some(next) = &next {
+            // A list's comma begins nothing in a text.
+            if next.trim().chars().count() > 2 && next.trim() != first.trim() {
+                in_content.add_calls(next, middle, calls, tools);
+            }
+            behind_call.add_calls(next, middle, calls, tools);
+        }
+        if next.is_none_or(|next| next.trim() != first.trim()) {
+            behind_call.add_calls(&first, middle, calls, tools);
+        }
+        for triggers in [&mut in_content, &mut behind_call] {
+            match &calls.body {
+                // A call without the tags around it.
+                Body::Tagged { .. } if before.trim().chars().count() > 2 => {
+                    triggers.add_calls(before, middle, calls, tools);
+                }
+                Body::Object { head, .. } if !first.trim().is_empty() && head.contains(NAME) => {
+                    for tool in tools {
+                        let head = format!("{}{{", head.replace(NAME, &tool.name));
+                        triggers.add("", &head, true, Then::Call(None));
+                    }
+                }
+                _ => {}
+            }
+        }
+        behind_call.add(&calls.close, "", false, Then::Content);
+    }
+    if let Some(tags) = &form.reasoning {
+        in_content.add(&tags.open, "", true, Then::Reasoning);
+        in_content.add(&tags.close, "", true, Then::Content);
+    }
+    let at_start = |tag: &str| !tag.contains(|c: char| c.is_ascii_punctuation());
+    for tag in [&form.content.open, &form.content.close].into_iter().chain(&form.fillers) {
+        in_content.add(tag, "", at_start(tag), Then::Content);
+    }
+    (in_content, behind_call)
+}
+
+/// The schema of a tool's arguments: none where it has none.
+fn parameters(given: &Json) -> Json {
+    let mut out = match given {
+        Json::Object(members) if !members.is_empty() => given.clone(),
+        _ => json!({"properties": {}, "additionalProperties": false}),
+    };
+    if out.get("type").is_none() {
+        out["type"] = json!("object");
+    }
+    out
+}
+
+/// A schema with what it refers to in place of its reference and those of its options, where only notes are beside
+/// them.
+pub fn resolved(schema: &Json, root: &Json) -> Json {
+    resolve(schema, root, MAX_REFERENCES, &mut { MAX_RESOLVED })
+}
+
+/// `left`: references that may be one after the other, `all`: those and their options in all.
+fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
+    let Json::Object(members) = schema else { return schema.clone() };
+    let mut out = members.clone();
+    let is_alone = |keyword: &str| members.keys().all(|name| name == keyword || NOTES.contains(&&name[..]));
+    let target = members.get("$ref").and_then(|target| root.pointer(target.as_str()?.strip_prefix('#')?));
+    let only = members.get("allOf").and_then(Json::as_array).filter(|list| list.len() == 1).map(|list| &list[0]);
+    for (name, part) in [("$ref", target), ("allOf", only)] {
+        let n = part.map_or(0, |part| {
+            1 + ["anyOf", "oneOf"].map(|name| part[name].as_array().map_or(0, Vec::len)).iter().sum::<usize>()
+        });
+        let Some(part) = part.filter(|_| is_alone(name) && left > 0 && *all >= n) else { continue };
+        *all -= n;
+        if let Json::Object(more) = resolve(part, root, left - 1, all) {
+            out.shift_remove(name);
+            more.into_iter().for_each(|(name, value)| _ = out.entry(name).or_insert(value));
+        }
+    }
+    for name in ["anyOf", "oneOf"] {
+        for part in out.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten() {
+            *part = resolve(part, root, left, all);
+        }
+    }
+    Json::Object(out)
+}
+
+/// Schemas of one kind of value each, one of which a value of a resolved schema satisfies; some of what it allows may
+/// be missing.
+pub fn options(schema: &Json) -> Vec<Json> {
+    let Json::Object(members) = schema else { return vec![schema.clone()] };
+    let says = |name: &str| members.contains_key(name);
+    let with = |name: &str, value: Json| {
+        let mut members = members.clone();
+        members.insert(name.to_owned(), value);
+        Json::Object(members)
+    };
+    let values = members.get("enum").and_then(Json::as_array).cloned();
+    if let Some(values) = values.or_else(|| Some(vec![members.get("const")?.clone()])) {
+        let (texts, others): (Vec<Json>, Vec<Json>) = values.into_iter().partition(Json::is_string);
+        let has_texts = types(&json!({"type": members.get("type")})).is_none_or(|types| types.contains(&"string"));
+        let texts = (has_texts && !texts.is_empty()).then(|| json!({"type": "string", "enum": texts}));
+        let others = (!others.is_empty()).then(|| with("enum", others.into()));
+        return texts.into_iter().chain(others).collect();
+    }
+    if let Some((name, parts)) =
+        ["anyOf", "oneOf"].into_iter().find_map(|name| Some((name, members.get(name)?.as_array()?)))
+    {
+        let is_alone = members.keys().all(|other| other == name || NOTES.contains(&&other[..]));
+        let kinds = parts.iter().map(types).collect::<Option<Vec<_>>>().map(|types| types.concat());
+        let mut seen = HashSet::new();
+        let excludes =
+            kinds.is_some_and(|types| types.iter().all(|name| seen.insert(name.replace("integer", "number"))));
+        let is_any = is_alone && (name == "anyOf" || excludes);
+        return if is_any { parts.iter().flat_map(options).collect() } else { vec![schema.clone()] };
+    }
+    let types = match members.get("type") {
+        Some(Json::Array(types)) => types.clone(),
+        None if !["$ref", "allOf", "not", "if", "properties", "items"].into_iter().any(says) => {
+            ["string", "number", "boolean", "null", "array", "object"].map(Json::from).into()
+        }
+        _ => return vec![schema.clone()],
+    };
+    types.into_iter().map(|name| with("type", name)).collect()
+}
+
+/// The types that a schema allows; `None` where it does not say.
+fn types(schema: &Json) -> Option<Vec<&str>> {
+    let of_value = |value: &Json| match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    };
+    match &schema["type"] {
+        Json::String(name) => return Some(vec![name]),
+        Json::Array(names) => return names.iter().map(Json::as_str).collect(),
+        _ => {}
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return Some(values.iter().map(of_value).collect());
+    }
+    if let Some(value) = schema.get("const") {
+        return Some(vec![of_value(value)]);
+    }
+    let parts = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array())?;
+    parts.iter().map(types).collect::<Option<Vec<_>>>().map(|types| types.concat())
+}
+
+/// True where a schema allows text alone.
+pub fn is_text(schema: &Json) -> bool {
+    types(schema).is_some_and(|types| !types.is_empty() && types.iter().all(|name| *name == "string"))
+}
+
+/// JSON of a value that was written without quotes, by its schema.
+pub(crate) fn value(text: &str, schema: &Json) -> String {
+    let allowed = types(schema);
+    let allows = |names: &[&str]| allowed.as_ref().is_none_or(|types| types.iter().any(|name| names.contains(name)));
+    let json = [Some(text.trim().to_owned()), Literal::convert(text)].into_iter().flatten();
+    for json in json {
+        let fits = match serde_json::from_str(&json) {
+            Ok(Json::Null) => allows(&["null"]),
+            Ok(Json::Bool(_)) => allows(&["boolean"]),
+            Ok(Json::Number(_)) => allows(&["number", "integer"]),
+            Ok(Json::Array(_)) => allows(&["array"]),
+            Ok(Json::Object(_)) => allows(&["object"]),
+            _ => false,
+        };
+        if fits {
+            return json;
+        }
+    }
+    Json::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_divided_by_the_kinds_of_values() {
+        let text = json!({"type": "string", "enum": ["a"]});
+        let (one, two) = (json!({"type": "integer", "title": "n"}), json!({"type": "number"}));
+        for (schema, want) in [
+            (
+                json!({"type": ["string", "null"], "enum": ["a", null]}),
+                vec![text.clone(), json!({"type": ["string", "null"], "enum": [null]})],
+            ),
+            (json!({"type": "integer", "enum": ["a", 1]}), vec![json!({"type": "integer", "enum": [1]})]),
+            (json!({"const": "a"}), vec![text.clone()]),
+            (json!({"oneOf": [one.clone(), text.clone()], "title": "x"}), vec![one.clone(), text]),
+            (json!({"anyOf": [one.clone(), two.clone()]}), vec![one.clone(), two.clone()]),
+            // Where both may hold the schema stays what it is.
+            (json!({"oneOf": [one.clone(), two.clone()]}), vec![json!({"oneOf": [one.clone(), two]})]),
+            (json!({"anyOf": [one.clone()], "minimum": 2}), vec![json!({"anyOf": [one], "minimum": 2})]),
+        ] {
+            assert_eq!(options(&schema), want, "{schema}");
+        }
+        assert_eq!(options(&json!({"maxLength": 3})).len(), 6);
+        let root = json!({"$defs": {"a": {"$ref": "#/$defs/b", "title": "t"}, "b": {"type": "null"}, "c": {"$ref": "#/$defs/c"}}});
+        let of = |name: &str| resolved(&json!({"$ref": format!("#/$defs/{name}")}), &root);
+        assert_eq!(of("a"), json!({"title": "t", "type": "null"}));
+        assert_eq!((of("c"), of("d")), (json!({"$ref": "#/$defs/c"}), json!({"$ref": "#/$defs/d"})));
+    }
+
+    #[test]
+    fn values_have_the_types_of_their_schema() {
+        for (text, schema, want) in [
+            ("17", json!({"type": "integer"}), "17"),
+            ("17", json!({"type": "string"}), "\"17\""),
+            ("17", json!({}), "17"),
+            ("True", json!({"type": "boolean"}), "true"),
+            ("null", json!({"type": ["string", "null"]}), "null"),
+            ("17", json!({"type": ["string", "null"]}), "\"17\""),
+            ("{'a': None}", json!({"type": "object"}), "{\"a\": null}"),
+            ("red", json!({"enum": ["red", 1]}), "\"red\""),
+            ("[1, 2", json!({"type": "array"}), "\"[1, 2\""),
+            ("7", json!({"anyOf": [{"type": "number"}, {"type": "string"}]}), "7"),
+        ] {
+            assert_eq!(value(text, &schema), want, "{text} {schema}");
+        }
+    }
+}

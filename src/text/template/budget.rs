@@ -1,0 +1,607 @@
+//! The budget of memory, time and stack within which a chat template, a stranger's program, is rendered.
+//!
+//! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
+//! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
+//! program is copied (`guarded`) with a filter in place of each instruction that computes something, which has
+//! Python's semantics (`template/values.rs`) and charges, in a match that names every instruction there is. Operations
+//! that make much of little, a product or a join, are refused before they run. So no value is larger than `largest`,
+//! counted as a tree, which bounds what one instruction can do; all values ever made are together within `made`, and
+//! with them what is alive; all that was ever looked at is within `read`, and with it the time. No value nests deeper
+//! than `MAX_NESTING` or holds what can change after it was counted (a loop, a namespace), so that nothing recurses
+//! far to show or drop it.
+
+use std::sync::Arc;
+
+use minijinja::machinery::{Instruction, Instructions};
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, ValueOrKwargs};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value};
+
+use crate::memory::is_short;
+use crate::text::marks::Marks;
+use crate::text::template::arguments::Arguments;
+use crate::text::template::error::{MAX_OUTPUT, refuse, unsupported};
+use crate::text::template::filters::{Builtin, Cycler, FILTERS, FUNCTIONS, TESTS};
+use crate::text::template::marks::{RenderMarks, marks_of};
+use crate::text::template::values::{self as values, BoundMethod, Kind, Sequence, kind, type_name};
+use crate::text::template::{format, methods};
+
+/// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
+const MADE: usize = 64 << 20;
+const MADE_TIMES: usize = 512;
+/// Bytes of the values that a template may read: a constant, and a multiple of its conversation.
+const READ: usize = 1 << 30;
+const READ_TIMES: usize = 16_384;
+/// Bytes of a value besides its text: itself, its place in a list or a map, its allocation. Enough for a number's text.
+const NODE: usize = 64;
+/// A closure of a macro, which lives as long as the render.
+const CLOSURE: usize = 1024;
+/// Bytes that a character becomes at most in HTML, in JSON and in quotes inside of lists.
+const ESCAPED: usize = 6;
+const MAX_NESTING: usize = 200;
+
+// Names that no template can write.
+const BEGIN: &str = "!begin";
+const MAKE: &str = "!make";
+const KEEP: &str = "!keep";
+const SPEND: &str = "!spend";
+const ATTRIBUTE: &str = "!attribute";
+const ITEM: &str = "!item";
+const SLICE: &str = "!slice";
+const ITERATE: &str = "!iterate";
+const UNPACK: &str = "!unpack";
+const CONCAT: &str = "!concat";
+const NEGATE: &str = "!negate";
+const FUNCTION: &str = "!function";
+const METHOD: &str = "!method";
+const OBJECT: &str = "!object";
+/// Operators, the filters that compute them, and those that keep the right operand for the next comparison of a chain.
+const ARITHMETIC: [(&str, &str); 7] =
+    [("+", "!+"), ("-", "!-"), ("*", "!*"), ("/", "!/"), ("//", "!//"), ("%", "!%"), ("**", "!**")];
+const COMPARISONS: [(&str, &str, &str); 8] = [
+    ("==", "!==", "!chain=="),
+    ("!=", "!!=", "!chain!="),
+    ("<", "!<", "!chain<"),
+    ("<=", "!<=", "!chain<="),
+    (">", "!>", "!chain>"),
+    (">=", "!>=", "!chain>="),
+    ("in", "!in", "!chainin"),
+    ("not in", "!not in", "!chainnot in"),
+];
+
+fn too_much(what: &str, bound: usize) -> Error {
+    refuse(format!("{what} more than {bound} bytes"))
+}
+
+/// The rest of a render's budget, and the marks of its conversation.
+struct Budget {
+    marks: Arc<Marks>,
+    made: usize,
+    read: usize,
+    largest: usize,
+}
+
+#[derive(Default)]
+struct Size {
+    nodes: usize,
+    text: usize,
+}
+
+impl Size {
+    fn bytes(&self) -> usize {
+        self.nodes.saturating_mul(NODE).saturating_add(self.text)
+    }
+
+    /// Adds a value as a tree, and stops beyond `largest`. `depth`: of what holds it.
+    fn add(&mut self, value: &Value, depth: usize, largest: usize) -> Result<(), Error> {
+        self.nodes += 1;
+        self.text += value.as_bytes().map_or(0, <[u8]>::len);
+        if self.bytes() > largest {
+            return Err(too_much("a value of", largest));
+        }
+        let Some(object) = value.as_object() else { return Ok(()) };
+        let kind = object.type_name();
+        let (is_loop, is_namespace) = (kind.ends_with("::Loop"), kind.ends_with("::Namespace"));
+        if depth > 0 && (is_loop || is_namespace) {
+            return Err(refuse("a loop or a namespace inside of another value"));
+        }
+        if depth >= MAX_NESTING {
+            return Err(refuse(format!("values nested more than {MAX_NESTING} deep")));
+        }
+        let held = match (value.downcast_object_ref::<BoundMethod>(), value.downcast_object_ref::<Cycler>()) {
+            (Some(method), _) => std::slice::from_ref(&method.value),
+            (_, Some(cycler)) => &cycler.items,
+            _ => &[],
+        };
+        held.iter().try_for_each(|value| self.add(value, depth + 1, largest))?;
+        match object.repr() {
+            ObjectRepr::Map if !is_loop => {
+                for (key, value) in object.try_iter_pairs().into_iter().flatten() {
+                    self.add(&key, depth + 1, largest)?;
+                    self.add(&value, depth + 1, largest)?;
+                }
+            }
+            ObjectRepr::Seq | ObjectRepr::Iterable => {
+                for value in object.try_iter().into_iter().flatten() {
+                    self.add(&value, depth + 1, largest)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Budget {
+    fn of<'s>(state: &'s mut State) -> Result<&'s mut Budget, Error> {
+        state.get_extension_mut().ok_or_else(|| refuse("no budget"))
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), Error> {
+        if is_short() {
+            return Err(refuse("out of memory"));
+        }
+        self.made = self.made.checked_sub(bytes).ok_or_else(|| refuse("the template makes too much"))?;
+        Ok(())
+    }
+
+    fn look(&mut self, bytes: usize) -> Result<(), Error> {
+        self.read = self.read.checked_sub(bytes).ok_or_else(|| refuse("the template takes too long"))?;
+        Ok(())
+    }
+
+    fn read(&mut self, value: &Value) -> Result<Size, Error> {
+        let mut size = Size::default();
+        let result = size.add(value, 0, self.largest);
+        self.look(size.bytes())?;
+        result.map(|()| size)
+    }
+
+    /// Charges a new value. A lazy one is computed now, because laziness could nest without being seen.
+    fn make(&mut self, value: Value) -> Result<Value, Error> {
+        let size = self.read(&value)?;
+        self.spend(size.nodes * NODE + value.as_bytes().map_or(0, <[u8]>::len))?;
+        match value.as_object() {
+            Some(object)
+                if object.repr() == ObjectRepr::Iterable && value.downcast_object_ref::<Sequence>().is_none() =>
+            {
+                Ok(object.try_iter().map_or(value.clone(), |items| Value::from(items.collect::<Vec<_>>())))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// Charges the arguments of a call, and refuses one that would make much of little.
+    fn call(&mut self, call: &Arguments) -> Result<(), Error> {
+        let (mut text, mut first) = (0, None);
+        for value in call.all() {
+            text += self.read(value)?.text;
+            first = first.or(Some(text));
+        }
+        let args = call.placed.as_slice();
+        // A text is a list of its characters.
+        let count = |value: &Value| match value.as_object() {
+            Some(object) => object.enumerator_len().unwrap_or(0),
+            None => text,
+        };
+        let len = args.first().map_or(0, count);
+        let bytes = match (call.name.as_str(), args) {
+            ("replace", [s, from, to, ..]) => {
+                let (s, from) = (s.as_str().map_or(text, str::len), from.as_str().map_or(1, str::len).max(1));
+                s.saturating_add((s / from + 1).saturating_mul(to.as_str().map_or(text + NODE, str::len)))
+            }
+            ("replace", _) => text.saturating_mul(text),
+            // The filter joins its first argument, the method its second.
+            ("join", [_, list, ..]) => {
+                let first = first.unwrap_or(0);
+                let (by, items) = (first.max(text - first), len.max(count(list)));
+                items.saturating_mul(by).saturating_add(text)
+            }
+            ("join", _) => len.saturating_mul(text - first.unwrap_or(0)).saturating_add(text),
+            ("split" | "rsplit", [s, by, ..]) if by.as_str().is_some_and(|by| !by.is_empty()) => {
+                let (s, by) = (s.as_str().unwrap_or_default(), by.as_str().unwrap_or_default());
+                s.matches(by).count() * NODE
+            }
+            ("split" | "rsplit" | "splitlines", [s, ..]) => s.as_str().map_or(0, |s| s.len() / 2 * NODE),
+            (
+                "list" | "map" | "select" | "reject" | "sort" | "unique" | "reverse" | "first" | "last" | "batch"
+                | "slice" | "min" | "max" | "items",
+                [s, rest @ ..],
+            ) if s.as_str().is_some() || !rest.is_empty() && matches!(call.name.as_str(), "batch" | "slice") => {
+                let n = rest.first().and_then(Value::as_usize).unwrap_or(0);
+                (n + text).saturating_mul(NODE)
+            }
+            ("trim" | "strip" | "lstrip" | "rstrip", [s, chars, ..]) => {
+                let len = |v: &Value| v.as_str().map_or(0, str::len);
+                self.look(len(s).saturating_mul(len(chars)))?;
+                0
+            }
+            ("sum", _) => {
+                self.look(len.saturating_mul(text + NODE))?;
+                0
+            }
+            // Each item may be made again for every other.
+            ("indent" | "wordwrap" | "tojson", _) => 0,
+            _ => 0,
+        };
+        if bytes > self.largest { Err(too_much(&format!("{:?} makes", call.name), self.largest)) } else { Ok(()) }
+    }
+}
+
+/// Calls what is built in, charging for the values that it reads and makes.
+fn call_builtin(state: &mut State, args: &Arguments, f: Builtin) -> Result<Value, Error> {
+    let budget = Budget::of(state)?;
+    budget.call(args)?;
+    let value = budget.marks.clone().call(args, |args| f(state, args))?;
+    Budget::of(state)?.make(value)
+}
+
+/// Wraps what is built in so that the interpreter can call it. `name` is the one that `template/marks.rs` knows.
+pub fn charged(name: String, f: Builtin) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    move |state, args| call_builtin(state, &Arguments::new(&name, &args.into_values())?, f)
+}
+
+/// Wraps an operation on values without names, which are charged before it.
+fn operation(
+    f: impl Fn(&mut State, &[Value]) -> Result<Value, Error>,
+) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    move |state, operands| {
+        let operands = operands.into_values();
+        let budget = Budget::of(state)?;
+        operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
+        let value = f(state, &operands)?;
+        Budget::of(state)?.make(value)
+    }
+}
+
+fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value, Error> {
+    match (op, kind(a)) {
+        // What is safe in HTML keeps so, and the other operand is made so.
+        ("+", Kind::Str(text)) if b.is_safe() && !a.is_safe() => {
+            values::add(&Value::from_safe_string(marks_of(state)?.escaped(text)), b)
+        }
+        ("+", Kind::Str(_)) if a.is_safe() && !b.is_safe() => match b.as_str() {
+            Some(text) => values::add(a, &Value::from_safe_string(marks_of(state)?.escaped(text))),
+            None => values::add(a, b),
+        },
+        ("+", _) => values::add(a, b),
+        ("*", _) => {
+            let budget = Budget::of(state)?;
+            let mut bytes = 1usize;
+            for value in [a, b] {
+                let size = budget.read(value)?.bytes();
+                bytes = value.as_usize().or(value.as_str().map(str::len)).unwrap_or(size).saturating_mul(bytes);
+            }
+            if bytes > budget.largest && !(a.is_number() && b.is_number()) {
+                return Err(too_much("\"*\" makes", budget.largest));
+            }
+            values::mul(a, b)
+        }
+        ("%", Kind::Str(_)) => {
+            let args = Arguments::new("format", &[a.clone(), b.clone()])?;
+            marks_of(state)?
+                .call(&args, |args| format::percent(args.placed[0].as_str().unwrap_or_default(), &args.placed[1]))
+        }
+        _ => values::arithmetic(op, a, b),
+    }
+}
+
+/// Calls a method of a value, the first of `all`.
+fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Error> {
+    let Some((value, rest)) = all.split_first() else { return Err(refuse("a method of nothing")) };
+    if values::has_method(value, name) {
+        return call_builtin(state, &Arguments::new(name, all)?, |_, args| methods::call(args));
+    }
+    if value.is_undefined() {
+        return Err(values::undefined(&format!("the value of which {name:?} is called")));
+    }
+    if values::is_unsafe_method(value, name) {
+        let kind = type_name(value);
+        return Err(refuse(format!("access to attribute '{name}' of '{kind}' object is unsafe")));
+    }
+    let own = value.downcast_object_ref::<Cycler>().is_some() || value.as_object().is_some_and(methods::is_loop);
+    if own {
+        // Loops compare a value with the one of the call before, and keep it.
+        let kept = Budget::of(state)?.make(Value::from(rest.to_vec()))?;
+        let kept: Vec<Value> = marks_of(state)?.unmarked(&kept).try_iter()?.collect();
+        let args = if name == "changed" { &kept } else { rest };
+        return match value.call_method(state, name, args) {
+            Ok(value) => Budget::of(state)?.make(value),
+            Err(e) => Err(e),
+        };
+    }
+    let found = values::attr(value, name)?;
+    if found.is_undefined() {
+        let what = format!("'{} object' has no attribute '{name}'", type_name(value));
+        return Err(Error::new(ErrorKind::UnknownMethod, what));
+    }
+    call_value(state, &found, rest)
+}
+
+/// Calls a macro, a function or a method that was looked up before.
+fn call_value(state: &mut State, function: &Value, args: &[Value]) -> Result<Value, Error> {
+    if let Some(method) = function.downcast_object::<BoundMethod>() {
+        let all: Vec<Value> = std::iter::once(&method.value).chain(args).cloned().collect();
+        return call_method(state, &method.name, &all);
+    }
+    if function.is_undefined() {
+        return Err(values::undefined("what is called"));
+    }
+    let is_macro = function.as_object().is_some_and(|object| values::is_named(object, "::Macro"));
+    let collected = if is_macro { collected(function, args)? } else { None };
+    let value = function.call(state, collected.as_deref().unwrap_or(args))?;
+    Budget::of(state)?.make(value)
+}
+
+/// The arguments of a macro that has parameters for all others: `varargs` and `kwargs`, which `template/source.rs`
+/// adds.
+fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Error> {
+    let names: Vec<Value> = function.get_attr("arguments")?.try_iter()?.collect();
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    let (takes_placed, takes_named) = (names.contains(&"varargs"), names.contains(&"kwargs"));
+    if !takes_placed && !takes_named {
+        return Ok(None);
+    }
+    let own = names.len() - usize::from(takes_placed) - usize::from(takes_named);
+    let Arguments { mut placed, named, .. } = Arguments::new("macro", args)?;
+    let is_own = |name: &str| names[..own].contains(&name) || name == "caller";
+    let (mut options, others): (Vec<_>, Vec<_>) = named.into_iter().partition(|(name, _)| is_own(name) || !takes_named);
+    if takes_placed {
+        let more = placed.split_off(own.min(placed.len()));
+        options.push(("varargs".to_owned(), values::tuple(more)));
+    } else if placed.len() > own {
+        return Err(refuse(format!("macro takes not more than {own} argument(s)")));
+    }
+    if takes_named {
+        let others = others.into_iter().map(|(name, value)| (Value::from(name), value));
+        options.push(("kwargs".to_owned(), Value::from_pairs(others)));
+    }
+    placed.push(Value::from(options.into_iter().collect::<Kwargs>()));
+    Ok(Some(placed))
+}
+
+/// The environment of a template: filters, tests and functions of Jinja2, and those that `guarded` calls.
+pub fn environment() -> Environment<'static> {
+    let mut e = Environment::empty();
+    for (name, f) in FILTERS {
+        e.add_filter(*name, charged((*name).to_owned(), *f));
+    }
+    for (name, f) in TESTS {
+        e.add_test(*name, charged(format!("is {name}"), *f));
+    }
+    for (name, f) in FUNCTIONS {
+        e.add_function(*name, charged((*name).to_owned(), *f));
+    }
+    // A constant that the compiler does not compute with.
+    e.add_filter("factor", |value: Value| value);
+    e.add_filter(BEGIN, |state: &mut State, marks: Value, input: usize| {
+        let marks = marks.downcast_object::<Begin>().ok_or_else(|| refuse("no marks"))?;
+        state.get_or_insert_extension_with(|| RenderMarks(marks.0.clone()));
+        state.get_or_insert_extension_with(|| Budget {
+            marks: marks.0.clone(),
+            made: input.saturating_mul(MADE_TIMES).saturating_add(MADE),
+            read: input.saturating_mul(READ_TIMES).saturating_add(READ),
+            largest: input.saturating_mul(2).saturating_add(MAX_OUTPUT),
+        });
+        Ok::<_, Error>(input)
+    });
+    e.add_filter(MAKE, |state: &mut State, value: Value| Budget::of(state)?.make(value));
+    e.add_filter(SPEND, |state: &mut State, bytes: usize| Budget::of(state)?.spend(bytes));
+    e.add_filter(KEEP, |state: &mut State, value: Value| {
+        Budget::of(state)?.read(&Value::from(vec![value.clone()])).map(|_| value)
+    });
+    for (op, name) in ARITHMETIC {
+        e.add_filter(name, operation(move |state, operands| arithmetic(state, op, &operands[0], &operands[1])));
+    }
+    for (op, name, chain) in COMPARISONS {
+        let compare = move |state: &mut State, operands: &[Value]| {
+            let marks = marks_of(state)?;
+            values::compare(op, &marks.unmarked(&operands[0]), &marks.unmarked(&operands[1]))
+        };
+        e.add_filter(name, operation(move |state, operands| compare(state, operands).map(Value::from)));
+        // The result ends on top of the stack.
+        e.add_filter(chain, move |state: &mut State, operands: Rest<ValueOrKwargs>| {
+            let operands = operands.into_values();
+            let budget = Budget::of(state)?;
+            operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
+            let result = compare(state, &operands)?;
+            Ok::<_, Error>(vec![Value::from(result), operands[1].clone()])
+        });
+    }
+    e.add_filter(
+        CONCAT,
+        operation(|state, operands| {
+            let marks = marks_of(state)?;
+            let part = |value: &Value| values::show(&marks.shown(value)?);
+            Ok(Value::from(part(&operands[0])? + &part(&operands[1])?))
+        }),
+    );
+    e.add_filter(NEGATE, operation(|_, operands| values::neg(&operands[0])));
+    e.add_filter(
+        SLICE,
+        operation(|_, operands| values::slice(&operands[0], [&operands[1], &operands[2], &operands[3]])),
+    );
+    e.add_filter(ATTRIBUTE, |_: &mut State, value: Value, name: &str| values::attr(&value, name));
+    e.add_filter(ITEM, |state: &mut State, value: Value, key: Value| {
+        let budget = Budget::of(state)?;
+        budget.look(value.as_str().map_or(0, str::len))?;
+        budget.read(&key)?;
+        let key = budget.marks.item(&value, &key);
+        values::item(&value, &key)
+    });
+    e.add_filter(ITERATE, |state: &mut State, value: Value| match kind(&value) {
+        Kind::Sequence(_) => {
+            let items = values::items(&value)?;
+            Budget::of(state)?.make(Value::from(items))
+        }
+        Kind::Undefined | Kind::Str(_) | Kind::List | Kind::Tuple | Kind::Dict => Ok(value),
+        _ => Err(refuse(format!("'{}' object is not iterable", type_name(&value)))),
+    });
+    e.add_filter(UNPACK, |state: &mut State, value: Value| {
+        let budget = Budget::of(state)?;
+        budget.spend(value.as_str().map_or(0, str::len).saturating_mul(NODE))?;
+        budget.make(Value::from(values::items(&value)?))
+    });
+    e.add_filter(FUNCTION, |state: &mut State, args: Value, name: &str| {
+        let function = state.lookup(name);
+        let function = function.ok_or_else(|| Error::new(ErrorKind::UnknownFunction, format!("{name} is unknown")))?;
+        call_value(state, &function, &args.try_iter()?.collect::<Vec<_>>())
+    });
+    e.add_filter(METHOD, |state: &mut State, args: Value, name: &str| {
+        call_method(state, name, &args.try_iter()?.collect::<Vec<_>>())
+    });
+    e.add_filter(OBJECT, |state: &mut State, args: Value| {
+        let all: Vec<Value> = args.try_iter()?.collect();
+        let (function, args) = all.split_first().ok_or_else(|| refuse("a call of nothing"))?;
+        call_value(state, function, args)
+    });
+    e.set_formatter(format);
+    e
+}
+
+/// Writes a value as Python does, after charging it.
+fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    let escapes = !matches!(state.auto_escape(), AutoEscape::None) && !value.is_safe();
+    let budget = Budget::of(state)?;
+    let size = budget.read(value)?;
+    let factor = if !escapes && value.as_str().is_some() { 1 } else { ESCAPED };
+    budget.spend(size.nodes * NODE + size.text.saturating_mul(factor))?;
+    let shown = budget.marks.shown(value)?;
+    let text = match shown.as_str() {
+        Some(text) if !escapes => return out.write_str(text).map_err(Into::into),
+        _ => values::show(&shown)?,
+    };
+    let text = if escapes { values::escaped(&text) } else { text };
+    out.write_str(&text).map_err(Into::into)
+}
+
+/// The marks on their way into the program.
+#[derive(Debug)]
+struct Begin(Arc<Marks>);
+
+impl Object for Begin {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+}
+
+/// Copies a program and adds the charges. `input`: the variables it starts with, whose texts have `marks`.
+///
+/// # Errors
+/// A program that needs other templates than this one.
+pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>) -> Result<Instructions<'s>, Error> {
+    use Instruction as I;
+    let mut size = Size::default();
+    size.add(input, 0, usize::MAX)?;
+    let filter = |name| I::ApplyFilter(name, Some(1), !0);
+    let constant = |n: usize| I::LoadConst(Value::from(n));
+    let operator = |op: &str| ARITHMETIC.iter().find(|(of, _)| *of == op).map_or(MAKE, |(_, name)| name);
+    let comparison = |op: &str| COMPARISONS.iter().find(|(of, ..)| *of == op).map_or((MAKE, MAKE), |(_, a, b)| (a, b));
+    let with = |name, n| I::ApplyFilter(name, Some(n), !0);
+    let text = |text: &str| I::LoadConst(Value::from(text));
+    let mut out = Instructions::new(program.name(), program.source());
+    let marks = I::LoadConst(Value::from_object(Begin(marks.clone())));
+    for instruction in [marks, constant(size.bytes()), I::ApplyFilter(BEGIN, Some(2), !0), I::DiscardTop] {
+        out.add(instruction);
+    }
+    let mut places = Vec::new();
+    while let Some(instruction) = program.get(places.len() as u32) {
+        // What runs in place of the instruction.
+        let one = |instruction| vec![instruction];
+        let itself = || instruction.clone();
+        let list = |n: &Option<u16>| match n {
+            Some(n) => Ok(I::BuildList(Some(usize::from(*n)))),
+            None => Err(unsupported("a call with arguments from a list or a map")),
+        };
+        let run = match instruction {
+            I::BuildMap(_) | I::BuildList(_) | I::BuildTuple(_) => vec![itself(), filter(MAKE)],
+            I::Add => one(with(operator("+"), 2)),
+            I::Sub => one(with(operator("-"), 2)),
+            I::Mul => one(with(operator("*"), 2)),
+            I::Div => one(with(operator("/"), 2)),
+            I::IntDiv => one(with(operator("//"), 2)),
+            I::Rem => one(with(operator("%"), 2)),
+            I::Pow => one(with(operator("**"), 2)),
+            I::Eq => one(with(comparison("==").0, 2)),
+            I::Ne => one(with(comparison("!=").0, 2)),
+            I::Lt => one(with(comparison("<").0, 2)),
+            I::Lte => one(with(comparison("<=").0, 2)),
+            I::Gt => one(with(comparison(">").0, 2)),
+            I::Gte => one(with(comparison(">=").0, 2)),
+            I::In => one(with(comparison("in").0, 2)),
+            I::CompareAndPreserve(op) => {
+                // The type of the operator has no other name outside of the interpreter.
+                let op = match format!("{op:?}").as_str() {
+                    "Eq" => "==",
+                    "Ne" => "!=",
+                    "Lt" => "<",
+                    "Lte" => "<=",
+                    "Gt" => ">",
+                    "Gte" => ">=",
+                    "In" => "in",
+                    _ => "not in",
+                };
+                vec![with(comparison(op).1, 2), I::UnpackList(2)]
+            }
+            I::Neg => one(filter(NEGATE)),
+            I::StringConcat => one(with(CONCAT, 2)),
+            I::Slice => one(with(SLICE, 4)),
+            I::GetAttr(name) => vec![text(name), with(ATTRIBUTE, 2)],
+            I::GetItem => one(with(ITEM, 2)),
+            // Recursion, which starts the loop again.
+            I::CallFunction("loop", Some(1)) => vec![filter(ITERATE), itself(), filter(MAKE)],
+            I::FastRecurse => vec![filter(ITERATE), itself()],
+            I::Lookup("self") => return Err(unsupported("\"self\"")),
+            I::CallFunction(name, n) => vec![list(n)?, text(name), with(FUNCTION, 2)],
+            I::CallMethod(name, n) => vec![list(n)?, text(name), with(METHOD, 2)],
+            I::CallObject(n) => vec![list(n)?, filter(OBJECT)],
+            I::PushLoop(_) => vec![filter(ITERATE), itself()],
+            I::UnpackList(_) => vec![filter(UNPACK), itself()],
+            I::BuildKwargs(n) => vec![constant(n * 2 * NODE), filter(SPEND), I::DiscardTop, itself()],
+            I::Enclose(_) => vec![constant(CLOSURE), filter(SPEND), I::DiscardTop, itself()],
+            I::BuildMacro(..) => vec![filter(MAKE), itself()],
+            I::SetAttr(name) if name.starts_with('_') => {
+                return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
+            }
+            I::SetAttr(_) => vec![I::Swap, filter(KEEP), I::Swap, itself()],
+            // Its text, through the formatter.
+            I::EmitRaw(text) => vec![I::LoadConst(Value::from_safe_string((*text).to_owned())), I::Emit],
+            I::UnpackLists(_) | I::MergeKwargs(_) => {
+                return Err(unsupported("a call with arguments from a list or a map"));
+            }
+            I::FastSuper | I::CallBlock(_) | I::LoadBlocks | I::Include(_) | I::ExportLocals => {
+                return Err(unsupported("a block or another template"));
+            }
+            // Charged by the function that they call.
+            I::ApplyFilter(..) | I::PerformTest(..) | I::Emit => one(itself()),
+            // Values that exist already.
+            I::Not | I::IsUndefined | I::StoreLocal(_) | I::Lookup(_) | I::LoadConst(_) => one(itself()),
+            I::DupTop | I::DiscardTop | I::Swap | I::GetClosure | I::PushDidNotIterate => one(itself()),
+            // Frames, whose number is bounded, and jumps.
+            I::PushWith | I::Iterate(_) | I::PopFrame | I::PopLoopFrame => one(itself()),
+            I::PushAutoEscape | I::PopAutoEscape | I::BeginCapture(_) | I::EndCapture => one(itself()),
+            I::Jump(_) | I::JumpIfFalse(_) | I::JumpIfFalseOrPop(_) | I::JumpIfTrueOrPop(_) => one(itself()),
+            I::Return => one(itself()),
+        };
+        let at = places.len() as u32;
+        let first = run.into_iter().map(|instruction| match program.get_line(at) {
+            Some(line) => out.add_with_line(instruction, line as u16),
+            None => out.add(instruction),
+        });
+        places.push(first.fold(u32::MAX, u32::min));
+    }
+    let end = (4..).find(|&i| out.get(i).is_none()).unwrap_or(u32::MAX);
+    for i in 0..end {
+        if let Some(
+            I::Jump(to)
+            | I::JumpIfFalse(to)
+            | I::JumpIfFalseOrPop(to)
+            | I::JumpIfTrueOrPop(to)
+            | I::Iterate(to)
+            | I::BuildMacro(_, to, _),
+        ) = out.get_mut(i)
+        {
+            *to = places.get(*to as usize).copied().unwrap_or(end);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,356 @@
+//! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with the
+//! additions of Hugging Face's `transformers` to the language.
+//!
+//! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
+//! `template/budget.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use chrono::DateTime;
+use chrono::format::StrftimeItems;
+use minijinja::machinery::{eval, get_compiled_template, make_string_output};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, ErrorKind, Value};
+use serde_json::{Map, Value as Json, json};
+
+use crate::error::{Error, Result, secured};
+use crate::format::Metadata;
+use crate::memory;
+use crate::text::Tokenizer;
+use crate::text::chat::{Chat, Form, each_text};
+use crate::text::marks::{MarkedText, Marks};
+use crate::text::template::arguments::text;
+use crate::text::template::budget::{self, charged, guarded};
+use crate::text::template::error::{MAX_OUTPUT, refuse};
+use crate::text::template::marks::marked_value;
+use crate::text::template::source::prepared;
+
+const MAX_SOURCE: usize = 1 << 20;
+const MAX_DEPTH: usize = 100;
+const MAX_STEPS: u64 = 10_000_000;
+
+const NAME: &str = "chat_template";
+
+/// A template; a bad one stops chats, not the model.
+pub struct ChatTemplate {
+    source: String,
+    /// Compiled by the first `run`.
+    environment: OnceLock<Result<Environment<'static>, String>>,
+    bos: String,
+    eos: String,
+    /// Found by probes when first needed.
+    text_form: OnceLock<Form>,
+    call_form: OnceLock<Form>,
+    /// The template of conversations with tools, where the model has one for these.
+    with_tools: Option<Box<ChatTemplate>>,
+}
+
+/// Bytes that the interpreter takes for a short conversation and all probes, at most.
+const WORKING: usize = 8 << 20;
+
+impl ChatTemplate {
+    /// The template of a model's metadata, if it has one, with that named `tool_use`, which takes its place where there
+    /// are tools.
+    ///
+    /// # Errors `Format` where the key holds something else than text. A text that is no template is an error of `run`
+    /// alone.
+    pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
+        let text = |id: Option<u32>| {
+            let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
+            bytes.map_or_else(String::new, |b| String::from_utf8_lossy(&b).into_owned())
+        };
+        let template = |source| ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()));
+        let Some(source) = m.str("tokenizer.chat_template")? else { return Ok(None) };
+        let with_tools = m.str("tokenizer.chat_template.tool_use")?.map(|source| Box::new(template(source)));
+        Ok(Some(ChatTemplate { with_tools, ..template(source) }))
+    }
+
+    /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
+    pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
+        ChatTemplate {
+            source: source.to_owned(),
+            environment: OnceLock::new(),
+            bos,
+            eos,
+            text_form: OnceLock::new(),
+            call_form: OnceLock::new(),
+            with_tools: None,
+        }
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Renders a conversation, whose texts are marked in the result.
+    ///
+    /// # Errors
+    /// Those of `run`, and `Unsupported` naming calls, results or tools that the template leaves out.
+    pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
+        let text = self.render_unchecked(chat)?;
+        if let Some((traced, traces)) = chat.traced() {
+            // A refusal of these other texts tells nothing of the given ones.
+            match self.render_unchecked(&traced).and_then(|text| text.plain()) {
+                Ok(text) => {
+                    if let Some((_, what)) = traces.iter().find(|(trace, _)| !text.contains(trace.as_str())) {
+                        return Err(Error::unsupported(format!("the chat template leaves out {what}")));
+                    }
+                }
+                Err(e @ Error::OutOfMemory { .. }) => return Err(e),
+                Err(_) => {}
+            }
+        }
+        Ok(text)
+    }
+
+    /// `render` for a conversation that the template may lose parts of.
+    pub fn render_unchecked(&self, chat: &Chat) -> Result<MarkedText> {
+        if let Some(with_tools) = self.with_tools.as_ref().filter(|_| !chat.tools().is_empty()) {
+            return with_tools.render_unchecked(chat);
+        }
+        secured("the chat template", WORKING + 64 * self.source.len() + 16 * chat.text_bytes(), || {
+            let served = memory::served();
+            let text = self.render_in_its_form(chat);
+            text.map_err(|e| if memory::served() == served { e } else { out_of_memory() })
+        })
+    }
+
+    fn render_in_its_form(&self, chat: &Chat) -> Result<MarkedText> {
+        // A template that cannot run at all says why where it is run.
+        let text = *found(&self.text_form, || self.find_text_form())?;
+        let call = if chat.has_calls() { *found(&self.call_form, || self.find_call_form(text))? } else { text };
+        // What is no matter to this conversation is left as it is.
+        let (any, later) = (chat.has_system(0), chat.has_system(1));
+        let folds_system = text.folds_system && any;
+        let folds_later_system = text.folds_later_system && later;
+        self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
+    }
+
+    /// The form in which messages of the system and the user arrive in the text.
+    fn find_text_form(&self) -> Form {
+        let (system, user) = (("system", "probe 5y5"), ("user", "probe u5r"));
+        // One that is meant for conversations with tools may fail without.
+        let needs_tools = self.run(&Chat::new(&[user], true).in_form(Form::default())).is_err();
+        let arrive = |messages: &[(&str, &str)], form: Form| {
+            let mut variables = Chat::new(messages, true).in_form(form);
+            if needs_tools {
+                variables.insert("tools".to_owned(), probe_tools());
+            }
+            let text = self.run(&variables).and_then(|text| text.plain());
+            text.is_ok_and(|text| messages.iter().all(|(_, content)| text.contains(content)))
+        };
+        let parts = Form { wants_parts: true, ..Form::default() };
+        let form = if !arrive(&[user], Form::default()) && arrive(&[user], parts) { parts } else { Form::default() };
+        let developer_is_system = !arrive(&[("developer", "probe d4d"), user], form);
+        let form = Form { folds_system: !arrive(&[system, user], form), developer_is_system, ..form };
+        let (again, reply, next) = (("system", "probe 7y7"), ("assistant", "probe r3r"), ("user", "probe v8v"));
+        let folds_later_system =
+            !arrive(&[system, again, user], form) || !arrive(&[system, user, reply, again, next], form);
+        Form { folds_later_system, ..form }
+    }
+
+    /// The form in which the calls of an assistant arrive in the text, on top of `form`.
+    fn find_call_form(&self, form: Form) -> Form {
+        let call =
+            json!({"id": "call00001", "type": "function", "function": {"name": "f5n", "arguments": {"a5k": "v5v"}}});
+        let chat = json!({
+            "messages": [
+                {"role": "user", "content": "?"},
+                {"role": "assistant", "content": null, "tool_calls": [call]},
+                {"role": "tool", "name": "f5n", "tool_call_id": "call00001", "content": "r"},
+            ],
+            "tools": probe_tools(),
+        });
+        let Ok(chat) = Chat::parse(&chat.to_string(), false) else { return form };
+        let arrives = |form: &Form| {
+            let text = self.run(&chat.in_form(*form)).and_then(|text| text.plain());
+            // Python's way of writing an object, a text within a text, and a null are no arguments.
+            let spoilt = ["'a5k': 'v5v'", "\\\"v5v", "None"];
+            text.is_ok_and(|text| text.contains("v5v") && spoilt.iter().all(|spoilt| !text.contains(spoilt)))
+        };
+        let forms = [(false, false), (false, true), (true, false), (true, true)];
+        let forms = forms.map(|(arguments_as_text, empty_content)| Form { arguments_as_text, empty_content, ..form });
+        forms.into_iter().find(arrives).unwrap_or(form)
+    }
+
+    /// Runs the template on variables, whose texts are marked in the result.
+    ///
+    /// # Errors
+    /// `Unsupported` for a template that cannot be compiled, `InvalidArgument` for one that refuses this conversation
+    /// or fails on it; passing a bound is such a failure.
+    pub fn run(&self, variables: &Map<String, Json>) -> Result<MarkedText> {
+        let compile = || caught(|| compile(&self.source)).and_then(|result| result);
+        let environment = found(&self.environment, compile)?.as_ref();
+        let environment = environment.map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
+        let mut texts = Vec::new();
+        variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
+        let marks = Arc::new(Marks::new(&self.source, texts.into_iter())?);
+        let own = [("bos_token", Value::from(self.bos.as_str())), ("eos_token", Value::from(self.eos.as_str()))];
+        // The owner's library hands these over in any case.
+        let absent = ["tools", "documents"].into_iter().filter(|name| !variables.contains_key(*name));
+        let absent = absent.map(|name| (name, Value::from(())));
+        let given = variables.iter().map(|(name, value)| (name.as_str(), marked_value(value, &marks)));
+        let variables = Value::from_pairs(own.into_iter().chain(absent).chain(given));
+        let text = caught(|| {
+            let template = environment.get_template(NAME).map_err(innermost)?;
+            let instructions = &get_compiled_template(&template).instructions;
+            let program = guarded(instructions, &variables, &marks).map_err(innermost)?;
+            let (mut text, blocks) = (String::new(), BTreeMap::new());
+            let mut out = make_string_output(&mut text);
+            eval(environment, &program, variables, &blocks, &mut out, AutoEscape::None).map_err(innermost)?;
+            // A marked character has four bytes.
+            match text.len() > 4 * MAX_OUTPUT {
+                true => Err(Failure::Failed(format!("more than {MAX_OUTPUT} bytes of text"))),
+                false => Ok(text),
+            }
+        });
+        let said = |why: &str| format!("the chat template: {}", marks.unmark(why));
+        let text = text.map_err(Failure::Failed).and_then(|result| result).map_err(|why| match why {
+            Failure::Unsupported(why) => Error::unsupported(said(&why)),
+            Failure::Failed(why) => Error::invalid(said(&why)),
+        })?;
+        Ok(MarkedText { text, marks })
+    }
+}
+
+/// The tools of a conversation that probes a template.
+fn probe_tools() -> Json {
+    let parameters = json!({"type": "object", "properties": {"a5k": {"type": "string"}}, "required": ["a5k"]});
+    json!([{"type": "function", "function": {"name": "f5n", "description": "", "parameters": parameters}}])
+}
+
+/// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the
+/// next.
+fn found<T>(cell: &OnceLock<T>, find: impl FnOnce() -> T) -> Result<&T> {
+    if let Some(value) = cell.get() {
+        return Ok(value);
+    }
+    let served = memory::served();
+    let value = find();
+    if memory::served() == served { Ok(cell.get_or_init(|| value)) } else { Err(out_of_memory()) }
+}
+
+/// Turns a panic into an error, because the interpreter is not this library's: a panic there is a bad template here.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
+}
+
+/// The innermost reason of an error, because `raise_exception` arrives wrapped: `Err` of what is not implemented.
+fn innermost(e: minijinja::Error) -> Failure {
+    let mut inner = &e;
+    while let Some(next) = std::error::Error::source(inner).and_then(|e| e.downcast_ref::<minijinja::Error>()) {
+        inner = next;
+    }
+    let line = inner.line().map_or_else(String::new, |line| format!(" (in {NAME}:{line})"));
+    match (inner.kind(), inner.detail()) {
+        (ErrorKind::NonPrimitive, Some(what)) => Failure::Unsupported(format!("{what} is not supported{line}")),
+        (
+            ErrorKind::UnknownFilter
+            | ErrorKind::UnknownTest
+            | ErrorKind::UnknownFunction
+            | ErrorKind::UnknownMethod
+            | ErrorKind::SyntaxError,
+            _,
+        ) => Failure::Unsupported(inner.to_string()),
+        _ => Failure::Failed(inner.to_string()),
+    }
+}
+
+/// Why a template has no text.
+enum Failure {
+    /// It uses what is not implemented.
+    Unsupported(String),
+    /// It refuses the conversation, or fails on it.
+    Failed(String),
+}
+
+impl Failure {
+    fn what(self) -> String {
+        match self {
+            Failure::Unsupported(what) | Failure::Failed(what) => what,
+        }
+    }
+}
+
+fn out_of_memory() -> Error {
+    Error::OutOfMemory { what: "the chat template", bytes: 0 }
+}
+
+fn compile(source: &str) -> Result<Environment<'static>, String> {
+    if source.len() > MAX_SOURCE {
+        return Err(format!("{} bytes, at most {MAX_SOURCE} are supported", source.len()));
+    }
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
+    let source = prepared(source, &syntax)?;
+    let mut environment = budget::environment();
+    environment.set_syntax(syntax);
+    environment.set_recursion_limit(MAX_DEPTH);
+    environment.set_fuel(Some(MAX_STEPS));
+    environment.add_function(
+        "strftime_now",
+        charged("strftime_now".to_owned(), |_, args| {
+            let format = text(args.subject()?, "the format of a date")?;
+            match format.len() {
+                0..1024 => Ok(Value::from(strftime(format, SystemTime::now()))),
+                _ => Err(refuse("a long format of a date")),
+            }
+        }),
+    );
+    environment.add_template_owned(NAME, source).map_err(|e| innermost(e).what())?;
+    Ok(environment)
+}
+
+/// Writes `time` in UTC by the codes of C's `strftime` in the C locale; a code without a meaning stands for itself.
+fn strftime(format: &str, time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let date = i64::try_from(seconds).ok().and_then(|s| DateTime::from_timestamp(s, 0)).unwrap_or_default();
+    let mut text = String::new();
+    // Writing to a `String` fails for no format that is read leniently.
+    let _ = fmt::Write::write_fmt(
+        &mut text,
+        format_args!("{}", date.format_with_items(StrftimeItems::new_lenient(format))),
+    );
+    text
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatTemplate").field("error", &self.environment.get().map(|e| e.as_ref().err())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Expected values from Python's `datetime`.
+    #[test]
+    fn dates_agree_with_python() {
+        let all = "%Y-%m-%d %H:%M:%S %j %A %a %B %b %I %p %y %-d %F %T %% %D %e %R %w %s %z %Z %-I|%Q %";
+        for (seconds, want) in [
+            (
+                0,
+                "1970-01-01 00:00:00 001 Thursday Thu January Jan 12 AM 70 1 1970-01-01 00:00:00 % 01/01/70  1 00:00 4 0 +0000 UTC 12|%Q %",
+            ),
+            (
+                951_782_399,
+                "2000-02-28 23:59:59 059 Monday Mon February Feb 11 PM 00 28 2000-02-28 23:59:59 % 02/28/00 28 23:59 1 951782399 +0000 UTC 11|%Q %",
+            ),
+            (
+                1_709_210_096,
+                "2024-02-29 12:34:56 060 Thursday Thu February Feb 12 PM 24 29 2024-02-29 12:34:56 % 02/29/24 29 12:34 4 1709210096 +0000 UTC 12|%Q %",
+            ),
+            (
+                4_102_444_799,
+                "2099-12-31 23:59:59 365 Thursday Thu December Dec 11 PM 99 31 2099-12-31 23:59:59 % 12/31/99 31 23:59 4 4102444799 +0000 UTC 11|%Q %",
+            ),
+        ] {
+            assert_eq!(strftime(all, UNIX_EPOCH + Duration::from_secs(seconds)), want);
+        }
+    }
+}

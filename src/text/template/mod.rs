@@ -1,0 +1,17 @@
+//! Chat templates: programs in Jinja's language that make one text of a conversation.
+//!
+//! `chat_template` finds, compiles and renders them; `source` rewrites what the parser does not know, `budget` bounds
+//! what they may take, `values`, `methods`, `filters`, `format` and `json` give them Python's semantics, `marks` keeps
+//! apart what they write and what the conversation says.
+
+mod arguments;
+mod budget;
+pub(crate) mod chat_template;
+mod error;
+mod filters;
+mod format;
+mod json;
+mod marks;
+mod methods;
+mod source;
+mod values;

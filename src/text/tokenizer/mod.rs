@@ -1,0 +1,25 @@
+//! Bytes to token ids and back.
+//!
+//! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model (`merge`,
+//! `unigram`, `wordpiece`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from the two
+//! kinds of file; `conversion` writes other files as one of the second kind. Everything is immutable once built, so
+//! that threads share it.
+
+mod added;
+mod base64;
+mod bert;
+mod byte_level;
+mod charsmap;
+pub(crate) mod conversion;
+mod end_tokens;
+pub(crate) mod gguf;
+pub(crate) mod huggingface;
+mod merge;
+mod pieces;
+mod pretokenizer;
+pub(crate) mod stream;
+pub(crate) mod pipeline;
+mod trie;
+mod unigram;
+pub(crate) mod vocab;
+mod wordpiece;

@@ -1,0 +1,312 @@
+//! The pipeline from a text to tokens and back. Relies on its steps (`added`, `pieces`, the token models); knows no
+//! file, `gguf` and `huggingface` build it.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result, secured};
+use crate::text::marks::MarkedText;
+use crate::text::tokenizer::added::{Added, TextOrToken};
+use crate::text::tokenizer::merge::{Bpe, Spm, Work};
+use crate::text::tokenizer::pieces::{Behavior, Splitter, TextStep, pieces};
+use crate::text::tokenizer::unigram::Unigram;
+use crate::text::tokenizer::vocab::{TokenKind, Vocab, push, reserve};
+use crate::text::tokenizer::wordpiece::WordPiece;
+
+/// Longest text that `encode` takes.
+const MAX_TEXT: usize = 1 << 30;
+
+/// SentencePiece's visible space, U+2581.
+pub(crate) const VISIBLE_SPACE: &str = "\u{2581}";
+
+/// The method by which a piece of text becomes tokens.
+pub(crate) enum TokenModel {
+    Bpe(Bpe),
+    Spm(Spm),
+    Unigram(Unigram),
+    WordPiece(WordPiece),
+}
+
+/// The spelling of spaces in tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spaces {
+    /// As they are.
+    Plain,
+    /// As U+2581.
+    Visible,
+    /// A token that begins a word begins with a space; added tokens are words. `clean`: none before `.`, `?`, `!`, `,`
+    /// and the contractions of English.
+    Words { clean: bool },
+}
+
+pub struct Tokenizer {
+    pub(crate) vocab: Vocab,
+    /// Tokens that are searched in the text as it came.
+    pub(crate) added: Added,
+    pub(crate) normalize: Vec<TextStep>,
+    /// Tokens that are searched in normalised text.
+    pub(crate) added_normalized: Added,
+    pub(crate) cut: Vec<TextStep>,
+    pub(crate) model: TokenModel,
+    /// Tokens that `encode` puts around a text when asked for special tokens.
+    pub(crate) prefix: Vec<u32>,
+    pub(crate) suffix: Vec<u32>,
+    pub(crate) bos: Option<u32>,
+    pub(crate) eos: Option<u32>,
+    /// In rising order.
+    pub(crate) ends: Vec<u32>,
+    /// Tokens that are never chosen.
+    pub(crate) suppressed: Vec<u32>,
+    pub(crate) spaces: Spaces,
+    /// The tokenizer put a space before the text, which decoding takes away again.
+    pub(crate) strips_first_space: bool,
+    /// What the log of a load says about it.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Bytes that the caches of regular expressions take at first, several patterns together.
+const MATCHING: usize = 8 << 20;
+
+impl Tokenizer {
+    pub fn n_vocab(&self) -> usize {
+        self.vocab.len()
+    }
+
+    /// What somebody who loads it should know: assumptions, and tokens that were left out.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The token that begins a text.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// The token that ends a text.
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
+    pub fn is_end(&self, id: u32) -> bool {
+        self.ends.binary_search(&id).is_ok()
+    }
+
+    /// Tokens that the model's makers forbid to choose.
+    pub fn suppressed(&self) -> &[u32] {
+        &self.suppressed
+    }
+
+    /// Appends the tokens of `text` to `out`, which stays as it was on an error. Linear in the length of `text`
+    /// but for a logarithm.
+    ///
+    /// `add_special`: begin and end with the tokens that the model asks for. `parse_special`: control tokens that are
+    /// spelled in the text become what they spell; only for text that a template made, never for a user's.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a text longer than `MAX_TEXT`, `OutOfMemory`.
+    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool, out: &mut Vec<u32>) -> Result<()> {
+        if text.len() > MAX_TEXT {
+            return Err(Error::invalid(format!("a text of {} bytes, at most {MAX_TEXT} can be tokenized", text.len())));
+        }
+        let before = out.len();
+        let (prefix, suffix): (&[u32], &[u32]) = if add_special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
+        let append = || {
+            extend(out, prefix)?;
+            let mut work = Work::default();
+            self.added.split(text, parse_special, |part| match part {
+                TextOrToken::Token(id) => push(out, id),
+                TextOrToken::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
+            })?;
+            extend(out, suffix)
+        };
+        // Regular expressions take memory without asking, for their caches at the first use.
+        let result = secured("tokens", MATCHING + 16 * text.len(), append);
+        if result.is_err() {
+            out.truncate(before);
+        }
+        result
+    }
+
+    /// Appends the tokens of a rendered conversation to `out`: control tokens are parsed in what the template wrote
+    /// alone, and the tokens that begin a text come once.
+    ///
+    /// # Errors
+    /// Those of `encode`.
+    pub fn encode_chat(&self, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
+        let mut tokens = Vec::new();
+        let mut work = Work::default();
+        let plain = |c| chat.marks.unmark_char(c);
+        self.added.split_control(&chat.text, plain, |part| match part {
+            TextOrToken::Token(id) => push(&mut tokens, id),
+            TextOrToken::Text(text, start) => self.added_normalized.split_control(text, plain, |part| match part {
+                TextOrToken::Token(id) => push(&mut tokens, id),
+                TextOrToken::Text(text, at) => {
+                    let at_start = start + at == 0;
+                    self.added.split(&chat.marks.unmark(text), false, |part| match part {
+                        TextOrToken::Token(id) => push(&mut tokens, id),
+                        TextOrToken::Text(text, at) => {
+                            self.encode_text(text, at_start && at == 0, false, &mut work, &mut tokens)
+                        }
+                    })
+                }
+            }),
+        })?;
+        if !tokens.starts_with(&self.prefix) {
+            extend(out, &self.prefix)?;
+        }
+        extend(out, &tokens)
+    }
+
+    /// Hands on the control tokens that are spelled in a text, and the texts between them.
+    pub fn split_control<'t>(
+        &self,
+        text: &'t str,
+        mut each: impl FnMut(Result<u32, &'t str>) -> Result<()>,
+    ) -> Result<()> {
+        self.added.split_control(
+            text,
+            |c| c,
+            |part| match part {
+                TextOrToken::Token(id) => each(Ok(id)),
+                TextOrToken::Text(text, _) => each(Err(text)),
+            },
+        )
+    }
+
+    /// The texts of the tokens that end a text or a turn.
+    pub fn end_texts(&self) -> impl Iterator<Item = String> {
+        let texts = self.ends.iter().filter_map(|&id| self.decode_token(id, true).ok());
+        texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// A text without added tokens.
+    fn encode_text(
+        &self,
+        text: &str,
+        at_start: bool,
+        parse_special: bool,
+        work: &mut Work,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        pieces(&self.normalize, text, at_start, &mut |text, at_start| {
+            self.added_normalized.split(text, parse_special, |part| match part {
+                TextOrToken::Token(id) => push(out, id),
+                TextOrToken::Text(text, at) => {
+                    pieces(&self.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
+                        TokenModel::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
+                        TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
+                        TokenModel::Unigram(unigram) => unigram.encode(piece, out),
+                        TokenModel::WordPiece(wordpiece) => wordpiece.encode(piece, out),
+                    })
+                }
+            })
+        })
+    }
+
+    /// The bytes of one token: part of a character, perhaps. Control tokens have none unless `special` is set.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an id outside the vocabulary.
+    pub fn decode_token(&self, id: u32, special: bool) -> Result<Cow<'_, [u8]>> {
+        let (bytes, kind) = self
+            .vocab
+            .get(id)
+            .ok_or_else(|| Error::invalid(format!("token {id}, the vocabulary has {}", self.n_vocab())))?;
+        Ok(match kind {
+            TokenKind::Control if !special => Cow::Borrowed(&[]),
+            TokenKind::Normal | TokenKind::UserDefined if self.spaces == Spaces::Visible => with_plain_spaces(bytes),
+            TokenKind::Normal if self.spaces == (Spaces::Words { clean: true }) && follows_directly(bytes) => {
+                Cow::Borrowed(&bytes[1..])
+            }
+            _ => Cow::Borrowed(bytes),
+        })
+    }
+
+    /// The kind of a token; `None` for an id outside the vocabulary.
+    pub fn kind(&self, id: u32) -> Option<TokenKind> {
+        self.vocab.get(id).map(|(_, kind)| kind)
+    }
+
+    /// The bytes of a sequence of tokens that begins a text.
+    ///
+    /// # Errors
+    /// Those of `decode_token`, and `OutOfMemory`.
+    pub fn decode(&self, ids: &[u32], special: bool) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut begun = false;
+        for &id in ids {
+            let bytes = self.decode_next(id, special, &mut begun)?;
+            reserve(&mut out, bytes.len())?;
+            out.extend_from_slice(&bytes);
+        }
+        Ok(out)
+    }
+
+    /// `decode_token`, less the space that the tokenizer itself put at the start of a text.
+    /// `begun`: a token before this one had bytes.
+    pub(crate) fn decode_next(&self, id: u32, special: bool, begun: &mut bool) -> Result<Cow<'_, [u8]>> {
+        let mut bytes = self.decode_token(id, special)?;
+        let is_added = matches!(self.kind(id), Some(TokenKind::Control | TokenKind::UserDefined));
+        if is_added && !bytes.is_empty() && matches!(self.spaces, Spaces::Words { .. }) {
+            bytes = Cow::Owned([b" ", &*bytes].concat());
+        }
+        let at_start = !*begun;
+        *begun |= !bytes.is_empty();
+        if !(at_start && self.strips_first_space && bytes.starts_with(b" ")) {
+            return Ok(bytes);
+        }
+        Ok(match bytes {
+            Cow::Borrowed(b) => Cow::Borrowed(&b[1..]),
+            Cow::Owned(mut b) => {
+                b.remove(0);
+                Cow::Owned(b)
+            }
+        })
+    }
+}
+
+/// Cuts before every run of visible spaces, if no token reaches over such a place: the tokens stay the same, and the
+/// heap of merges holds a word in place of the whole text.
+pub(crate) fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
+    let visible = VISIBLE_SPACE.as_bytes();
+    let reaches_over = |bytes: &[u8]| {
+        let spaces = bytes.windows(visible.len()).enumerate().filter(|(_, w)| *w == visible).map(|(at, _)| at);
+        spaces.into_iter().any(|at| at > 0 && !bytes[..at].ends_with(visible))
+    };
+    if vocab
+        .iter()
+        .any(|(_, bytes, kind)| matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && reaches_over(bytes))
+    {
+        return Ok(None);
+    }
+    let pattern = format!("{VISIBLE_SPACE}+[^{VISIBLE_SPACE}]*");
+    Ok(Some(TextStep::Split(Splitter::pattern(&pattern, Behavior::Isolated, false)?)))
+}
+
+fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
+    reserve(out, ids.len())?;
+    out.extend_from_slice(ids);
+    Ok(())
+}
+
+/// True for a word that follows the one before without a space.
+fn follows_directly(word: &[u8]) -> bool {
+    const WORDS: [&[u8]; 9] = [b" .", b" ?", b" !", b" ,", b" n't", b" 'm", b" 's", b" 've", b" 're"];
+    WORDS.iter().any(|start| word.starts_with(start))
+}
+
+fn with_plain_spaces(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let visible = VISIBLE_SPACE.as_bytes();
+    if !bytes.windows(visible.len()).any(|w| w == visible) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let [first, tail @ ..] = rest {
+        (rest, _) = match rest.strip_prefix(visible) {
+            Some(after) => (after, plain.push(b' ')),
+            None => (tail, plain.push(*first)),
+        };
+    }
+    Cow::Owned(plain)
+}
