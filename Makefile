@@ -197,7 +197,7 @@ lint: ## Check the formatting and run clippy
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 
-header: ## Regenerate include/realizar.h and kernels/args.cuh from the sources
+header: ## Regenerate include/realizar.h, its twins in bindings/ and kernels/args.cuh from the sources
 	$(CARGO) check --lib
 
 install: $(LINKED) ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]

@@ -1,8 +1,10 @@
-//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, has the CUDA kernels compiled, and
-//! names the shared library.
+//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, and its declarations in the languages
+//! of bindings, has the CUDA kernels compiled, and names the shared library.
 //!
 //! cbindgen writes each group's declarations; the order of the groups, their titles and the frame are here.
 
+#[path = "build_bindings.rs"]
+mod bindings;
 #[path = "build_cuda.rs"]
 mod cuda;
 
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: &[(&str, &str)] = &[
+const GROUPS: [(&str, &str); 24] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -46,10 +48,10 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=cbindgen.toml");
     println!("cargo:rerun-if-changed=src/ffi");
-    println!("cargo:rerun-if-changed=include/realizar.h");
     println!("cargo:rerun-if-env-changed=CI");
 
-    let header = header(&root);
+    let groups = GROUPS.map(|(file, title)| (file, title, declarations(&root, file)));
+    let header = header(&groups);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     println!("cargo:rustc-check-cfg=cfg(cuda)");
     if has_cuda() {
@@ -57,6 +59,11 @@ fn main() {
         cuda::build(&root, &out);
     }
     generated(&root, "include/realizar.h", &header, &out);
+    let bound = groups.iter().filter(|(file, ..)| !bindings::UNBOUND.contains(file));
+    let bound = bindings::Header::read(&bound.map(|(.., text)| text.as_str()).collect::<String>());
+    for (file, write) in bindings::FILES {
+        generated(&root, file, &write(&bound), &out);
+    }
 
     let abi = header.lines().find_map(|line| line.strip_prefix("#define RZ_ABI_VERSION ")).expect("src/ffi/version.rs");
     match env::var("CARGO_CFG_TARGET_OS").as_deref() {
@@ -81,6 +88,9 @@ fn main() {
 /// package there is nothing to follow.
 fn generated(root: &Path, file: &str, text: &str, out: &Path) {
     let committed = root.join(file);
+    if committed.exists() {
+        println!("cargo:rerun-if-changed={file}");
+    }
     fs::write(out.join(committed.file_name().expect("a file")), text).expect("OUT_DIR is writable");
     if env::var_os("CI").is_none() && fs::read_to_string(&committed).ok().as_deref() != Some(text) {
         let _ = fs::write(&committed, text);
@@ -93,16 +103,16 @@ fn has_cuda() -> bool {
     target("POINTER_WIDTH") == "64" && ["linux", "windows"].contains(&target("OS").as_str())
 }
 
-fn header(root: &Path) -> String {
+fn header(groups: &[(&str, &str, String)]) -> String {
     let mut header = OVERVIEW.to_owned();
     header.push_str("#ifndef REALIZAR_H\n#define REALIZAR_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n");
     header.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
-    for (file, title) in GROUPS {
+    for (file, title, declarations) in groups {
         header.push_str(&format!("\n/* {RULE}\n * {title}\n * {RULE} */\n\n"));
         if *file == "version.rs" {
             header.push_str(&version());
         }
-        header.push_str(declarations(root, file).trim());
+        header.push_str(declarations.trim());
         header.push('\n');
     }
     header.push_str("\n#ifdef __cplusplus\n} /* extern \"C\" */\n#endif\n\n#endif /* REALIZAR_H */\n");

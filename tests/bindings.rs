@@ -8,6 +8,14 @@ use std::path::{Path, PathBuf};
 
 const BINDINGS: [&str; 7] = ["cpp", "go", "purego", "csharp", "java", "swift", "python"];
 
+/// The header in the languages of bindings: a file, and what the build script of this very build wrote.
+const GENERATED: [(&str, &str); 4] = [
+    ("bindings/python/realizar/_header.py", include_str!(concat!(env!("OUT_DIR"), "/_header.py"))),
+    ("bindings/java/realizar/Header.java", include_str!(concat!(env!("OUT_DIR"), "/Header.java"))),
+    ("bindings/csharp/Realizar/Header.cs", include_str!(concat!(env!("OUT_DIR"), "/Header.cs"))),
+    ("bindings/go/purego/header.go", include_str!(concat!(env!("OUT_DIR"), "/header.go"))),
+];
+
 /// Constants that callers pass, by what their names begin with.
 const PASSED: [&str; 12] = [
     "RZ_MODEL_",
@@ -35,59 +43,47 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("RZ_NO_LIMIT", "nolimit"),
 ];
 
-/// The sources of a binding, without comments; `declarations` repeat the structs of the header.
+/// The sources of a binding, without comments and without the file that repeats the header, which the build writes.
 struct Sources {
     binding: &'static str,
-    declarations: String,
-    rest: String,
+    code: String,
 }
 
 impl Sources {
     fn of(binding: &'static str) -> Self {
-        let (folder, ending, declaring) = match binding {
-            "cpp" => ("cpp", "hpp", ""),
-            "go" => ("go", "go", ""),
-            "purego" => ("go/purego", "go", "library.go"),
-            "csharp" => ("csharp/Realizar", "cs", "Native.cs"),
-            "java" => ("java/realizar", "java", "Native.java"),
-            "swift" => ("swift/Sources/Realizar", "swift", ""),
-            _ => ("python/realizar", "py", "_library.py"),
+        let (folder, ending) = match binding {
+            "cpp" => ("cpp", "hpp"),
+            "go" => ("go", "go"),
+            "purego" => ("go/purego", "go"),
+            "csharp" => ("csharp/Realizar", "cs"),
+            "java" => ("java/realizar", "java"),
+            "swift" => ("swift/Sources/Realizar", "swift"),
+            _ => ("python/realizar", "py"),
         };
-        let mut sources = Self { binding, declarations: String::new(), rest: String::new() };
+        let mut code = String::new();
         let files = fs::read_dir(root().join("bindings").join(folder)).expect("a folder of a binding");
         for file in files.map(|file| file.expect("a file").path()) {
             let name = file.file_name().expect("a name").to_str().expect("UTF-8");
-            if name.ends_with(&format!(".{ending}")) && !name.ends_with("_test.go") {
-                let code = without_comments(&fs::read_to_string(&file).expect("a source file"), ending == "py");
-                let part = if name == declaring { &mut sources.declarations } else { &mut sources.rest };
-                part.push_str(&code);
+            let is_generated = GENERATED.iter().any(|(path, _)| root().join(path) == file);
+            if name.ends_with(&format!(".{ending}")) && !name.ends_with("_test.go") && !is_generated {
+                code += &without_comments(&fs::read_to_string(&file).expect("a source file"), ending == "py");
             }
         }
-        assert!(sources.rest.len() > 1000, "no sources of {binding}");
-        sources
+        assert!(code.len() > 1000, "no sources of {binding}");
+        Self { binding, code }
     }
 
     fn calls(&self, function: &str) -> bool {
-        match self.binding {
-            "purego" => {
-                has_word(&self.rest, &format!("c.{function}"))
-                    || has_word(&self.declarations, &format!("loaded.{function}"))
-            }
-            "go" => has_word(&self.rest, &format!("C.{function}")),
-            "csharp" => {
-                let called = |code: &str| code.lines().any(|line| has_word(line, function) && !line.contains("extern"));
-                called(&self.rest) || called(&self.declarations)
-            }
-            // A function is named once, where its handle is made.
-            "java" => self.declarations.split_once(&format!("(\"{function}\"")).is_some_and(|(before, _)| {
-                let declaration = before.rsplit('\n').next().unwrap_or_default();
-                let handle = declaration.split(" = ").next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
-                has_word(&self.rest, &format!("Native.{handle}"))
-                    || has_word(&self.declarations, &format!("{handle}.invokeExact"))
-            }),
-            "python" => has_word(&self.rest, function) || has_word(&self.declarations, &format!("library.{function}")),
-            _ => has_word(&self.rest, function),
-        }
+        let tables: &[&str] = match self.binding {
+            "purego" => &["c.", "loaded."],
+            "go" => &["C."],
+            _ => &[""],
+        };
+        // Handles of C# free what they stand for by code of the generated file.
+        let handle = function.strip_suffix("_free").map(|name| plain(name.trim_start_matches("rz_")) + "handle");
+        let frees = |handle: String| words(&self.code).any(|word| plain(word) == handle);
+        tables.iter().any(|table| has_word(&self.code, &format!("{table}{function}")))
+            || self.binding == "csharp" && handle.is_some_and(frees)
     }
 
     /// Whether a constant goes by its name, or by the end of it, as bindings write it.
@@ -96,8 +92,9 @@ impl Sources {
         let kind = group.trim_start_matches("RZ_").trim_end_matches('_');
         let end = plain(&constant[group.len()..]);
         let other = OTHER_NAMES.iter().find(|(name, _)| *name == constant).map_or("", |(_, other)| other);
-        // The interface of C++ is the header's own constants.
+        // The interface of C++ is the header's own constants; Python finds those of some groups by their names.
         self.binding == "cpp"
+            || self.code.contains(&format!("_numbers(\"{group}\")"))
             || [plain(constant), end.clone(), plain(kind) + &end, other.to_string()]
                 .iter()
                 .any(|name| words.contains(name))
@@ -106,16 +103,18 @@ impl Sources {
     fn sets(&self, structure: &str, field: &str) -> bool {
         match self.binding {
             // In C++ callers fill in the structs themselves.
-            "cpp" => has_word(&self.rest, structure),
-            "java" => {
-                let layout = structure.trim_start_matches("rz_").to_uppercase();
-                self.rest.contains(&format!("Native.{layout}, \"{field}\""))
-            }
-            _ => {
-                let declared = has_word(&self.declarations, structure) || has_word(&self.rest, structure);
-                declared && has_word(&self.rest, field)
-            }
+            "cpp" => has_word(&self.code, structure),
+            "java" => self.code.contains(&format!("Header.{structure}, \"{field}\"")),
+            _ => has_word(&self.code, structure) && has_word(&self.code, field),
         }
+    }
+}
+
+#[test]
+fn the_header_in_their_languages_is_up_to_date() {
+    for (path, generated) in GENERATED {
+        let committed = fs::read_to_string(root().join(path)).expect(path);
+        assert!(committed == generated, "{path} differs from what the sources say: build once and commit it");
     }
 }
 
@@ -128,7 +127,7 @@ fn bindings_offer_everything_or_say_why_not() {
     let mut missing = BTreeSet::new();
     for binding in BINDINGS {
         let sources = Sources::of(binding);
-        let words: BTreeSet<String> = words(&sources.rest).map(plain).collect();
+        let words: BTreeSet<String> = words(&sources.code).map(plain).collect();
         let wanted = (functions.iter().filter(|function| !sources.calls(function)).cloned())
             .chain(constants.iter().filter(|constant| !sources.passes(&words, constant)).cloned())
             .chain(fields.iter().filter(|(s, field)| !sources.sets(s, field)).map(|(s, field)| format!("{s}.{field}")));
@@ -164,21 +163,17 @@ fn lists_and_sources_are_read_as_they_are_meant() {
     }
     assert_eq!(read("rz_kv_new go for some reason\nrz_kv_* go for another reason"), (2, 1));
 
-    let sources = |binding, declarations: &str, rest: &str| Sources {
-        binding,
-        declarations: declarations.to_string(),
-        rest: without_comments(rest, binding == "python"),
-    };
-    // A comment and a declaration call nothing, and neither does a name that is longer.
-    assert!(sources("go", "", "x = C.rz_prefill(y)").calls("rz_prefill"));
-    assert!(!sources("go", "", "// C.rz_prefill\n/* C.rz_prefill */ C.rz_prefill_more()").calls("rz_prefill"));
-    assert!(!sources("csharp", "extern int rz_prefill(int x);", "").calls("rz_prefill"));
-    assert!(sources("csharp", "extern int rz_prefill(int x);", "Native.rz_prefill(1)").calls("rz_prefill"));
-    let declared = "    static final MethodHandle PREFILL = call(\"rz_prefill\", ADDRESS);\n";
-    assert!(!sources("java", declared, "Native.PREFILL_MORE").calls("rz_prefill"));
-    assert!(sources("java", declared, "(int) Native.PREFILL.invokeExact(cache)").calls("rz_prefill"));
-    assert!(!sources("python", "    \"rz_prefill\": [c_void_p],", "").calls("rz_prefill"));
-    assert!(!sources("purego", "rz_prefill func(cache uintptr)", "").calls("rz_prefill"));
+    let sources = |binding, code: &str| Sources { binding, code: without_comments(code, binding == "python") };
+    // A comment calls nothing, and neither does a name that is longer or stands in no table.
+    assert!(sources("go", "x = C.rz_prefill(y)").calls("rz_prefill"));
+    assert!(!sources("go", "// C.rz_prefill\n/* C.rz_prefill */ C.rz_prefill_more()").calls("rz_prefill"));
+    assert!(sources("csharp", "Native.rz_prefill(1)").calls("rz_prefill"));
+    assert!(sources("csharp", "new ChatParserHandle()").calls("rz_chat_parser_free"));
+    assert!(!sources("csharp", "new ParserHandle()").calls("rz_chat_parser_free"));
+    assert!(!sources("java", "(int) Header.rz_prefill_more.invokeExact(cache)").calls("rz_prefill"));
+    assert!(sources("java", "(int) Header.rz_prefill.invokeExact(cache)").calls("rz_prefill"));
+    assert!(!sources("python", "x = 1 # rz_prefill").calls("rz_prefill"));
+    assert!(!sources("purego", "rz_prefill(cache)").calls("rz_prefill"));
     let header = "#define RZ_MODEL_MMAP 2\ntypedef struct rz_x_params {\n  uint32_t struct_size;\n  const char *const *stops;\n} rz_x_params;\n\
         rz_status rz_prefill(rz_cache *cache,\n  const rz_x_params *params);\ntypedef void (*rz_callback)(void *user);\n";
     assert_eq!(functions(header), BTreeSet::from(["rz_prefill".to_string()]));

@@ -6,10 +6,7 @@ package realizar
 */
 import "C"
 
-import (
-	"runtime"
-	"unsafe"
-)
+import "unsafe"
 
 // Adapter is a low-rank adapter of a model, usable with any number of its sessions at once.
 type Adapter struct{ adapter *owned[*C.rz_adapter] }
@@ -21,16 +18,9 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	var handle *C.rz_adapter
-	err := m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_adapter_load(model, name, &handle, e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	a := &Adapter{own(handle, func(handle *C.rz_adapter) { C.rz_adapter_free(handle) })}
-	runtime.AddCleanup(a, (*owned[*C.rz_adapter]).close, a.adapter)
-	return a, nil
+	return made(m.model, func(model *C.rz_model, out **C.rz_adapter, e *C.rz_error) C.rz_status {
+		return C.rz_adapter_load(model, name, out, e)
+	}, func(handle *C.rz_adapter) { C.rz_adapter_free(handle) }, func(o *owned[*C.rz_adapter]) *Adapter { return &Adapter{o} })
 }
 
 // Close frees the adapter; sessions that use it go on. Closing twice is fine.

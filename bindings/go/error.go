@@ -8,6 +8,7 @@ import "C"
 import (
 	"context"
 	"errors"
+	"runtime"
 	"syscall"
 )
 
@@ -69,6 +70,30 @@ func check(status C.rz_status, e *C.rz_error) error {
 		return nil
 	}
 	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: C.GoString(&e.message[0])}
+}
+
+// use calls f with an object, which stays valid meanwhile.
+func use[H any](object *owned[H], f func(handle H, e *C.rz_error) C.rz_status) error {
+	handle, err := object.acquire()
+	if err != nil {
+		return err
+	}
+	defer object.release()
+	var e C.rz_error
+	return check(f(handle, &e), &e)
+}
+
+// made is what stands for a new object, which f makes out of another one and free ends.
+func made[F, H, T any](from *owned[F], f func(from F, out *H, e *C.rz_error) C.rz_status, free func(H),
+	stands func(*owned[H]) *T) (*T, error) {
+	var handle H
+	if err := use(from, func(from F, e *C.rz_error) C.rz_status { return f(from, &handle, e) }); err != nil {
+		return nil, err
+	}
+	o := own(handle, free)
+	t := stands(o)
+	runtime.AddCleanup(t, (*owned[H]).close, o)
+	return t, nil
 }
 
 // ended names the context as the cause of a call that it ended.

@@ -5,10 +5,7 @@ package realizar
 */
 import "C"
 
-import (
-	"runtime"
-	"unsafe"
-)
+import "unsafe"
 
 // GrammarKind is the language in which a grammar is written.
 type GrammarKind uint32
@@ -30,17 +27,10 @@ type Grammar struct{ grammar *owned[*C.rz_grammar] }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
 func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
-	var handle *C.rz_grammar
-	err := m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status {
+	return made(m.model, func(model *C.rz_model, out **C.rz_grammar, e *C.rz_error) C.rz_status {
 		return C.rz_grammar_new(model, C.uint32_t(kind), (*C.char)(unsafe.Pointer(unsafe.StringData(text))),
-			C.size_t(len(text)), &handle, e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	g := &Grammar{own(handle, func(handle *C.rz_grammar) { C.rz_grammar_free(handle) })}
-	runtime.AddCleanup(g, (*owned[*C.rz_grammar]).close, g.grammar)
-	return g, nil
+			C.size_t(len(text)), out, e)
+	}, func(handle *C.rz_grammar) { C.rz_grammar_free(handle) }, func(o *owned[*C.rz_grammar]) *Grammar { return &Grammar{o} })
 }
 
 // Close frees the grammar; samplers that use it go on. Closing twice is fine.
@@ -60,16 +50,12 @@ func (g *Grammar) acquire() (*C.rz_grammar, func(), error) {
 
 // SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
 func (s *Sampler) SetGrammar(g *Grammar) error {
-	sampler, err := s.sampler.acquire()
-	if err != nil {
-		return err
-	}
-	defer s.sampler.release()
 	handle, release, err := g.acquire()
 	if err != nil {
 		return err
 	}
 	defer release()
-	var e C.rz_error
-	return check(C.rz_sampler_grammar_set(sampler, handle, &e), &e)
+	return use(s.sampler, func(sampler *C.rz_sampler, e *C.rz_error) C.rz_status {
+		return C.rz_sampler_grammar_set(sampler, handle, e)
+	})
 }

@@ -37,6 +37,21 @@ func (o *owned[T]) release() {
 	}
 }
 
+// enter takes the object for one call, which ends with leave; what names it.
+func (o *owned[T]) enter(busy *sync.Mutex, what string) (object T, leave func(), err error) {
+	if !busy.TryLock() {
+		return object, nil, &Error{Code: ErrBusy, Message: "the " + what + " is in use by another call"}
+	}
+	if object, err = o.acquire(); err != nil {
+		busy.Unlock()
+		return object, nil, err
+	}
+	return object, func() {
+		o.release()
+		busy.Unlock()
+	}, nil
+}
+
 func (o *owned[T]) close() {
 	o.mu.Lock()
 	closed := o.closed

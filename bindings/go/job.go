@@ -209,17 +209,7 @@ func (j *Job) Close() error {
 
 // enter takes the job for one call.
 func (j *Job) enter() (handle *C.rz_job, leave func(), err error) {
-	if !j.busy.TryLock() {
-		return nil, nil, &Error{Code: ErrBusy, Message: "the job is in use by another call"}
-	}
-	if handle, err = j.job.acquire(); err != nil {
-		j.busy.Unlock()
-		return nil, nil, err
-	}
-	return handle, func() {
-		j.job.release()
-		j.busy.Unlock()
-	}, nil
+	return j.job.enter(&j.busy, "job")
 }
 
 // NoLimit is no budget of time: a step with it works until a job has made a token.

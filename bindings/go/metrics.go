@@ -40,7 +40,7 @@ type DeviceMetrics struct {
 func (m *Model) Metrics() (Metrics, error) {
 	var c C.rz_metrics
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_metrics_get(handle, &c, e) })
+	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_metrics_get(handle, &c, e) })
 	phase := func(p C.rz_phase_metrics) Phase { return Phase{uint64(p.count), time.Duration(p.sum_ns)} }
 	return Metrics{
 		Load: phase(c.load), Tokenize: phase(c.tokenize), Prefill: phase(c.prefill),
@@ -52,7 +52,7 @@ func (m *Model) Metrics() (Metrics, error) {
 func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
 	var c C.rz_backend_metrics
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
+	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status {
 		return C.rz_backend_metrics_get(handle, C.uint32_t(kind), &c, e)
 	})
 	metrics := DeviceMetrics{
@@ -68,7 +68,7 @@ func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
 
 // ResetMetrics sets the counters to zero.
 func (m *Model) ResetMetrics() error {
-	return m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
+	return use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status {
 		C.rz_metrics_reset(handle)
 		return C.RZ_OK
 	})

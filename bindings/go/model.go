@@ -161,17 +161,6 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// use calls f with the handle, which stays valid meanwhile.
-func (m *Model) use(f func(handle *C.rz_model, e *C.rz_error) C.rz_status) error {
-	handle, err := m.model.acquire()
-	if err != nil {
-		return err
-	}
-	defer m.model.release()
-	var e C.rz_error
-	return check(f(handle, &e), &e)
-}
-
 // Info describes a model.
 type Info struct {
 	Architecture, Name                                    string
@@ -195,7 +184,7 @@ const NoToken uint32 = C.RZ_TOKEN_NONE
 func (m *Model) Info() (Info, error) {
 	var c C.rz_model_info
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_info_get(handle, &c, e) })
+	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_info_get(handle, &c, e) })
 	var devices []uint32
 	var layers []int
 	for i := 0; i < len(c.devices) && c.devices[i] != 0; i++ {
@@ -218,7 +207,7 @@ func (m *Model) Info() (Info, error) {
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c C.rz_model_sampling
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_sampling_get(handle, &c, e) })
+	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_sampling_get(handle, &c, e) })
 	if err != nil || c.told == 0 {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"encoding/json"
-	"runtime"
 	"unsafe"
 )
 
@@ -39,16 +38,9 @@ func (m *Model) NewChatParser(conversation *Conversation) (*ChatParser, error) {
 	if err != nil {
 		return nil, err
 	}
-	var handle *C.rz_chat_parser
-	err = m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), &handle, e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	p := &ChatParser{own(handle, func(handle *C.rz_chat_parser) { C.rz_chat_parser_free(handle) })}
-	runtime.AddCleanup(p, (*owned[*C.rz_chat_parser]).close, p.parser)
-	return p, nil
+	return made(m.model, func(model *C.rz_model, out **C.rz_chat_parser, e *C.rz_error) C.rz_status {
+		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), out, e)
+	}, func(handle *C.rz_chat_parser) { C.rz_chat_parser_free(handle) }, func(o *owned[*C.rz_chat_parser]) *ChatParser { return &ChatParser{o} })
 }
 
 // NewToolGrammar compiles the grammar of the reply to a conversation: text, or calls of its tools.
@@ -73,13 +65,7 @@ func (p *ChatParser) End() ([]Part, error) {
 }
 
 func (p *ChatParser) parts(step func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status) (parts []Part, err error) {
-	handle, err := p.parser.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer p.parser.release()
-	var e C.rz_error
-	if err := check(step(handle, &e), &e); err != nil {
+	if err := use(p.parser, step); err != nil {
 		return nil, err
 	}
 	return partsOf(p.parser, func(handle *C.rz_chat_parser, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {

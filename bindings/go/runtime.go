@@ -80,13 +80,9 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 
 // SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
 func (r *Runtime) SetThreads(n int) error {
-	handle, err := r.runtime.acquire()
-	if err != nil {
-		return err
-	}
-	defer r.runtime.release()
-	var e C.rz_error
-	return check(C.rz_runtime_threads_set(handle, C.uint32_t(max(n, 0)), &e), &e)
+	return use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
+		return C.rz_runtime_threads_set(handle, C.uint32_t(max(n, 0)), e)
+	})
 }
 
 // Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is fine.

@@ -19,16 +19,12 @@ import (
 
 // Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
 func (s *Session) Save(w io.Writer) error {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
 	t := transfer{writer: w}
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
-	var e C.rz_error
-	return t.instead(check(C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), &e), &e))
+	return t.instead(s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), e)
+	}))
 }
 
 // LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
@@ -58,37 +54,23 @@ func (s *Session) Tokens() ([]uint32, error) {
 
 // Match is how many of the first of some tokens the session need not compute again.
 func (s *Session) Match(tokens []uint32) (int, error) {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	var e C.rz_error
 	var common C.uint32_t
-	err = check(C.rz_cache_match(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &common, &e), &e)
+	err := s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_match(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &common, e)
+	})
 	return int(common), err
 }
 
 // Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
 func (s *Session) Shift(keep, drop int) error {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var e C.rz_error
-	return check(C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), &e), &e)
+	return s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), e)
+	})
 }
 
 // Release gives the memory of the session back and keeps its tokens. The next call computes them again.
 func (s *Session) Release() error {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var e C.rz_error
-	return check(C.rz_cache_release(cache, &e), &e)
+	return s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return C.rz_cache_release(cache, e) })
 }
 
 // Logprob is a token and the natural logarithm of its probability.
@@ -99,17 +81,13 @@ type Logprob struct {
 
 // Logprobs are the k likeliest tokens after the last one, the likeliest first.
 func (s *Session) Logprobs(k int) ([]Logprob, error) {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	k = max(k, 0)
 	tokens, logprobs := make([]uint32, k), make([]float32, k)
-	var e C.rz_error
 	var n C.size_t
-	if err := check(C.rz_logprobs_into(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
-		(*C.float)(unsafe.SliceData(logprobs)), &n, &e), &e); err != nil {
+	if err := s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_logprobs_into(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
+			(*C.float)(unsafe.SliceData(logprobs)), &n, e)
+	}); err != nil {
 		return nil, err
 	}
 	result := make([]Logprob, n)

@@ -98,17 +98,18 @@ func (s *Session) Close() error {
 
 // enter takes the session for one call.
 func (s *Session) enter() (cache *C.rz_cache, leave func(), err error) {
-	if !s.busy.TryLock() {
-		return nil, nil, &Error{Code: ErrBusy, Message: "the session is in use by another call"}
+	return s.cache.enter(&s.busy, "session")
+}
+
+// call makes one call with the session.
+func (s *Session) call(f func(cache *C.rz_cache, e *C.rz_error) C.rz_status) error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
 	}
-	if cache, err = s.cache.acquire(); err != nil {
-		s.busy.Unlock()
-		return nil, nil, err
-	}
-	return cache, func() {
-		s.cache.release()
-		s.busy.Unlock()
-	}, nil
+	defer leave()
+	var e C.rz_error
+	return check(f(cache, &e), &e)
 }
 
 // Fork makes a second session with the same past.
@@ -145,13 +146,9 @@ func (s *Session) Capacity() int {
 
 // Truncate rewinds to the first n tokens.
 func (s *Session) Truncate(n int) error {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var e C.rz_error
-	return check(C.rz_cache_truncate(cache, C.uint32_t(max(n, 0)), &e), &e)
+	return s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_truncate(cache, C.uint32_t(max(n, 0)), e)
+	})
 }
 
 // Prefill appends tokens; afterwards Logits and Sample have those of the last one.

@@ -5,10 +5,7 @@ package realizar
 */
 import "C"
 
-import (
-	"runtime"
-	"unsafe"
-)
+import "unsafe"
 
 // TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one
 // call at a time.
@@ -16,25 +13,16 @@ type TextStream struct{ stream *owned[*C.rz_textstream] }
 
 // NewTextStream makes a stream whose first token begins a text.
 func (m *Model) NewTextStream() (*TextStream, error) {
-	var handle *C.rz_textstream
-	err := m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_textstream_new(model, &handle, e) })
-	if err != nil {
-		return nil, err
-	}
-	t := &TextStream{own(handle, func(handle *C.rz_textstream) { C.rz_textstream_free(handle) })}
-	runtime.AddCleanup(t, (*owned[*C.rz_textstream]).close, t.stream)
-	return t, nil
+	return made(m.model, func(model *C.rz_model, out **C.rz_textstream, e *C.rz_error) C.rz_status {
+		return C.rz_textstream_new(model, out, e)
+	}, func(handle *C.rz_textstream) { C.rz_textstream_free(handle) }, func(o *owned[*C.rz_textstream]) *TextStream { return &TextStream{o} })
 }
 
 // Follow puts tokens ahead of those to come, such as a prompt, without their text.
 func (t *TextStream) Follow(tokens []uint32) error {
-	handle, err := t.stream.acquire()
-	if err != nil {
-		return err
-	}
-	defer t.stream.release()
-	var e C.rz_error
-	return check(C.rz_textstream_follow(handle, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &e), &e)
+	return use(t.stream, func(handle *C.rz_textstream, e *C.rz_error) C.rz_status {
+		return C.rz_textstream_follow(handle, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), e)
+	})
 }
 
 // Push adds a token and returns the text that is complete with it, often none.

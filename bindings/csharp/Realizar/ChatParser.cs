@@ -5,7 +5,11 @@ using System.Text;
 namespace Realizar
 {
     /// <summary>The kind of a part of a reply. A name is whole; arguments are pieces of a JSON object.</summary>
-    public enum PartKind { Reasoning = 1, Content, ToolName, ToolArguments, End }
+    public enum PartKind
+    {
+        Reasoning = Native.RZ_CHAT_EVENT_REASONING, Content = Native.RZ_CHAT_EVENT_CONTENT, ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
+        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS, End = Native.RZ_CHAT_EVENT_END,
+    }
 
     /// <summary>A part of a reply.</summary>
     public sealed class Part
@@ -16,8 +20,6 @@ namespace Realizar
         public string Text { get; internal set; }
         /// <summary>Content that begins like a call and is none; at the end: there was such, or a call broke off.</summary>
         public bool Unparsed { get; internal set; }
-
-        private const uint UnparsedBit = 256;
 
         internal unsafe delegate int Next(uint* kind, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
 
@@ -33,7 +35,7 @@ namespace Realizar
                     fixed (uint* k = kind, i = index) return next(k, i, (byte*)bytes, capacity, n, err);
                 });
                 if (kind[0] == 0) return parts;
-                parts.Add(new Part { Kind = (PartKind)(kind[0] & ~UnparsedBit), Call = (int)index[0], Text = text, Unparsed = (kind[0] & UnparsedBit) != 0 });
+                parts.Add(new Part { Kind = (PartKind)(kind[0] & ~Native.RZ_CHAT_EVENT_UNPARSED), Call = (int)index[0], Text = text, Unparsed = (kind[0] & Native.RZ_CHAT_EVENT_UNPARSED) != 0 });
             }
         }
     }
@@ -49,16 +51,14 @@ namespace Realizar
         /// <summary>Adds a token, and gives the parts that it completes, often none.</summary>
         public unsafe IReadOnlyList<Part> Push(uint token)
         {
-            rz_error err;
-            RealizarException.Check(Native.rz_chat_parser_push(handle, token, &err), &err);
+            Native.Call(err => Native.rz_chat_parser_push(handle, token, err));
             return Parts();
         }
 
         /// <summary>Ends the reply, and gives the rest of it.</summary>
         public unsafe IReadOnlyList<Part> End()
         {
-            rz_error err;
-            RealizarException.Check(Native.rz_chat_parser_end(handle, &err), &err);
+            Native.Call(err => Native.rz_chat_parser_end(handle, err));
             return Parts();
         }
 

@@ -5,9 +5,13 @@ namespace Realizar
     /// <summary>Outcomes of calls that failed.</summary>
     public enum Status
     {
-        InvalidArgument = -1, Busy = -2, OutOfMemory = -3, DeviceOutOfMemory = -4, Limit = -5, IO = -6, Format = -7, Unsupported = -8,
-        Version = -9, Cancelled = -10, Deadline = -11, ContextFull = -12, BufferTooSmall = -13, DeviceUnavailable = -14,
-        DeviceLost = -15, Mismatch = -16, Panic = -17, Poisoned = -18,
+        InvalidArgument = Native.RZ_ERR_INVALID_ARGUMENT, Busy = Native.RZ_ERR_BUSY, OutOfMemory = Native.RZ_ERR_OUT_OF_MEMORY,
+        DeviceOutOfMemory = Native.RZ_ERR_DEVICE_OUT_OF_MEMORY, Limit = Native.RZ_ERR_LIMIT, IO = Native.RZ_ERR_IO,
+        Format = Native.RZ_ERR_FORMAT, Unsupported = Native.RZ_ERR_UNSUPPORTED, Version = Native.RZ_ERR_VERSION,
+        Cancelled = Native.RZ_ERR_CANCELLED, Deadline = Native.RZ_ERR_DEADLINE, ContextFull = Native.RZ_ERR_CONTEXT_FULL,
+        BufferTooSmall = Native.RZ_ERR_BUFFER_TOO_SMALL, DeviceUnavailable = Native.RZ_ERR_DEVICE_UNAVAILABLE,
+        DeviceLost = Native.RZ_ERR_DEVICE_LOST, Mismatch = Native.RZ_ERR_MISMATCH, Panic = Native.RZ_ERR_PANIC,
+        Poisoned = Native.RZ_ERR_POISONED,
     }
 
     /// <summary>A call of the library failed. One that was cancelled is an OperationCanceledException instead.</summary>
@@ -29,7 +33,7 @@ namespace Realizar
         {
             if (status >= 0) return;
             var message = Native.Text(err->message);
-            if (status == (int)Status.Cancelled) throw new OperationCanceledException(message, cancellation);
+            if (status == Native.RZ_ERR_CANCELLED) throw new OperationCanceledException(message, cancellation);
             throw new RealizarException((Status)status, message, err->system_code);
         }
     }

@@ -7,7 +7,12 @@ using System.Threading;
 namespace Realizar
 {
     /// <summary>The language of a grammar.</summary>
-    public enum GrammarKind { JsonSchema = 1, Regex, Lark, Gbnf, Json, Choices, Tools }
+    public enum GrammarKind
+    {
+        JsonSchema = Native.RZ_GRAMMAR_JSON_SCHEMA, Regex = Native.RZ_GRAMMAR_REGEX, Lark = Native.RZ_GRAMMAR_LARK,
+        Gbnf = Native.RZ_GRAMMAR_GBNF, Json = Native.RZ_GRAMMAR_JSON, Choices = Native.RZ_GRAMMAR_CHOICES,
+        Tools = Native.RZ_GRAMMAR_TOOLS,
+    }
 
     /// <summary>What may be written. Immutable: any number of jobs may use it at once.</summary>
     public sealed class Grammar : IDisposable
@@ -20,7 +25,10 @@ namespace Realizar
     }
 
     /// <summary>The way in which next tokens are guessed, which changes nothing but the time.</summary>
-    public enum Draft { None, Lookup, Model, Mtp }
+    public enum Draft
+    {
+        None = Native.RZ_DRAFT_NONE, Lookup = Native.RZ_DRAFT_LOOKUP, Model = Native.RZ_DRAFT_MODEL, Mtp = Native.RZ_DRAFT_MTP,
+    }
 
     /// <summary>How a text is generated, beside how its tokens are chosen.</summary>
     public sealed class JobOptions
@@ -42,7 +50,11 @@ namespace Realizar
     }
 
     /// <summary>Why a text has ended.</summary>
-    public enum JobEnd { None, Token, Length, Stop, Context, Grammar, Failed }
+    public enum JobEnd
+    {
+        None, Token = Native.RZ_JOB_END, Length = Native.RZ_JOB_LENGTH, Stop = Native.RZ_JOB_STOP,
+        Context = Native.RZ_JOB_CONTEXT, Grammar = Native.RZ_JOB_GRAMMAR, Failed = Native.RZ_JOB_FAILED,
+    }
 
     /// <summary>A token that a job made, and the likeliest ones in its place, the likeliest first.</summary>
     public sealed class TokenLogprobs
@@ -114,22 +126,17 @@ namespace Realizar
         }
 
         /// <summary>Works until it has made a token or has ended; true: there is more to do.</summary>
-        public bool Step() => Step(Native.NoLimit);
+        public bool Step() => Step(Native.RZ_NO_LIMIT);
 
         /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to do.</summary>
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
-        private unsafe bool Step(ulong microseconds)
-        {
-            rz_error err;
-            var status = Native.rz_job_step(handle, microseconds, &err);
-            RealizarException.Check(status, &err, cancellation);
-            return status != Native.Done;
-        }
+        private unsafe bool Step(ulong microseconds) =>
+            Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancellation) != Native.RZ_DONE;
 
         /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the weights, until one of them
         /// has made a token; true: there is more to do. One that fails ends alone: Error tells why.</summary>
-        public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.NoLimit);
+        public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs, long microseconds) => StepAll(jobs, (ulong)Math.Max(microseconds, 0));
@@ -140,17 +147,16 @@ namespace Realizar
                 int status;
                 fixed (IntPtr* at = pointers) status = Native.rz_jobs_step(at, (UIntPtr)jobs.Count, microseconds, &err);
                 RealizarException.Check(status, &err);
-                return status != Native.Done;
+                return status != Native.RZ_DONE;
             });
 
         /// <summary>Has steps end with Status.Deadline after so long, at once where that has passed; null takes that
         /// back.</summary>
         public unsafe void SetDeadline(TimeSpan? time)
         {
-            rz_error err;
             // A tick is 100 ns; a begun microsecond counts as a whole.
-            var microseconds = time == null ? Native.NoLimit : time.Value.Ticks <= 0 ? 0 : ((ulong)time.Value.Ticks + 9) / 10;
-            RealizarException.Check(Native.rz_cancel_deadline(cancelling.Handle, microseconds, &err), &err);
+            var microseconds = time == null ? Native.RZ_NO_LIMIT : time.Value.Ticks <= 0 ? 0 : ((ulong)time.Value.Ticks + 9) / 10;
+            Native.Call(err => Native.rz_cancel_deadline(cancelling.Handle, microseconds, err));
         }
 
         /// <summary>Takes a deadline back, and a cancel: the job goes on with the next step.</summary>
@@ -201,8 +207,7 @@ namespace Realizar
             get
             {
                 if (End != JobEnd.Failed) return null;
-                rz_error err;
-                try { RealizarException.Check(Native.rz_job_error(handle, &err), &err); }
+                try { Native.Call(err => Native.rz_job_error(handle, err)); }
                 catch (RealizarException e) { return e; }
                 return null;
             }

@@ -84,7 +84,11 @@ namespace Realizar
         }
     }
 
-    public enum Pooling { Model, None, Mean, Cls, Last, Rank }
+    public enum Pooling
+    {
+        Model = Native.RZ_POOLING_MODEL, None = Native.RZ_POOLING_NONE, Mean = Native.RZ_POOLING_MEAN, Cls = Native.RZ_POOLING_CLS,
+        Last = Native.RZ_POOLING_LAST, Rank = Native.RZ_POOLING_RANK,
+    }
 
     /// <summary>Number and time of the calls of one kind.</summary>
     public struct Phase
@@ -110,7 +114,10 @@ namespace Realizar
     }
 
     /// <summary>The element type of what a session remembers.</summary>
-    public enum CacheType { F16 = 1, Q4_0 = 2, Q8_0 = 8, F32 = 256 }
+    public enum CacheType
+    {
+        F16 = Native.RZ_CACHE_TYPE_F16, Q4_0 = Native.RZ_CACHE_TYPE_Q4_0, Q8_0 = Native.RZ_CACHE_TYPE_Q8_0, F32 = Native.RZ_CACHE_TYPE_F32,
+    }
 
     /// <summary>A loaded model. Any number of threads may use it at once.</summary>
     public sealed class Model : IDisposable
@@ -118,7 +125,7 @@ namespace Realizar
         internal readonly ModelHandle Handle = new ModelHandle();
         public ModelInfo Info { get; private set; }
 
-        private static readonly ProgressCallback Forward = ForwardProgress;
+        private static readonly rz_progress_callback Forward = ForwardProgress;
 
         private sealed class Progressing
         {
@@ -199,7 +206,7 @@ namespace Realizar
                     pinned.Add(GCHandle.Alloc(Native.Terminated(file.Key, nameof(files)), GCHandleType.Pinned));
                     pinned.Add(GCHandle.Alloc(file.Value, GCHandleType.Pinned));
                     sources[n].struct_size = (uint)sizeof(rz_source);
-                    sources[n].kind = 1; // memory
+                    sources[n].kind = Native.RZ_SOURCE_MEMORY;
                     sources[n].name = pinned[2 * n].AddrOfPinnedObject();
                     sources[n].data = pinned[2 * n + 1].AddrOfPinnedObject();
                     sources[n++].size = (ulong)file.Value.LongLength;
@@ -223,8 +230,9 @@ namespace Realizar
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
                 quantize = checked((uint)options.Quantize),
-                flags = (options.Deterministic ? 1u : 0) | (options.Mmap ? 2u : 0) | (options.TextOnly ? 4u : 0) | (options.Profile ? 8u : 0)
-                    | (options.Mtp ? 16u : 0) | (options.AllowUnknown ? 32u : 0),
+                flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
+                    | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
+                    | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u),
             };
             var progressing = new Progressing { Call = options.Progress };
             var user = GCHandle.Alloc(progressing);
@@ -262,7 +270,7 @@ namespace Realizar
                 }
         }
 
-        [MonoPInvokeCallback(typeof(ProgressCallback))]
+        [MonoPInvokeCallback(typeof(rz_progress_callback))]
         private static int ForwardProgress(ulong done, ulong total, IntPtr user)
         {
             var progressing = (Progressing)GCHandle.FromIntPtr(user).Target;
@@ -287,22 +295,17 @@ namespace Realizar
                 Device = (int)info.device, Devices = devices, DeviceLayers = layers,
                 Architecture = Native.Text(info.architecture), Name = Native.Text(info.name), Layers = (int)info.n_layers,
                 HiddenDim = (int)info.hidden_dim, VocabSize = (int)info.vocab_size, ContextLength = (int)info.context_length,
-                Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & 1) != 0,
-                TemplateWritesBos = (info.chat_template & 2) != 0, Unknown = (int)info.n_unknown,
-                BosToken = info.bos_token == Native.NoToken ? (uint?)null : info.bos_token,
-                EosToken = info.eos_token == Native.NoToken ? (uint?)null : info.eos_token,
+                Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & Native.RZ_TEMPLATE_PRESENT) != 0,
+                TemplateWritesBos = (info.chat_template & Native.RZ_TEMPLATE_WRITES_BOS) != 0, Unknown = (int)info.n_unknown,
+                BosToken = info.bos_token == Native.RZ_TOKEN_NONE ? (uint?)null : info.bos_token,
+                EosToken = info.eos_token == Native.RZ_TOKEN_NONE ? (uint?)null : info.eos_token,
             };
         }
 
         /// <summary>A value of the file's metadata as text.</summary>
-        public unsafe string Meta(string key)
-        {
-            fixed (byte* k = Native.Terminated(key, nameof(key)))
-            {
-                var at = k;
-                return Native.SizedText(256, (text, capacity, n, err) => Native.rz_model_meta_into(Handle, at, (byte*)text, capacity, n, err));
-            }
-        }
+        public unsafe string Meta(string key) =>
+            Native.Pinned(Native.Terminated(key, nameof(key)), (at, len) => Native.SizedText(256, (text, capacity, n, err) =>
+                Native.rz_model_meta_into(Handle, at, (byte*)text, capacity, n, err)));
 
         /// <summary>The keys of the metadata, in alphabetical order.</summary>
         public unsafe IReadOnlyList<string> MetaKeys() => Listed(true, i => Native.SizedText(256, (text, capacity, n, err) =>
@@ -312,12 +315,8 @@ namespace Realizar
         public unsafe IReadOnlyList<string> MetaList(string key)
         {
             var isList = Meta(key).StartsWith("["); // so that a missing key is not an empty list
-            fixed (byte* k = Native.Terminated(key, nameof(key)))
-            {
-                var at = k;
-                return Listed(isList, i => Native.SizedText(256, (text, capacity, n, err) =>
-                    Native.rz_model_meta_element_into(Handle, at, (UIntPtr)i, (byte*)text, capacity, n, err)));
-            }
+            return Native.Pinned(Native.Terminated(key, nameof(key)), (at, len) => Listed(isList, i => Native.SizedText(256,
+                (text, capacity, n, err) => Native.rz_model_meta_element_into(Handle, at, (UIntPtr)i, (byte*)text, capacity, n, err))));
         }
 
         /// <summary>Entries up to the one that there is not.</summary>
@@ -352,13 +351,9 @@ namespace Realizar
         public unsafe uint[] Tokenize(string text, bool special = true, bool parse = false)
         {
             var bytes = Native.Utf8.GetBytes(text + "\0"); // never empty, so that there is something to point to
-            var flags = (special ? 1u : 0) | (parse ? 2u : 0);
-            fixed (byte* b = bytes)
-            {
-                var at = b;
-                return Native.Sized<uint>(bytes.Length + 8, (tokens, capacity, n, err) =>
-                    Native.rz_tokenize_into(Handle, at, (UIntPtr)(bytes.Length - 1), flags, (uint*)tokens, capacity, n, err));
-            }
+            var flags = (special ? Native.RZ_TOKENIZE_ADD_SPECIAL : 0u) | (parse ? Native.RZ_TOKENIZE_PARSE_SPECIAL : 0u);
+            return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 8, (tokens, capacity, n, err) =>
+                Native.rz_tokenize_into(Handle, at, len, flags, (uint*)tokens, capacity, n, err)));
         }
 
         /// <summary>The text of tokens, with control tokens where <paramref name="special"/>.</summary>
@@ -368,7 +363,7 @@ namespace Realizar
             {
                 var at = t;
                 return Native.SizedText(tokens.Length * 8, (text, capacity, n, err) =>
-                    Native.rz_detokenize_into(Handle, at, (UIntPtr)tokens.Length, special ? 1u : 0, (byte*)text, capacity, n, err));
+                    Native.rz_detokenize_into(Handle, at, (UIntPtr)tokens.Length, special ? Native.RZ_DETOKENIZE_SPECIAL : 0u, (byte*)text, capacity, n, err));
             }
         }
 
@@ -386,12 +381,9 @@ namespace Realizar
         public unsafe string RenderJson(string json, bool addGenerationPrompt = true)
         {
             var bytes = Native.Terminated(json, nameof(json));
-            fixed (byte* b = bytes)
-            {
-                var at = b;
-                return Native.SizedText(4096, (text, capacity, n, err) => Native.rz_chat_render_json_into(
-                    Handle, at, (UIntPtr)(bytes.Length - 1), addGenerationPrompt ? 1u : 0, (byte*)text, capacity, n, err));
-            }
+            var flags = addGenerationPrompt ? Native.RZ_CHAT_ADD_GENERATION_PROMPT : 0u;
+            return Native.Pinned(bytes, (at, len) => Native.SizedText(4096, (text, capacity, n, err) =>
+                Native.rz_chat_render_json_into(Handle, at, len, flags, (byte*)text, capacity, n, err)));
         }
 
         /// <summary>Messages as tokens, up to where the answer begins; no text in them becomes a control token.</summary>
@@ -401,55 +393,32 @@ namespace Realizar
         public unsafe uint[] TokenizeChatJson(string json)
         {
             var bytes = Native.Terminated(json, nameof(json));
-            fixed (byte* b = bytes)
-            {
-                var at = b;
-                return Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
-                    Native.rz_chat_tokenize_into(Handle, at, (UIntPtr)(bytes.Length - 1), 1, (uint*)tokens, capacity, n, err));
-            }
+            return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
+                Native.rz_chat_tokenize_into(Handle, at, len, Native.RZ_CHAT_ADD_GENERATION_PROMPT, (uint*)tokens, capacity, n, err)));
         }
 
         /// <summary>Turns tokens into text as they come.</summary>
-        public unsafe TextStream NewTextStream()
-        {
-            rz_error err;
-            IntPtr pointer;
-            RealizarException.Check(Native.rz_textstream_new(Handle, &pointer, &err), &err);
-            return new TextStream(pointer);
-        }
+        public unsafe TextStream NewTextStream() =>
+            new TextStream(Native.Made((stream, err) => Native.rz_textstream_new(Handle, stream, err)));
 
         /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the
         /// prompt of something else than Session.NewReply, which has parts itself.</summary>
-        public unsafe ChatParser NewChatParser(string json)
-        {
-            var bytes = Native.Terminated(json, nameof(json));
-            rz_error err;
-            IntPtr pointer;
-            fixed (byte* at = bytes)
-                RealizarException.Check(Native.rz_chat_parser_new(Handle, at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
-            return new ChatParser(pointer);
-        }
+        public unsafe ChatParser NewChatParser(string json) =>
+            new ChatParser(Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
+                Native.Made((parser, err) => Native.rz_chat_parser_new(Handle, at, len, parser, err))));
 
         /// <summary>A low-rank adapter: a GGUF file or a folder of PEFT.</summary>
-        public unsafe Adapter LoadAdapter(string path)
-        {
-            rz_error err;
-            IntPtr pointer;
-            fixed (byte* at = Native.Terminated(path, nameof(path)))
-                RealizarException.Check(Native.rz_adapter_load(Handle, at, &pointer, &err), &err);
-            return new Adapter(pointer);
-        }
+        public unsafe Adapter LoadAdapter(string path) =>
+            new Adapter(Native.Pinned(Native.Terminated(path, nameof(path)), (at, len) =>
+                Native.Made((adapter, err) => Native.rz_adapter_load(Handle, at, adapter, err))));
 
         /// <summary>A grammar for what is written.</summary>
         /// <param name="whitespace">JSON may have some between its parts.</param>
         public unsafe Grammar NewGrammar(GrammarKind kind, string text, bool whitespace = false)
         {
-            var bytes = Native.Terminated(text, nameof(text));
-            rz_error err;
-            IntPtr pointer;
-            fixed (byte* at = bytes)
-                RealizarException.Check(Native.rz_grammar_new(Handle, (uint)kind | (whitespace ? 256u : 0), at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
-            return new Grammar(pointer);
+            var flags = (uint)kind | (whitespace ? Native.RZ_GRAMMAR_WHITESPACE : 0u);
+            return new Grammar(Native.Pinned(Native.Terminated(text, nameof(text)), (at, len) =>
+                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, flags, at, len, grammar, err))));
         }
 
         /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at most 8192.</summary>
@@ -491,7 +460,7 @@ namespace Realizar
                     lengths[i] = (UIntPtr)tokens[i].Length;
                     rows += pooling == Pooling.None ? tokens[i].Length : 1;
                 }
-                var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0 : 1u };
+                var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0u : Native.RZ_EMBED_RAW };
                 float[] all;
                 using (var cancelling = new Cancelling(cancellation))
                     fixed (IntPtr* l = lists)
@@ -530,7 +499,7 @@ namespace Realizar
             rz_error err;
             rz_backend_metrics m;
             m.struct_size = (uint)sizeof(rz_backend_metrics);
-            RealizarException.Check(Native.rz_backend_metrics_get(Handle, isGpu ? 2u : 1u, &m, &err), &err);
+            RealizarException.Check(Native.rz_backend_metrics_get(Handle, isGpu ? Native.RZ_DEVICE_CUDA : (uint)Native.RZ_DEVICE_CPU, &m, &err), &err);
             var histogram = new ulong[32];
             for (var i = 0; i < histogram.Length; i++) histogram[i] = m.latency_histogram[i];
             return new Work {

@@ -6,7 +6,7 @@ using System.Threading;
 
 namespace Realizar
 {
-    public enum LogLevel { Error = 1, Warning = 2, Info = 3 }
+    public enum LogLevel { Error = Native.RZ_LOG_ERROR, Warning = Native.RZ_LOG_WARNING, Info = Native.RZ_LOG_INFO }
 
     /// <summary>A device, with the reason why it cannot be used where it cannot.</summary>
     public sealed class Device
@@ -30,7 +30,7 @@ namespace Realizar
                 info.struct_size = (uint)sizeof(rz_device_info);
                 RealizarException.Check(Native.rz_device_info_get(i, &info, &err), &err);
                 found.Add(new Device {
-                    Index = (int)info.index, Name = Native.Text(info.name), InstructionSet = Native.Text(info.isa), IsGpu = info.kind == 2,
+                    Index = (int)info.index, Name = Native.Text(info.name), InstructionSet = Native.Text(info.isa), IsGpu = info.kind == Native.RZ_DEVICE_CUDA,
                     MemoryTotal = info.memory_total, MemoryFree = info.memory_free, Unavailable = Native.Text(info.unavailable),
                 });
             }
@@ -43,7 +43,7 @@ namespace Realizar
     {
         internal readonly RuntimeHandle Handle = new RuntimeHandle();
         // Never moved, so that the pointer stays what it is; static, as IL2CPP wants callbacks.
-        private static readonly unsafe LogCallback Forward = ForwardLog;
+        private static readonly rz_log_callback Forward = ForwardLog;
 
         /// <summary>Version of the library.</summary>
         public static unsafe string Version
@@ -78,16 +78,12 @@ namespace Realizar
 
         /// <summary>Changes the number of threads that compute, from the next step on; 0: one a processor
         /// core.</summary>
-        public unsafe void SetThreads(int threads)
-        {
-            rz_error err;
-            RealizarException.Check(Native.rz_runtime_threads_set(Handle, checked((uint)threads), &err), &err);
-        }
+        public unsafe void SetThreads(int threads) => Native.Call(err => Native.rz_runtime_threads_set(Handle, checked((uint)threads), err));
 
-        [MonoPInvokeCallback(typeof(LogCallback))]
-        private static unsafe void ForwardLog(int level, byte* message, UIntPtr length, IntPtr user)
+        [MonoPInvokeCallback(typeof(rz_log_callback))]
+        private static unsafe void ForwardLog(int level, IntPtr message, UIntPtr length, IntPtr user)
         {
-            try { ((Action<LogLevel, string>)GCHandle.FromIntPtr(user).Target)((LogLevel)level, Encoding.UTF8.GetString(message, (int)length)); }
+            try { ((Action<LogLevel, string>)GCHandle.FromIntPtr(user).Target)((LogLevel)level, Encoding.UTF8.GetString((byte*)message, (int)length)); }
             catch (Exception) { } // an exception must not reach native code
         }
 
@@ -105,11 +101,8 @@ namespace Realizar
         {
             token.ThrowIfCancellationRequested();
             if (!token.CanBeCanceled && !hasDeadlines) return;
-            rz_error err;
-            IntPtr pointer;
-            RealizarException.Check(Native.rz_cancel_new(&pointer, &err), &err);
             Handle = new CancelHandle();
-            Handle.Take(pointer);
+            Handle.Take(Native.Made((cancel, err) => Native.rz_cancel_new(cancel, err)));
             registration = token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
         }
 

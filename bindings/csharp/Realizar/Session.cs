@@ -36,7 +36,7 @@ namespace Realizar
                     struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
                     min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
                     frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
-                    flags = s.TemperatureFirst ? 1u : 0,
+                    flags = s.TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u,
                     biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length,
                 };
                 rz_error err;
@@ -47,11 +47,7 @@ namespace Realizar
         }
 
         /// <summary>Lets it choose only what continues a text of the grammar, from its start; null: anything.</summary>
-        public unsafe void SetGrammar(Grammar grammar)
-        {
-            rz_error err;
-            RealizarException.Check(Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, &err), &err);
-        }
+        public unsafe void SetGrammar(Grammar grammar) => Native.Call(err => Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, err));
 
         public void Dispose() { Handle.Dispose(); }
     }
@@ -104,20 +100,10 @@ namespace Realizar
         public int Capacity => (int)Native.rz_cache_capacity(handle);
 
         /// <summary>A second session with the same past.</summary>
-        public unsafe Session Fork()
-        {
-            rz_error err;
-            IntPtr pointer;
-            RealizarException.Check(Native.rz_cache_fork(handle, &pointer, &err), &err);
-            return new Session(Model, pointer);
-        }
+        public unsafe Session Fork() => new Session(Model, Native.Made((fork, err) => Native.rz_cache_fork(handle, fork, err)));
 
         /// <summary>Rewinds to the first <paramref name="length"/> tokens.</summary>
-        public unsafe void Truncate(int length)
-        {
-            rz_error err;
-            RealizarException.Check(Native.rz_cache_truncate(handle, checked((uint)length), &err), &err);
-        }
+        public unsafe void Truncate(int length) => Native.Call(err => Native.rz_cache_truncate(handle, checked((uint)length), err));
 
         /// <summary>The tokens of the session.</summary>
         public unsafe uint[] Tokens() =>
@@ -125,19 +111,11 @@ namespace Realizar
 
         /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the
         /// next call that needs those behind them computes them again.</summary>
-        public unsafe void Shift(int keep, int drop)
-        {
-            rz_error err;
-            RealizarException.Check(Native.rz_cache_shift(handle, checked((uint)keep), checked((uint)drop), &err), &err);
-        }
+        public unsafe void Shift(int keep, int drop) => Native.Call(err => Native.rz_cache_shift(handle, checked((uint)keep), checked((uint)drop), err));
 
         /// <summary>Gives the memory of keys and values back; the next call that needs them computes them
         /// again.</summary>
-        public unsafe void Release()
-        {
-            rz_error err;
-            RealizarException.Check(Native.rz_cache_release(handle, &err), &err);
-        }
+        public unsafe void Release() => Native.Call(err => Native.rz_cache_release(handle, err));
 
         /// <summary>Writes the session, so that it outlives the process; Model.Restore reads it.</summary>
         public unsafe void Save(System.IO.Stream stream)

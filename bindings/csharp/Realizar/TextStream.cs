@@ -6,7 +6,7 @@ namespace Realizar
     /// time.</summary>
     public sealed class TextStream : IDisposable
     {
-        private readonly TextStreamHandle handle = new TextStreamHandle();
+        private readonly TextstreamHandle handle = new TextstreamHandle();
 
         internal TextStream(IntPtr pointer) { handle.Take(pointer); }
 

@@ -9,7 +9,8 @@ namespace Realizar
     {
         private const int InputOutputError = 5; // EIO
         // Never moved, so that the pointers stay what they are; static, as IL2CPP wants callbacks.
-        private static readonly TransferCallback Writes = Write, Reads = Read;
+        private static readonly rz_write_callback Writes = Write;
+        private static readonly rz_read_callback Reads = Read;
         internal static readonly IntPtr WriteCallback = Marshal.GetFunctionPointerForDelegate(Writes);
         internal static readonly IntPtr ReadCallback = Marshal.GetFunctionPointerForDelegate(Reads);
 
@@ -32,13 +33,13 @@ namespace Realizar
             RealizarException.Check(status, err);
         }
 
-        [MonoPInvokeCallback(typeof(TransferCallback))]
+        [MonoPInvokeCallback(typeof(rz_write_callback))]
         private static int Write(IntPtr user, IntPtr data, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
             Marshal.Copy(data, bytes, 0, bytes.Length);
             stream.Write(bytes, 0, bytes.Length);
         });
 
-        [MonoPInvokeCallback(typeof(TransferCallback))]
+        [MonoPInvokeCallback(typeof(rz_read_callback))]
         private static int Read(IntPtr user, IntPtr to, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
             for (int done = 0, more; done < bytes.Length; done += more)
                 if ((more = stream.Read(bytes, done, bytes.Length - done)) == 0) throw new EndOfStreamException("the saved session has no more bytes");

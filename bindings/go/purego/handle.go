@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,24 +16,24 @@ import (
 type Code int32
 
 const (
-	ErrInvalidArgument Code = -1 - iota
-	ErrBusy
-	ErrOutOfMemory
-	ErrDeviceOutOfMemory
-	ErrLimit
-	ErrIO
-	ErrFormat
-	ErrUnsupported
-	ErrVersion
-	ErrCancelled
-	ErrDeadline
-	ErrContextFull
-	ErrBufferTooSmall
-	ErrDeviceUnavailable
-	ErrDeviceLost
-	ErrMismatch
-	ErrPanic
-	ErrPoisoned
+	ErrInvalidArgument   Code = rz_ERR_INVALID_ARGUMENT
+	ErrBusy              Code = rz_ERR_BUSY
+	ErrOutOfMemory       Code = rz_ERR_OUT_OF_MEMORY
+	ErrDeviceOutOfMemory Code = rz_ERR_DEVICE_OUT_OF_MEMORY
+	ErrLimit             Code = rz_ERR_LIMIT
+	ErrIO                Code = rz_ERR_IO
+	ErrFormat            Code = rz_ERR_FORMAT
+	ErrUnsupported       Code = rz_ERR_UNSUPPORTED
+	ErrVersion           Code = rz_ERR_VERSION
+	ErrCancelled         Code = rz_ERR_CANCELLED
+	ErrDeadline          Code = rz_ERR_DEADLINE
+	ErrContextFull       Code = rz_ERR_CONTEXT_FULL
+	ErrBufferTooSmall    Code = rz_ERR_BUFFER_TOO_SMALL
+	ErrDeviceUnavailable Code = rz_ERR_DEVICE_UNAVAILABLE
+	ErrDeviceLost        Code = rz_ERR_DEVICE_LOST
+	ErrMismatch          Code = rz_ERR_MISMATCH
+	ErrPanic             Code = rz_ERR_PANIC
+	ErrPoisoned          Code = rz_ERR_POISONED
 )
 
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".
@@ -151,6 +152,25 @@ func (h *handle) use(f func(object uintptr, e *rz_error) int32) error {
 	return check(f(object, &e), &e)
 }
 
+// made is what stands for a new object: f makes it out of another one, or of nothing, and free ends it.
+func made[T any](from *handle, f func(from uintptr, out *uintptr, e *rz_error) int32, free func(uintptr), stands func(*handle) *T) (*T, error) {
+	var object uintptr
+	if err := from.use(func(from uintptr, e *rz_error) int32 { return f(from, &object, e) }); err != nil {
+		return nil, err
+	}
+	h := own(object, free)
+	t := stands(h)
+	runtime.AddCleanup(t, (*handle).close, h)
+	return t, nil
+}
+
+// filled is a struct that f fills in, which begins with its size.
+func filled[T any](h *handle, f func(object uintptr, out *T, e *rz_error) int32) (out T, err error) {
+	*(*uint32)(unsafe.Pointer(&out)) = uint32(unsafe.Sizeof(out))
+	err = h.use(func(object uintptr, e *rz_error) int32 { return f(object, &out, e) })
+	return out, err
+}
+
 // sized calls f with a buffer that grows to the size that f asks for.
 func sized[T any](h *handle, capacity int, f func(object uintptr, out *T, capacity uintptr, n *uintptr, e *rz_error) int32) (out []T, err error) {
 	err = h.use(func(object uintptr, e *rz_error) int32 {
@@ -166,6 +186,15 @@ func sized[T any](h *handle, capacity int, f func(object uintptr, out *T, capaci
 		}
 	})
 	return out, err
+}
+
+// pinned is where a slice is, which stays there until the pinner lets it go; nil of an empty one.
+func pinned[T any](pinner *runtime.Pinner, all []T) *T {
+	if len(all) == 0 {
+		return nil
+	}
+	pinner.Pin(&all[0])
+	return &all[0]
 }
 
 // terminated is a text with a NUL at its end, and none in it.

@@ -3,7 +3,6 @@ package realizar
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"time"
 	"unsafe"
@@ -11,9 +10,7 @@ import (
 
 // AdvisedSampling is what the makers of the model advise, nil where they do not. Nothing of it takes effect by itself.
 func (m *Model) AdvisedSampling() (*Sampling, error) {
-	var s rz_model_sampling
-	s.struct_size = uint32(unsafe.Sizeof(s))
-	err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_model_sampling_get(model, &s, e) })
+	s, err := filled(m.model, c.rz_model_sampling_get)
 	if err != nil || s.told == 0 {
 		return nil, err
 	}
@@ -89,7 +86,7 @@ func (m *Model) IsEnd(token uint32) (isEnd bool) {
 // next.
 func (m *Model) RenderConversation(conversation []byte) (string, error) {
 	text, err := sized(m.model, 4096, func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_render_json_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), addGenerationPrompt, out, capacity, n, e)
+		return c.rz_chat_render_json_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
 	})
 	return string(text), err
 }
@@ -100,13 +97,7 @@ type TextStream struct{ stream *handle }
 
 // NewTextStream makes a stream whose first token begins a text.
 func (m *Model) NewTextStream() (*TextStream, error) {
-	var object uintptr
-	if err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_textstream_new(model, &object, e) }); err != nil {
-		return nil, err
-	}
-	t := &TextStream{own(object, c.rz_textstream_free)}
-	runtime.AddCleanup(t, (*handle).close, t.stream)
-	return t, nil
+	return made(m.model, c.rz_textstream_new, c.rz_textstream_free, func(h *handle) *TextStream { return &TextStream{h} })
 }
 
 // Follow puts tokens ahead of those to come, such as a prompt, without their text.
@@ -177,9 +168,7 @@ type Metrics struct {
 
 // Metrics reads the counters of the model.
 func (m *Model) Metrics() (Metrics, error) {
-	var x rz_metrics
-	x.struct_size = uint32(unsafe.Sizeof(x))
-	err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_metrics_get(model, &x, e) })
+	x, err := filled(m.model, c.rz_metrics_get)
 	phase := func(p rz_phase_metrics) Phase { return Phase{p.count, time.Duration(p.sum_ns)} }
 	return Metrics{phase(x.load), phase(x.tokenize), phase(x.prefill), phase(x.decode), phase(x.sample), phase(x.detokenize)}, err
 }
@@ -193,9 +182,9 @@ type DeviceMetrics struct {
 
 // DeviceMetrics reads the counters of one kind of device.
 func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
-	var x rz_backend_metrics
-	x.struct_size = uint32(unsafe.Sizeof(x))
-	err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_backend_metrics_get(model, uint32(kind), &x, e) })
+	x, err := filled(m.model, func(model uintptr, out *rz_backend_metrics, e *rz_error) int32 {
+		return c.rz_backend_metrics_get(model, uint32(kind), out, e)
+	})
 	return DeviceMetrics{
 		x.dispatches, x.bytes, time.Duration(x.latency_sum_ns), time.Duration(x.latency_min_ns), time.Duration(x.latency_max_ns),
 		time.Duration(x.latency_mean_ns), x.latency_histogram,

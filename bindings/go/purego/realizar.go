@@ -101,7 +101,7 @@ func sourcesOf(files map[string][]byte) ([]rz_source, func(), error) {
 	sources := make([]rz_source, 0, len(files)+1) // so that there is one to point to
 	var pinner runtime.Pinner
 	for name, data := range files {
-		source := rz_source{kind: 1, data: unsafe.SliceData(data), size: uint64(len(data))} // RZ_SOURCE_MEMORY
+		source := rz_source{kind: rz_SOURCE_MEMORY, data: unsafe.SliceData(data), size: uint64(len(data))}
 		source.struct_size = uint32(unsafe.Sizeof(source))
 		var err error
 		if source.name, err = terminated("the name of a file", name); err != nil {
@@ -145,9 +145,12 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	defer stop()
 	params := rz_model_params{device: options.Device, gpu_layers: uint32(max(options.GPULayers, 0)), quantize: options.Quantize, cancel: cancel}
 	params.struct_size = uint32(unsafe.Sizeof(params))
-	for i, set := range []bool{options.Deterministic, options.Mmap, options.TextOnly, options.Profile, options.MTP, options.AllowUnknown} {
+	for flag, set := range map[uint32]bool{
+		rz_MODEL_DETERMINISTIC: options.Deterministic, rz_MODEL_MMAP: options.Mmap, rz_MODEL_TEXT_ONLY: options.TextOnly,
+		rz_MODEL_PROFILE: options.Profile, rz_MODEL_MTP: options.MTP, rz_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
+	} {
 		if set {
-			params.flags |= 1 << i
+			params.flags |= flag
 		}
 	}
 	var pinner runtime.Pinner
@@ -158,14 +161,8 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		}
 		pinner.Pin(params.packed_path)
 	}
-	if len(options.Devices) > 0 {
-		params.devices, params.n_devices = &options.Devices[0], uintptr(len(options.Devices))
-		pinner.Pin(params.devices)
-	}
-	if len(options.Shares) > 0 {
-		params.shares = &options.Shares[0]
-		pinner.Pin(params.shares)
-	}
+	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
+	params.shares = pinned(&pinner, options.Shares)
 	told := progress{call: options.Progress}
 	if options.Progress != nil {
 		user, forget := keep(&told)
@@ -208,30 +205,25 @@ type Info struct {
 
 // Info describes the model.
 func (m *Model) Info() (Info, error) {
-	var info rz_model_info
-	info.struct_size = uint32(unsafe.Sizeof(info))
-	err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_model_info_get(model, &info, e) })
+	info, err := filled(m.model, c.rz_model_info_get)
 	return Info{
 		Architecture: text(info.architecture[:]), Name: text(info.name[:]), NLayers: int(info.n_layers),
 		HiddenDim: int(info.hidden_dim), VocabSize: int(info.vocab_size), ContextLength: int(info.context_length),
-		NParams: info.n_params, WeightBytes: info.weight_bytes, HasTemplate: info.chat_template&1 != 0,
+		NParams: info.n_params, WeightBytes: info.weight_bytes, HasTemplate: info.chat_template&rz_TEMPLATE_PRESENT != 0,
 		BOS: info.bos_token, EOS: info.eos_token, Unknown: int(info.n_unknown),
 	}, err
 }
 
-// Flags of the library.
-const (
-	addSpecial, parseSpecial        = 1, 2
-	detokenizeSpecial               = 1
-	addGenerationPrompt      uint32 = 1
-)
-
 // Tokenize cuts text into tokens, literally, behind the token that the model wants at its beginning.
-func (m *Model) Tokenize(text string) ([]uint32, error) { return m.tokenize(text, addSpecial) }
+func (m *Model) Tokenize(text string) ([]uint32, error) {
+	return m.tokenize(text, rz_TOKENIZE_ADD_SPECIAL)
+}
 
 // TokenizeSpecial cuts text into tokens where "<|im_end|>" and the like become theirs, and adds none; not for text that
 // users typed.
-func (m *Model) TokenizeSpecial(text string) ([]uint32, error) { return m.tokenize(text, parseSpecial) }
+func (m *Model) TokenizeSpecial(text string) ([]uint32, error) {
+	return m.tokenize(text, rz_TOKENIZE_PARSE_SPECIAL)
+}
 
 func (m *Model) tokenize(text string, flags uint32) ([]uint32, error) {
 	return sized(m.model, len(text)+2, func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
@@ -244,7 +236,7 @@ func (m *Model) Detokenize(tokens []uint32) (string, error) { return m.detokeniz
 
 // DetokenizeSpecial is the text of tokens, with special ones.
 func (m *Model) DetokenizeSpecial(tokens []uint32) (string, error) {
-	return m.detokenize(tokens, detokenizeSpecial)
+	return m.detokenize(tokens, rz_DETOKENIZE_SPECIAL)
 }
 
 func (m *Model) detokenize(tokens []uint32, flags uint32) (string, error) {
@@ -282,7 +274,7 @@ func conversationOf(messages []Message) ([]byte, error) {
 // TokenizeConversation is [Model.TokenizeChat] for a conversation in JSON as servers take it, with tools and variables.
 func (m *Model) TokenizeConversation(conversation []byte) ([]uint32, error) {
 	return sized(m.model, len(conversation), func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_tokenize_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), addGenerationPrompt, out, capacity, n, e)
+		return c.rz_chat_tokenize_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
 	})
 }
 
@@ -290,12 +282,12 @@ func (m *Model) TokenizeConversation(conversation []byte) ([]uint32, error) {
 type Pooling uint32
 
 const (
-	PoolingModel Pooling = iota // the one that the model was made with
-	PoolingNone                 // a vector for each token of all texts
-	PoolingMean
-	PoolingCLS
-	PoolingLast
-	PoolingRank // the scores of a reranker
+	PoolingModel Pooling = rz_POOLING_MODEL // the one that the model was made with
+	PoolingNone  Pooling = rz_POOLING_NONE  // a vector for each token of all texts
+	PoolingMean  Pooling = rz_POOLING_MEAN
+	PoolingCLS   Pooling = rz_POOLING_CLS
+	PoolingLast  Pooling = rz_POOLING_LAST
+	PoolingRank  Pooling = rz_POOLING_RANK // the scores of a reranker
 )
 
 // Embed turns texts, which are tokens, into vectors, of length 1 where they are to be normalized. It stops early when
@@ -311,7 +303,7 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, no
 	defer stop()
 	params := rz_embed_params{pooling: uint32(pooling)}
 	if !normalize {
-		params.flags = 1 // RZ_EMBED_RAW
+		params.flags = rz_EMBED_RAW
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
@@ -325,10 +317,7 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, no
 		if pooling == PoolingNone {
 			rows += len(text)
 		}
-		if len(text) > 0 {
-			tokens[i], lengths[i] = &text[0], uintptr(len(text))
-			pinner.Pin(tokens[i])
-		}
+		tokens[i], lengths[i] = pinned(&pinner, text), uintptr(len(text))
 	}
 	values, err := sized(m.model, 0, func(model uintptr, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_embed_into(model, &params, &tokens[0], &lengths[0], uintptr(len(texts)), out, capacity, n, cancel, e)
@@ -347,16 +336,16 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, no
 type GrammarKind uint32
 
 const (
-	GrammarJSONSchema GrammarKind = 1 + iota
-	GrammarRegex
-	GrammarLark
-	GrammarGBNF
-	GrammarJSON    // any JSON value, of an empty text
-	GrammarChoices // one of some texts, of a JSON array of strings
-	GrammarTools   // the reply to a conversation in JSON: text, or calls of its tools
+	GrammarJSONSchema GrammarKind = rz_GRAMMAR_JSON_SCHEMA
+	GrammarRegex      GrammarKind = rz_GRAMMAR_REGEX
+	GrammarLark       GrammarKind = rz_GRAMMAR_LARK
+	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF
+	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON    // any JSON value, of an empty text
+	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
+	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS   // the reply to a conversation in JSON: text, or calls of its tools
 
 	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
-	GrammarWhitespace GrammarKind = 256
+	GrammarWhitespace GrammarKind = rz_GRAMMAR_WHITESPACE
 )
 
 // Grammar says what may be written. It is usable with any number of jobs at once.
@@ -364,15 +353,9 @@ type Grammar struct{ grammar *handle }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
 func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
-	var object uintptr
-	if err := m.model.use(func(model uintptr, e *rz_error) int32 {
-		return c.rz_grammar_new(model, uint32(kind), unsafe.StringData(text), uintptr(len(text)), &object, e)
-	}); err != nil {
-		return nil, err
-	}
-	g := &Grammar{own(object, c.rz_grammar_free)}
-	runtime.AddCleanup(g, (*handle).close, g.grammar)
-	return g, nil
+	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_grammar_new(model, uint32(kind), unsafe.StringData(text), uintptr(len(text)), out, e)
+	}, c.rz_grammar_free, func(h *handle) *Grammar { return &Grammar{h} })
 }
 
 // Close frees the grammar; jobs that use it go on. Closing twice is fine.
@@ -392,10 +375,10 @@ type Session struct {
 type CacheType uint32
 
 const (
-	CacheF16 CacheType = 1 // the default
-	CacheQ4  CacheType = 2 // which values stand better than keys
-	CacheQ8  CacheType = 8
-	CacheF32 CacheType = 256
+	CacheF16 CacheType = rz_CACHE_TYPE_F16  // the default
+	CacheQ4  CacheType = rz_CACHE_TYPE_Q4_0 // which values stand better than keys
+	CacheQ8  CacheType = rz_CACHE_TYPE_Q8_0
+	CacheF32 CacheType = rz_CACHE_TYPE_F32
 )
 
 func cacheParams(capacity int, keys, values CacheType) rz_cache_params {
@@ -416,13 +399,7 @@ func (m *Model) NewSessionOf(capacity int, keys, values CacheType) (*Session, er
 }
 
 func (m *Model) session(from *handle, f func(object uintptr, out *uintptr, e *rz_error) int32) (*Session, error) {
-	var object uintptr
-	if err := from.use(func(from uintptr, e *rz_error) int32 { return f(from, &object, e) }); err != nil {
-		return nil, err
-	}
-	s := &Session{m, own(object, c.rz_cache_free)}
-	runtime.AddCleanup(s, (*handle).close, s.cache)
-	return s, nil
+	return made(from, f, c.rz_cache_free, func(h *handle) *Session { return &Session{m, h} })
 }
 
 // Fork makes a second session with the same past.
@@ -472,10 +449,10 @@ type Options struct {
 type Draft uint32
 
 const (
-	DraftNone   Draft = iota // none but for what a grammar forces
-	DraftLookup              // out of the text itself
-	DraftModel               // by a small model
-	DraftMTP                 // by a layer of the model itself, loaded with LoadOptions.MTP
+	DraftNone   Draft = rz_DRAFT_NONE   // none but for what a grammar forces
+	DraftLookup Draft = rz_DRAFT_LOOKUP // out of the text itself
+	DraftModel  Draft = rz_DRAFT_MODEL  // by a small model
+	DraftMTP    Draft = rz_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
 )
 
 // Generate continues a text, piece by piece, each whole UTF-8; an error comes last. It ends early when the context does.
@@ -593,10 +570,7 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 		draft: uint32(options.Draft), draft_max: uint32(max(options.DraftMax, 0)), chat_len: uintptr(len(conversation)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
-	if len(prompt) > 0 {
-		params.tokens = &prompt[0]
-		pinner.Pin(params.tokens)
-	}
+	params.tokens = pinned(&pinner, prompt)
 	if conversation != nil {
 		params.chat = unsafe.SliceData(conversation)
 		pinner.Pin(params.chat)
@@ -614,10 +588,7 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 		}
 		pinner.Pin(stops[i])
 	}
-	if len(stops) > 0 {
-		params.stops, params.n_stops = &stops[0], uintptr(len(stops))
-		pinner.Pin(params.stops)
-	}
+	params.stops, params.n_stops = pinned(&pinner, stops), uintptr(len(stops))
 	if options.Grammar != nil {
 		if params.grammar, err = options.Grammar.grammar.acquire(); err != nil {
 			return nil, err
@@ -625,7 +596,7 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 		defer options.Grammar.grammar.release()
 	}
 	if !options.greedy() { // a GPU need not bring logits back then
-		if params.sampler, err = newSampler(&options.Sampling); err != nil {
+		if err := check(options.sampler(0, &params.sampler, &e), &e); err != nil {
 			return nil, err
 		}
 		defer c.rz_sampler_free(params.sampler)
@@ -652,7 +623,8 @@ func (s *Sampling) greedy() bool {
 	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0
 }
 
-func newSampler(s *Sampling) (sampler uintptr, err error) {
+// sampler makes one, out of nothing else.
+func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
 	params := rz_sampler_params{
 		temperature: s.Temperature, top_k: uint32(max(s.TopK, 0)), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
 		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: uint32(max(s.PenaltyWindow, 0)),
@@ -660,7 +632,7 @@ func newSampler(s *Sampling) (sampler uintptr, err error) {
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	if s.TemperatureFirst {
-		params.flags = 1 // RZ_SAMPLER_TEMPERATURE_FIRST
+		params.flags = rz_SAMPLER_TEMPERATURE_FIRST
 	}
 	biases := make([]rz_logit_bias, 0, len(s.LogitBias))
 	for token, bias := range s.LogitBias {
@@ -668,12 +640,8 @@ func newSampler(s *Sampling) (sampler uintptr, err error) {
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(biases) > 0 {
-		params.biases = &biases[0]
-		pinner.Pin(params.biases)
-	}
-	var e rz_error
-	return sampler, check(c.rz_sampler_new(&params, &sampler, &e), &e)
+	params.biases = pinned(&pinner, biases)
+	return c.rz_sampler_new(&params, out, e)
 }
 
 // NoLimit is no budget of time: a step with it works until a job has made a token.
@@ -682,7 +650,7 @@ const NoLimit time.Duration = math.MaxInt64
 // microseconds are those of a budget, of which less than nothing is nothing and a begun one counts as a whole.
 func microseconds(budget time.Duration) uint64 {
 	if budget == NoLimit {
-		return math.MaxUint64
+		return rz_NO_LIMIT
 	}
 	whole := max(budget, 0) / time.Microsecond
 	if whole*time.Microsecond < budget {
@@ -719,7 +687,7 @@ func step(jobs []*Job, f func(jobs []uintptr, e *rz_error) int32) (more bool, er
 	var e rz_error
 	status := f(objects, &e)
 	if err = check(status, &e); err == nil || len(jobs) == 0 {
-		return status == statusAgain, err
+		return status == rz_AGAIN, err
 	}
 	asked := jobs[0]
 	for _, j := range jobs {
@@ -765,25 +733,19 @@ func (j *Job) Tokens() ([]uint32, error) {
 type EndReason uint32
 
 const (
-	EndNone EndReason = iota // it has not
-	EndToken
-	EndLength
-	EndStop
-	EndContext
-	EndGrammar
-	EndFailed // by an error of its own: Job.Err
+	EndNone    EndReason = 0 // it has not
+	EndToken   EndReason = rz_JOB_END
+	EndLength  EndReason = rz_JOB_LENGTH
+	EndStop    EndReason = rz_JOB_STOP
+	EndContext EndReason = rz_JOB_CONTEXT
+	EndGrammar EndReason = rz_JOB_GRAMMAR
+	EndFailed  EndReason = rz_JOB_FAILED // by an error of its own: Job.Err
 )
 
 // End is why the job has ended.
 func (j *Job) End() (EndReason, error) {
-	info, err := j.info()
+	info, err := filled(j.job, c.rz_job_info_get)
 	return EndReason(info.end), err
-}
-
-func (j *Job) info() (info rz_job_info, err error) {
-	info.struct_size = uint32(unsafe.Sizeof(info))
-	err = j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_info_get(job, &info, e) })
-	return info, err
 }
 
 // Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice is fine.

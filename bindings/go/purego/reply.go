@@ -6,11 +6,11 @@ import "unsafe"
 type PartKind uint32
 
 const (
-	PartReasoning PartKind = 1 + iota
-	PartContent
-	PartToolName      // whole; a call begins with it
-	PartToolArguments // a piece of a JSON object
-	PartEnd
+	PartReasoning     PartKind = rz_CHAT_EVENT_REASONING
+	PartContent       PartKind = rz_CHAT_EVENT_CONTENT
+	PartToolName      PartKind = rz_CHAT_EVENT_TOOL_NAME      // whole; a call begins with it
+	PartToolArguments PartKind = rz_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
+	PartEnd           PartKind = rz_CHAT_EVENT_END
 )
 
 // Part is a part of a reply.
@@ -23,7 +23,6 @@ type Part struct {
 
 // Parts are those of a reply that are new since the last call, of a job by NewReply.
 func (j *Job) Parts() (parts []Part, err error) {
-	const unparsed = 256
 	for {
 		var kind, index uint32
 		text, err := sized(j.job, 256, func(job uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
@@ -32,7 +31,7 @@ func (j *Job) Parts() (parts []Part, err error) {
 		if err != nil || kind == 0 {
 			return parts, err
 		}
-		parts = append(parts, Part{PartKind(kind &^ unparsed), int(index), string(text), kind&unparsed != 0})
+		parts = append(parts, Part{PartKind(kind &^ rz_CHAT_EVENT_UNPARSED), int(index), string(text), kind&rz_CHAT_EVENT_UNPARSED != 0})
 	}
 }
 
@@ -52,7 +51,7 @@ func (j *Job) Logprobs() ([]TokenLogprobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := j.info()
+	info, err := filled(j.job, c.rz_job_info_get)
 	if err != nil {
 		return nil, err
 	}

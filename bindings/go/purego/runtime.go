@@ -31,9 +31,9 @@ func kept[T any](user uintptr) T {
 type LogLevel int32
 
 const (
-	LogError LogLevel = 1 + iota
-	LogWarning
-	LogInfo
+	LogError   LogLevel = rz_LOG_ERROR
+	LogWarning LogLevel = rz_LOG_WARNING
+	LogInfo    LogLevel = rz_LOG_INFO
 )
 
 // RuntimeOptions are optional; the zero value means the defaults.
@@ -66,22 +66,14 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(options.CPUs) > 0 {
-		params.cpus = &options.CPUs[0]
-		pinner.Pin(params.cpus)
-	}
+	params.cpus = pinned(&pinner, options.CPUs)
 	if options.Log != nil {
 		params.log = logCallback()
 		params.log_user, _ = keep(options.Log)
 	}
-	var e rz_error
-	var object uintptr
-	if err := check(c.rz_runtime_new(&params, &object, &e), &e); err != nil {
-		return nil, err
-	}
-	r := &Runtime{own(object, c.rz_runtime_free)}
-	runtime.AddCleanup(r, (*handle).close, r.runtime)
-	return r, nil
+	return made(nil, func(_ uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_runtime_new(&params, out, e)
+	}, c.rz_runtime_free, func(h *handle) *Runtime { return &Runtime{h} })
 }
 
 // SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
@@ -99,8 +91,8 @@ func (r *Runtime) Close() error {
 type DeviceKind uint32
 
 const (
-	CPU  DeviceKind = 1
-	CUDA DeviceKind = 2
+	CPU  DeviceKind = rz_DEVICE_CPU
+	CUDA DeviceKind = rz_DEVICE_CUDA
 )
 
 // Device is something to compute on; its index is where [Devices] lists it, from 1.
@@ -118,10 +110,10 @@ func Devices() ([]Device, error) {
 	}
 	devices := make([]Device, c.rz_device_count())
 	for i := range devices {
-		var info rz_device_info
-		info.struct_size = uint32(unsafe.Sizeof(info))
-		var e rz_error
-		if err := check(c.rz_device_info_get(uint32(i+1), &info, &e), &e); err != nil {
+		info, err := filled(nil, func(_ uintptr, out *rz_device_info, e *rz_error) int32 {
+			return c.rz_device_info_get(uint32(i+1), out, e)
+		})
+		if err != nil {
 			return nil, err
 		}
 		devices[i] = Device{text(info.name[:]), text(info.isa[:]), DeviceKind(info.kind), info.memory_total, info.memory_free, text(info.unavailable[:])}

@@ -2,7 +2,6 @@ package realizar
 
 import (
 	"context"
-	"runtime"
 	"unsafe"
 )
 
@@ -14,13 +13,7 @@ func NewSampler(sampling Sampling) (*Sampler, error) {
 	if err := Open(""); err != nil {
 		return nil, err
 	}
-	object, err := newSampler(&sampling)
-	if err != nil {
-		return nil, err
-	}
-	s := &Sampler{own(object, c.rz_sampler_free)}
-	runtime.AddCleanup(s, (*handle).close, s.sampler)
-	return s, nil
+	return made(nil, sampling.sampler, c.rz_sampler_free, func(h *handle) *Sampler { return &Sampler{h} })
 }
 
 // SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
@@ -190,13 +183,9 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	var object uintptr
-	if err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_adapter_load(model, name, &object, e) }); err != nil {
-		return nil, err
-	}
-	a := &Adapter{own(object, c.rz_adapter_free)}
-	runtime.AddCleanup(a, (*handle).close, a.adapter)
-	return a, nil
+	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_adapter_load(model, name, out, e)
+	}, c.rz_adapter_free, func(h *handle) *Adapter { return &Adapter{h} })
 }
 
 // Close frees the adapter; sessions that use it go on. Closing twice is fine.

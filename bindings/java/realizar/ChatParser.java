@@ -9,8 +9,6 @@ import java.util.List;
 
 /** Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call at a time. */
 public final class ChatParser extends Handle {
-    private static final int UNPARSED = 256;
-
     /** The kind of a part, in the order of the library's numbers from 1. A name is whole; arguments are pieces of a JSON object. */
     public enum Kind { REASONING, CONTENT, TOOL_NAME, TOOL_ARGUMENTS, END }
 
@@ -21,24 +19,24 @@ public final class ChatParser extends Handle {
     public record Part(Kind kind, int call, String text, boolean unparsed) {}
 
     ChatParser(MemorySegment pointer) {
-        super(pointer, Native.CHAT_PARSER_FREE);
+        super(pointer, Header.rz_chat_parser_free);
     }
 
     /** Adds a token, and gives the parts that it completes, often none. */
     public List<Part> push(int token) {
-        return parts(parser -> e -> (int) Native.CHAT_PARSER_PUSH.invokeExact(parser, token, e));
+        return parts(parser -> e -> (int) Header.rz_chat_parser_push.invokeExact(parser, token, e));
     }
 
     /** Ends the reply, and gives the rest of it. */
     public List<Part> end() {
-        return parts(parser -> e -> (int) Native.CHAT_PARSER_END.invokeExact(parser, e));
+        return parts(parser -> e -> (int) Header.rz_chat_parser_end.invokeExact(parser, e));
     }
 
     private List<Part> parts(java.util.function.Function<MemorySegment, Native.Call> step) {
         return call((arena, parser) -> {
             Native.check(arena, step.apply(parser));
             return parts(arena, (kind, index, out, capacity, written, e) ->
-                (int) Native.CHAT_PARSER_NEXT.invokeExact(parser, kind, index, out, capacity, written, e));
+                (int) Header.rz_chat_parser_next_into.invokeExact(parser, kind, index, out, capacity, written, e));
         });
     }
 
@@ -56,7 +54,7 @@ public final class ChatParser extends Handle {
             String text = Native.string(Native.filled(arena, 1, 64, (out, capacity, written, e) -> next.apply(kind, index, out, capacity, written, e)));
             int found = kind.get(JAVA_INT, 0);
             if (found == 0) return parts;
-            parts.add(new Part(Kind.values()[(found & ~UNPARSED) - 1], index.get(JAVA_INT, 0), text, (found & UNPARSED) != 0));
+            parts.add(new Part(Kind.values()[(found & ~Header.RZ_CHAT_EVENT_UNPARSED) - 1], index.get(JAVA_INT, 0), text, (found & Header.RZ_CHAT_EVENT_UNPARSED) != 0));
         }
     }
 }

@@ -13,18 +13,16 @@ public record Device(int index, String name, Kind kind, String isa, long memoryT
     public static List<Device> all() {
         var found = new ArrayList<Device>();
         try (Arena arena = Arena.ofConfined()) {
-            int n = (int) Native.DEVICE_COUNT.invokeExact();
+            int n = Native.plain(() -> (int) Header.rz_device_count.invokeExact());
+            var layout = Header.rz_device_info;
             for (int i = 1; i <= n; i++) {
                 int index = i;
-                var layout = Native.DEVICE_INFO;
                 var out = Native.sized(arena, layout);
-                Native.check(arena, e -> (int) Native.DEVICE_INFO_GET.invokeExact(index, out, e));
+                Native.check(arena, e -> (int) Header.rz_device_info_get.invokeExact(index, out, e));
                 found.add(new Device(index, Native.text(out, layout, "name"), Kind.values()[Native.integer(out, layout, "kind") - 1],
                     Native.text(out, layout, "isa"), Native.number(out, layout, "memory_total"), Native.number(out, layout, "memory_free"),
                     Native.text(out, layout, "unavailable")));
             }
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
         }
         return found;
     }

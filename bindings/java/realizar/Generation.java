@@ -34,7 +34,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private Generation(MemorySegment cache, Session session, int[] tokens, String chat, Options options, Cancel cancel) {
-        super(start(cache, tokens, chat, options, cancel), Native.JOB_FREE);
+        super(start(cache, tokens, chat, options, cancel), Header.rz_job_free);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
@@ -45,30 +45,30 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private static MemorySegment start(MemorySegment cache, int[] tokens, String chat, Options options, Cancel cancel) {
         // A GPU need not bring logits back without a sampler. The job copies it.
         try (Arena arena = Arena.ofConfined(); Sampler chooser = options.isGreedy() ? null : new Sampler(options)) {
-            var params = Native.sized(arena, Native.JOB_PARAMS);
-            Native.set(params, Native.JOB_PARAMS, "max_tokens", options.maxTokens);
-            Native.set(params, Native.JOB_PARAMS, "tokens", Native.ints(arena, tokens));
-            Native.set(params, Native.JOB_PARAMS, "n_tokens", (long) tokens.length);
+            var params = Native.sized(arena, Header.rz_job_params);
+            Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
+            Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, tokens));
+            Native.set(params, Header.rz_job_params, "n_tokens", (long) tokens.length);
             if (!options.stops.isEmpty()) {
                 var stops = arena.allocate(ADDRESS, options.stops.size());
                 for (int i = 0; i < options.stops.size(); i++) stops.setAtIndex(ADDRESS, i, Native.terminated(arena, options.stops.get(i)));
-                Native.set(params, Native.JOB_PARAMS, "stops", stops);
-                Native.set(params, Native.JOB_PARAMS, "n_stops", (long) options.stops.size());
+                Native.set(params, Header.rz_job_params, "stops", stops);
+                Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
             }
             if (chat != null) {
-                byte[] utf8 = Native.utf8(chat);
-                Native.set(params, Native.JOB_PARAMS, "chat", Native.bytes(arena, utf8));
-                Native.set(params, Native.JOB_PARAMS, "chat_len", (long) utf8.length);
+                MemorySegment bytes = Native.bytes(arena, chat);
+                Native.set(params, Header.rz_job_params, "chat", bytes);
+                Native.set(params, Header.rz_job_params, "chat_len", bytes.byteSize());
             }
-            Native.set(params, Native.JOB_PARAMS, "logprobs", options.logprobs);
-            Native.set(params, Native.JOB_PARAMS, "draft", options.draft.ordinal());
-            Native.set(params, Native.JOB_PARAMS, "draft_max", options.draftMax);
+            Native.set(params, Header.rz_job_params, "logprobs", options.logprobs);
+            Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
+            Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);
             return cancel.use(fired -> use(chooser, sampler -> use(options.grammar, grammar -> use(options.draftModel, model -> {
-                Native.set(params, Native.JOB_PARAMS, "cancel", fired);
-                Native.set(params, Native.JOB_PARAMS, "sampler", sampler);
-                Native.set(params, Native.JOB_PARAMS, "grammar", grammar);
-                Native.set(params, Native.JOB_PARAMS, "draft_model", model);
-                return Native.made(arena, out -> e -> (int) Native.JOB_NEW.invokeExact(cache, params, out, e));
+                Native.set(params, Header.rz_job_params, "cancel", fired);
+                Native.set(params, Header.rz_job_params, "sampler", sampler);
+                Native.set(params, Header.rz_job_params, "grammar", grammar);
+                Native.set(params, Header.rz_job_params, "draft_model", model);
+                return Native.made(arena, out -> e -> (int) Header.rz_job_new.invokeExact(cache, params, out, e));
             }))));
         }
     }
@@ -99,7 +99,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     /** Works until it has made a token or has ended; true: there is more to do. */
     public boolean step() {
-        return advance(Native.NO_LIMIT);
+        return advance(Header.RZ_NO_LIMIT);
     }
 
     /** Works for about so many microseconds, of which a negative number is none; true: there is more to do. */
@@ -108,13 +108,13 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private boolean advance(long microseconds) {
-        return call((arena, job) -> Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) != Native.DONE);
+        return call((arena, job) -> Native.check(arena, e -> (int) Header.rz_job_step.invokeExact(job, microseconds, e)) != Header.RZ_DONE);
     }
 
     /** Steps several generations of one model in common passes over the weights, until one has made a token; true:
      * there is more to do. One that fails ends alone: {@link #error} tells why. */
     public static boolean stepAll(List<Generation> generations) {
-        return advance(generations, Native.NO_LIMIT);
+        return advance(generations, Header.RZ_NO_LIMIT);
     }
 
     /** The same for about so many microseconds. */
@@ -126,7 +126,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         try (Arena arena = Arena.ofConfined()) {
             long n = generations.size();
             return useAll(arena, generations, jobs ->
-                Native.check(arena, e -> (int) Native.JOBS_STEP.invokeExact(jobs, n, microseconds, e)) != Native.DONE);
+                Native.check(arena, e -> (int) Header.rz_jobs_step.invokeExact(jobs, n, microseconds, e)) != Header.RZ_DONE);
         }
     }
 
@@ -141,13 +141,13 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
             return text.toString();
         }
         return call((arena, job) -> Native.string(Native.filled(arena, 1, 64,
-            (out, capacity, written, e) -> (int) Native.JOB_TEXT.invokeExact(job, out, capacity, written, e))));
+            (out, capacity, written, e) -> (int) Header.rz_job_text_into.invokeExact(job, out, capacity, written, e))));
     }
 
     /** Parts of a reply, of {@link Session#chat}, that are new since the last call. */
     public List<ChatParser.Part> parts() {
         return call((arena, job) -> ChatParser.parts(arena, (kind, index, out, capacity, written, e) ->
-            (int) Native.JOB_NEXT.invokeExact(job, kind, index, out, capacity, written, e)));
+            (int) Header.rz_job_next_into.invokeExact(job, kind, index, out, capacity, written, e)));
     }
 
     /** Works to the end, and gives all the parts of a reply that are left. */
@@ -163,7 +163,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     /** Tokens that are new since the last call, one that ends the text included. */
     public int[] tokens() {
         return call((arena, job) -> Native.filled(arena, 4, 64,
-            (out, capacity, written, e) -> (int) Native.JOB_TOKENS.invokeExact(job, out, capacity, written, e)).toArray(JAVA_INT));
+            (out, capacity, written, e) -> (int) Header.rz_job_tokens_into.invokeExact(job, out, capacity, written, e)).toArray(JAVA_INT));
     }
 
     /** Tokens that are new since the last call with their probabilities, of {@link Options#logprobs}. */
@@ -172,7 +172,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
             var values = new MemorySegment[1];
             int[] tokens = Native.filled(arena, 4, 64, (out, capacity, written, e) -> {
                 values[0] = arena.allocate(JAVA_FLOAT, Math.max(capacity, 1));
-                return (int) Native.JOB_LOGPROBS.invokeExact(job, out, values[0], capacity, written, e);
+                return (int) Header.rz_job_logprobs_into.invokeExact(job, out, values[0], capacity, written, e);
             }).toArray(JAVA_INT);
             var all = IntStream.range(0, tokens.length).mapToObj(i -> new Logprob(tokens[i], values[0].getAtIndex(JAVA_FLOAT, i))).toList();
             return IntStream.range(0, tokens.length / row)
@@ -233,7 +233,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     public RealizarException error() {
         if (end() != End.FAILED) return null;
         try {
-            call((arena, job) -> Native.check(arena, e -> (int) Native.JOB_ERROR.invokeExact(job, e)));
+            call((arena, job) -> Native.check(arena, e -> (int) Header.rz_job_error.invokeExact(job, e)));
             return null;
         } catch (RealizarException e) {
             return e;
@@ -242,9 +242,9 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     private int info(String field) {
         return call((arena, job) -> {
-            var out = Native.sized(arena, Native.JOB_INFO);
-            Native.check(arena, e -> (int) Native.JOB_INFO_GET.invokeExact(job, out, e));
-            return Native.integer(out, Native.JOB_INFO, field);
+            var out = Native.sized(arena, Header.rz_job_info);
+            Native.check(arena, e -> (int) Header.rz_job_info_get.invokeExact(job, out, e));
+            return Native.integer(out, Header.rz_job_info, field);
         });
     }
 

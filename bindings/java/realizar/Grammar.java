@@ -7,9 +7,7 @@ public final class Grammar extends Handle {
     /** The language of a grammar, in the order of the library's numbers from 1. */
     public enum Kind { JSON_SCHEMA, REGEX, LARK, GBNF, JSON, CHOICES, TOOLS }
 
-    static final int WHITESPACE = 256;
-
     Grammar(MemorySegment pointer) {
-        super(pointer, Native.GRAMMAR_FREE);
+        super(pointer, Header.rz_grammar_free);
     }
 }

@@ -25,12 +25,7 @@ abstract class Handle implements AutoCloseable {
         this.pointer = pointer;
         var once = new AtomicBoolean();
         this.free = CLEANER.register(this, () -> {
-            if (once.getAndSet(true)) return;
-            try {
-                free.invokeExact(pointer);
-            } catch (Throwable e) {
-                throw Native.rethrown(e);
-            }
+            if (!once.getAndSet(true)) Native.invoke(free, pointer);
         });
     }
 
@@ -52,6 +47,14 @@ abstract class Handle implements AutoCloseable {
             try (Arena arena = Arena.ofConfined()) {
                 return f.apply(arena, pointer);
             }
+        });
+    }
+
+    /** Calls a function that takes the handle alone and returns nothing. */
+    final void run(MethodHandle function) {
+        use(pointer -> {
+            Native.invoke(function, pointer);
+            return null;
         });
     }
 

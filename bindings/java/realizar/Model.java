@@ -9,8 +9,8 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
 import java.lang.invoke.MethodHandles;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -21,12 +21,9 @@ import java.util.Map;
 
 /** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once. */
 public final class Model extends Handle {
-    private static final int ADD_SPECIAL = 1, PARSE_SPECIAL = 2, DETOKENIZE_SPECIAL = 1, ADD_GENERATION_PROMPT = 1, EMBED_RAW = 1;
-    private static final int SOURCE_MEMORY = 1, TEMPLATE_PRESENT = 1;
 
     /** Choices for a load, all of which may be left out. Methods change one and return the object. */
     public static final class Load {
-        private static final int DETERMINISTIC = 1, MMAP = 2, TEXT_ONLY = 4, PROFILE = 8, MTP = 16, ALLOW_UNKNOWN = 32;
 
         /** Told bytes done and in all, on the thread that loads; false stops the load. */
         @FunctionalInterface
@@ -92,32 +89,32 @@ public final class Model extends Handle {
 
         /** On a GPU too, the same bits however a prompt was cut into pieces. */
         public Load deterministic() {
-            return flag(DETERMINISTIC);
+            return flag(Header.RZ_MODEL_DETERMINISTIC);
         }
 
         /** Use the file in place, which is several times slower. */
         public Load mmap() {
-            return flag(MMAP);
+            return flag(Header.RZ_MODEL_MMAP);
         }
 
         /** Tokenizer and template only. */
         public Load textOnly() {
-            return flag(TEXT_ONLY);
+            return flag(Header.RZ_MODEL_TEXT_ONLY);
         }
 
         /** Measure the parts of each step on a GPU, which takes longer. */
         public Load profile() {
-            return flag(PROFILE);
+            return flag(Header.RZ_MODEL_PROFILE);
         }
 
         /** Load the layer too that predicts a further token, for {@link Options#draftMtp}. */
         public Load mtp() {
-            return flag(MTP);
+            return flag(Header.RZ_MODEL_MTP);
         }
 
         /** Pass over keys and tensors that nothing knows; {@link Info#unknown} counts them. */
         public Load allowUnknown() {
-            return flag(ALLOW_UNKNOWN);
+            return flag(Header.RZ_MODEL_ALLOW_UNKNOWN);
         }
 
         private Load flag(int flag) {
@@ -176,7 +173,7 @@ public final class Model extends Handle {
     private final Info info;
 
     private Model(MemorySegment pointer) {
-        super(pointer, Native.MODEL_FREE);
+        super(pointer, Header.rz_model_free);
         info = call(Model::describe);
     }
 
@@ -192,7 +189,7 @@ public final class Model extends Handle {
     public static Model load(Path path, Load load) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment name = Native.terminated(arena, path.toString()), out = arena.allocate(ADDRESS);
-            with(arena, load, (params, e) -> (int) Native.MODEL_LOAD.invokeExact(name, params, out, e));
+            with(arena, load, (params, e) -> (int) Header.rz_model_load.invokeExact(name, params, out, e));
             return new Model(out.get(ADDRESS, 0));
         }
     }
@@ -202,7 +199,7 @@ public final class Model extends Handle {
     public static Model load(Map<String, MemorySegment> files, Load load) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment sources = sources(arena, files), out = arena.allocate(ADDRESS);
-            with(arena, load, (params, e) -> (int) Native.MODEL_LOAD_FROM.invokeExact(sources, (long) files.size(), params, out, e));
+            with(arena, load, (params, e) -> (int) Header.rz_model_load_from.invokeExact(sources, (long) files.size(), params, out, e));
             return new Model(out.get(ADDRESS, 0));
         }
     }
@@ -221,19 +218,19 @@ public final class Model extends Handle {
     }
 
     private static Plan plan(Arena arena, MemorySegment path, MemorySegment sources, long n, Load load, int sessions, MemorySegment cache) {
-        var out = Native.sized(arena, Native.PLAN);
-        with(arena, load, (params, e) -> (int) Native.MODEL_PLAN.invokeExact(path, sources, n, params, cache, sessions, out, e));
+        var out = Native.sized(arena, Header.rz_plan);
+        with(arena, load, (params, e) -> (int) Header.rz_model_plan.invokeExact(path, sources, n, params, cache, sessions, out, e));
         return Plan.of(out);
     }
 
     private static MemorySegment sources(Arena arena, Map<String, MemorySegment> files) {
-        var layout = Native.SOURCE;
+        var layout = Header.rz_source;
         MemorySegment sources = arena.allocate(layout, files.size());
         int i = 0;
         for (var file : files.entrySet()) {
             MemorySegment source = sources.asSlice(layout.byteSize() * i++, layout), bytes = file.getValue();
             Native.set(source, layout, "struct_size", (int) layout.byteSize());
-            Native.set(source, layout, "kind", SOURCE_MEMORY);
+            Native.set(source, layout, "kind", Header.RZ_SOURCE_MEMORY);
             Native.set(source, layout, "name", Native.terminated(arena, file.getKey()));
             Native.set(source, layout, "data", bytes.isNative() ? bytes : arena.allocate(bytes.byteSize()).copyFrom(bytes));
             Native.set(source, layout, "size", bytes.byteSize());
@@ -245,28 +242,28 @@ public final class Model extends Handle {
     private static void with(Arena arena, Load load, Loading call) {
         // A model keeps its runtime alive.
         try (Runtime own = load.runtime == null ? new Runtime(load.threads) : null) {
-            var params = Native.sized(arena, Native.MODEL_PARAMS);
-            Native.set(params, Native.MODEL_PARAMS, "device", load.device);
-            Native.set(params, Native.MODEL_PARAMS, "gpu_layers", load.gpuLayers);
-            Native.set(params, Native.MODEL_PARAMS, "quantize", load.quantize);
-            Native.set(params, Native.MODEL_PARAMS, "flags", load.flags);
-            Native.set(params, Native.MODEL_PARAMS, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
-            Native.set(params, Native.MODEL_PARAMS, "n_devices", (long) load.devices.size());
+            var params = Native.sized(arena, Header.rz_model_params);
+            Native.set(params, Header.rz_model_params, "device", load.device);
+            Native.set(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
+            Native.set(params, Header.rz_model_params, "quantize", load.quantize);
+            Native.set(params, Header.rz_model_params, "flags", load.flags);
+            Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
+            Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());
             if (!load.shares.isEmpty()) {
                 MemorySegment shares = arena.allocate(JAVA_FLOAT, load.shares.size());
                 for (int i = 0; i < load.shares.size(); i++) shares.setAtIndex(JAVA_FLOAT, i, load.shares.get(i));
-                Native.set(params, Native.MODEL_PARAMS, "shares", shares);
+                Native.set(params, Header.rz_model_params, "shares", shares);
             }
-            if (load.packedPath != null) Native.set(params, Native.MODEL_PARAMS, "packed_path", Native.terminated(arena, load.packedPath.toString()));
+            if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
             var forward = new Forward(load.progress);
             if (load.progress != null) {
-                Native.set(params, Native.MODEL_PARAMS, "progress", Native.callback(arena, MethodHandles.lookup(), forward, "told",
-                    FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, ADDRESS)));
+                Native.set(params, Header.rz_model_params, "progress", Native.callback(arena, MethodHandles.lookup(), forward, "told",
+                    Header.rz_progress_callback));
             }
             try {
                 use(own == null ? load.runtime : own, runtime -> use(load.cancel, cancel -> {
-                    Native.set(params, Native.MODEL_PARAMS, "runtime", runtime);
-                    Native.set(params, Native.MODEL_PARAMS, "cancel", cancel);
+                    Native.set(params, Header.rz_model_params, "runtime", runtime);
+                    Native.set(params, Header.rz_model_params, "cancel", cancel);
                     return Native.check(arena, e -> call.apply(params, e));
                 }));
             } catch (RuntimeException e) {
@@ -277,16 +274,16 @@ public final class Model extends Handle {
     }
 
     private static Info describe(Arena arena, MemorySegment model) {
-        var layout = Native.MODEL_INFO;
+        var layout = Header.rz_model_info;
         var out = Native.sized(arena, layout);
-        Native.check(arena, e -> (int) Native.MODEL_INFO_GET.invokeExact(model, out, e));
+        Native.check(arena, e -> (int) Header.rz_model_info_get.invokeExact(model, out, e));
         List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).takeWhile(device -> device != 0).boxed().toList();
         List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().toList();
         return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
             Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
             Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
             Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), devices, layers,
-            (Native.integer(out, layout, "chat_template") & TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"));
+            (Native.integer(out, layout, "chat_template") & Header.RZ_TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"));
     }
 
     public Info info() {
@@ -297,9 +294,9 @@ public final class Model extends Handle {
      * */
     public Options advisedSampling() {
         return call((arena, model) -> {
-            var layout = Native.MODEL_SAMPLING;
+            var layout = Header.rz_model_sampling;
             var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Native.MODEL_SAMPLING_GET.invokeExact(model, out, e));
+            Native.check(arena, e -> (int) Header.rz_model_sampling_get.invokeExact(model, out, e));
             if (Native.integer(out, layout, "told") == 0) return null;
             return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
                 .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
@@ -313,14 +310,14 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             var name = Native.terminated(arena, key);
             return Native.string(Native.filled(arena, 1, 256,
-                (out, capacity, written, e) -> (int) Native.MODEL_META.invokeExact(model, name, out, capacity, written, e)));
+                (out, capacity, written, e) -> (int) Header.rz_model_meta_into.invokeExact(model, name, out, capacity, written, e)));
         });
     }
 
     /** The keys of the metadata, in alphabetical order. */
     public List<String> metaKeys() {
         return listed(true, (arena, model, i) -> Native.filled(arena, 1, 256,
-            (out, capacity, written, e) -> (int) Native.MODEL_META_KEY.invokeExact(model, i, out, capacity, written, e)));
+            (out, capacity, written, e) -> (int) Header.rz_model_meta_key_into.invokeExact(model, i, out, capacity, written, e)));
     }
 
     /** The elements of an array of the metadata as texts. */
@@ -329,7 +326,7 @@ public final class Model extends Handle {
         return listed(isList, (arena, model, i) -> {
             var name = Native.terminated(arena, key);
             return Native.filled(arena, 1, 256,
-                (out, capacity, written, e) -> (int) Native.MODEL_META_ELEMENT.invokeExact(model, name, i, out, capacity, written, e));
+                (out, capacity, written, e) -> (int) Header.rz_model_meta_element_into.invokeExact(model, name, i, out, capacity, written, e));
         });
     }
 
@@ -361,12 +358,11 @@ public final class Model extends Handle {
 
     /** {@code parse}: names of control tokens in the text become these tokens; not for text that users typed. */
     public int[] tokenize(String text, boolean special, boolean parse) {
-        int flags = (special ? ADD_SPECIAL : 0) | (parse ? PARSE_SPECIAL : 0);
+        int flags = (special ? Header.RZ_TOKENIZE_ADD_SPECIAL : 0) | (parse ? Header.RZ_TOKENIZE_PARSE_SPECIAL : 0);
         return call((arena, model) -> {
-            byte[] utf8 = Native.utf8(text);
-            MemorySegment bytes = Native.bytes(arena, utf8);
-            return Native.filled(arena, 4, utf8.length + 8, (out, capacity, written, e) ->
-                (int) Native.TOKENIZE.invokeExact(model, bytes, (long) utf8.length, flags, out, capacity, written, e)).toArray(JAVA_INT);
+            MemorySegment bytes = Native.bytes(arena, text);
+            return Native.filled(arena, 4, bytes.byteSize() + 8, (out, capacity, written, e) ->
+                (int) Header.rz_tokenize_into.invokeExact(model, bytes, bytes.byteSize(), flags, out, capacity, written, e)).toArray(JAVA_INT);
         });
     }
 
@@ -378,42 +374,35 @@ public final class Model extends Handle {
     public String detokenize(int[] tokens, boolean special) {
         return call((arena, model) -> {
             MemorySegment ids = Native.ints(arena, tokens);
-            int flags = special ? DETOKENIZE_SPECIAL : 0;
+            int flags = special ? Header.RZ_DETOKENIZE_SPECIAL : 0;
             return Native.string(Native.filled(arena, 1, 8L * tokens.length, (out, capacity, written, e) ->
-                (int) Native.DETOKENIZE.invokeExact(model, ids, (long) tokens.length, flags, out, capacity, written, e)));
+                (int) Header.rz_detokenize_into.invokeExact(model, ids, (long) tokens.length, flags, out, capacity, written, e)));
         });
     }
 
     /** The bytes of one token, which may be a part of a character. */
     public byte[] tokenBytes(int token) {
         return call((arena, model) -> Native.filled(arena, 1, 64, (out, capacity, written, e) ->
-            (int) Native.TOKEN_BYTES.invokeExact(model, token, out, capacity, written, MemorySegment.NULL, e)).toArray(JAVA_BYTE));
+            (int) Header.rz_token_bytes_into.invokeExact(model, token, out, capacity, written, MemorySegment.NULL, e)).toArray(JAVA_BYTE));
     }
 
     /** True for a token that ends a turn or a text. */
     public boolean isEnd(int token) {
-        return use(model -> {
-            try {
-                return (int) Native.TOKEN_IS_END.invokeExact(model, token) != 0;
-            } catch (Throwable e) {
-                throw Native.rethrown(e);
-            }
-        });
+        return use(model -> Native.plain(() -> (int) Header.rz_token_is_end.invokeExact(model, token) != 0));
     }
 
     /** Turns tokens into text as they come. */
     public TextStream textStream() {
-        return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> (int) Native.TEXTSTREAM_NEW.invokeExact(model, out, e))));
+        return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> (int) Header.rz_textstream_new.invokeExact(model, out, e))));
     }
 
     /** A conversation as the text that the model was trained on, by the template in its file. */
     public String render(Conversation conversation, boolean addGenerationPrompt) {
         return call((arena, model) -> {
-            byte[] utf8 = Native.utf8(conversation.json());
-            MemorySegment bytes = Native.bytes(arena, utf8);
-            int flags = addGenerationPrompt ? ADD_GENERATION_PROMPT : 0;
+            MemorySegment bytes = Native.bytes(arena, conversation.json());
+            int flags = addGenerationPrompt ? Header.RZ_CHAT_ADD_GENERATION_PROMPT : 0;
             return Native.string(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-                (int) Native.CHAT_RENDER.invokeExact(model, bytes, (long) utf8.length, flags, out, capacity, written, e)));
+                (int) Header.rz_chat_render_json_into.invokeExact(model, bytes, bytes.byteSize(), flags, out, capacity, written, e)));
         });
     }
 
@@ -425,10 +414,9 @@ public final class Model extends Handle {
     /** The same for a conversation in JSON, {"messages": [...], "tools": [...]}. */
     public int[] tokenizeChat(String json) {
         return call((arena, model) -> {
-            byte[] utf8 = Native.utf8(json);
-            MemorySegment bytes = Native.bytes(arena, utf8);
-            return Native.filled(arena, 4, utf8.length + 64, (out, capacity, written, e) ->
-                (int) Native.CHAT_TOKENIZE.invokeExact(model, bytes, (long) utf8.length, ADD_GENERATION_PROMPT, out, capacity, written, e)).toArray(JAVA_INT);
+            MemorySegment bytes = Native.bytes(arena, json);
+            return Native.filled(arena, 4, bytes.byteSize() + 64, (out, capacity, written, e) ->
+                (int) Header.rz_chat_tokenize_into.invokeExact(model, bytes, bytes.byteSize(), Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, e)).toArray(JAVA_INT);
         });
     }
 
@@ -438,12 +426,11 @@ public final class Model extends Handle {
 
     /** {@code whitespace}: JSON may have some between its parts. */
     public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
-        int number = kind.ordinal() + 1 | (whitespace ? Grammar.WHITESPACE : 0);
+        int number = kind.ordinal() + 1 | (whitespace ? Header.RZ_GRAMMAR_WHITESPACE : 0);
         return call((arena, model) -> {
-            byte[] utf8 = Native.utf8(text);
-            MemorySegment bytes = Native.bytes(arena, utf8);
+            MemorySegment bytes = Native.bytes(arena, text);
             return new Grammar(Native.made(arena, out -> e ->
-                (int) Native.GRAMMAR_NEW.invokeExact(model, number, bytes, (long) utf8.length, out, e)));
+                (int) Header.rz_grammar_new.invokeExact(model, number, bytes, bytes.byteSize(), out, e)));
         });
     }
 
@@ -451,10 +438,9 @@ public final class Model extends Handle {
      * something else than {@link Session#chat}, which has parts itself. */
     public ChatParser chatParser(String json) {
         return call((arena, model) -> {
-            byte[] utf8 = Native.utf8(json);
-            MemorySegment bytes = Native.bytes(arena, utf8);
+            MemorySegment bytes = Native.bytes(arena, json);
             return new ChatParser(Native.made(arena, out -> e ->
-                (int) Native.CHAT_PARSER_NEW.invokeExact(model, bytes, (long) utf8.length, out, e)));
+                (int) Header.rz_chat_parser_new.invokeExact(model, bytes, bytes.byteSize(), out, e)));
         });
     }
 
@@ -462,7 +448,7 @@ public final class Model extends Handle {
     public Adapter adapter(Path path) {
         return call((arena, model) -> {
             var name = Native.terminated(arena, path.toString());
-            return new Adapter(Native.made(arena, out -> e -> (int) Native.ADAPTER_LOAD.invokeExact(model, name, out, e)));
+            return new Adapter(Native.made(arena, out -> e -> (int) Header.rz_adapter_load.invokeExact(model, name, out, e)));
         });
     }
 
@@ -480,15 +466,15 @@ public final class Model extends Handle {
         int n = texts.size(), rows = pooling == Pooling.NONE ? texts.stream().mapToInt(text -> text.length).sum() : n;
         if (n == 0) return new float[0][];
         return call((arena, model) -> use(cancel, fired -> {
-            var params = Native.sized(arena, Native.EMBED_PARAMS);
-            Native.set(params, Native.EMBED_PARAMS, "pooling", pooling.ordinal());
-            Native.set(params, Native.EMBED_PARAMS, "flags", normalize ? 0 : EMBED_RAW);
+            var params = Native.sized(arena, Header.rz_embed_params);
+            Native.set(params, Header.rz_embed_params, "pooling", pooling.ordinal());
+            Native.set(params, Header.rz_embed_params, "flags", normalize ? 0 : Header.RZ_EMBED_RAW);
             MemorySegment tokens = arena.allocate(ADDRESS, n), lengths = arena.allocate(JAVA_LONG, n);
             for (int i = 0; i < n; i++) {
                 tokens.setAtIndex(ADDRESS, i, Native.ints(arena, texts.get(i)));
                 lengths.setAtIndex(JAVA_LONG, i, texts.get(i).length);
             }
-            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, (out, capacity, written, e) -> (int) Native.EMBED.invokeExact(
+            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, (out, capacity, written, e) -> (int) Header.rz_embed_into.invokeExact(
                 model, params, tokens, lengths, (long) n, out, capacity, written, fired, e)).toArray(JAVA_FLOAT);
             float[][] vectors = new float[rows][];
             for (int i = 0; i < rows; i++) vectors[i] = Arrays.copyOfRange(all, i * (all.length / rows), (i + 1) * (all.length / rows));
@@ -499,12 +485,14 @@ public final class Model extends Handle {
     /** Number and time of the calls of each kind since the model was loaded. */
     public Map<String, Phase> metrics() {
         return call((arena, model) -> {
-            var out = Native.sized(arena, Native.METRICS);
-            Native.check(arena, e -> (int) Native.METRICS_GET.invokeExact(model, out, e));
+            var out = Native.sized(arena, Header.rz_metrics);
+            Native.check(arena, e -> (int) Header.rz_metrics_get.invokeExact(model, out, e));
             var phases = new LinkedHashMap<String, Phase>();
-            for (String name : Native.PHASES) {
-                var phase = Native.part(out, Native.METRICS, name);
-                phases.put(name, new Phase(Native.number(phase, Native.PHASE, "count"), Native.number(phase, Native.PHASE, "sum_ns")));
+            for (var member : Header.rz_metrics.memberLayouts()) {
+                if (!(member instanceof StructLayout)) continue;
+                String name = member.name().get();
+                var phase = Native.part(out, Header.rz_metrics, name);
+                phases.put(name, new Phase(Native.number(phase, Header.rz_phase_metrics, "count"), Native.number(phase, Header.rz_phase_metrics, "sum_ns")));
             }
             return phases;
         });
@@ -513,9 +501,9 @@ public final class Model extends Handle {
     /** The work of one kind of device since the model was loaded; times are in nanoseconds. */
     public Work work(Device.Kind kind) {
         return call((arena, model) -> {
-            var layout = Native.BACKEND_METRICS;
+            var layout = Header.rz_backend_metrics;
             var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Native.BACKEND_METRICS_GET.invokeExact(model, kind.ordinal() + 1, out, e));
+            Native.check(arena, e -> (int) Header.rz_backend_metrics_get.invokeExact(model, kind.ordinal() + 1, out, e));
             return new Work(Native.number(out, layout, "dispatches"), Native.number(out, layout, "bytes"), Native.number(out, layout, "latency_sum_ns"),
                 Native.number(out, layout, "latency_min_ns"), Native.number(out, layout, "latency_max_ns"), Native.precise(out, layout, "latency_mean_ns"),
                 Native.precise(out, layout, "latency_variance_ns2"),
@@ -525,14 +513,7 @@ public final class Model extends Handle {
 
     /** Sets the counters to zero. */
     public void resetMetrics() {
-        use(model -> {
-            try {
-                Native.METRICS_RESET.invokeExact(model);
-                return null;
-            } catch (Throwable e) {
-                throw Native.rethrown(e);
-            }
-        });
+        run(Header.rz_metrics_reset);
     }
 
     /** A line of conversation with room for so many tokens; 0: the model's context, at most 8192. */
@@ -544,7 +525,7 @@ public final class Model extends Handle {
     public Session newSession(int capacity, CacheType keys, CacheType values) {
         return call((arena, model) -> {
             var params = Session.params(arena, capacity, keys, values);
-            return new Session(this, Native.made(arena, out -> e -> (int) Native.CACHE_NEW.invokeExact(model, params, out, e)));
+            return new Session(this, Native.made(arena, out -> e -> (int) Header.rz_cache_new.invokeExact(model, params, out, e)));
         });
     }
 
@@ -556,8 +537,8 @@ public final class Model extends Handle {
     public Session restore(InputStream in) throws IOException {
         var transfer = new Session.Transfer(in, null);
         Session session = call((arena, model) -> {
-            MemorySegment read = transfer.callback(arena, "read"), out = arena.allocate(ADDRESS);
-            transfer.check(arena, e -> (int) Native.CACHE_LOAD.invokeExact(model, MemorySegment.NULL, read, MemorySegment.NULL, out, e));
+            MemorySegment read = transfer.callback(arena, "read", Header.rz_read_callback), out = arena.allocate(ADDRESS);
+            transfer.check(arena, e -> (int) Header.rz_cache_load.invokeExact(model, MemorySegment.NULL, read, MemorySegment.NULL, out, e));
             MemorySegment cache = out.get(ADDRESS, 0);
             return cache.address() == 0 ? null : new Session(this, cache);
         });

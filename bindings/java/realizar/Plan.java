@@ -14,7 +14,7 @@ public record Plan(int gpuLayers, long weightsHost, long weightsDevice, long cac
     public record OnDevice(int device, int layers, long weights, long cache, long scratch, long total) {}
 
     static Plan of(MemorySegment c) {
-        var layout = Native.PLAN;
+        var layout = Header.rz_plan;
         int[] devices = Native.integers(c, layout, "devices"), layers = Native.integers(c, layout, "device_layers");
         int n = (int) Arrays.stream(devices).takeWhile(device -> device != 0).count();
         var parts = Arrays.asList("device_weights", "device_cache", "device_scratch", "device_total").stream()

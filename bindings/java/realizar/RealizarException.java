@@ -1,5 +1,7 @@
 package realizar;
 
+import java.lang.foreign.MemorySegment;
+
 /** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException} instead. */
 public final class RealizarException extends RuntimeException {
     /** Outcomes of calls that failed, in the order of their numbers from -1 down. */
@@ -19,16 +21,8 @@ public final class RealizarException extends RuntimeException {
     RealizarException(int code, String message, int systemCode) {
         super(message);
         status = Status.of(code);
-        name = Native.text(statusName(code));
+        name = Native.text(Native.plain(() -> (MemorySegment) Header.rz_status_name.invokeExact(code)));
         this.systemCode = systemCode;
-    }
-
-    private static java.lang.foreign.MemorySegment statusName(int code) {
-        try {
-            return (java.lang.foreign.MemorySegment) Native.STATUS_NAME.invokeExact(code);
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
     }
 
     /** The name of the status in the library, such as "RZ_ERR_FORMAT". */

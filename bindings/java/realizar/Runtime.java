@@ -1,11 +1,6 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
 import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 
@@ -30,7 +25,7 @@ public final class Runtime extends Handle {
 
     /** {@code threads} 0: one a processor core. {@code memoryLimit}: bytes of weights and caches, 0: none. */
     public Runtime(int threads, long memoryLimit, Log log, int... processors) {
-        super(make(threads, memoryLimit, log, processors), Native.RUNTIME_FREE);
+        super(make(threads, memoryLimit, log, processors), Header.rz_runtime_free);
     }
 
     public Runtime(int threads) {
@@ -39,31 +34,27 @@ public final class Runtime extends Handle {
 
     private static MemorySegment make(int threads, long memoryLimit, Log log, int[] processors) {
         try (Arena arena = Arena.ofConfined()) {
-            var params = Native.sized(arena, Native.RUNTIME_PARAMS);
-            Native.set(params, Native.RUNTIME_PARAMS, "threads", threads);
-            Native.set(params, Native.RUNTIME_PARAMS, "memory_limit", memoryLimit);
-            Native.set(params, Native.RUNTIME_PARAMS, "cpus", Native.ints(arena, processors));
-            Native.set(params, Native.RUNTIME_PARAMS, "n_cpus", (long) processors.length);
+            var params = Native.sized(arena, Header.rz_runtime_params);
+            Native.set(params, Header.rz_runtime_params, "threads", threads);
+            Native.set(params, Header.rz_runtime_params, "memory_limit", memoryLimit);
+            Native.set(params, Header.rz_runtime_params, "cpus", Native.ints(arena, processors));
+            Native.set(params, Header.rz_runtime_params, "n_cpus", (long) processors.length);
             if (log != null) {
                 // For as long as the process, because models may speak for as long.
-                Native.set(params, Native.RUNTIME_PARAMS, "log", Native.callback(Arena.global(), MethodHandles.lookup(), new Forward(log), "said",
-                    FunctionDescriptor.ofVoid(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS)));
+                Native.set(params, Header.rz_runtime_params, "log", Native.callback(Arena.global(), MethodHandles.lookup(), new Forward(log), "said",
+                    Header.rz_log_callback));
             }
-            return Native.made(arena, out -> e -> (int) Native.RUNTIME_NEW.invokeExact(params, out, e));
+            return Native.made(arena, out -> e -> (int) Header.rz_runtime_new.invokeExact(params, out, e));
         }
     }
 
     /** Changes the number of threads that compute, from the next step on. */
     public void setThreads(int threads) {
-        call((arena, runtime) -> Native.check(arena, e -> (int) Native.RUNTIME_THREADS_SET.invokeExact(runtime, threads, e)));
+        call((arena, runtime) -> Native.check(arena, e -> (int) Header.rz_runtime_threads_set.invokeExact(runtime, threads, e)));
     }
 
     /** The version of the library, such as "0.1.0". */
     public static String version() {
-        try {
-            return Native.text((MemorySegment) Native.LIBRARY_VERSION.invokeExact());
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
+        return Native.text(Native.plain(() -> (MemorySegment) Header.rz_version.invokeExact()));
     }
 }

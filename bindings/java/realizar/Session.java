@@ -1,6 +1,5 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
@@ -24,15 +23,15 @@ public final class Session extends Handle {
     private final Model model;
 
     Session(Model model, MemorySegment pointer) {
-        super(pointer, Native.CACHE_FREE);
+        super(pointer, Header.rz_cache_free);
         this.model = model;
     }
 
     static MemorySegment params(Arena arena, int capacity, CacheType keys, CacheType values) {
-        var params = Native.sized(arena, Native.CACHE_PARAMS);
-        Native.set(params, Native.CACHE_PARAMS, "capacity", capacity);
-        Native.set(params, Native.CACHE_PARAMS, "k_type", keys.number);
-        Native.set(params, Native.CACHE_PARAMS, "v_type", values.number);
+        var params = Native.sized(arena, Header.rz_cache_params);
+        Native.set(params, Header.rz_cache_params, "capacity", capacity);
+        Native.set(params, Header.rz_cache_params, "k_type", keys.number);
+        Native.set(params, Header.rz_cache_params, "v_type", values.number);
         return params;
     }
 
@@ -79,7 +78,7 @@ public final class Session extends Handle {
     public int match(int... tokens) {
         return call((arena, cache) -> {
             MemorySegment all = Native.ints(arena, tokens), common = arena.allocate(JAVA_INT);
-            Native.check(arena, e -> (int) Native.CACHE_MATCH.invokeExact(cache, all, (long) tokens.length, common, e));
+            Native.check(arena, e -> (int) Header.rz_cache_match.invokeExact(cache, all, (long) tokens.length, common, e));
             return common.get(JAVA_INT, 0);
         });
     }
@@ -93,7 +92,7 @@ public final class Session extends Handle {
     public void prefill(int[] tokens, Cancel cancel) {
         call((arena, cache) -> use(cancel, fired -> {
             MemorySegment ids = Native.ints(arena, tokens);
-            return Native.check(arena, e -> (int) Native.PREFILL.invokeExact(cache, ids, (long) tokens.length, fired, e));
+            return Native.check(arena, e -> (int) Header.rz_prefill.invokeExact(cache, ids, (long) tokens.length, fired, e));
         }));
     }
 
@@ -102,7 +101,7 @@ public final class Session extends Handle {
     public float[] score(int[] tokens, Cancel cancel) {
         return call((arena, cache) -> use(cancel, fired -> {
             MemorySegment ids = Native.ints(arena, tokens), scores = arena.allocate(JAVA_FLOAT, tokens.length);
-            Native.check(arena, e -> (int) Native.SCORE.invokeExact(cache, ids, (long) tokens.length, scores, fired, e));
+            Native.check(arena, e -> (int) Header.rz_score_into.invokeExact(cache, ids, (long) tokens.length, scores, fired, e));
             return scores.toArray(JAVA_FLOAT);
         }));
     }
@@ -115,7 +114,7 @@ public final class Session extends Handle {
     public int sample(Sampler sampler) {
         return call((arena, cache) -> use(sampler, chooser -> {
             MemorySegment token = arena.allocate(JAVA_INT);
-            Native.check(arena, e -> (int) Native.SAMPLE.invokeExact(cache, chooser, token, e));
+            Native.check(arena, e -> (int) Header.rz_sample.invokeExact(cache, chooser, token, e));
             return token.get(JAVA_INT, 0);
         }));
     }
@@ -124,7 +123,7 @@ public final class Session extends Handle {
     public int decode(int token, Sampler sampler) {
         return call((arena, cache) -> use(sampler, chooser -> {
             MemorySegment next = arena.allocate(JAVA_INT);
-            Native.check(arena, e -> (int) Native.DECODE.invokeExact(cache, token, chooser, next, e));
+            Native.check(arena, e -> (int) Header.rz_decode_token.invokeExact(cache, token, chooser, next, e));
             return next.get(JAVA_INT, 0);
         }));
     }
@@ -140,7 +139,7 @@ public final class Session extends Handle {
             return useAll(arena, sessions, caches -> useAll(arena, samplers, held -> {
                 MemorySegment choosers = samplers.isEmpty() ? MemorySegment.NULL : held;
                 MemorySegment ids = Native.ints(arena, tokens), next = arena.allocate(JAVA_INT, n);
-                Native.check(arena, e -> (int) Native.DECODE_BATCH.invokeExact(caches, ids, (long) n, choosers, next, e));
+                Native.check(arena, e -> (int) Header.rz_decode_batch.invokeExact(caches, ids, (long) n, choosers, next, e));
                 return next.toArray(JAVA_INT);
             }));
         }
@@ -151,7 +150,7 @@ public final class Session extends Handle {
         int most = Math.min(k, model.info().vocabulary());
         return call((arena, cache) -> {
             MemorySegment tokens = arena.allocate(JAVA_INT, most), values = arena.allocate(JAVA_FLOAT, most), n = arena.allocate(JAVA_LONG);
-            Native.check(arena, e -> (int) Native.LOGPROBS.invokeExact(cache, most, tokens, values, n, e));
+            Native.check(arena, e -> (int) Header.rz_logprobs_into.invokeExact(cache, most, tokens, values, n, e));
             return IntStream.range(0, (int) n.get(JAVA_LONG, 0))
                 .mapToObj(i -> new Logprob(tokens.getAtIndex(JAVA_INT, i), values.getAtIndex(JAVA_FLOAT, i))).toList();
         });
@@ -159,54 +158,42 @@ public final class Session extends Handle {
 
     /** Number of tokens held. */
     public int length() {
-        return use(cache -> {
-            try {
-                return (int) Native.CACHE_LEN.invokeExact(cache);
-            } catch (Throwable e) {
-                throw Native.rethrown(e);
-            }
-        });
+        return use(cache -> Native.plain(() -> (int) Header.rz_cache_len.invokeExact(cache)));
     }
 
     /** Number of tokens that there is room for. */
     public int capacity() {
-        return use(cache -> {
-            try {
-                return (int) Native.CACHE_CAPACITY.invokeExact(cache);
-            } catch (Throwable e) {
-                throw Native.rethrown(e);
-            }
-        });
+        return use(cache -> Native.plain(() -> (int) Header.rz_cache_capacity.invokeExact(cache)));
     }
 
     /** The tokens held. */
     public int[] tokens() {
         return call((arena, cache) -> Native.filled(arena, 4, length(), (out, capacity, written, e) ->
-            (int) Native.CACHE_TOKENS.invokeExact(cache, out, capacity, written, e)).toArray(JAVA_INT));
+            (int) Header.rz_cache_tokens_into.invokeExact(cache, out, capacity, written, e)).toArray(JAVA_INT));
     }
 
     /** Forgets all tokens but the first. */
     public void truncate(int length) {
-        call((arena, cache) -> Native.check(arena, e -> (int) Native.CACHE_TRUNCATE.invokeExact(cache, length, e)));
+        call((arena, cache) -> Native.check(arena, e -> (int) Header.rz_cache_truncate.invokeExact(cache, length, e)));
     }
 
     /** Forgets {@code drop} tokens behind the first {@code keep}; the next call that needs those behind them computes
      * them again. */
     public void shift(int keep, int drop) {
-        call((arena, cache) -> Native.check(arena, e -> (int) Native.CACHE_SHIFT.invokeExact(cache, keep, drop, e)));
+        call((arena, cache) -> Native.check(arena, e -> (int) Header.rz_cache_shift.invokeExact(cache, keep, drop, e)));
     }
 
     /** Gives the memory of the session back and keeps its tokens; the next call that needs it computes it again. */
     public void release() {
-        call((arena, cache) -> Native.check(arena, e -> (int) Native.CACHE_RELEASE.invokeExact(cache, e)));
+        call((arena, cache) -> Native.check(arena, e -> (int) Header.rz_cache_release.invokeExact(cache, e)));
     }
 
     /** Writes the session, so that it outlives the process: {@link Model#restore} reads it. */
     public void save(OutputStream out) throws IOException {
         var transfer = new Transfer(null, out);
         call((arena, cache) -> {
-            MemorySegment write = transfer.callback(arena, "write");
-            return transfer.check(arena, e -> (int) Native.CACHE_SAVE.invokeExact(cache, write, MemorySegment.NULL, e));
+            MemorySegment write = transfer.callback(arena, "write", Header.rz_write_callback);
+            return transfer.check(arena, e -> (int) Header.rz_cache_save.invokeExact(cache, write, MemorySegment.NULL, e));
         });
         transfer.rethrow();
     }
@@ -223,8 +210,8 @@ public final class Session extends Handle {
             this.out = out;
         }
 
-        MemorySegment callback(Arena arena, String method) {
-            return Native.callback(arena, MethodHandles.lookup(), this, method, FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG));
+        MemorySegment callback(Arena arena, String method, FunctionDescriptor descriptor) {
+            return Native.callback(arena, MethodHandles.lookup(), this, method, descriptor);
         }
 
         int write(MemorySegment user, MemorySegment data, long n) {
@@ -271,18 +258,18 @@ public final class Session extends Handle {
         call((arena, cache) -> useAll(arena, all.stream().map(Map.Entry::getKey).toList(), pointers -> {
             MemorySegment scales = arena.allocate(JAVA_FLOAT, Math.max(all.size(), 1));
             for (int i = 0; i < all.size(); i++) scales.setAtIndex(JAVA_FLOAT, i, all.get(i).getValue());
-            return Native.check(arena, e -> (int) Native.ADAPTERS_SET.invokeExact(cache, pointers, scales, (long) all.size(), e));
+            return Native.check(arena, e -> (int) Header.rz_cache_adapters_set.invokeExact(cache, pointers, scales, (long) all.size(), e));
         }));
     }
 
     /** A session with the same tokens, which shares their memory. */
     public Session fork() {
-        return call((arena, cache) -> new Session(model, Native.made(arena, out -> e -> (int) Native.CACHE_FORK.invokeExact(cache, out, e))));
+        return call((arena, cache) -> new Session(model, Native.made(arena, out -> e -> (int) Header.rz_cache_fork.invokeExact(cache, out, e))));
     }
 
     /** The logits after the last token, one a token of the vocabulary. */
     public float[] logits() {
         return call((arena, cache) -> Native.filled(arena, 4, model.info().vocabulary(), (out, capacity, written, e) ->
-            (int) Native.LOGITS.invokeExact(cache, out, capacity, written, e)).toArray(JAVA_FLOAT));
+            (int) Header.rz_logits_into.invokeExact(cache, out, capacity, written, e)).toArray(JAVA_FLOAT));
     }
 }

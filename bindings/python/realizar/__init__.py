@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Named
 
 import numpy as np
 
-from . import _library as _lib
+from . import _header as _c
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
     Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError,
@@ -71,10 +71,15 @@ def _ids_of(call: Callable[[Any, int, Any], int], capacity: int) -> List[int]:
 def _microseconds(seconds: Optional[float]) -> int:
     """A time as the library takes one, of which a begun microsecond counts as a whole."""
     if seconds is None:
-        return _lib.NO_LIMIT
+        return _c.RZ_NO_LIMIT
     if math.isnan(seconds):
         raise InvalidArgument("a time is a number of seconds")
     return math.ceil(min(max(seconds, 0.0), 1e12) * 1e6)
+
+
+def _numbers(group: str) -> Dict[str, int]:
+    """The constants of a group of the header by the ends of their names: {"mmap": 2, ...} of "RZ_MODEL_"."""
+    return {name[len(group) :].lower(): value for name, value in vars(_c).items() if name.startswith(group)}
 
 
 def _string(text: str, name: str) -> bytes:
@@ -99,9 +104,9 @@ def devices() -> List[Device]:
     """All devices, those that cannot be used too."""
     found = []
     for index in range(1, library.rz_device_count() + 1):
-        info = _lib.rz_device_info()
+        info = _c.rz_device_info()
         status("rz_device_info_get", index, byref(info))
-        kind = {1: "cpu", 2: "cuda"}.get(info.kind, str(info.kind))
+        kind = {number: name for name, number in _DEVICES.items()}.get(info.kind, str(info.kind))
         found.append(
             Device(info.index, info.name.decode(), kind, info.isa.decode(), info.memory_total, info.memory_free,
                    info.unavailable.decode())
@@ -126,8 +131,7 @@ class Cancel(Handle):
         back."""
         us = _microseconds(seconds)
         self._until = math.inf if seconds is None else time.monotonic() + seconds
-        with self._use() as cancel:
-            status("rz_cancel_deadline", cancel, us)
+        self._call("rz_cancel_deadline", us)
 
     def reset(self) -> None:
         """Makes it fit for use again, and takes its deadline back."""
@@ -160,17 +164,16 @@ class Runtime(Handle):
             assert log is not None
             log(level, ctypes.string_at(message, length).decode("utf-8", "replace"))
 
-        self._log = _lib.LOG(forward) if log else _lib.LOG()
+        self._log = _c.rz_log_callback(forward) if log else _c.rz_log_callback()
         ids = _ids(cpus)
-        params = _lib.rz_runtime_params(threads=threads, memory_limit=memory_limit, n_cpus=len(ids), log=self._log)
+        params = _c.rz_runtime_params(threads=threads, memory_limit=memory_limit, n_cpus=len(ids), log=self._log)
         if len(ids):
             params.cpus = _at(ids)
         super().__init__(new("rz_runtime_new", byref(params)), "rz_runtime_free")
 
     def set_threads(self, threads: int) -> None:
         """Changes the number of threads that compute, from the next step on; 0: one a processor core."""
-        with self._use() as runtime:
-            status("rz_runtime_threads_set", runtime, threads)
+        self._call("rz_runtime_threads_set", threads)
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,8 @@ class Sampler(Handle):
     """Chooses tokens; it has random numbers of its own, so that a seed repeats itself."""
 
     def __init__(self, sampling: Sampling = Sampling()) -> None:
-        biases = (_lib.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
-        params = _lib.rz_sampler_params(n_biases=len(biases), flags=int(sampling.temperature_first))
+        biases = (_c.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
+        params = _c.rz_sampler_params(n_biases=len(biases), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST)
         for name, *_ in params._fields_:
             if name in Sampling.__dataclass_fields__:
                 setattr(params, name, getattr(sampling, name))
@@ -254,9 +257,10 @@ class Work(NamedTuple):
     """Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on."""
 
 
-_FLAGS = {"deterministic": 1, "mmap": 2, "text_only": 4, "profile": 8, "mtp": 16, "allow_unknown": 32}
-_POOLING = {"model": 0, "none": 1, "mean": 2, "cls": 3, "last": 4, "rank": 5}
-_CACHE_TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8, "f32": 256}
+_DEVICES = _numbers("RZ_DEVICE_")
+_FLAGS = _numbers("RZ_MODEL_")
+_POOLING = _numbers("RZ_POOLING_")
+_CACHE_TYPES = _numbers("RZ_CACHE_TYPE_")
 
 
 # A file of a model in memory, or open on the disk.
@@ -301,8 +305,8 @@ class _Loading:
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.cancel = cancel if cancel is not None else Cancel()
-        self.params = _lib.rz_model_params(
-            device=device, gpu_layers=gpu_layers, quantize=quantize, progress=_lib.PROGRESS(forward) if progress else _lib.PROGRESS(),
+        self.params = _c.rz_model_params(
+            device=device, gpu_layers=gpu_layers, quantize=quantize, progress=_c.rz_progress_callback(forward) if progress else _c.rz_progress_callback(),
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted),
         )  # fmt: skip
         self.devices = _ids(devices)
@@ -343,16 +347,16 @@ def _path(path: Union[str, "os.PathLike[str]"]) -> bytes:
 def _sources(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[Any]]:
     """Files of a model as the library takes them, and what has to stay meanwhile."""
     named: Mapping[Optional[str], Source] = files if isinstance(files, Mapping) else {None: files}  # type: ignore[assignment]
-    sources, kept = (_lib.rz_source * len(named))(), []  # type: Any, List[Any]
+    sources, kept = (_c.rz_source * len(named))(), []  # type: Any, List[Any]
     for source, (name, file) in zip(sources, named.items()):
-        source.struct_size = ctypes.sizeof(_lib.rz_source)
+        source.struct_size = ctypes.sizeof(_c.rz_source)
         source.name = _string(name, "the name of a file") if name is not None else None
         if hasattr(file, "fileno"):
-            source.kind, source.fd = 2, file.fileno()
+            source.kind, source.fd = _c.RZ_SOURCE_FD, file.fileno()
             kept.append(file)
             continue
         data = np.frombuffer(file, dtype=np.uint8)
-        source.kind, source.data, source.size = 1, data.ctypes.data, data.size
+        source.kind, source.data, source.size = _c.RZ_SOURCE_MEMORY, data.ctypes.data, data.size
         kept.append(data)
     return sources, kept
 
@@ -390,8 +394,8 @@ def plan(
     is_path = isinstance(model, (str, os.PathLike))
     path = _path(model) if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
-    cache = _lib.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
-    found = _lib.rz_plan()
+    cache = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+    found = _c.rz_plan()
     n = 0 if sources is None else len(sources)
     loading = _Loading(**options)
     loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), sessions, byref(found)))
@@ -435,23 +439,21 @@ class Model(Handle):
     def _load(self, loading: _Loading, load: Callable[[Any], c_void_p]) -> None:
         super().__init__(loading.run(load), "rz_model_free")
         self._runtime = loading.runtime  # and its log's callback
-        info = _lib.rz_model_info()
-        with self._use() as model:
-            status("rz_model_info_get", model, byref(info))
+        info = _c.rz_model_info()
+        self._call("rz_model_info_get", byref(info))
         used = tuple(device for device in info.devices if device)
-        token = lambda id: None if id == _lib.TOKEN_NONE else id
+        token = lambda id: None if id == _c.RZ_TOKEN_NONE else id
         self.info = ModelInfo(
             info.architecture.decode(), info.name.decode(), info.n_layers, info.hidden_dim, info.ffn_dim, info.n_heads,
             info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
             token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, used, tuple(info.device_layers)[: len(used)],
-            bool(info.chat_template & 1), bool(info.chat_template & 2), info.n_unknown,
+            bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT), bool(info.chat_template & _c.RZ_TEMPLATE_WRITES_BOS), info.n_unknown,
         )  # fmt: skip
 
     def advised_sampling(self) -> Optional[Sampling]:
         """What the makers of the model advise for sampling, None where they do not. Nothing of it takes effect by itself."""
-        advice = _lib.rz_model_sampling()
-        with self._use() as model:
-            status("rz_model_sampling_get", model, byref(advice))
+        advice = _c.rz_model_sampling()
+        self._call("rz_model_sampling_get", byref(advice))
         if not advice.told:
             return None
         names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "penalty_window")
@@ -461,51 +463,46 @@ class Model(Handle):
     def meta(self, key: str) -> str:
         """A value of the file's metadata as text."""
         name = _string(key, "key")
-        with self._use() as model:
-            return sized(lambda *out: status("rz_model_meta_into", model, name, *out)).decode()
+        return sized(lambda *out: self._call("rz_model_meta_into", name, *out)).decode()
 
     def meta_keys(self) -> List[str]:
         """The keys of the metadata, in alphabetical order."""
         keys: List[str] = []
-        with self._use() as model:
-            while True:
-                try:
-                    keys.append(sized(lambda *out: status("rz_model_meta_key_into", model, len(keys), *out)).decode())
-                except InvalidArgument:
-                    return keys
+        while True:
+            try:
+                keys.append(sized(lambda *out: self._call("rz_model_meta_key_into", len(keys), *out)).decode())
+            except InvalidArgument:
+                return keys
 
     def meta_list(self, key: str) -> List[str]:
         """The elements of an array of the metadata as texts."""
         name, elements = _string(key, "key"), []  # type: bytes, List[str]
         kind = self.meta(key)  # so that a missing key is not an empty list
-        with self._use() as model:
-            while True:
-                try:
-                    at = len(elements)
-                    elements.append(sized(lambda *out: status("rz_model_meta_element_into", model, name, at, *out)).decode())
-                except InvalidArgument:
-                    if not kind.startswith("["):
-                        raise
-                    return elements
+        while True:
+            try:
+                at = len(elements)
+                elements.append(sized(lambda *out: self._call("rz_model_meta_element_into", name, at, *out)).decode())
+            except InvalidArgument:
+                if not kind.startswith("["):
+                    raise
+                return elements
 
     def tokenize(self, text: str, *, special: bool = True, parse: bool = False) -> List[int]:
         """Token ids of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control
         tokens in the text become these tokens; not for text that users typed."""
         data = text.encode()
-        flags = special | parse << 1
-        with self._use() as model:
-            return _ids_of(lambda *out: status("rz_tokenize_into", model, data, len(data), flags, *out), len(data) + 8)
+        flags = (special and _c.RZ_TOKENIZE_ADD_SPECIAL) | (parse and _c.RZ_TOKENIZE_PARSE_SPECIAL)
+        return _ids_of(lambda *out: self._call("rz_tokenize_into", data, len(data), flags, *out), len(data) + 8)
 
     def detokenize(self, tokens: Tokens, *, special: bool = False) -> str:
         """The text of tokens, with control tokens where `special`."""
         ids = _ids(tokens)
-        with self._use() as model:
-            return sized(lambda *out: status("rz_detokenize_into", model, _at(ids), len(ids), special, *out)).decode()
+        flags = special and _c.RZ_DETOKENIZE_SPECIAL
+        return sized(lambda *out: self._call("rz_detokenize_into", _at(ids), len(ids), flags, *out)).decode()
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes of one token, which may be a part of a character."""
-        with self._use() as model:
-            return sized(lambda *out: status("rz_token_bytes_into", model, token, *out, None))
+        return sized(lambda *out: self._call("rz_token_bytes_into", token, *out, None))
 
     def text_stream(self) -> "TextStream":
         """Turns tokens into text as they come."""
@@ -521,24 +518,23 @@ class Model(Handle):
         """Messages as the text that the model was trained on, by the template in its file. `members`: others of the request, such as
         tools=[...] and variables={"enable_thinking": False}."""
         request = _request(messages, members)
-        with self._use() as model:
-            flags = int(add_generation_prompt)
-            return sized(lambda *out: status("rz_chat_render_json_into", model, request, len(request), flags, *out), 4096).decode()
+        flags = add_generation_prompt and _c.RZ_CHAT_ADD_GENERATION_PROMPT
+        return sized(lambda *out: self._call("rz_chat_render_json_into", request, len(request), flags, *out), 4096).decode()
 
     def tokenize_chat(self, messages: Messages, **members: Any) -> List[int]:
         """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
         return self._tokenize_request(_request(messages, members))
 
     def _tokenize_request(self, request: bytes) -> List[int]:
-        with self._use() as model:
-            return _ids_of(lambda *out: status("rz_chat_tokenize_into", model, request, len(request), 1, *out), len(request) + 64)
+        flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
+        return _ids_of(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out), len(request) + 64)
 
     def grammar(self, kind: str, text: str = "", *, whitespace: bool = False) -> "Grammar":
         """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a JSON array), "tools" (a
         conversation in JSON). `whitespace`: JSON may have some between its parts."""
         data = text.encode()
         with self._use() as model:
-            number = _GRAMMARS[kind] | whitespace << 8
+            number = _GRAMMARS[kind] | (whitespace and _WHITESPACE)
             return Grammar(new("rz_grammar_new", model, number, data, len(data)), "rz_grammar_free")
 
     def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
@@ -555,7 +551,7 @@ class Model(Handle):
 
     def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
-        params = _lib.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+        params = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
         with self._use() as model:
             return Session(self, new("rz_cache_new", model, byref(params)))
 
@@ -568,7 +564,7 @@ class Model(Handle):
                 raise OSError(errno.EIO, "the saved session has no more bytes")
             ctypes.memmove(out, piece, n)
 
-        with self._use() as model, _transfer(fill) as callback:
+        with self._use() as model, _transfer(_c.rz_read_callback, fill) as callback:
             return Session(self, new("rz_cache_load", model, None, callback, None))
 
     def chat(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
@@ -583,9 +579,9 @@ class Model(Handle):
         """Embeddings of texts, or of lists of tokens: an array [texts][dims] of float32, which the library writes itself. With
         pooling "none" there is a row for each token, with "rank" one of scores for each text."""
         ids = [_ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
-        lists = (c_void_p * len(ids))(*(i.ctypes.data for i in ids))
+        lists = (ctypes.POINTER(c_uint32) * len(ids))(*map(_at, ids))
         lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
-        params = _lib.rz_embed_params(pooling=_POOLING[pooling], flags=0 if normalize else 1)
+        params = _c.rz_embed_params(pooling=_POOLING[pooling], flags=0 if normalize else _c.RZ_EMBED_RAW)
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         out = np.empty(rows * self.info.hidden_dim, dtype=np.float32)
         n = ctypes.c_size_t()
@@ -604,16 +600,14 @@ class Model(Handle):
 
     def metrics(self) -> Dict[str, Phase]:
         """Number and time of the calls of each kind since the model was loaded."""
-        metrics = _lib.rz_metrics()
-        with self._use() as model:
-            status("rz_metrics_get", model, byref(metrics))
-        return {name: Phase(getattr(metrics, name).count, getattr(metrics, name).sum_ns) for name in _lib.PHASES}
+        metrics = _c.rz_metrics()
+        self._call("rz_metrics_get", byref(metrics))
+        return {name: Phase(getattr(metrics, name).count, getattr(metrics, name).sum_ns) for name, kind in metrics._fields_ if kind is _c.rz_phase_metrics}
 
     def work(self, kind: str = "cpu") -> Work:
         """The work of one kind of device, "cpu" or "cuda", since the model was loaded."""
-        metrics = _lib.rz_backend_metrics()
-        with self._use() as model:
-            status("rz_backend_metrics_get", model, {"cpu": 1, "cuda": 2}[kind], byref(metrics))
+        metrics = _c.rz_backend_metrics()
+        self._call("rz_backend_metrics_get", _DEVICES[kind], byref(metrics))
         found = [getattr(metrics, name) for name in Work._fields[:-1]]
         return Work(*found, tuple(metrics.latency_histogram))
 
@@ -640,7 +634,7 @@ class _use:
 class _transfer:
     """A callback that moves bytes; what it raises goes on where the call ends."""
 
-    def __init__(self, move: Callable[[int, int], None]) -> None:
+    def __init__(self, kind: Any, move: Callable[[int, int], None]) -> None:
         self.raised: Optional[BaseException] = None
 
         def call(_user, data, n):  # type: ignore[no-untyped-def]
@@ -651,7 +645,7 @@ class _transfer:
                 self.raised = e
                 return errno.EIO
 
-        self.callback = _lib.TRANSFER(call)
+        self.callback = kind(call)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
         return self.callback
@@ -667,7 +661,10 @@ def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     return json.dumps({"messages": list(messages), **members}, ensure_ascii=False).encode()
 
 
-_GRAMMARS = {"json_schema": 1, "regex": 2, "lark": 3, "gbnf": 4, "json": 5, "choices": 6, "tools": 7}
+_GRAMMARS = _numbers("RZ_GRAMMAR_")
+_WHITESPACE = _GRAMMARS.pop("whitespace")
+_EVENTS = {value: name for name, value in _numbers("RZ_CHAT_EVENT_").items()}
+_ENDS = {value: name for name, value in _numbers("RZ_JOB_").items() if not name.startswith("state_")}
 
 
 class Grammar(Handle):
@@ -684,18 +681,15 @@ class TextStream(Handle):
     def follow(self, tokens: Tokens) -> None:
         """Puts tokens ahead of those to come, such as a prompt, without their text."""
         ids = _ids(tokens)
-        with self._use() as stream:
-            status("rz_textstream_follow", stream, _at(ids), len(ids))
+        self._call("rz_textstream_follow", _at(ids), len(ids))
 
     def push(self, token: int) -> str:
         """Adds a token, and gives the text that is complete with it, often none."""
-        with self._use() as stream:
-            return sized(lambda *out: status("rz_textstream_push_into", stream, token, *out)).decode()
+        return sized(lambda *out: self._call("rz_textstream_push_into", token, *out)).decode()
 
     def flush(self) -> str:
         """Ends the text, and gives the rest of it."""
-        with self._use() as stream:
-            return sized(lambda *out: status("rz_textstream_flush_into", stream, *out)).decode()
+        return sized(lambda *out: self._call("rz_textstream_flush_into", *out)).decode()
 
 
 class Part(NamedTuple):
@@ -713,28 +707,26 @@ class ChatParser(Handle):
 
     def push(self, token: int) -> List[Part]:
         """Adds a token, and gives the parts that it completes, often none."""
-        with self._use() as parser:
-            status("rz_chat_parser_push", parser, token)
-            return _parts("rz_chat_parser_next_into", parser)
+        self._call("rz_chat_parser_push", token)
+        return _parts("rz_chat_parser_next_into", self)
 
     def end(self) -> List[Part]:
         """Ends the reply, and gives the rest of it."""
-        with self._use() as parser:
-            status("rz_chat_parser_end", parser)
-            return _parts("rz_chat_parser_next_into", parser)
+        self._call("rz_chat_parser_end")
+        return _parts("rz_chat_parser_next_into", self)
 
 
-def _parts(next_into: str, handle: int) -> List[Part]:
+def _parts(next_into: str, handle: Handle) -> List[Part]:
     """The parts that a parser or a job has ready."""
     parts: List[Part] = []
     kind, index = c_uint32(), c_uint32()
     while True:
         kind.value = 0
-        text = sized(lambda *out: status(next_into, handle, byref(kind), byref(index), *out))
+        text = sized(lambda *out: handle._call(next_into, byref(kind), byref(index), *out))
         if kind.value == 0:
             return parts
-        name = ("reasoning", "content", "tool_name", "tool_arguments", "end")[(kind.value & 255) - 1]
-        parts.append(Part(name, index.value, text.decode(), bool(kind.value & 256)))
+        unparsed = kind.value & _c.RZ_CHAT_EVENT_UNPARSED
+        parts.append(Part(_EVENTS[kind.value ^ unparsed], index.value, text.decode(), unparsed != 0))
 
 
 class Session(Handle):
@@ -765,24 +757,20 @@ class Session(Handle):
     @property
     def tokens(self) -> List[int]:
         """The tokens of the session."""
-        with self._use() as cache:
-            return _ids_of(lambda *out: status("rz_cache_tokens_into", cache, *out), library.rz_cache_len(cache))
+        return _ids_of(lambda *out: self._call("rz_cache_tokens_into", *out), len(self))
 
     def truncate(self, n: int) -> None:
         """Rewinds to the first `n` tokens."""
-        with self._use() as cache:
-            status("rz_cache_truncate", cache, n)
+        self._call("rz_cache_truncate", n)
 
     def shift(self, keep: int, drop: int) -> None:
         """Forgets `drop` tokens behind the first `keep`, to make room; those behind them move up, and are computed again by the next call
         that needs them."""
-        with self._use() as cache:
-            status("rz_cache_shift", cache, keep, drop)
+        self._call("rz_cache_shift", keep, drop)
 
     def release(self) -> None:
         """Gives the memory of keys and values back; the next call that needs them computes them again."""
-        with self._use() as cache:
-            status("rz_cache_release", cache)
+        self._call("rz_cache_release")
 
     def fork(self) -> "Session":
         """A second session with the same past."""
@@ -798,7 +786,11 @@ class Session(Handle):
 
     def save(self, file: BinaryIO) -> None:
         """Writes the session, so that it outlives the process; `Model.restore` reads it."""
-        with self._use() as cache, _transfer(lambda data, n: file.write(ctypes.string_at(data, n)) and None) as callback:
+
+        def take(data: int, n: int) -> None:
+            file.write(ctypes.string_at(data, n))
+
+        with self._use() as cache, _transfer(_c.rz_write_callback, take) as callback:
             status("rz_cache_save", cache, callback, None)
 
     def prefill(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> None:
@@ -846,8 +838,7 @@ class Session(Handle):
         """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
         k = min(k, self.model.info.vocab_size)
         tokens, logprobs, n = (c_uint32 * k)(), (ctypes.c_float * k)(), ctypes.c_size_t()
-        with self._use() as cache:
-            status("rz_logprobs_into", cache, k, tokens, logprobs, byref(n))
+        self._call("rz_logprobs_into", k, tokens, logprobs, byref(n))
         return list(zip(tokens, logprobs))[: n.value]
 
     def logits(self, out: Optional["np.ndarray"] = None) -> "np.ndarray":
@@ -857,8 +848,7 @@ class Session(Handle):
         if out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
             raise InvalidArgument("out is no contiguous array of float32 that can be written")
         n = ctypes.c_size_t()
-        with self._use() as cache:
-            status("rz_logits_into", cache, out.ctypes.data, out.size, byref(n))
+        self._call("rz_logits_into", out.ctypes.data, out.size, byref(n))
         return out
 
     def job(
@@ -888,8 +878,7 @@ class Session(Handle):
 
     def _job(self, ids: "np.ndarray", *options: Any) -> "Job":
         common = c_uint32()
-        with self._use() as cache:
-            status("rz_cache_match", cache, _at(ids), len(ids), byref(common))
+        self._call("rz_cache_match", _at(ids), len(ids), byref(common))
         # The last token of a prompt is always computed, because the answer starts from its logits.
         kept = min(common.value, max(len(ids) - 1, 0))
         self.truncate(kept)
@@ -937,14 +926,15 @@ class Job(Handle):
         logprobs: int,
     ) -> None:  # fmt: skip
         ends = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
-        params = _lib.rz_job_params(
+        params = _c.rz_job_params(
             max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops), draft_max=draft_max, logprobs=logprobs,
             chat=chat, chat_len=len(chat or b""),
         )  # fmt: skip
         draft_model = draft if isinstance(draft, Model) else None
         if draft not in (None, "lookup", "mtp") and draft_model is None:
             raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
-        params.draft = 2 if draft_model is not None else {None: 0, "lookup": 1, "mtp": 3}[draft]  # type: ignore[index]
+        drafts = {None: _c.RZ_DRAFT_NONE, "lookup": _c.RZ_DRAFT_LOOKUP, "mtp": _c.RZ_DRAFT_MTP}
+        params.draft = _c.RZ_DRAFT_MODEL if draft_model is not None else drafts[draft]  # type: ignore[index]
         params.tokens = _at(tokens)
         if stops:
             params.stops = ends
@@ -962,8 +952,7 @@ class Job(Handle):
         us = _microseconds(seconds)
 
         def call() -> bool:
-            with self._use() as job:
-                return status("rz_job_step", job, us) != _DONE
+            return self._call("rz_job_step", us) != _c.RZ_DONE
 
         return bool(interruptible(call, self.session._stop))
 
@@ -972,13 +961,11 @@ class Job(Handle):
         `parts`."""
         if self._is_reply:
             return "".join(part.text for part in self.parts() if part.kind in ("content", "end"))
-        with self._use() as job:
-            return sized(lambda *out: status("rz_job_text_into", job, *out)).decode()
+        return sized(lambda *out: self._call("rz_job_text_into", *out)).decode()
 
     def parts(self) -> List[Part]:
         """Parts of a reply, of a job by `Session.chat_job`, that have come since this was asked last."""
-        with self._use() as job:
-            return _parts("rz_job_next_into", job)
+        return _parts("rz_job_next_into", self)
 
     def logprobs(self) -> List[TokenLogprobs]:
         """Tokens that have come since this was asked last with the logarithms of their probabilities, of a job with `logprobs`."""
@@ -988,8 +975,7 @@ class Job(Handle):
             nonlocal tokens, values
             tokens, values = np.empty(capacity, dtype=np.uint32), np.empty(capacity, dtype=np.float32)
             at = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-            with self._use() as job:
-                return status("rz_job_logprobs_into", job, _at(tokens), at, capacity, n)
+            return self._call("rz_job_logprobs_into", _at(tokens), at, capacity, n)
 
         n = len(_ids_of(call, 64))
         pairs = list(zip(tokens.tolist(), values.tolist()))
@@ -997,8 +983,7 @@ class Job(Handle):
 
     def tokens(self) -> List[int]:
         """Tokens that have come since this was asked last."""
-        with self._use() as job:
-            return _ids_of(lambda *out: status("rz_job_tokens_into", job, *out), 64)
+        return _ids_of(lambda *out: self._call("rz_job_tokens_into", *out), 64)
 
     def __iter__(self) -> Iterator[str]:
         going = True
@@ -1011,7 +996,7 @@ class Job(Handle):
     @property
     def end(self) -> Optional[str]:
         """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar", "failed"; None where it has not."""
-        return (None, "end", "length", "stop", "context", "grammar", "failed")[self._info().end]
+        return _ENDS.get(self._info().end)
 
     @property
     def error(self) -> Optional[Error]:
@@ -1019,8 +1004,7 @@ class Job(Handle):
         if self.end != "failed":
             return None
         try:
-            with self._use() as job:
-                status("rz_job_error", job)
+            self._call("rz_job_error")
         except Error as error:
             return error
         return None
@@ -1031,14 +1015,10 @@ class Job(Handle):
         info = self._info()
         return info.drafted, info.accepted
 
-    def _info(self) -> _lib.rz_job_info:
-        info = _lib.rz_job_info()
-        with self._use() as job:
-            status("rz_job_info_get", job, byref(info))
+    def _info(self) -> _c.rz_job_info:
+        info = _c.rz_job_info()
+        self._call("rz_job_info_get", byref(info))
         return info
-
-
-_DONE = 2
 
 
 def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
@@ -1049,7 +1029,7 @@ def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
     def call() -> bool:
         with ExitStack() as stack:
             pointers = (c_void_p * len(jobs))(*(stack.enter_context(job._use()) for job in jobs))
-            return status("rz_jobs_step", pointers, len(jobs), us) != _DONE
+            return status("rz_jobs_step", pointers, len(jobs), us) != _c.RZ_DONE
 
     return bool(interruptible(call, *(job.session._stop for job in jobs)))
 

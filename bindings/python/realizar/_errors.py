@@ -2,6 +2,8 @@
 
 from typing import Dict, Type
 
+from . import _header as _c
+
 
 class Error(Exception):
     """A call of the library failed; `code` is its status, `name` that of the status, such as "RZ_ERR_FORMAT"."""
@@ -36,9 +38,12 @@ class Poisoned(Error): ...
 
 
 _BY_CODE: Dict[int, Type[Error]] = {
-    -1: InvalidArgument, -2: Busy, -3: OutOfMemory, -4: DeviceOutOfMemory, -5: Limit, -6: FileError, -7: FormatError,
-    -8: Unsupported, -9: VersionError, -10: Cancelled, -11: DeadlineExceeded, -12: ContextFull, -13: BufferTooSmall,
-    -14: DeviceUnavailable, -15: DeviceLost, -16: Mismatch, -17: Panic, -18: Poisoned,
+    _c.RZ_ERR_INVALID_ARGUMENT: InvalidArgument, _c.RZ_ERR_BUSY: Busy, _c.RZ_ERR_OUT_OF_MEMORY: OutOfMemory,
+    _c.RZ_ERR_DEVICE_OUT_OF_MEMORY: DeviceOutOfMemory, _c.RZ_ERR_LIMIT: Limit, _c.RZ_ERR_IO: FileError,
+    _c.RZ_ERR_FORMAT: FormatError, _c.RZ_ERR_UNSUPPORTED: Unsupported, _c.RZ_ERR_VERSION: VersionError,
+    _c.RZ_ERR_CANCELLED: Cancelled, _c.RZ_ERR_DEADLINE: DeadlineExceeded, _c.RZ_ERR_CONTEXT_FULL: ContextFull,
+    _c.RZ_ERR_BUFFER_TOO_SMALL: BufferTooSmall, _c.RZ_ERR_DEVICE_UNAVAILABLE: DeviceUnavailable,
+    _c.RZ_ERR_DEVICE_LOST: DeviceLost, _c.RZ_ERR_MISMATCH: Mismatch, _c.RZ_ERR_PANIC: Panic, _c.RZ_ERR_POISONED: Poisoned,
 }  # fmt: skip
 
 

@@ -1,0 +1,570 @@
+// The constants, structs, handles and functions of realizar.h under its names. The build writes this file: make header.
+using System;
+using System.Runtime.InteropServices;
+
+namespace Realizar
+{
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_error
+    {
+        public int code;
+        public int system_code;
+        public fixed byte message[504];
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_device_info
+    {
+        public uint struct_size;
+        public uint index;
+        public fixed byte name[64];
+        public uint kind;
+        public uint available;
+        public fixed byte isa[32];
+        public ulong memory_total;
+        public ulong memory_free;
+        public fixed byte unavailable[256];
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_runtime_params
+    {
+        public uint struct_size;
+        public uint threads;
+        public ulong memory_limit;
+        public IntPtr cpus;
+        public UIntPtr n_cpus;
+        public IntPtr log;
+        public IntPtr log_user;
+        public IntPtr parallel;
+        public IntPtr parallel_user;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_model_params
+    {
+        public uint struct_size;
+        public uint device;
+        public IntPtr runtime;
+        public uint flags;
+        public uint gpu_layers;
+        public uint quantize;
+        public uint reserved;
+        public IntPtr progress;
+        public IntPtr progress_user;
+        public IntPtr cancel;
+        public IntPtr packed_path;
+        public IntPtr devices;
+        public UIntPtr n_devices;
+        public IntPtr shares;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_model_info
+    {
+        public uint struct_size;
+        public fixed byte architecture[32];
+        public fixed byte name[64];
+        public uint n_layers;
+        public uint hidden_dim;
+        public uint ffn_dim;
+        public uint n_heads;
+        public uint n_kv_heads;
+        public uint head_dim;
+        public uint vocab_size;
+        public uint context_length;
+        public uint device;
+        public uint bos_token;
+        public uint eos_token;
+        public ulong n_params;
+        public ulong weight_bytes;
+        public uint gpu_layers;
+        public uint chat_template;
+        public fixed uint devices[16];
+        public fixed uint device_layers[16];
+        public uint n_unknown;
+        public uint reserved;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_model_sampling
+    {
+        public uint struct_size;
+        public uint told;
+        public float temperature;
+        public uint top_k;
+        public float top_p;
+        public float min_p;
+        public float repeat_penalty;
+        public uint penalty_window;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_source
+    {
+        public uint struct_size;
+        public uint kind;
+        public IntPtr name;
+        public IntPtr data;
+        public ulong size;
+        public int fd;
+        public uint reserved;
+        public ulong offset;
+        public IntPtr read;
+        public IntPtr user;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_chat_message
+    {
+        public IntPtr role;
+        public IntPtr content;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_logit_bias
+    {
+        public uint token;
+        public float bias;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_sampler_params
+    {
+        public uint struct_size;
+        public float temperature;
+        public uint top_k;
+        public float top_p;
+        public float min_p;
+        public float repeat_penalty;
+        public float presence_penalty;
+        public float frequency_penalty;
+        public uint penalty_window;
+        public uint flags;
+        public ulong seed;
+        public IntPtr biases;
+        public UIntPtr n_biases;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_cache_params
+    {
+        public uint struct_size;
+        public uint capacity;
+        public uint k_type;
+        public uint v_type;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_plan
+    {
+        public uint struct_size;
+        public uint gpu_layers;
+        public ulong weights_host;
+        public ulong weights_device;
+        public ulong cache_host;
+        public ulong cache_device;
+        public ulong cache_token;
+        public ulong scratch_host;
+        public ulong scratch_device;
+        public ulong load_peak_host;
+        public ulong total_host;
+        public ulong total_device;
+        public fixed uint devices[16];
+        public fixed uint device_layers[16];
+        public fixed ulong device_weights[16];
+        public fixed ulong device_cache[16];
+        public fixed ulong device_scratch[16];
+        public fixed ulong device_total[16];
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_job_params
+    {
+        public uint struct_size;
+        public uint max_tokens;
+        public IntPtr tokens;
+        public UIntPtr n_tokens;
+        public IntPtr sampler;
+        public IntPtr grammar;
+        public IntPtr stops;
+        public UIntPtr n_stops;
+        public IntPtr cancel;
+        public uint flags;
+        public uint reserved;
+        public uint draft;
+        public uint draft_max;
+        public IntPtr draft_model;
+        public uint logprobs;
+        public uint reserved_1;
+        public IntPtr chat;
+        public UIntPtr chat_len;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_job_info
+    {
+        public uint struct_size;
+        public uint state;
+        public uint end;
+        public int stopped;
+        public uint prompt_total;
+        public uint prompt_done;
+        public uint n_tokens;
+        public uint cache_len;
+        public ulong prompt_ns;
+        public ulong tokens_ns;
+        public ulong first_token_ns;
+        public uint drafted;
+        public uint accepted;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_embed_params
+    {
+        public uint struct_size;
+        public uint pooling;
+        public uint flags;
+        public uint reserved;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_phase_metrics
+    {
+        public ulong count;
+        public ulong sum_ns;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_metrics
+    {
+        public uint struct_size;
+        public uint reserved;
+        public rz_phase_metrics load;
+        public rz_phase_metrics tokenize;
+        public rz_phase_metrics prefill;
+        public rz_phase_metrics decode;
+        public rz_phase_metrics sample;
+        public rz_phase_metrics detokenize;
+        public rz_phase_metrics gpu_products;
+        public rz_phase_metrics gpu_attention;
+        public rz_phase_metrics gpu_experts;
+        public rz_phase_metrics gpu_head;
+        public rz_phase_metrics gpu_other;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_backend_metrics
+    {
+        public uint struct_size;
+        public uint device_kind;
+        public ulong dispatches;
+        public ulong bytes;
+        public ulong latency_sum_ns;
+        public ulong latency_min_ns;
+        public ulong latency_max_ns;
+        public double latency_mean_ns;
+        public double latency_variance_ns2;
+        public fixed ulong latency_histogram[32];
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_layout
+    {
+        public uint struct_size;
+        public uint offset;
+        public uint size;
+        public fixed byte struct_name[32];
+        public fixed byte field_name[32];
+    }
+
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate void rz_log_callback(int level, IntPtr message, UIntPtr len, IntPtr user);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate void rz_share_callback(IntPtr context, uint i);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_parallel_callback(IntPtr user, uint n, IntPtr share, IntPtr context);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_progress_callback(ulong done, ulong total, IntPtr user);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_source_callback(IntPtr user, ulong offset, IntPtr @out, UIntPtr n);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_write_callback(IntPtr user, IntPtr data, UIntPtr n);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_read_callback(IntPtr user, IntPtr @out, UIntPtr n);
+
+    internal sealed class AdapterHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly AdapterHandle None = new AdapterHandle();
+        protected override bool ReleaseHandle() { Native.rz_adapter_free(handle); return true; }
+    }
+
+    internal sealed class CacheHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly CacheHandle None = new CacheHandle();
+        protected override bool ReleaseHandle() { Native.rz_cache_free(handle); return true; }
+    }
+
+    internal sealed class CancelHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly CancelHandle None = new CancelHandle();
+        protected override bool ReleaseHandle() { Native.rz_cancel_free(handle); return true; }
+    }
+
+    internal sealed class ChatParserHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly ChatParserHandle None = new ChatParserHandle();
+        protected override bool ReleaseHandle() { Native.rz_chat_parser_free(handle); return true; }
+    }
+
+    internal sealed class GrammarHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly GrammarHandle None = new GrammarHandle();
+        protected override bool ReleaseHandle() { Native.rz_grammar_free(handle); return true; }
+    }
+
+    internal sealed class JobHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly JobHandle None = new JobHandle();
+        protected override bool ReleaseHandle() { Native.rz_job_free(handle); return true; }
+    }
+
+    internal sealed class ModelHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly ModelHandle None = new ModelHandle();
+        protected override bool ReleaseHandle() { Native.rz_model_free(handle); return true; }
+    }
+
+    internal sealed class RuntimeHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly RuntimeHandle None = new RuntimeHandle();
+        protected override bool ReleaseHandle() { Native.rz_runtime_free(handle); return true; }
+    }
+
+    internal sealed class SamplerHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly SamplerHandle None = new SamplerHandle();
+        protected override bool ReleaseHandle() { Native.rz_sampler_free(handle); return true; }
+    }
+
+    internal sealed class TextstreamHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly TextstreamHandle None = new TextstreamHandle();
+        protected override bool ReleaseHandle() { Native.rz_textstream_free(handle); return true; }
+    }
+
+    internal static unsafe partial class Native
+    {
+        internal const int RZ_OK = 0;
+        internal const int RZ_AGAIN = 1;
+        internal const int RZ_DONE = 2;
+        internal const int RZ_ERR_INVALID_ARGUMENT = -1;
+        internal const int RZ_ERR_BUSY = -2;
+        internal const int RZ_ERR_OUT_OF_MEMORY = -3;
+        internal const int RZ_ERR_DEVICE_OUT_OF_MEMORY = -4;
+        internal const int RZ_ERR_LIMIT = -5;
+        internal const int RZ_ERR_IO = -6;
+        internal const int RZ_ERR_FORMAT = -7;
+        internal const int RZ_ERR_UNSUPPORTED = -8;
+        internal const int RZ_ERR_VERSION = -9;
+        internal const int RZ_ERR_CANCELLED = -10;
+        internal const int RZ_ERR_DEADLINE = -11;
+        internal const int RZ_ERR_CONTEXT_FULL = -12;
+        internal const int RZ_ERR_BUFFER_TOO_SMALL = -13;
+        internal const int RZ_ERR_DEVICE_UNAVAILABLE = -14;
+        internal const int RZ_ERR_DEVICE_LOST = -15;
+        internal const int RZ_ERR_MISMATCH = -16;
+        internal const int RZ_ERR_PANIC = -17;
+        internal const int RZ_ERR_POISONED = -18;
+        internal const int RZ_ABI_VERSION = 1;
+        internal const int RZ_DEVICE_CPU = 1;
+        internal const int RZ_DEVICE_CUDA = 2;
+        internal const int RZ_LOG_ERROR = 1;
+        internal const int RZ_LOG_WARNING = 2;
+        internal const int RZ_LOG_INFO = 3;
+        internal const ulong RZ_NO_LIMIT = ulong.MaxValue;
+        internal const int RZ_MODEL_DETERMINISTIC = 1;
+        internal const int RZ_MODEL_MMAP = 2;
+        internal const int RZ_MODEL_TEXT_ONLY = 4;
+        internal const int RZ_MODEL_PROFILE = 8;
+        internal const int RZ_MODEL_MTP = 16;
+        internal const int RZ_MODEL_ALLOW_UNKNOWN = 32;
+        internal const int RZ_DEVICES_MAX = 16;
+        internal const int RZ_TEMPLATE_PRESENT = 1;
+        internal const int RZ_TEMPLATE_WRITES_BOS = 2;
+        internal const uint RZ_TOKEN_NONE = uint.MaxValue;
+        internal const int RZ_SAMPLING_TEMPERATURE = 1;
+        internal const int RZ_SAMPLING_TOP_K = 2;
+        internal const int RZ_SAMPLING_TOP_P = 4;
+        internal const int RZ_SAMPLING_MIN_P = 8;
+        internal const int RZ_SAMPLING_REPEAT_PENALTY = 16;
+        internal const int RZ_SAMPLING_PENALTY_WINDOW = 32;
+        internal const int RZ_SOURCE_MEMORY = 1;
+        internal const int RZ_SOURCE_FD = 2;
+        internal const int RZ_SOURCE_READER = 3;
+        internal const int RZ_TOKENIZE_ADD_SPECIAL = 1;
+        internal const int RZ_TOKENIZE_PARSE_SPECIAL = 2;
+        internal const int RZ_DETOKENIZE_SPECIAL = 1;
+        internal const int RZ_TOKEN_NORMAL = 1;
+        internal const int RZ_TOKEN_CONTROL = 2;
+        internal const int RZ_TOKEN_USER = 4;
+        internal const int RZ_TOKEN_BYTE = 8;
+        internal const int RZ_TOKEN_END = 16;
+        internal const int RZ_CHAT_ADD_GENERATION_PROMPT = 1;
+        internal const int RZ_CHAT_EVENT_REASONING = 1;
+        internal const int RZ_CHAT_EVENT_CONTENT = 2;
+        internal const int RZ_CHAT_EVENT_TOOL_NAME = 3;
+        internal const int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
+        internal const int RZ_CHAT_EVENT_END = 5;
+        internal const int RZ_CHAT_EVENT_UNPARSED = 256;
+        internal const int RZ_SAMPLER_TEMPERATURE_FIRST = 1;
+        internal const int RZ_GRAMMAR_JSON_SCHEMA = 1;
+        internal const int RZ_GRAMMAR_REGEX = 2;
+        internal const int RZ_GRAMMAR_LARK = 3;
+        internal const int RZ_GRAMMAR_GBNF = 4;
+        internal const int RZ_GRAMMAR_JSON = 5;
+        internal const int RZ_GRAMMAR_CHOICES = 6;
+        internal const int RZ_GRAMMAR_TOOLS = 7;
+        internal const int RZ_GRAMMAR_WHITESPACE = 256;
+        internal const int RZ_CACHE_TYPE_F16 = 1;
+        internal const int RZ_CACHE_TYPE_Q8_0 = 8;
+        internal const int RZ_CACHE_TYPE_Q4_0 = 2;
+        internal const int RZ_CACHE_TYPE_F32 = 256;
+        internal const int RZ_DRAFT_NONE = 0;
+        internal const int RZ_DRAFT_LOOKUP = 1;
+        internal const int RZ_DRAFT_MODEL = 2;
+        internal const int RZ_DRAFT_MTP = 3;
+        internal const int RZ_JOB_STATE_PROMPT = 1;
+        internal const int RZ_JOB_STATE_TOKENS = 2;
+        internal const int RZ_JOB_STATE_ENDED = 3;
+        internal const int RZ_JOB_END = 1;
+        internal const int RZ_JOB_LENGTH = 2;
+        internal const int RZ_JOB_STOP = 3;
+        internal const int RZ_JOB_CONTEXT = 4;
+        internal const int RZ_JOB_GRAMMAR = 5;
+        internal const int RZ_JOB_FAILED = 6;
+        internal const int RZ_POOLING_MODEL = 0;
+        internal const int RZ_POOLING_NONE = 1;
+        internal const int RZ_POOLING_MEAN = 2;
+        internal const int RZ_POOLING_CLS = 3;
+        internal const int RZ_POOLING_LAST = 4;
+        internal const int RZ_POOLING_RANK = 5;
+        internal const int RZ_EMBED_RAW = 1;
+
+        private static readonly Type[] Structs = {
+            typeof(rz_error),
+            typeof(rz_device_info),
+            typeof(rz_runtime_params),
+            typeof(rz_model_params),
+            typeof(rz_model_info),
+            typeof(rz_model_sampling),
+            typeof(rz_source),
+            typeof(rz_chat_message),
+            typeof(rz_logit_bias),
+            typeof(rz_sampler_params),
+            typeof(rz_cache_params),
+            typeof(rz_plan),
+            typeof(rz_job_params),
+            typeof(rz_job_info),
+            typeof(rz_embed_params),
+            typeof(rz_phase_metrics),
+            typeof(rz_metrics),
+            typeof(rz_backend_metrics),
+            typeof(rz_layout),
+        };
+
+        [DllImport(Library, CallingConvention = C)] internal static extern uint rz_abi_version();
+        [DllImport(Library, CallingConvention = C)] internal static extern byte* rz_version();
+        [DllImport(Library, CallingConvention = C)] internal static extern byte* rz_status_name(int status);
+        [DllImport(Library, CallingConvention = C)] internal static extern uint rz_device_count();
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_device_info_get(uint index, rz_device_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_runtime_new(rz_runtime_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_runtime_free(IntPtr runtime);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_runtime_threads_set(RuntimeHandle runtime, uint threads, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cancel_new(IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_free(IntPtr cancel);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_fire(CancelHandle cancel);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cancel_deadline(CancelHandle cancel, ulong us_from_now, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_reset(CancelHandle cancel);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load(byte* path, rz_model_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_model_free(IntPtr model);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_info_get(ModelHandle model, rz_model_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_sampling_get(ModelHandle model, rz_model_sampling* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_into(ModelHandle model, byte* key, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_key_into(ModelHandle model, UIntPtr index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_element_into(ModelHandle model, byte* key, UIntPtr index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load_from(rz_source* sources, UIntPtr n, rz_model_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_tokenize_into(ModelHandle model, byte* text, UIntPtr text_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_detokenize_into(ModelHandle model, uint* tokens, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_is_end(ModelHandle model, uint token);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_bytes_into(ModelHandle model, uint token, void* @out, UIntPtr capacity, UIntPtr* len, uint* attributes, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_new(ModelHandle model, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_follow(TextstreamHandle stream, uint* tokens, UIntPtr n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_push_into(TextstreamHandle stream, uint token, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_flush_into(TextstreamHandle stream, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_textstream_free(IntPtr stream);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_into(ModelHandle model, rz_chat_message* messages, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_json_into(ModelHandle model, byte* json, UIntPtr json_len, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_tokenize_into(ModelHandle model, byte* json, UIntPtr json_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_new(ModelHandle model, byte* json, UIntPtr json_len, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_push(ChatParserHandle parser, uint token, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_end(ChatParserHandle parser, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_next_into(ChatParserHandle parser, uint* kind, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_chat_parser_free(IntPtr parser);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_new(rz_sampler_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_sampler_free(IntPtr sampler);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, byte* text, UIntPtr len, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_grammar_free(IntPtr grammar);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_grammar_set(SamplerHandle sampler, GrammarHandle grammar, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_new(ModelHandle model, rz_cache_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_cache_free(IntPtr cache);
+        [DllImport(Library, CallingConvention = C)] internal static extern uint rz_cache_len(CacheHandle cache);
+        [DllImport(Library, CallingConvention = C)] internal static extern uint rz_cache_capacity(CacheHandle cache);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_truncate(CacheHandle cache, uint len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_cancel_set(CacheHandle cache, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_fork(CacheHandle cache, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_match(CacheHandle cache, uint* tokens, UIntPtr n, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_tokens_into(CacheHandle cache, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_shift(CacheHandle cache, uint keep, uint drop, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_release(CacheHandle cache, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_adapter_load(ModelHandle model, byte* path, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_adapter_free(IntPtr adapter);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_adapters_set(CacheHandle cache, IntPtr* adapters, float* scales, UIntPtr n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_save(CacheHandle cache, IntPtr write, IntPtr user, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_load(ModelHandle model, rz_cache_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_plan(byte* path, rz_source* sources, UIntPtr n, rz_model_params* @params, rz_cache_params* cache_params, uint n_caches, rz_plan* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prefill(CacheHandle cache, uint* tokens, UIntPtr n, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_token(CacheHandle cache, uint token, SamplerHandle sampler, uint* next, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_generate_into(CacheHandle cache, uint token, SamplerHandle sampler, uint* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_batch(IntPtr* caches, uint* tokens, UIntPtr n, IntPtr* samplers, uint* next, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_logits_into(CacheHandle cache, float* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_sample(CacheHandle cache, SamplerHandle sampler, uint* token, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_new(CacheHandle cache, rz_job_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_step(JobHandle job, ulong budget_us, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_jobs_step(IntPtr* jobs, UIntPtr n, ulong budget_us, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_error(JobHandle job, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_text_into(JobHandle job, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_next_into(JobHandle job, uint* kind, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_tokens_into(JobHandle job, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_logprobs_into(JobHandle job, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_info_get(JobHandle job, rz_job_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_job_free(IntPtr job);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_logprobs_into(CacheHandle cache, uint k, uint* tokens, float* logprobs, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_score_into(CacheHandle cache, uint* tokens, UIntPtr n, float* logprobs, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* @params, uint** tokens, UIntPtr* lengths, UIntPtr n, float* @out, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_metrics_get(ModelHandle model, rz_metrics* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_backend_metrics_get(ModelHandle model, uint device_kind, rz_backend_metrics* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_metrics_reset(ModelHandle model);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_layout_get(uint index, rz_layout* @out, rz_error* err);
+    }
+}

@@ -1,0 +1,449 @@
+// Code generated from realizar.h by the build, as make header does. DO NOT EDIT.
+
+package realizar
+
+// The constants, structs and functions have the names of the header, by which the library is asked for them; constants
+// begin with a small letter, which keeps them inside of the package.
+const (
+	rz_OK                         = 0
+	rz_AGAIN                      = 1
+	rz_DONE                       = 2
+	rz_ERR_INVALID_ARGUMENT       = -1
+	rz_ERR_BUSY                   = -2
+	rz_ERR_OUT_OF_MEMORY          = -3
+	rz_ERR_DEVICE_OUT_OF_MEMORY   = -4
+	rz_ERR_LIMIT                  = -5
+	rz_ERR_IO                     = -6
+	rz_ERR_FORMAT                 = -7
+	rz_ERR_UNSUPPORTED            = -8
+	rz_ERR_VERSION                = -9
+	rz_ERR_CANCELLED              = -10
+	rz_ERR_DEADLINE               = -11
+	rz_ERR_CONTEXT_FULL           = -12
+	rz_ERR_BUFFER_TOO_SMALL       = -13
+	rz_ERR_DEVICE_UNAVAILABLE     = -14
+	rz_ERR_DEVICE_LOST            = -15
+	rz_ERR_MISMATCH               = -16
+	rz_ERR_PANIC                  = -17
+	rz_ERR_POISONED               = -18
+	rz_ABI_VERSION                = 1
+	rz_DEVICE_CPU                 = 1
+	rz_DEVICE_CUDA                = 2
+	rz_LOG_ERROR                  = 1
+	rz_LOG_WARNING                = 2
+	rz_LOG_INFO                   = 3
+	rz_NO_LIMIT                   = 0xFFFFFFFFFFFFFFFF
+	rz_MODEL_DETERMINISTIC        = 1
+	rz_MODEL_MMAP                 = 2
+	rz_MODEL_TEXT_ONLY            = 4
+	rz_MODEL_PROFILE              = 8
+	rz_MODEL_MTP                  = 16
+	rz_MODEL_ALLOW_UNKNOWN        = 32
+	rz_DEVICES_MAX                = 16
+	rz_TEMPLATE_PRESENT           = 1
+	rz_TEMPLATE_WRITES_BOS        = 2
+	rz_TOKEN_NONE                 = 0xFFFFFFFF
+	rz_SAMPLING_TEMPERATURE       = 1
+	rz_SAMPLING_TOP_K             = 2
+	rz_SAMPLING_TOP_P             = 4
+	rz_SAMPLING_MIN_P             = 8
+	rz_SAMPLING_REPEAT_PENALTY    = 16
+	rz_SAMPLING_PENALTY_WINDOW    = 32
+	rz_SOURCE_MEMORY              = 1
+	rz_SOURCE_FD                  = 2
+	rz_SOURCE_READER              = 3
+	rz_TOKENIZE_ADD_SPECIAL       = 1
+	rz_TOKENIZE_PARSE_SPECIAL     = 2
+	rz_DETOKENIZE_SPECIAL         = 1
+	rz_TOKEN_NORMAL               = 1
+	rz_TOKEN_CONTROL              = 2
+	rz_TOKEN_USER                 = 4
+	rz_TOKEN_BYTE                 = 8
+	rz_TOKEN_END                  = 16
+	rz_CHAT_ADD_GENERATION_PROMPT = 1
+	rz_CHAT_EVENT_REASONING       = 1
+	rz_CHAT_EVENT_CONTENT         = 2
+	rz_CHAT_EVENT_TOOL_NAME       = 3
+	rz_CHAT_EVENT_TOOL_ARGUMENTS  = 4
+	rz_CHAT_EVENT_END             = 5
+	rz_CHAT_EVENT_UNPARSED        = 256
+	rz_SAMPLER_TEMPERATURE_FIRST  = 1
+	rz_GRAMMAR_JSON_SCHEMA        = 1
+	rz_GRAMMAR_REGEX              = 2
+	rz_GRAMMAR_LARK               = 3
+	rz_GRAMMAR_GBNF               = 4
+	rz_GRAMMAR_JSON               = 5
+	rz_GRAMMAR_CHOICES            = 6
+	rz_GRAMMAR_TOOLS              = 7
+	rz_GRAMMAR_WHITESPACE         = 256
+	rz_CACHE_TYPE_F16             = 1
+	rz_CACHE_TYPE_Q8_0            = 8
+	rz_CACHE_TYPE_Q4_0            = 2
+	rz_CACHE_TYPE_F32             = 256
+	rz_DRAFT_NONE                 = 0
+	rz_DRAFT_LOOKUP               = 1
+	rz_DRAFT_MODEL                = 2
+	rz_DRAFT_MTP                  = 3
+	rz_JOB_STATE_PROMPT           = 1
+	rz_JOB_STATE_TOKENS           = 2
+	rz_JOB_STATE_ENDED            = 3
+	rz_JOB_END                    = 1
+	rz_JOB_LENGTH                 = 2
+	rz_JOB_STOP                   = 3
+	rz_JOB_CONTEXT                = 4
+	rz_JOB_GRAMMAR                = 5
+	rz_JOB_FAILED                 = 6
+	rz_POOLING_MODEL              = 0
+	rz_POOLING_NONE               = 1
+	rz_POOLING_MEAN               = 2
+	rz_POOLING_CLS                = 3
+	rz_POOLING_LAST               = 4
+	rz_POOLING_RANK               = 5
+	rz_EMBED_RAW                  = 1
+)
+
+type rz_error struct {
+	code        int32
+	system_code int32
+	message     [504]byte
+}
+
+type rz_device_info struct {
+	struct_size  uint32
+	index        uint32
+	name         [64]byte
+	kind         uint32
+	available    uint32
+	isa          [32]byte
+	memory_total uint64
+	memory_free  uint64
+	unavailable  [256]byte
+}
+
+type rz_runtime_params struct {
+	struct_size   uint32
+	threads       uint32
+	memory_limit  uint64
+	cpus          *uint32
+	n_cpus        uintptr
+	log           uintptr
+	log_user      uintptr
+	parallel      uintptr
+	parallel_user uintptr
+}
+
+type rz_model_params struct {
+	struct_size   uint32
+	device        uint32
+	runtime       uintptr
+	flags         uint32
+	gpu_layers    uint32
+	quantize      uint32
+	reserved      uint32
+	progress      uintptr
+	progress_user uintptr
+	cancel        uintptr
+	packed_path   *byte
+	devices       *uint32
+	n_devices     uintptr
+	shares        *float32
+}
+
+type rz_model_info struct {
+	struct_size    uint32
+	architecture   [32]byte
+	name           [64]byte
+	n_layers       uint32
+	hidden_dim     uint32
+	ffn_dim        uint32
+	n_heads        uint32
+	n_kv_heads     uint32
+	head_dim       uint32
+	vocab_size     uint32
+	context_length uint32
+	device         uint32
+	bos_token      uint32
+	eos_token      uint32
+	n_params       uint64
+	weight_bytes   uint64
+	gpu_layers     uint32
+	chat_template  uint32
+	devices        [16]uint32
+	device_layers  [16]uint32
+	n_unknown      uint32
+	reserved       uint32
+}
+
+type rz_model_sampling struct {
+	struct_size    uint32
+	told           uint32
+	temperature    float32
+	top_k          uint32
+	top_p          float32
+	min_p          float32
+	repeat_penalty float32
+	penalty_window uint32
+}
+
+type rz_source struct {
+	struct_size uint32
+	kind        uint32
+	name        *byte
+	data        *byte
+	size        uint64
+	fd          int32
+	reserved    uint32
+	offset      uint64
+	read        uintptr
+	user        uintptr
+}
+
+type rz_chat_message struct {
+	role    *byte
+	content *byte
+}
+
+type rz_logit_bias struct {
+	token uint32
+	bias  float32
+}
+
+type rz_sampler_params struct {
+	struct_size       uint32
+	temperature       float32
+	top_k             uint32
+	top_p             float32
+	min_p             float32
+	repeat_penalty    float32
+	presence_penalty  float32
+	frequency_penalty float32
+	penalty_window    uint32
+	flags             uint32
+	seed              uint64
+	biases            *rz_logit_bias
+	n_biases          uintptr
+}
+
+type rz_cache_params struct {
+	struct_size uint32
+	capacity    uint32
+	k_type      uint32
+	v_type      uint32
+}
+
+type rz_plan struct {
+	struct_size    uint32
+	gpu_layers     uint32
+	weights_host   uint64
+	weights_device uint64
+	cache_host     uint64
+	cache_device   uint64
+	cache_token    uint64
+	scratch_host   uint64
+	scratch_device uint64
+	load_peak_host uint64
+	total_host     uint64
+	total_device   uint64
+	devices        [16]uint32
+	device_layers  [16]uint32
+	device_weights [16]uint64
+	device_cache   [16]uint64
+	device_scratch [16]uint64
+	device_total   [16]uint64
+}
+
+type rz_job_params struct {
+	struct_size uint32
+	max_tokens  uint32
+	tokens      *uint32
+	n_tokens    uintptr
+	sampler     uintptr
+	grammar     uintptr
+	stops       **byte
+	n_stops     uintptr
+	cancel      uintptr
+	flags       uint32
+	reserved    uint32
+	draft       uint32
+	draft_max   uint32
+	draft_model uintptr
+	logprobs    uint32
+	reserved_1  uint32
+	chat        *byte
+	chat_len    uintptr
+}
+
+type rz_job_info struct {
+	struct_size    uint32
+	state          uint32
+	end            uint32
+	stopped        int32
+	prompt_total   uint32
+	prompt_done    uint32
+	n_tokens       uint32
+	cache_len      uint32
+	prompt_ns      uint64
+	tokens_ns      uint64
+	first_token_ns uint64
+	drafted        uint32
+	accepted       uint32
+}
+
+type rz_embed_params struct {
+	struct_size uint32
+	pooling     uint32
+	flags       uint32
+	reserved    uint32
+}
+
+type rz_phase_metrics struct {
+	count  uint64
+	sum_ns uint64
+}
+
+type rz_metrics struct {
+	struct_size   uint32
+	reserved      uint32
+	load          rz_phase_metrics
+	tokenize      rz_phase_metrics
+	prefill       rz_phase_metrics
+	decode        rz_phase_metrics
+	sample        rz_phase_metrics
+	detokenize    rz_phase_metrics
+	gpu_products  rz_phase_metrics
+	gpu_attention rz_phase_metrics
+	gpu_experts   rz_phase_metrics
+	gpu_head      rz_phase_metrics
+	gpu_other     rz_phase_metrics
+}
+
+type rz_backend_metrics struct {
+	struct_size          uint32
+	device_kind          uint32
+	dispatches           uint64
+	bytes                uint64
+	latency_sum_ns       uint64
+	latency_min_ns       uint64
+	latency_max_ns       uint64
+	latency_mean_ns      float64
+	latency_variance_ns2 float64
+	latency_histogram    [32]uint64
+}
+
+type rz_layout struct {
+	struct_size uint32
+	offset      uint32
+	size        uint32
+	struct_name [32]byte
+	field_name  [32]byte
+}
+
+// structs is one of each struct.
+var structs = []any{
+	rz_error{},
+	rz_device_info{},
+	rz_runtime_params{},
+	rz_model_params{},
+	rz_model_info{},
+	rz_model_sampling{},
+	rz_source{},
+	rz_chat_message{},
+	rz_logit_bias{},
+	rz_sampler_params{},
+	rz_cache_params{},
+	rz_plan{},
+	rz_job_params{},
+	rz_job_info{},
+	rz_embed_params{},
+	rz_phase_metrics{},
+	rz_metrics{},
+	rz_backend_metrics{},
+	rz_layout{},
+}
+
+// functions is every function of the library.
+type functions struct {
+	rz_abi_version             func() uint32
+	rz_version                 func() string
+	rz_status_name             func(status int32) string
+	rz_device_count            func() uint32
+	rz_device_info_get         func(index uint32, out *rz_device_info, err *rz_error) int32
+	rz_runtime_new             func(params *rz_runtime_params, out *uintptr, err *rz_error) int32
+	rz_runtime_free            func(runtime uintptr)
+	rz_runtime_threads_set     func(runtime uintptr, threads uint32, err *rz_error) int32
+	rz_cancel_new              func(out *uintptr, err *rz_error) int32
+	rz_cancel_free             func(cancel uintptr)
+	rz_cancel_fire             func(cancel uintptr)
+	rz_cancel_deadline         func(cancel uintptr, us_from_now uint64, err *rz_error) int32
+	rz_cancel_reset            func(cancel uintptr)
+	rz_model_load              func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
+	rz_model_free              func(model uintptr)
+	rz_model_info_get          func(model uintptr, out *rz_model_info, err *rz_error) int32
+	rz_model_sampling_get      func(model uintptr, out *rz_model_sampling, err *rz_error) int32
+	rz_model_meta_into         func(model uintptr, key *byte, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_meta_key_into     func(model uintptr, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_meta_element_into func(model uintptr, key *byte, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_load_from         func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
+	rz_tokenize_into           func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_detokenize_into         func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_token_is_end            func(model uintptr, token uint32) int32
+	rz_token_bytes_into        func(model uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, attributes *uint32, err *rz_error) int32
+	rz_textstream_new          func(model uintptr, out *uintptr, err *rz_error) int32
+	rz_textstream_follow       func(stream uintptr, tokens *uint32, n uintptr, err *rz_error) int32
+	rz_textstream_push_into    func(stream uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_textstream_flush_into   func(stream uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_textstream_free         func(stream uintptr)
+	rz_chat_render_into        func(model uintptr, messages *rz_chat_message, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_render_json_into   func(model uintptr, json *byte, json_len uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_tokenize_into      func(model uintptr, json *byte, json_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_chat_parser_new         func(model uintptr, json *byte, json_len uintptr, out *uintptr, err *rz_error) int32
+	rz_chat_parser_push        func(parser uintptr, token uint32, err *rz_error) int32
+	rz_chat_parser_end         func(parser uintptr, err *rz_error) int32
+	rz_chat_parser_next_into   func(parser uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_parser_free        func(parser uintptr)
+	rz_sampler_new             func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
+	rz_sampler_free            func(sampler uintptr)
+	rz_grammar_new             func(model uintptr, kind uint32, text *byte, len uintptr, out *uintptr, err *rz_error) int32
+	rz_grammar_free            func(grammar uintptr)
+	rz_sampler_grammar_set     func(sampler uintptr, grammar uintptr, err *rz_error) int32
+	rz_cache_new               func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
+	rz_cache_free              func(cache uintptr)
+	rz_cache_len               func(cache uintptr) uint32
+	rz_cache_capacity          func(cache uintptr) uint32
+	rz_cache_truncate          func(cache uintptr, len uint32, err *rz_error) int32
+	rz_cache_cancel_set        func(cache uintptr, cancel uintptr, err *rz_error) int32
+	rz_cache_fork              func(cache uintptr, out *uintptr, err *rz_error) int32
+	rz_cache_match             func(cache uintptr, tokens *uint32, n uintptr, common *uint32, err *rz_error) int32
+	rz_cache_tokens_into       func(cache uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_cache_shift             func(cache uintptr, keep uint32, drop uint32, err *rz_error) int32
+	rz_cache_release           func(cache uintptr, err *rz_error) int32
+	rz_adapter_load            func(model uintptr, path *byte, out *uintptr, err *rz_error) int32
+	rz_adapter_free            func(adapter uintptr)
+	rz_cache_adapters_set      func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
+	rz_cache_save              func(cache uintptr, write uintptr, user uintptr, err *rz_error) int32
+	rz_cache_load              func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_model_plan              func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, err *rz_error) int32
+	rz_prefill                 func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
+	rz_decode_token            func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
+	rz_generate_into           func(cache uintptr, token uint32, sampler uintptr, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
+	rz_decode_batch            func(caches *uintptr, tokens *uint32, n uintptr, samplers *uintptr, next *uint32, err *rz_error) int32
+	rz_logits_into             func(cache uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_sample                  func(cache uintptr, sampler uintptr, token *uint32, err *rz_error) int32
+	rz_job_new                 func(cache uintptr, params *rz_job_params, out *uintptr, err *rz_error) int32
+	rz_job_step                func(job uintptr, budget_us uint64, err *rz_error) int32
+	rz_jobs_step               func(jobs *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
+	rz_job_error               func(job uintptr, err *rz_error) int32
+	rz_job_text_into           func(job uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_job_next_into           func(job uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_job_tokens_into         func(job uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_job_logprobs_into       func(job uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_job_info_get            func(job uintptr, out *rz_job_info, err *rz_error) int32
+	rz_job_free                func(job uintptr)
+	rz_logprobs_into           func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
+	rz_score_into              func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
+	rz_embed_into              func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
+	rz_metrics_get             func(model uintptr, out *rz_metrics, err *rz_error) int32
+	rz_backend_metrics_get     func(model uintptr, device_kind uint32, out *rz_backend_metrics, err *rz_error) int32
+	rz_metrics_reset           func(model uintptr)
+	rz_layout_get              func(index uint32, out *rz_layout, err *rz_error) int32
+}

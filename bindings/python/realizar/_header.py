@@ -1,0 +1,500 @@
+"""The constants, structs and functions of realizar.h under its names. The build writes this file: `make header`."""
+
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from typing import Any
+
+
+class Sized(Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(struct_size=sizeof(type(self)), **fields)
+
+
+RZ_OK = 0
+RZ_AGAIN = 1
+RZ_DONE = 2
+RZ_ERR_INVALID_ARGUMENT = -1
+RZ_ERR_BUSY = -2
+RZ_ERR_OUT_OF_MEMORY = -3
+RZ_ERR_DEVICE_OUT_OF_MEMORY = -4
+RZ_ERR_LIMIT = -5
+RZ_ERR_IO = -6
+RZ_ERR_FORMAT = -7
+RZ_ERR_UNSUPPORTED = -8
+RZ_ERR_VERSION = -9
+RZ_ERR_CANCELLED = -10
+RZ_ERR_DEADLINE = -11
+RZ_ERR_CONTEXT_FULL = -12
+RZ_ERR_BUFFER_TOO_SMALL = -13
+RZ_ERR_DEVICE_UNAVAILABLE = -14
+RZ_ERR_DEVICE_LOST = -15
+RZ_ERR_MISMATCH = -16
+RZ_ERR_PANIC = -17
+RZ_ERR_POISONED = -18
+RZ_ABI_VERSION = 1
+RZ_DEVICE_CPU = 1
+RZ_DEVICE_CUDA = 2
+RZ_LOG_ERROR = 1
+RZ_LOG_WARNING = 2
+RZ_LOG_INFO = 3
+RZ_NO_LIMIT = 0xFFFFFFFFFFFFFFFF
+RZ_MODEL_DETERMINISTIC = 1
+RZ_MODEL_MMAP = 2
+RZ_MODEL_TEXT_ONLY = 4
+RZ_MODEL_PROFILE = 8
+RZ_MODEL_MTP = 16
+RZ_MODEL_ALLOW_UNKNOWN = 32
+RZ_DEVICES_MAX = 16
+RZ_TEMPLATE_PRESENT = 1
+RZ_TEMPLATE_WRITES_BOS = 2
+RZ_TOKEN_NONE = 0xFFFFFFFF
+RZ_SAMPLING_TEMPERATURE = 1
+RZ_SAMPLING_TOP_K = 2
+RZ_SAMPLING_TOP_P = 4
+RZ_SAMPLING_MIN_P = 8
+RZ_SAMPLING_REPEAT_PENALTY = 16
+RZ_SAMPLING_PENALTY_WINDOW = 32
+RZ_SOURCE_MEMORY = 1
+RZ_SOURCE_FD = 2
+RZ_SOURCE_READER = 3
+RZ_TOKENIZE_ADD_SPECIAL = 1
+RZ_TOKENIZE_PARSE_SPECIAL = 2
+RZ_DETOKENIZE_SPECIAL = 1
+RZ_TOKEN_NORMAL = 1
+RZ_TOKEN_CONTROL = 2
+RZ_TOKEN_USER = 4
+RZ_TOKEN_BYTE = 8
+RZ_TOKEN_END = 16
+RZ_CHAT_ADD_GENERATION_PROMPT = 1
+RZ_CHAT_EVENT_REASONING = 1
+RZ_CHAT_EVENT_CONTENT = 2
+RZ_CHAT_EVENT_TOOL_NAME = 3
+RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4
+RZ_CHAT_EVENT_END = 5
+RZ_CHAT_EVENT_UNPARSED = 256
+RZ_SAMPLER_TEMPERATURE_FIRST = 1
+RZ_GRAMMAR_JSON_SCHEMA = 1
+RZ_GRAMMAR_REGEX = 2
+RZ_GRAMMAR_LARK = 3
+RZ_GRAMMAR_GBNF = 4
+RZ_GRAMMAR_JSON = 5
+RZ_GRAMMAR_CHOICES = 6
+RZ_GRAMMAR_TOOLS = 7
+RZ_GRAMMAR_WHITESPACE = 256
+RZ_CACHE_TYPE_F16 = 1
+RZ_CACHE_TYPE_Q8_0 = 8
+RZ_CACHE_TYPE_Q4_0 = 2
+RZ_CACHE_TYPE_F32 = 256
+RZ_DRAFT_NONE = 0
+RZ_DRAFT_LOOKUP = 1
+RZ_DRAFT_MODEL = 2
+RZ_DRAFT_MTP = 3
+RZ_JOB_STATE_PROMPT = 1
+RZ_JOB_STATE_TOKENS = 2
+RZ_JOB_STATE_ENDED = 3
+RZ_JOB_END = 1
+RZ_JOB_LENGTH = 2
+RZ_JOB_STOP = 3
+RZ_JOB_CONTEXT = 4
+RZ_JOB_GRAMMAR = 5
+RZ_JOB_FAILED = 6
+RZ_POOLING_MODEL = 0
+RZ_POOLING_NONE = 1
+RZ_POOLING_MEAN = 2
+RZ_POOLING_CLS = 3
+RZ_POOLING_LAST = 4
+RZ_POOLING_RANK = 5
+RZ_EMBED_RAW = 1
+
+rz_log_callback = CFUNCTYPE(None, c_int32, POINTER(c_char), c_size_t, c_void_p)
+rz_share_callback = CFUNCTYPE(None, c_void_p, c_uint32)
+rz_parallel_callback = CFUNCTYPE(c_int32, c_void_p, c_uint32, rz_share_callback, c_void_p)
+rz_progress_callback = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)
+rz_source_callback = CFUNCTYPE(c_int32, c_void_p, c_uint64, c_void_p, c_size_t)
+rz_write_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+rz_read_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+
+
+class rz_error(Structure):
+    _fields_ = [
+        ("code", c_int32),
+        ("system_code", c_int32),
+        ("message", c_char * 504),
+    ]
+
+
+class rz_device_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("index", c_uint32),
+        ("name", c_char * 64),
+        ("kind", c_uint32),
+        ("available", c_uint32),
+        ("isa", c_char * 32),
+        ("memory_total", c_uint64),
+        ("memory_free", c_uint64),
+        ("unavailable", c_char * 256),
+    ]
+
+
+class rz_runtime_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("threads", c_uint32),
+        ("memory_limit", c_uint64),
+        ("cpus", POINTER(c_uint32)),
+        ("n_cpus", c_size_t),
+        ("log", rz_log_callback),
+        ("log_user", c_void_p),
+        ("parallel", rz_parallel_callback),
+        ("parallel_user", c_void_p),
+    ]
+
+
+class rz_model_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("device", c_uint32),
+        ("runtime", c_void_p),
+        ("flags", c_uint32),
+        ("gpu_layers", c_uint32),
+        ("quantize", c_uint32),
+        ("reserved", c_uint32),
+        ("progress", rz_progress_callback),
+        ("progress_user", c_void_p),
+        ("cancel", c_void_p),
+        ("packed_path", c_char_p),
+        ("devices", POINTER(c_uint32)),
+        ("n_devices", c_size_t),
+        ("shares", POINTER(c_float)),
+    ]
+
+
+class rz_model_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("architecture", c_char * 32),
+        ("name", c_char * 64),
+        ("n_layers", c_uint32),
+        ("hidden_dim", c_uint32),
+        ("ffn_dim", c_uint32),
+        ("n_heads", c_uint32),
+        ("n_kv_heads", c_uint32),
+        ("head_dim", c_uint32),
+        ("vocab_size", c_uint32),
+        ("context_length", c_uint32),
+        ("device", c_uint32),
+        ("bos_token", c_uint32),
+        ("eos_token", c_uint32),
+        ("n_params", c_uint64),
+        ("weight_bytes", c_uint64),
+        ("gpu_layers", c_uint32),
+        ("chat_template", c_uint32),
+        ("devices", c_uint32 * 16),
+        ("device_layers", c_uint32 * 16),
+        ("n_unknown", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class rz_model_sampling(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("told", c_uint32),
+        ("temperature", c_float),
+        ("top_k", c_uint32),
+        ("top_p", c_float),
+        ("min_p", c_float),
+        ("repeat_penalty", c_float),
+        ("penalty_window", c_uint32),
+    ]
+
+
+class rz_source(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_uint32),
+        ("name", c_char_p),
+        ("data", c_void_p),
+        ("size", c_uint64),
+        ("fd", c_int32),
+        ("reserved", c_uint32),
+        ("offset", c_uint64),
+        ("read", rz_source_callback),
+        ("user", c_void_p),
+    ]
+
+
+class rz_chat_message(Structure):
+    _fields_ = [
+        ("role", c_char_p),
+        ("content", c_char_p),
+    ]
+
+
+class rz_logit_bias(Structure):
+    _fields_ = [
+        ("token", c_uint32),
+        ("bias", c_float),
+    ]
+
+
+class rz_sampler_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("temperature", c_float),
+        ("top_k", c_uint32),
+        ("top_p", c_float),
+        ("min_p", c_float),
+        ("repeat_penalty", c_float),
+        ("presence_penalty", c_float),
+        ("frequency_penalty", c_float),
+        ("penalty_window", c_uint32),
+        ("flags", c_uint32),
+        ("seed", c_uint64),
+        ("biases", POINTER(rz_logit_bias)),
+        ("n_biases", c_size_t),
+    ]
+
+
+class rz_cache_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("capacity", c_uint32),
+        ("k_type", c_uint32),
+        ("v_type", c_uint32),
+    ]
+
+
+class rz_plan(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("gpu_layers", c_uint32),
+        ("weights_host", c_uint64),
+        ("weights_device", c_uint64),
+        ("cache_host", c_uint64),
+        ("cache_device", c_uint64),
+        ("cache_token", c_uint64),
+        ("scratch_host", c_uint64),
+        ("scratch_device", c_uint64),
+        ("load_peak_host", c_uint64),
+        ("total_host", c_uint64),
+        ("total_device", c_uint64),
+        ("devices", c_uint32 * 16),
+        ("device_layers", c_uint32 * 16),
+        ("device_weights", c_uint64 * 16),
+        ("device_cache", c_uint64 * 16),
+        ("device_scratch", c_uint64 * 16),
+        ("device_total", c_uint64 * 16),
+    ]
+
+
+class rz_job_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("max_tokens", c_uint32),
+        ("tokens", POINTER(c_uint32)),
+        ("n_tokens", c_size_t),
+        ("sampler", c_void_p),
+        ("grammar", c_void_p),
+        ("stops", POINTER(c_char_p)),
+        ("n_stops", c_size_t),
+        ("cancel", c_void_p),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+        ("draft", c_uint32),
+        ("draft_max", c_uint32),
+        ("draft_model", c_void_p),
+        ("logprobs", c_uint32),
+        ("reserved_1", c_uint32),
+        ("chat", c_char_p),
+        ("chat_len", c_size_t),
+    ]
+
+
+class rz_job_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("state", c_uint32),
+        ("end", c_uint32),
+        ("stopped", c_int32),
+        ("prompt_total", c_uint32),
+        ("prompt_done", c_uint32),
+        ("n_tokens", c_uint32),
+        ("cache_len", c_uint32),
+        ("prompt_ns", c_uint64),
+        ("tokens_ns", c_uint64),
+        ("first_token_ns", c_uint64),
+        ("drafted", c_uint32),
+        ("accepted", c_uint32),
+    ]
+
+
+class rz_embed_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("pooling", c_uint32),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class rz_phase_metrics(Structure):
+    _fields_ = [
+        ("count", c_uint64),
+        ("sum_ns", c_uint64),
+    ]
+
+
+class rz_metrics(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reserved", c_uint32),
+        ("load", rz_phase_metrics),
+        ("tokenize", rz_phase_metrics),
+        ("prefill", rz_phase_metrics),
+        ("decode", rz_phase_metrics),
+        ("sample", rz_phase_metrics),
+        ("detokenize", rz_phase_metrics),
+        ("gpu_products", rz_phase_metrics),
+        ("gpu_attention", rz_phase_metrics),
+        ("gpu_experts", rz_phase_metrics),
+        ("gpu_head", rz_phase_metrics),
+        ("gpu_other", rz_phase_metrics),
+    ]
+
+
+class rz_backend_metrics(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("device_kind", c_uint32),
+        ("dispatches", c_uint64),
+        ("bytes", c_uint64),
+        ("latency_sum_ns", c_uint64),
+        ("latency_min_ns", c_uint64),
+        ("latency_max_ns", c_uint64),
+        ("latency_mean_ns", c_double),
+        ("latency_variance_ns2", c_double),
+        ("latency_histogram", c_uint64 * 32),
+    ]
+
+
+class rz_layout(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("offset", c_uint32),
+        ("size", c_uint32),
+        ("struct_name", c_char * 32),
+        ("field_name", c_char * 32),
+    ]
+
+
+STRUCTS = (
+    rz_error,
+    rz_device_info,
+    rz_runtime_params,
+    rz_model_params,
+    rz_model_info,
+    rz_model_sampling,
+    rz_source,
+    rz_chat_message,
+    rz_logit_bias,
+    rz_sampler_params,
+    rz_cache_params,
+    rz_plan,
+    rz_job_params,
+    rz_job_info,
+    rz_embed_params,
+    rz_phase_metrics,
+    rz_metrics,
+    rz_backend_metrics,
+    rz_layout,
+)
+
+# Results and parameters.
+FUNCTIONS = {
+    "rz_abi_version": (c_uint32, []),
+    "rz_version": (c_char_p, []),
+    "rz_status_name": (c_char_p, [c_int32]),
+    "rz_device_count": (c_uint32, []),
+    "rz_device_info_get": (c_int32, [c_uint32, POINTER(rz_device_info), POINTER(rz_error)]),
+    "rz_runtime_new": (c_int32, [POINTER(rz_runtime_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_runtime_free": (None, [c_void_p]),
+    "rz_runtime_threads_set": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_cancel_new": (c_int32, [POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_cancel_free": (None, [c_void_p]),
+    "rz_cancel_fire": (None, [c_void_p]),
+    "rz_cancel_deadline": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
+    "rz_cancel_reset": (None, [c_void_p]),
+    "rz_model_load": (c_int32, [c_char_p, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_model_free": (None, [c_void_p]),
+    "rz_model_info_get": (c_int32, [c_void_p, POINTER(rz_model_info), POINTER(rz_error)]),
+    "rz_model_sampling_get": (c_int32, [c_void_p, POINTER(rz_model_sampling), POINTER(rz_error)]),
+    "rz_model_meta_into": (c_int32, [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_model_meta_key_into": (c_int32, [c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_model_meta_element_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_model_load_from": (c_int32, [POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_tokenize_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_detokenize_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_token_is_end": (c_int32, [c_void_p, c_uint32]),
+    "rz_token_bytes_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_textstream_new": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_textstream_follow": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(rz_error)]),
+    "rz_textstream_push_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_textstream_flush_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_textstream_free": (None, [c_void_p]),
+    "rz_chat_render_into": (c_int32, [c_void_p, POINTER(rz_chat_message), c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_chat_render_json_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_chat_tokenize_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_chat_parser_new": (c_int32, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_chat_parser_push": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_chat_parser_end": (c_int32, [c_void_p, POINTER(rz_error)]),
+    "rz_chat_parser_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_chat_parser_free": (None, [c_void_p]),
+    "rz_sampler_new": (c_int32, [POINTER(rz_sampler_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_sampler_free": (None, [c_void_p]),
+    "rz_grammar_new": (c_int32, [c_void_p, c_uint32, c_char_p, c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_grammar_free": (None, [c_void_p]),
+    "rz_sampler_grammar_set": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
+    "rz_cache_new": (c_int32, [c_void_p, POINTER(rz_cache_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_cache_free": (None, [c_void_p]),
+    "rz_cache_len": (c_uint32, [c_void_p]),
+    "rz_cache_capacity": (c_uint32, [c_void_p]),
+    "rz_cache_truncate": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_cache_cancel_set": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
+    "rz_cache_fork": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_cache_match": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_cache_tokens_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_cache_shift": (c_int32, [c_void_p, c_uint32, c_uint32, POINTER(rz_error)]),
+    "rz_cache_release": (c_int32, [c_void_p, POINTER(rz_error)]),
+    "rz_adapter_load": (c_int32, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_adapter_free": (None, [c_void_p]),
+    "rz_cache_adapters_set": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t, POINTER(rz_error)]),
+    "rz_cache_save": (c_int32, [c_void_p, rz_write_callback, c_void_p, POINTER(rz_error)]),
+    "rz_cache_load": (c_int32, [c_void_p, POINTER(rz_cache_params), rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_model_plan": (c_int32, [c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_plan), POINTER(rz_error)]),
+    "rz_prefill": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_void_p, POINTER(rz_error)]),
+    "rz_decode_token": (c_int32, [c_void_p, c_uint32, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_generate_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),
+    "rz_decode_batch": (c_int32, [POINTER(c_void_p), POINTER(c_uint32), c_size_t, POINTER(c_void_p), POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_logits_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_sample": (c_int32, [c_void_p, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_job_new": (c_int32, [c_void_p, POINTER(rz_job_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_job_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
+    "rz_jobs_step": (c_int32, [POINTER(c_void_p), c_size_t, c_uint64, POINTER(rz_error)]),
+    "rz_job_error": (c_int32, [c_void_p, POINTER(rz_error)]),
+    "rz_job_text_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_job_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_job_tokens_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_job_logprobs_into": (c_int32, [c_void_p, POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_job_info_get": (c_int32, [c_void_p, POINTER(rz_job_info), POINTER(rz_error)]),
+    "rz_job_free": (None, [c_void_p]),
+    "rz_logprobs_into": (c_int32, [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_float), POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_score_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(c_float), c_void_p, POINTER(rz_error)]),
+    "rz_embed_into": (c_int32, [c_void_p, POINTER(rz_embed_params), POINTER(POINTER(c_uint32)), POINTER(c_size_t), c_size_t, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),
+    "rz_metrics_get": (c_int32, [c_void_p, POINTER(rz_metrics), POINTER(rz_error)]),
+    "rz_backend_metrics_get": (c_int32, [c_void_p, c_uint32, POINTER(rz_backend_metrics), POINTER(rz_error)]),
+    "rz_metrics_reset": (None, [c_void_p]),
+    "rz_layout_get": (c_int32, [c_uint32, POINTER(rz_layout), POINTER(rz_error)]),
+}

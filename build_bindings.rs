@@ -1,0 +1,468 @@
+//! Writes what bindings repeat of the header in their languages: constants, structs and functions under its names.
+//!
+//! They are read from cbindgen's text, of which `tests/abi/layouts.rs` holds that the library's own table agrees.
+
+use std::collections::BTreeSet;
+
+/// Groups of the header that no other language has a use for: memory and kernels for engines in C or Rust.
+pub const UNBOUND: [&str; 2] = ["allocator.rs", "kernels.rs"];
+
+/// What writes the header in a language.
+type Writer = fn(&Header) -> String;
+
+/// Paths of the generated files, below the root.
+pub const FILES: [(&str, Writer); 4] = [
+    ("bindings/python/realizar/_header.py", python),
+    ("bindings/java/realizar/Header.java", java),
+    ("bindings/csharp/Realizar/Header.cs", csharp),
+    ("bindings/go/purego/header.go", go),
+];
+
+/// Types of C, and what they are in Python, Java, C# and Go.
+const NUMBERS: [(&str, [&str; 4]); 8] = [
+    ("char", ["c_char", "JAVA_BYTE", "byte", "byte"]),
+    ("int32_t", ["c_int32", "JAVA_INT", "int", "int32"]),
+    ("rz_status", ["c_int32", "JAVA_INT", "int", "int32"]),
+    ("uint32_t", ["c_uint32", "JAVA_INT", "uint", "uint32"]),
+    ("uint64_t", ["c_uint64", "JAVA_LONG", "ulong", "uint64"]),
+    ("size_t", ["c_size_t", "JAVA_LONG", "UIntPtr", "uintptr"]),
+    ("float", ["c_float", "JAVA_FLOAT", "float", "float32"]),
+    ("double", ["c_double", "JAVA_DOUBLE", "double", "float64"]),
+];
+
+const PYTHON: usize = 0;
+const JAVA: usize = 1;
+const CSHARP: usize = 2;
+const GO: usize = 3;
+
+/// Declarations of the header.
+#[derive(Default)]
+pub struct Header {
+    constants: Vec<(String, String)>,
+    /// Structs without fields, which callers know by pointers alone.
+    handles: BTreeSet<String>,
+    structs: Vec<(String, Vec<Value>)>,
+    functions: Vec<Function>,
+    /// Types of functions.
+    callbacks: Vec<Function>,
+}
+
+struct Function {
+    name: String,
+    result: Value,
+    parameters: Vec<Value>,
+}
+
+/// A field, a parameter or a result.
+struct Value {
+    base: String,
+    /// How many pointers lead to the base.
+    pointers: usize,
+    name: String,
+    /// Elements of an array.
+    length: Option<String>,
+}
+
+impl Value {
+    fn of(declaration: &str) -> Self {
+        let declaration = declaration.trim();
+        let begin = declaration.rfind([' ', '*']).map_or(0, |at| at + 1);
+        let (kind, name) = declaration.split_at(begin);
+        let (name, length) = match name.split_once('[') {
+            Some((name, length)) => (name, Some(length.trim_end_matches(']').to_owned())),
+            None => (name, None),
+        };
+        let base = kind.split([' ', '*']).find(|word| !["", "const", "struct"].contains(word));
+        let base = base.unwrap_or_else(|| panic!("{declaration} has a type")).to_owned();
+        Self { base, pointers: kind.matches('*').count(), name: name.to_owned(), length }
+    }
+
+    fn is_callback(&self) -> bool {
+        self.base.ends_with("_callback")
+    }
+
+    /// Whether it is what a callback is handed back, which is no place in memory to some languages.
+    fn is_user(&self) -> bool {
+        self.name == "user" || self.name.ends_with("_user")
+    }
+
+    /// The base as a number or a struct of a language.
+    fn plain(&self, language: usize) -> &str {
+        let number = NUMBERS.iter().find(|(number, _)| *number == self.base);
+        number.map_or(&self.base, |(_, names)| names[language])
+    }
+}
+
+impl Function {
+    fn of(name: &str, result: &str, parameters: &str) -> Self {
+        let parameters = parameters.split(',').filter(|parameter| parameter.trim() != "void").map(Value::of).collect();
+        Self { name: name.to_owned(), result: Value::of(&format!("{result} result")), parameters }
+    }
+
+    fn is_void(&self) -> bool {
+        (self.result.base.as_str(), self.result.pointers) == ("void", 0)
+    }
+
+    /// Text for each parameter.
+    fn each(&self, text: impl FnMut(&Value) -> String) -> String {
+        self.parameters.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Header {
+    /// Reads declarations of C.
+    pub fn read(declarations: &str) -> Self {
+        let mut header = Self::default();
+        let code = without_comments(declarations);
+        let (defines, code): (Vec<&str>, Vec<&str>) = code.lines().partition(|line| line.starts_with("#define "));
+        for (name, value) in defines.iter().filter_map(|line| line["#define ".len()..].split_once(' ')) {
+            header.constants.push((name.to_owned(), value.trim().trim_matches(['(', ')']).to_owned()));
+        }
+        let code = code.join(" ");
+        let mut rest = code.trim();
+        while !rest.is_empty() {
+            let end = match (rest.find(';'), rest.find('{')) {
+                (Some(end), Some(brace)) if brace < end => {
+                    rest.find("} ").map(|at| at + rest[at..].find(';').expect(";"))
+                }
+                (end, _) => end,
+            };
+            let (statement, behind) = rest.split_at(end.unwrap_or_else(|| panic!("{rest} ends")));
+            header.declare(statement);
+            rest = behind[1..].trim_start();
+        }
+        header.check();
+        header
+    }
+
+    /// Panics at a constant or a type that has no translation.
+    fn check(&self) {
+        for (name, value) in &self.constants {
+            assert!(value.parse::<i32>().is_ok() || value.ends_with("_MAX"), "{name} is {value}, which is no number");
+        }
+        let fields = self.structs.iter().flat_map(|(_, fields)| fields);
+        let functions = self.functions.iter().chain(&self.callbacks);
+        let parameters = functions.flat_map(|function| function.parameters.iter().chain([&function.result]));
+        for value in fields.chain(parameters) {
+            let base = value.base.as_str();
+            let is_known = NUMBERS.iter().any(|(number, _)| *number == base)
+                || self.structs.iter().any(|(name, _)| name == base)
+                || self.callbacks.iter().any(|callback| callback.name == base)
+                || self.handles.contains(base)
+                || base == "void";
+            assert!(is_known, "{} is of type {base}, which has no translation", value.name);
+        }
+    }
+
+    fn declare(&mut self, statement: &str) {
+        let Some(kind) = statement.strip_prefix("typedef ") else {
+            let (before, parameters) = statement.split_once('(').expect("a function");
+            let (result, name) = before.split_at(before.rfind([' ', '*']).expect("a name") + 1);
+            return self.functions.push(Function::of(name, result, parameters.trim_end_matches(')')));
+        };
+        if let Some((before, fields)) = kind.split_once('{') {
+            let name = before.trim_start_matches("struct ").trim().to_owned();
+            let fields = fields.split('}').next().unwrap_or_default();
+            let fields = fields.split(';').filter(|field| !field.trim().is_empty()).map(Value::of).collect();
+            self.structs.push((name, fields));
+        } else if let Some((result, rest)) = kind.split_once("(*") {
+            let (name, parameters) = rest.split_once(")(").expect("a type of functions");
+            self.callbacks.push(Function::of(name, result, parameters.trim_end_matches(')')));
+        } else if let Some(names) = kind.strip_prefix("struct ") {
+            self.handles.extend(names.split(' ').next().map(str::to_owned));
+        }
+    }
+
+    /// Whether the value points to what callers know by pointers alone.
+    fn is_handle(&self, value: &Value) -> bool {
+        self.handles.contains(&value.base)
+    }
+}
+
+fn without_comments(code: &str) -> String {
+    let mut parts = code.split("/*");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |code, part| code + part.split_once("*/").expect("a comment ends").1)
+}
+
+/// A constant's value, with words of the language for the greatest numbers.
+fn number<'a>(value: &'a str, greatest_32: &'a str, greatest_64: &'a str) -> &'a str {
+    match value {
+        "UINT32_MAX" => greatest_32,
+        "UINT64_MAX" => greatest_64,
+        value => value,
+    }
+}
+
+const PYTHON_HEAD: &str = r#""""The constants, structs and functions of realizar.h under its names. The build writes this file: `make header`."""
+
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from typing import Any
+
+
+class Sized(Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(struct_size=sizeof(type(self)), **fields)
+
+
+"#;
+
+fn python(header: &Header) -> String {
+    let mut text = PYTHON_HEAD.to_owned();
+    for (name, value) in &header.constants {
+        text += &format!("{name} = {}\n", number(value, "0xFFFFFFFF", "0xFFFFFFFFFFFFFFFF"));
+    }
+    text += "\n";
+    for callback in &header.callbacks {
+        // A text is as long as another parameter says; c_char_p would end it at a NUL.
+        let parameters = callback.each(|value| python_type(header, value).replace("c_char_p", "POINTER(c_char)"));
+        let result = python_result(header, callback);
+        text += &format!("{} = CFUNCTYPE({result}, {parameters})\n", callback.name);
+    }
+    for (name, fields) in &header.structs {
+        let parent = if fields[0].name == "struct_size" { "Sized" } else { "Structure" };
+        text += &format!("\n\nclass {name}({parent}):\n    _fields_ = [\n");
+        for field in fields {
+            text += &format!("        (\"{}\", {}),\n", field.name, python_type(header, field));
+        }
+        text += "    ]\n";
+    }
+    text += "\n\nSTRUCTS = (\n";
+    header.structs.iter().for_each(|(name, _)| text += &format!("    {name},\n"));
+    text += ")\n\n# Results and parameters.\nFUNCTIONS = {\n";
+    for function in &header.functions {
+        let parameters = function.parameters.iter().zip(function.parameters.iter().skip(1).map(Some).chain([None]));
+        // Buffers are arrays of any kind.
+        let types = parameters.map(|(value, next)| match next {
+            Some(next) if next.name == "capacity" => "c_void_p".to_owned(),
+            _ => python_type(header, value),
+        });
+        let types = types.collect::<Vec<_>>().join(", ");
+        text += &format!("    \"{}\": ({}, [{types}]),\n", function.name, python_result(header, function));
+    }
+    text + "}\n"
+}
+
+fn python_result(header: &Header, function: &Function) -> String {
+    if function.is_void() { "None".to_owned() } else { python_type(header, &function.result) }
+}
+
+fn python_type(header: &Header, value: &Value) -> String {
+    let (innermost, wrapped) = match value.base.as_str() {
+        "void" => ("c_void_p", value.pointers - 1),
+        "char" if value.pointers > 0 => ("c_char_p", value.pointers - 1),
+        _ if header.is_handle(value) => ("c_void_p", value.pointers - 1),
+        _ => (value.plain(PYTHON), value.pointers),
+    };
+    let kind = "POINTER(".repeat(wrapped) + innermost + &")".repeat(wrapped);
+    value.length.as_ref().map_or(kind.clone(), |length| format!("{kind} * {length}"))
+}
+
+const JAVA_HEAD: &str = "\
+package realizar;
+
+import static java.lang.foreign.MemoryLayout.sequenceLayout;
+import static java.lang.foreign.MemoryLayout.structLayout;
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.StructLayout;
+import java.lang.invoke.MethodHandle;
+
+/** The constants, structs and functions of realizar.h under its names. The build writes this file: make header. */
+final class Header {
+";
+
+fn java(header: &Header) -> String {
+    let mut text = JAVA_HEAD.to_owned();
+    for (name, value) in &header.constants {
+        let kind = if value == "UINT64_MAX" { "long" } else { "int" };
+        text += &format!("    static final {kind} {name} = {};\n", number(value, "-1", "-1"));
+    }
+    for (name, fields) in &header.structs {
+        let fields = fields.iter().map(|field| {
+            let kind = java_type(field);
+            let kind = field.length.as_ref().map_or(kind.clone(), |length| format!("sequenceLayout({length}, {kind})"));
+            format!("\n        {kind}.withName(\"{}\")", field.name)
+        });
+        let fields = fields.collect::<Vec<_>>().join(",");
+        text += &format!("\n    static final StructLayout {name} = structLayout({fields}).withName(\"{name}\");\n");
+    }
+    let names = header.structs.iter().map(|(name, _)| format!("\n        {name}")).collect::<Vec<_>>().join(",");
+    text += &format!("\n    static final StructLayout[] STRUCTS = {{{names}}};\n\n");
+    for callback in &header.callbacks {
+        let descriptor = java_descriptor(callback);
+        text += &format!("    static final FunctionDescriptor {} = {descriptor};\n", callback.name);
+    }
+    text += "\n";
+    for function in &header.functions {
+        let (name, descriptor) = (&function.name, java_descriptor(function));
+        text += &format!("    static final MethodHandle {name} = Native.function(\"{name}\", {descriptor});\n");
+    }
+    text + "\n    static {\n        Native.checkLayouts();\n    }\n\n    private Header() {}\n}\n"
+}
+
+fn java_type(value: &Value) -> String {
+    let is_address = value.pointers > 0 || value.is_callback();
+    if is_address { "ADDRESS".to_owned() } else { value.plain(JAVA).to_owned() }
+}
+
+fn java_descriptor(function: &Function) -> String {
+    let parameters = function.each(java_type);
+    if function.is_void() {
+        return format!("FunctionDescriptor.ofVoid({parameters})");
+    }
+    let comma = if parameters.is_empty() { "" } else { ", " };
+    format!("FunctionDescriptor.of({}{comma}{parameters})", java_type(&function.result))
+}
+
+const CSHARP_HEAD: &str = "\
+// The constants, structs, handles and functions of realizar.h under its names. The build writes this file: make header.
+using System;
+using System.Runtime.InteropServices;
+
+namespace Realizar
+{
+";
+
+fn csharp(header: &Header) -> String {
+    let mut text = CSHARP_HEAD.to_owned();
+    for (name, fields) in &header.structs {
+        let is_unsafe = if fields.iter().any(|field| field.length.is_some()) { "unsafe " } else { "" };
+        text += &format!("    [StructLayout(LayoutKind.Sequential)]\n    internal {is_unsafe}struct {name}\n    {{\n");
+        for field in fields {
+            let (kind, name) = (csharp_field(field), &field.name);
+            text += &match &field.length {
+                Some(length) => format!("        public fixed {kind} {name}[{length}];\n"),
+                None => format!("        public {kind} {name};\n"),
+            };
+        }
+        text += "    }\n\n";
+    }
+    for callback in &header.callbacks {
+        let result = if callback.is_void() { "void" } else { callback.result.plain(CSHARP) };
+        let parameters = callback.each(|value| format!("{} {}", csharp_field(value), csharp_name(value)));
+        text += "    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]\n";
+        text += &format!("    internal delegate {result} {}({parameters});\n", callback.name);
+    }
+    for handle in &header.handles {
+        let class = csharp_handle(handle);
+        text += &format!("\n    internal sealed class {class} : Handle\n    {{\n");
+        text += "        /// <summary>Stands for NULL.</summary>\n";
+        text += &format!("        internal static readonly {class} None = new {class}();\n");
+        text += "        protected override bool ReleaseHandle() ";
+        text += &format!("{{ Native.{handle}_free(handle); return true; }}\n    }}\n");
+    }
+    text += "\n    internal static unsafe partial class Native\n    {\n";
+    for (name, value) in &header.constants {
+        let kind = match value.as_str() {
+            "UINT32_MAX" => "uint",
+            "UINT64_MAX" => "ulong",
+            _ => "int",
+        };
+        let value = number(value, "uint.MaxValue", "ulong.MaxValue");
+        text += &format!("        internal const {kind} {name} = {value};\n");
+    }
+    let types = header.structs.iter().map(|(name, _)| format!("\n            typeof({name}),"));
+    let types = types.collect::<String>();
+    text += &format!("\n        private static readonly Type[] Structs = {{{types}\n        }};\n\n");
+    for function in &header.functions {
+        let name = &function.name;
+        let parameters = function.each(|value| {
+            let frees = name.ends_with("_free");
+            format!("{} {}", csharp_type(header, value, frees), csharp_name(value))
+        });
+        let result = if function.is_void() { "void".to_owned() } else { csharp_type(header, &function.result, false) };
+        text += &format!(
+            "        [DllImport(Library, CallingConvention = C)] internal static extern {result} {name}({parameters});\n"
+        );
+    }
+    text + "    }\n}\n"
+}
+
+/// A field's type, or that of a callback's parameter, whose methods need not be unsafe then.
+fn csharp_field(value: &Value) -> &str {
+    if value.pointers > 0 || value.is_callback() { "IntPtr" } else { value.plain(CSHARP) }
+}
+
+/// A parameter's name, which some words of the language have to be marked as.
+fn csharp_name(value: &Value) -> String {
+    let is_word = ["out", "params"].contains(&value.name.as_str());
+    format!("{}{}", if is_word { "@" } else { "" }, value.name)
+}
+
+/// The class of a handle: `rz_chat_parser` is `ChatParserHandle`.
+fn csharp_handle(name: &str) -> String {
+    let words = name.trim_start_matches("rz_").split('_');
+    words.map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>() + "Handle"
+}
+
+fn csharp_type(header: &Header, value: &Value, frees: bool) -> String {
+    match value.base.as_str() {
+        _ if header.is_handle(value) && value.pointers == 1 && !frees => csharp_handle(&value.base),
+        _ if header.is_handle(value) => "IntPtr".to_owned() + &"*".repeat(value.pointers - 1),
+        _ if value.is_callback() || value.is_user() => "IntPtr".to_owned(),
+        _ => value.plain(CSHARP).to_owned() + &"*".repeat(value.pointers),
+    }
+}
+
+const GO_HEAD: &str = "\
+// Code generated from realizar.h by the build, as make header does. DO NOT EDIT.
+
+package realizar
+
+// The constants, structs and functions have the names of the header, by which the library is asked for them; constants
+// begin with a small letter, which keeps them inside of the package.
+const (
+";
+
+fn go(header: &Header) -> String {
+    let mut text = GO_HEAD.to_owned();
+    let constants = header.constants.iter().map(|(name, value)| {
+        (name.replacen("RZ_", "rz_", 1), format!("= {}", number(value, "0xFFFFFFFF", "0xFFFFFFFFFFFFFFFF")))
+    });
+    text += &go_columns(constants.collect());
+    text += ")\n";
+    for (name, fields) in &header.structs {
+        let fields = fields.iter().map(|field| {
+            let array = field.length.as_ref().map_or(String::new(), |length| format!("[{length}]"));
+            (field.name.clone(), array + &go_type(header, field))
+        });
+        text += &format!("\ntype {name} struct {{\n{}}}\n", go_columns(fields.collect()));
+    }
+    let values = header.structs.iter().map(|(name, _)| format!("\t{name}{{}},\n")).collect::<String>();
+    text += &format!("\n// structs is one of each struct.\nvar structs = []any{{\n{values}}}\n");
+    text += "\n// functions is every function of the library.\ntype functions struct {\n";
+    let functions = header.functions.iter().map(|function| {
+        let parameters = function.each(|value| format!("{} {}", value.name, go_type(header, value)));
+        let result = match function.result.base.as_str() {
+            "void" => String::new(),
+            "char" => " string".to_owned(),
+            _ => format!(" {}", go_type(header, &function.result)),
+        };
+        (function.name.clone(), format!("func({parameters}){result}"))
+    });
+    text + &go_columns(functions.collect()) + "}\n"
+}
+
+/// Names and what stands behind them, in two columns as gofmt has them.
+fn go_columns(rows: Vec<(String, String)>) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, rest)| format!("\t{name:width$} {rest}\n")).collect()
+}
+
+fn go_type(header: &Header, value: &Value) -> String {
+    match value.base.as_str() {
+        _ if header.is_handle(value) => "*".repeat(value.pointers - 1) + "uintptr",
+        _ if value.is_callback() || value.is_user() => "uintptr".to_owned(),
+        "void" => "*byte".to_owned(),
+        _ => "*".repeat(value.pointers) + value.plain(GO),
+    }
+}
