@@ -98,7 +98,7 @@ check: ## Check a change quickly: format, clippy, unit tests, some tests of each
 	$(CARGO) fmt --check
 	$(CARGO) clippy --quiet --lib -- -D warnings
 	$(CARGO) test --quiet --lib
-	$(CARGO) test --quiet --test layering --test words --test text --test abi
+	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
 
 test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install ## Run every test
 
@@ -138,14 +138,14 @@ test-unreal: stage ## Run the tests of the component for Unreal Engine  [MODEL=f
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh
 
-test-sanitizers: ## Run tests of the engine under AddressSanitizer and ThreadSanitizer  [TESTS="--test embed"]
+test-sanitizers: ## Run tests of the engine under AddressSanitizer and ThreadSanitizer  [TESTS="--test it embed::"]
 	@CARGO="$(CARGO)" scripts/test-sanitized $(TESTS)
 
 # 77: what is needed is not here, which was said.
-test-windows: ## Run the library's tests and the programs on Windows, under wine  [MODEL=file.gguf TESTS="--test network"]
+test-windows: ## Run the library's tests and the programs on Windows, under wine  [MODEL=file.gguf TESTS="--test it network::"]
 	@scripts/for-target x86_64-pc-windows-gnu scripts/test-on $(TESTS) || [ $$? = 77 ]
 
-test-aarch64: ## Run them on AArch64 Linux, under an emulator  [MODEL=file.gguf TESTS="--test network"]
+test-aarch64: ## Run them on AArch64 Linux, under an emulator  [MODEL=file.gguf TESTS="--test it network::"]
 	@scripts/for-target aarch64-unknown-linux-gnu scripts/test-on $(TESTS) || [ $$? = 77 ]
 
 test-wasm: ## Run networks as WebAssembly, in node, with a model from memory
@@ -159,7 +159,7 @@ check-systems: ## Build for the systems that cannot be run here, and check what 
 	@scripts/dist --check
 
 check-abi: ## Compare the header with those of earlier releases: additions alone are allowed
-	$(CARGO) test --test abi history::
+	$(CARGO) test --test it abi::history::
 
 wheel: stage ## Make a Python wheel of this machine's library in build/wheels
 	@scripts/wheel $(STAGE)/lib/$(BUILT) build/wheels
@@ -173,7 +173,8 @@ bench: ## Measure the speed of a model, beside the peer with a picture  [MODEL=f
 	@$(if $(PEER),benches/chart.py build/bench.txt >build/bench.svg && echo "drawn in build/bench.svg")
 
 test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is one
-	$(CARGO) test --test cuda --test tiles --test recurrences --test choose -- --test-threads 1 --nocapture
+	$(CARGO) test --test it -- --test-threads 1 --nocapture cuda:: tiles:: recurrences::
+	$(CARGO) test --test choose -- --test-threads 1 --nocapture
 
 test-ptx: ## Run them on the PTX that nvcc makes of the kernels, on this machine, with every access checked  [TARGETS="80 90"]
 	@tests/ptx/instructions && CARGO="$(CARGO)" tests/ptx/run $(TARGETS)

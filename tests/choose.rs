@@ -3,12 +3,10 @@
 #![cfg(cuda)]
 #![allow(unsafe_code)]
 
-#[path = "support/save.rs"]
-mod save;
-#[path = "support/shim.rs"]
-mod shim;
 #[expect(dead_code, reason = "few of them are needed here")]
-mod support;
+mod it {
+    pub mod support;
+}
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -31,9 +29,10 @@ use realizar::graph::weights::{MatrixSource, Weights};
 use realizar::quant;
 use realizar::sampling::{NO_TOKEN, SamplingRule, Scratch, choose};
 use realizar::tensor::DType;
-use save::save;
-use shim::Shim;
-use support::tiny::{self, PROMPT, Rng, Tiny};
+
+use it::support::save::save;
+use it::support::shim::{self, Shim};
+use it::support::tiny::{self, PROMPT, Rng, Tiny};
 
 const GPU: u32 = 2;
 

@@ -2,11 +2,10 @@
 //! parts.
 #![cfg(cuda)]
 
-#[path = "support/save.rs"]
-mod save;
-#[path = "support/shim.rs"]
-mod shim;
-mod support;
+#[expect(dead_code, reason = "few of them are needed here")]
+mod it {
+    pub mod support;
+}
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,10 +21,11 @@ use realizar::engine::{
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
-use save::{restored, save, saved_bytes};
-use shim::{Lie, Shim};
-use support::reference::relative_rms;
-use support::tiny::{self, PROMPT, Tiny};
+
+use it::support::reference::relative_rms;
+use it::support::save::{restored, save, saved_bytes};
+use it::support::shim::{self, Lie, Shim};
+use it::support::tiny::{self, PROMPT, Tiny};
 
 struct Gpus(Option<Shim>);
 

@@ -2,11 +2,10 @@
 //! everywhere, or on a GPU where the shim cannot be had.
 #![cfg(cuda)]
 
-#[path = "support/save.rs"]
-mod save;
-#[path = "support/shim.rs"]
-mod shim;
-mod support;
+#[expect(dead_code, reason = "few of them are needed here")]
+mod it {
+    pub mod support;
+}
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -30,11 +29,12 @@ use realizar::graph::weights::Weights;
 use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
-use save::{restored, save, saved_bytes};
-use shim::Shim;
-use support::recurrent::Mixer;
-use support::reference::{Net, relative_rms};
-use support::tiny::{self, PROMPT, Rng, Tiny};
+
+use it::support::recurrent::Mixer;
+use it::support::reference::{Net, relative_rms};
+use it::support::save::{restored, save, saved_bytes};
+use it::support::shim::{self, Shim};
+use it::support::tiny::{self, PROMPT, Rng, Tiny};
 
 const GPU: u32 = 2;
 

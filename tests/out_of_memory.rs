@@ -6,8 +6,11 @@
 //! Tries one in 23, from load to end; `out_of_memory FIRST LAST STEP` tries others: `out_of_memory 0 100000 1` all.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
-#[path = "abi/calls.rs"]
-mod calls;
+mod it {
+    pub mod support {
+        pub mod calls;
+    }
+}
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{CString, c_char, c_void};
@@ -17,7 +20,6 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use calls::zeroed;
 use realizar::ffi::adapter::*;
 use realizar::ffi::allocator::*;
 use realizar::ffi::cache::*;
@@ -35,6 +37,8 @@ use realizar::ffi::saved::*;
 use realizar::ffi::score::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
+
+use it::support::calls::{self, zeroed};
 
 /// Allocations are counted, and fail: number `FIRST`, and those behind it where `FOR_GOOD`.
 static ARMED: AtomicBool = AtomicBool::new(false);

@@ -3,12 +3,10 @@
 //! environment variable STRESS_SECONDS sets the time.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
-#[path = "abi/calls.rs"]
-mod calls;
-mod support;
-
-#[path = "support/save.rs"]
-mod save;
+#[expect(dead_code, reason = "few of them are needed here")]
+mod it {
+    pub mod support;
+}
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -16,7 +14,6 @@ use std::ptr::{null, null_mut};
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
-use calls::{expect, no_error, text_of, with_template, zeroed};
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
 use realizar::ffi::chat::*;
@@ -32,9 +29,11 @@ use realizar::ffi::score::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
 use realizar::quant;
-use save::save;
-use support::reference::relative_rms;
-use support::tiny::{self, PROMPT, Rng, Tiny};
+
+use it::support::calls::{expect, no_error, text_of, with_template, zeroed};
+use it::support::reference::relative_rms;
+use it::support::save::save;
+use it::support::tiny::{self, PROMPT, Rng, Tiny};
 
 const THREADS: u64 = 16;
 /// Some tiny networks: one with windows, one with recurrent layers, one with experts. Their vocabulary has 300 tokens.

@@ -1,5 +1,5 @@
 //! The outermost frame of every export: `guarded!` and `guarded_or!` catch panics, fill in the caller's error record,
-//! log lost devices and internal errors, and lend the `Call` through which arguments are read. `tests/abi/header.rs`
+//! log lost devices and internal errors, and lend the `Call` through which arguments are read. `tests/it/abi/header.rs`
 //! fails on an export that does without.
 
 use std::cell::{Cell, RefCell};

@@ -101,15 +101,19 @@ def build(target, sources, name):
 
 
 def tests():
-    """Programs of the tests of the CUDA backend, of its tiles and recurrences, of the engine on it and of its choices, made by cargo."""
-    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'tiles',
-               '--test', 'recurrences', '--test', 'offload', '--test', 'choose']
+    """Programs of the tests of the CUDA backend, of its tiles and recurrences, of the engine on it and of its choices, made by cargo, and what
+    the names of their tests begin with."""
+    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'it', '--test', 'offload',
+               '--test', 'choose']
     made = map(json.loads, subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines())
-    return {m['target']['name']: m['executable'] for m in made if m.get('executable') and m['profile']['test']}
+    programs = {m['target']['name']: m['executable'] for m in made if m.get('executable') and m['profile']['test']}
+    modules = {module: (programs['it'], f'{module}::') for module in ('cuda', 'tiles', 'recurrences')}
+    return modules | {name: (programs[name], '') for name in ('offload', 'choose')}
 
 
-def run_test(program, driver, processors, *arguments):
-    """Runs tests on a driver that says it has so many processors."""
+def run_test(program, driver, processors, test=''):
+    """Runs tests, or one whose name begins so, on a driver that says it has so many processors."""
     environment = {**os.environ, 'CUDA_SHIM': str(driver), 'SHIM_PROCESSORS': str(processors)}
-    return subprocess.run([program, *arguments], env=environment, cwd=ROOT, text=True,
+    path, module = program
+    return subprocess.run([path, module + test], env=environment, cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

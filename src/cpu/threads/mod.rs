@@ -7,3 +7,6 @@ mod partition;
 pub mod pool;
 pub mod sync;
 pub mod thread;
+
+#[cfg(test)]
+mod tests;

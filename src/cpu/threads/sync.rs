@@ -1,5 +1,5 @@
 //! The primitives of the standard library that `fair_semaphore` is made of, in one place, so that a model checker can
-//! stand in for them (`tests/waiting.rs`).
+//! stand in for them (`cpu/threads/tests.rs`).
 
 pub use std::sync::atomic::{AtomicUsize, Ordering};
 pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,0 +1,146 @@
+//! The semaphore that calls wait at, under a model checker: its very source, on primitives whose threads shuttle
+//! schedules, in thousands of orders that a seed fixes. A waiter that is never woken is a deadlock there, because no
+//! wait ends by itself.
+#![cfg(test)]
+
+#[path = "fair_semaphore.rs"]
+#[expect(clippy::duplicate_mod, reason = "here it finds other primitives")]
+mod fair_semaphore;
+
+mod sync {
+    pub use shuttle::rand::{Rng, thread_rng};
+    pub use shuttle::sync::atomic::{AtomicUsize, Ordering};
+    pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    pub use std::sync::PoisonError;
+    use std::time::Duration;
+
+    /// A wait of which now and then the time goes by: others run meanwhile, and nothing is notified.
+    pub fn wait_for<'a, T>(
+        mutex: &'a Mutex<T>,
+        condvar: &Condvar,
+        guard: MutexGuard<'a, T>,
+        _: Duration,
+    ) -> MutexGuard<'a, T> {
+        if thread_rng().gen_bool(0.3) {
+            drop(guard);
+            shuttle::thread::yield_now();
+            return mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fair_semaphore::FairSemaphore;
+use shuttle::thread;
+use sync::{AtomicUsize, Ordering, Rng, thread_rng};
+
+const WAIT: Option<Duration> = Some(Duration::from_millis(1));
+
+/// Runs a model in many orders: random ones, and those in which few switches are made, at the places that matter.
+fn in_many_orders(model: impl Fn() + Send + Sync + Copy + 'static) {
+    shuttle::check_random(model, 4000);
+    shuttle::check_pct(model, 4000, 3);
+}
+
+/// Callers of both kinds, some of which give up: never more of them have a permit than there are, all come to an end,
+/// and in the end all permits are free.
+#[test]
+fn permits_are_never_exceeded_nor_lost() {
+    for permits in [1, 2] {
+        in_many_orders(move || {
+            let semaphore = Arc::new(FairSemaphore::new(permits));
+            let inside = Arc::new(AtomicUsize::new(0));
+            let threads: Vec<_> = (0..4)
+                .map(|i| {
+                    let (semaphore, inside) = (semaphore.clone(), inside.clone());
+                    thread::spawn(move || {
+                        for _ in 0..2 {
+                            // The first two wait for as long as it takes.
+                            let patience = || if i < 2 || thread_rng().gen_bool(0.6) { WAIT } else { None };
+                            let entered = semaphore.acquire(i % 2 == 1, patience).expect("memory");
+                            assert!(entered || i >= 2);
+                            if entered {
+                                assert!(inside.fetch_add(1, Ordering::SeqCst) < permits);
+                                thread::yield_now();
+                                inside.fetch_sub(1, Ordering::SeqCst);
+                                semaphore.release();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            assert!((0..permits).all(|_| semaphore.try_acquire(false)) && !semaphore.try_acquire(false));
+            assert_eq!((semaphore.waiting(), semaphore.is_urgent()), (0, false));
+        });
+    }
+}
+
+/// Has callers come one after the other while the one permit is taken: the numbers of those that were served, in their
+/// order. `acquire` is given a caller's number and what it has to do when it is asked how long it waits.
+fn served(
+    callers: usize,
+    acquire: impl Fn(&FairSemaphore, usize, &dyn Fn()) -> bool + Clone + Send + 'static,
+) -> Vec<usize> {
+    let semaphore = Arc::new(FairSemaphore::new(1));
+    let served = Arc::new(sync::Mutex::new(Vec::new()));
+    assert!(semaphore.try_acquire(false));
+    let mut threads = Vec::new();
+    for i in 0..callers {
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let (own, served, acquire, here) = (semaphore.clone(), served.clone(), acquire.clone(), arrived.clone());
+        threads.push(thread::spawn(move || {
+            if acquire(&own, i, &|| _ = here.fetch_add(1, Ordering::SeqCst)) {
+                served.lock().expect("sound").push(i);
+                own.release();
+            }
+        }));
+        // Asked first when it stands in the queue.
+        while arrived.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+    }
+    semaphore.release();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    let served = served.lock().expect("sound");
+    served.clone()
+}
+
+/// Who came first is served first, whoever left the queue meanwhile.
+#[test]
+fn the_order_of_arrival_is_kept() {
+    in_many_orders(|| {
+        let mut served = served(4, |semaphore, i, arrive| {
+            let mut asked = false;
+            let patience = || {
+                arrive();
+                // The second caller leaves when it has waited once, unless it is served before.
+                let time = if i == 1 && asked { None } else { WAIT };
+                asked = true;
+                time
+            };
+            semaphore.acquire(false, patience).expect("memory")
+        });
+        served.retain(|i| *i != 1);
+        assert_eq!(served, [0, 2, 3]);
+    });
+}
+
+/// While both kinds wait they alternate, so that a caller whose time is bounded waits for one turn of another, and the
+/// others go on too.
+#[test]
+fn urgent_callers_go_ahead_every_second_time() {
+    in_many_orders(|| {
+        let served = served(6, |semaphore, i, arrive| {
+            let patience = || {
+                arrive();
+                WAIT
+            };
+            semaphore.acquire(i >= 3, patience).expect("memory")
+        });
+        assert_eq!(served, [3, 0, 4, 1, 5, 2]);
+    });
+}

@@ -1,0 +1,26 @@
+//! The C interface: its header, its arguments, and C programs that use it.
+
+// Calling `extern "C"` functions is what these tests are for.
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
+
+mod adapters;
+mod arguments;
+mod c;
+mod caches;
+mod embed;
+mod grammar;
+mod header;
+mod history;
+mod host;
+mod jobs;
+mod kernels;
+mod layouts;
+mod paths;
+#[cfg(unix)]
+mod programs;
+mod reply;
+mod runtime;
+mod saved;
+mod sources;
+mod text;
+mod waiting;

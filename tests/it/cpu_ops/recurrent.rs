@@ -1,0 +1,196 @@
+//! The recurrent ops of the CPU against a plain computation in float64, and bit for bit over numbers of threads, over
+//! the pieces in which a sequence is computed, and over steps that are abandoned on their way.
+
+use realizar::device::Batch;
+use realizar::graph::op::{Conv, DeltaRule, Op, Scan, TensorId, Vector};
+use realizar::graph::step::StepInputs;
+
+use super::wide;
+use crate::support::ops::{self, LAYER, Model};
+
+const N: usize = 23;
+
+/// The activation `out` of `N` tokens of one sequence.
+fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> {
+    let mut results: Vec<Vec<f32>> = Vec::new();
+    for (threads, piece, abandons) in [(1, N, false), (2, N, false), (3, 7, false), (1, 1, false), (2, 5, true)] {
+        let backend = model.load(threads);
+        let mut executor = model.executor(&backend, N, N);
+        let mut state = backend.new_sequence(&model.spec(N)).unwrap();
+        let mut result = Vec::new();
+        while state.len() < N {
+            let (first, n) = (state.len(), piece.min(N - state.len()));
+            let positions: Vec<u32> = (first as u32..).take(n).collect();
+            state.will_write(first, n);
+            for attempt in [!abandons, true] {
+                let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut state]);
+                let mut batch = Batch {
+                    inputs: StepInputs {
+                        ids: &ids,
+                        positions: &positions,
+                        outputs: &[],
+                        rules: &[],
+                        sequences: &slots,
+                    },
+                    sequences: states,
+                };
+                executor.begin(&mut batch, 0..model.program.ops.len()).unwrap();
+                for (tensor, values) in inputs {
+                    let width = model.program.width(*tensor);
+                    executor.write(*tensor, &values[first * width..(first + n) * width]).unwrap();
+                }
+                assert!(executor.advance(&mut batch, &|| false).unwrap());
+                if attempt {
+                    break;
+                }
+                executor.end().unwrap();
+            }
+            result.extend(model.read(&mut executor, out, n));
+            executor.end().unwrap();
+            state.commit(n);
+        }
+        results.push(result);
+    }
+    assert!(results.iter().all(|r| *r == results[0]), "threads or pieces change the result");
+    results.swap_remove(0)
+}
+
+fn assert_near(name: &str, got: &[f32], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len(), "{name}");
+    let scale = (expected.iter().map(|x| x * x).sum::<f64>() / expected.len() as f64).sqrt();
+    for (i, (&got, &expected)) in got.iter().zip(expected).enumerate() {
+        assert!((f64::from(got) - expected).abs() <= 1e-5 * scale, "{name}: element {i} is {got}, expected {expected}");
+    }
+}
+
+/// Values of both signs.
+fn values(width: usize, seed: u64) -> Vec<f32> {
+    ops::values(N * width, seed)
+}
+
+/// Values from 0 to 1.
+fn positive(width: usize, seed: u64) -> Vec<f32> {
+    values(width, seed).iter().map(|x| 0.5 * x + 0.5).collect()
+}
+
+/// A vector of negative rates.
+fn rates(model: &mut Model, n: usize) -> (Vector, Vec<f64>) {
+    let (rates, _) = model.vector(n, 77);
+    let values = &mut model.vectors[rates.0 as usize];
+    values.iter_mut().for_each(|x| *x = -1.5 - *x);
+    (rates, wide(values))
+}
+
+#[test]
+fn convolutions() {
+    for (width, taps, silu, has_bias) in
+        [(5, 2, false, false), (200, 3, false, true), (64, 4, true, true), (33, 7, true, false)]
+    {
+        let mut model = Model::new(LAYER);
+        let [x] = model.tensors([width]);
+        let (kernel, k) = model.vector(taps * width, 3);
+        let (bias, b) = model.vector(width, 4);
+        let recurrent = model.recurrent((taps - 1) * width);
+        let bias = has_bias.then_some(bias);
+        let model = model.finish(vec![Op::Conv(Conv { recurrent, x, kernel, bias, taps, silu })]);
+        let input = values(width, 5);
+        let expected = (0..N).flat_map(|t| (0..width).map(move |c| (t, c))).map(|(t, c)| {
+            let taps = (0..taps).filter_map(|j| Some((j, (t + j + 1).checked_sub(taps)?)));
+            let sum: f64 = taps.map(|(j, t)| f64::from(k[j * width + c]) * f64::from(input[t * width + c])).sum();
+            let sum = sum + if has_bias { f64::from(b[c]) } else { 0.0 };
+            if silu { sum / (1.0 + (-sum).exp()) } else { sum }
+        });
+        let expected: Vec<f64> = expected.collect();
+        assert_near(&format!("{taps} taps over {width}"), &run(&model, &[(x, &input)], x), &expected);
+    }
+}
+
+#[test]
+fn delta_rules() {
+    for (key_heads, heads, key_dim, value_dim, per_row, tiled) in [
+        (1, 1, 8, 16, false, false),
+        (2, 4, 24, 48, false, true),
+        (2, 4, 24, 48, false, false),
+        (3, 3, 40, 32, true, false),
+        (2, 2, 128, 128, false, true),
+        (1, 2, 20, 16, true, true),
+    ] {
+        let mut model = Model::new(LAYER);
+        let decays = if per_row { heads * key_dim } else { heads };
+        let (keys, wide_v) = (key_heads * key_dim, heads * value_dim);
+        let [q, k, v, dt, beta, out] = model.tensors([keys, keys, wide_v, decays, heads, wide_v]);
+        let (rate, r) = rates(&mut model, heads);
+        let recurrent = model.recurrent(wide_v * key_dim);
+        let op = DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled };
+        let model = model.finish(vec![Op::DeltaRule(op)]);
+        // Keys shorter than 1, as after their norm.
+        let short = |seed| values(keys, seed).iter().map(|x| x / (key_dim as f32).sqrt()).collect::<Vec<f32>>();
+        let (xq, xk, xv) = (short(1), short(2), values(wide_v, 3));
+        let (xdt, xbeta) = (positive(decays, 4), positive(heads, 5));
+        let mut expected = Vec::new();
+        let mut states = vec![vec![0.0; key_dim * value_dim]; heads];
+        for t in 0..N {
+            for (h, state) in states.iter_mut().enumerate() {
+                let key_head = if tiled { h % key_heads } else { h * key_heads / heads };
+                let row = |x: &[f32]| wide(&x[t * keys + key_head * key_dim..][..key_dim]);
+                let (q, k) = (row(&xq), row(&xk));
+                let at = |i| t * decays + if per_row { h * key_dim + i } else { h };
+                for j in 0..value_dim {
+                    let column = |state: &[f64], x: &[f64]| -> f64 {
+                        (0..key_dim).map(|i| state[i * value_dim + j] * x[i]).sum()
+                    };
+                    for i in 0..key_dim {
+                        state[i * value_dim + j] *= (r[h] * f64::from(xdt[at(i)])).exp();
+                    }
+                    let v = f64::from(xv[t * wide_v + h * value_dim + j]);
+                    let delta = f64::from(xbeta[t * heads + h]) * (v - column(state, &k));
+                    for i in 0..key_dim {
+                        state[i * value_dim + j] += k[i] * delta;
+                    }
+                    expected.push(column(state, &q));
+                }
+            }
+        }
+        let inputs = [(q, &xq[..]), (k, &xk), (v, &xv), (dt, &xdt), (beta, &xbeta)];
+        assert_near(&format!("{heads} heads of {key_dim} by {value_dim}"), &run(&model, &inputs, out), &expected);
+    }
+}
+
+#[test]
+fn scans() {
+    for (heads, head_dim, groups, n, per_state) in [
+        (2, 64, 1, 128, false),
+        (4, 24, 2, 20, false),
+        (8, 32, 2, 16, false),
+        (48, 1, 1, 16, true),
+        (144, 1, 3, 5, true),
+        (32, 1, 1, 4, false),
+    ] {
+        let mut model = Model::new(LAYER);
+        let (width, grouped) = (heads * head_dim, groups * n);
+        let [x, dt, b, c, out] = model.tensors([width, heads, grouped, grouped, width]);
+        let (rate, r) = rates(&mut model, if per_state { heads * n } else { heads });
+        let (skip, s) = model.vector(heads, 9);
+        let recurrent = model.recurrent(width * n);
+        let model = model.finish(vec![Op::Scan(Scan { recurrent, x, dt, b, c, out, rate, skip, state: n })]);
+        let (xx, xdt, xb, xc) = (values(width, 1), positive(heads, 2), values(grouped, 3), values(grouped, 4));
+        let mut expected = Vec::new();
+        let mut states = vec![vec![0.0; n]; width];
+        for t in 0..N {
+            for (i, state) in states.iter_mut().enumerate() {
+                let (head, group) = (i / head_dim, i / (width / groups));
+                let (dt, x) = (f64::from(xdt[t * heads + head]), f64::from(xx[t * width + i]));
+                let mut y = f64::from(s[head]) * x;
+                for (j, state) in state.iter_mut().enumerate() {
+                    let rate = if per_state { r[j * heads + head] } else { r[head] };
+                    let at = t * grouped + group * n + j;
+                    *state = (rate * dt).exp() * *state + dt * x * f64::from(xb[at]);
+                    y += *state * f64::from(xc[at]);
+                }
+                expected.push(y);
+            }
+        }
+        let inputs = [(x, &xx[..]), (dt, &xdt), (b, &xb), (c, &xc)];
+        assert_near(&format!("{heads} heads of {head_dim}, {n}"), &run(&model, &inputs, out), &expected);
+    }
+}

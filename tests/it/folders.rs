@@ -1,0 +1,427 @@
+//! The same weights as a GGUF file and as a Hugging Face folder are the same model. What a folder looks like is told
+//! here once more, from the modelling files of `transformers` and published checkpoints, and what their weights become
+//! in a GGUF file from the converter of llama.cpp.
+
+mod adapters;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use realizar::engine::{CacheParams, LoadParams, Model, Session};
+use realizar::quant;
+use serde_json::{Value, json};
+
+use crate::support::reference::{Activation, Net, Norm, Weights, relative_rms};
+use crate::support::tiny::{self, PROMPT, Tiny};
+use crate::support::{rope, safetensors};
+
+/// How checkpoints of a model type differ from most.
+struct Checkpoint {
+    model_type: &'static str,
+    /// The converter reorders the rows of q and k: GGUF files of Llama rotate neighbours, `transformers` halves.
+    permuted: bool,
+    /// `GemmaRMSNorm` multiplies by 1 + weight; the converter adds the 1.
+    norms_less_one: bool,
+    /// `post_attention_layernorm` is what its name says.
+    post_norms: bool,
+}
+
+/// The architectures that have checkpoints: SmolLM3 is read from GGUF files alone.
+fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
+    // The others are not known as folders.
+    tiny::architectures(new).into_iter().take_while(|(name, _)| *name != "smollm3").collect()
+}
+
+fn checkpoint(name: &str) -> Checkpoint {
+    let (model_type, permuted) = match name {
+        "llama with experts" => ("mixtral", true),
+        "qwen3moe" => ("qwen3_moe", false),
+        "gemma3" => ("gemma3_text", false),
+        "llama" => ("llama", true),
+        "granite" => ("granite", true),
+        "qwen2" => ("qwen2", false),
+        "qwen3" => ("qwen3", false),
+        "gemma" => ("gemma", false),
+        "gemma2" => ("gemma2", false),
+        "phi3" => ("phi3", false),
+        "gpt2" => ("gpt2", false),
+        "starcoder2" => ("starcoder2", false),
+        "olmo2" => ("olmo2", false),
+        other => panic!("no checkpoints of {other}"),
+    };
+    Checkpoint {
+        model_type,
+        permuted,
+        norms_less_one: name.starts_with("gemma"),
+        post_norms: ["gemma2", "gemma3", "olmo2"].contains(&name),
+    }
+}
+
+fn config(c: &Checkpoint, tiny: &Tiny, net: &Net) -> Value {
+    if c.model_type == "gpt2" {
+        return json!({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new",
+            "n_embd": net.hidden, "n_head": net.heads, "n_layer": net.layers, "n_inner": net.ffn, "n_positions": 128,
+            "n_ctx": 128, "layer_norm_epsilon": 1e-5, "vocab_size": net.vocab, "scale_attn_weights": true});
+    }
+    let mut config = json!({"model_type": c.model_type, "hidden_size": net.hidden, "num_hidden_layers": net.layers,
+        "num_attention_heads": net.heads, "num_key_value_heads": net.kv_heads, "intermediate_size": net.ffn,
+        "vocab_size": net.vocab, "max_position_embeddings": 128, "rope_theta": tiny.rope_base,
+        "tie_word_embeddings": tiny.tied, "torch_dtype": "float32",
+        "hidden_act": if net.activation == Activation::Gelu { "gelu_pytorch_tanh" } else { "silu" }});
+    let more = match c.model_type {
+        "mixtral" => json!({"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": net.hidden,
+            "sliding_window": null, "output_router_logits": false}),
+        "qwen2" => json!({"sliding_window": 64, "use_sliding_window": false, "max_window_layers": 2}),
+        "qwen3" => json!({"head_dim": net.head_dim, "attention_bias": false}),
+        "qwen3_moe" => {
+            json!({"head_dim": net.head_dim, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true,
+            "moe_intermediate_size": net.hidden, "decoder_sparse_step": 1, "mlp_only_layers": []})
+        }
+        "gemma" => json!({"head_dim": net.head_dim, "hidden_activation": null, "hidden_act": "gelu"}),
+        "gemma2" => json!({"head_dim": net.head_dim, "query_pre_attn_scalar": net.head_dim, "sliding_window": 8,
+            "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "cache_implementation": "hybrid"}),
+        "gemma3_text" => json!({"head_dim": net.head_dim, "query_pre_attn_scalar": net.head_dim, "sliding_window": 8,
+            "sliding_window_pattern": 6, "rope_local_base_freq": 1e4, "rope_scaling": null}),
+        "starcoder2" => json!({"use_bias": true, "norm_type": "layer_norm", "sliding_window": null}),
+        "granite" => json!({"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.125,
+            "logits_scaling": 8.0}),
+        _ => json!({}),
+    };
+    let eps = if net.norm == Norm::Rms { "rms_norm_eps" } else { "norm_epsilon" };
+    config[eps] = json!(1e-5);
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config
+}
+
+type Tensor = (String, Vec<u64>, Vec<f64>);
+
+/// The tensors of a checkpoint, from those of the reference, whose names are GGUF's.
+fn tensors(c: &Checkpoint, tiny: &Tiny, net: &Net, w: &Weights) -> Vec<Tensor> {
+    let gpt2 = c.model_type == "gpt2";
+    let mut out: Vec<Tensor> = vec![];
+    let mut put = |name: String, dims: &[usize], values: Vec<f64>| {
+        out.push((name, dims.iter().map(|d| *d as u64).collect(), values));
+    };
+    let norm =
+        |values: &[f64]| -> Vec<f64> { values.iter().map(|v| if c.norms_less_one { v - 1.0 } else { *v }).collect() };
+    let (d, q, kv) = (net.hidden, net.heads * net.head_dim, net.kv_heads * net.head_dim);
+    let at = |name: &str| w[name].clone();
+    put(
+        if gpt2 { "transformer.wte.weight" } else { "model.embed_tokens.weight" }.into(),
+        &[net.vocab, d],
+        at("token_embd.weight"),
+    );
+    if gpt2 {
+        put("transformer.wpe.weight".into(), &[128, d], at("position_embd.weight"));
+    }
+    for leaf in ["weight", "bias"] {
+        if let Some(values) = w.get(&format!("output_norm.{leaf}")) {
+            let values = if leaf == "weight" { norm(values) } else { values.clone() };
+            put(format!("{}.{leaf}", if gpt2 { "transformer.ln_f" } else { "model.norm" }), &[d], values);
+        }
+    }
+    if !tiny.tied {
+        put("lm_head.weight".into(), &[net.vocab, d], at("output.weight"));
+    }
+    for l in 0..net.layers {
+        let of = |part: &str| w.get(&format!("blk.{l}.{part}"));
+        let prefix = if gpt2 { format!("transformer.h.{l}.") } else { format!("model.layers.{l}.") };
+        let norms = [
+            ("attn_norm", if gpt2 { "ln_1" } else { "input_layernorm" }),
+            ("post_attention_norm", "post_attention_layernorm"),
+            (
+                "ffn_norm",
+                if gpt2 {
+                    "ln_2"
+                } else if c.post_norms {
+                    "pre_feedforward_layernorm"
+                } else {
+                    "post_attention_layernorm"
+                },
+            ),
+            ("post_ffw_norm", "post_feedforward_layernorm"),
+            ("attn_q_norm", "self_attn.q_norm"),
+            ("attn_k_norm", "self_attn.k_norm"),
+        ];
+        for (ours, theirs) in norms {
+            if let Some(values) = of(&format!("{ours}.weight")) {
+                put(format!("{prefix}{theirs}.weight"), &[values.len()], norm(values));
+            }
+            if let Some(values) = of(&format!("{ours}.bias")) {
+                put(format!("{prefix}{theirs}.bias"), &[values.len()], values.clone());
+            }
+        }
+        // Parts that a checkpoint has in one, after one another.
+        let mut linear = |theirs: &str, ours: &[(&str, usize)], cols: usize| {
+            let rows: usize = ours.iter().map(|part| part.1).sum();
+            for (leaf, cols) in [("weight", cols), ("bias", 1)] {
+                let parts: Vec<Vec<f64>> = ours
+                    .iter()
+                    .filter_map(|(part, _)| Some((part, of(&format!("{part}.{leaf}"))?)))
+                    .map(|(part, values)| match *part {
+                        "attn_q" | "attn_k" if c.permuted => halves(values, net.head_dim, cols),
+                        _ => values.clone(),
+                    })
+                    .collect();
+                if parts.is_empty() {
+                    continue;
+                }
+                let values = parts.concat();
+                match leaf {
+                    "bias" => put(format!("{prefix}{theirs}.bias"), &[rows], values),
+                    // `Conv1D` multiplies from the other side.
+                    _ if gpt2 => put(format!("{prefix}{theirs}.weight"), &[cols, rows], transposed(&values, cols)),
+                    _ => put(format!("{prefix}{theirs}.weight"), &[rows, cols], values),
+                }
+            }
+        };
+        match c.model_type {
+            "gpt2" => linear("attn.c_attn", &[("attn_q", q), ("attn_k", kv), ("attn_v", kv)], d),
+            "phi3" => linear("self_attn.qkv_proj", &[("attn_q", q), ("attn_k", kv), ("attn_v", kv)], d),
+            _ => {
+                linear("self_attn.q_proj", &[("attn_q", q)], d);
+                linear("self_attn.k_proj", &[("attn_k", kv)], d);
+                linear("self_attn.v_proj", &[("attn_v", kv)], d);
+            }
+        }
+        linear(if gpt2 { "attn.c_proj" } else { "self_attn.o_proj" }, &[("attn_output", d)], q);
+        let f = net.ffn;
+        match c.model_type {
+            "gpt2" | "starcoder2" => {
+                linear("mlp.c_fc", &[("ffn_up", f)], d);
+                linear("mlp.c_proj", &[("ffn_down", d)], f);
+            }
+            "phi3" => {
+                linear("mlp.gate_up_proj", &[("ffn_gate", f), ("ffn_up", f)], d);
+                linear("mlp.down_proj", &[("ffn_down", d)], f);
+            }
+            "mixtral" | "qwen3_moe" => {
+                let (block, names) = match c.model_type {
+                    "mixtral" => ("block_sparse_moe", ["w1", "w3", "w2"]),
+                    _ => ("mlp", ["gate_proj", "up_proj", "down_proj"]),
+                };
+                let moe = net.moe.unwrap();
+                linear(&format!("{block}.gate"), &[("ffn_gate_inp", moe.n)], d);
+                for (part, theirs) in ["gate", "up", "down"].iter().zip(names) {
+                    let (rows, cols) = if *part == "down" { (d, moe.ffn) } else { (moe.ffn, d) };
+                    let all = of(&format!("ffn_{part}_exps.weight")).unwrap();
+                    for (e, one) in all.chunks(rows * cols).enumerate() {
+                        put(format!("{prefix}{block}.experts.{e}.{theirs}.weight"), &[rows, cols], one.to_vec());
+                    }
+                }
+            }
+            _ => {
+                linear("mlp.gate_proj", &[("ffn_gate", f)], d);
+                linear("mlp.up_proj", &[("ffn_up", f)], d);
+                linear("mlp.down_proj", &[("ffn_down", d)], f);
+            }
+        }
+    }
+    out
+}
+
+/// Rows of heads with rotary pairs side by side, put so that a pair is half a head apart.
+fn halves(values: &[f64], head_dim: usize, cols: usize) -> Vec<f64> {
+    let row = |i: usize| &values[i * cols..(i + 1) * cols];
+    let order = |i: usize| i / head_dim * head_dim + i % head_dim % (head_dim / 2) * 2 + i % head_dim / (head_dim / 2);
+    (0..values.len() / cols).flat_map(|i| row(order(i))).copied().collect()
+}
+
+fn transposed(values: &[f64], cols: usize) -> Vec<f64> {
+    (0..cols).flat_map(|c| values.iter().skip(c).step_by(cols)).copied().collect()
+}
+
+/// Writes both, and computes the reference.
+fn save(name: &str, tiny: &Tiny, change: impl FnOnce(&mut Value)) -> (tempfile::TempDir, Vec<Vec<f64>>) {
+    let (bytes, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("tiny.gguf"), bytes).unwrap();
+    let c = checkpoint(name);
+    let mut config = config(&c, tiny, &net);
+    change(&mut config);
+    let floats = |(name, dims, values): Tensor| (name, "F32", dims, to_f32(&values));
+    put_folder(
+        &dir.path().join("folder"),
+        &config,
+        tensors(&c, tiny, &net, &weights).into_iter().map(floats).collect(),
+    );
+    let expected = net.forward(&weights, &PROMPT);
+    (dir, expected)
+}
+
+fn to_f32(values: &[f64]) -> Vec<u8> {
+    values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect()
+}
+
+fn put_folder(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64>, Vec<u8>)>) {
+    fs::create_dir(folder).unwrap();
+    fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let tensors: Vec<safetensors::Tensor> =
+        tensors.iter().map(|(name, dtype, dims, bytes)| (name.as_str(), *dtype, &dims[..], bytes.clone())).collect();
+    fs::write(folder.join("model.safetensors"), safetensors::file(&tensors)).unwrap();
+}
+
+fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
+    let model: Arc<Model> = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity };
+    let mut session = Session::new(&model, &params).unwrap();
+    let mut one = |token: &u32| {
+        session.prefill(&[*token], None).unwrap();
+        session.logits().unwrap().to_vec()
+    };
+    PROMPT.iter().map(&mut one).collect()
+}
+
+#[test]
+fn every_architecture_is_the_same_from_a_folder() {
+    // The second has no two widths alike.
+    let small = architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224));
+    for (name, tiny) in architectures(|name| Tiny::new(name, quant::F32)).into_iter().chain(small) {
+        let (dir, expected) = save(name, &tiny, |_| {});
+        let file = logits(&dir.path().join("tiny.gguf"), 0);
+        let folder = logits(&dir.path().join("folder"), 0);
+        let difference = relative_rms(&expected, &folder);
+        println!("{name:20} {difference:.1e}");
+        assert!(difference < 1e-5, "{name}: {difference}");
+        let c = checkpoint(name);
+        if !c.permuted && !c.norms_less_one {
+            assert!(folder == file, "{name}: not the same bits as from a GGUF file");
+        }
+    }
+}
+
+#[test]
+fn layers_that_all_see_a_window_are_no_default() {
+    let mut tiny =
+        architectures(|name| Tiny::new(name, quant::F32)).into_iter().find(|(n, _)| *n == "gemma3").unwrap().1;
+    tiny.net.window = vec![8; 7];
+    tiny.net.inv_freq = vec![tiny::inv_freq(10_000.0, tiny.net.head_dim); 7];
+    let (dir, expected) = save("gemma3", &tiny, |config| {
+        config.as_object_mut().unwrap().remove("sliding_window_pattern");
+        config["layer_types"] = json!(vec!["sliding_attention"; 7]);
+    });
+    let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), 0));
+    assert!(difference < 1e-5, "{difference}");
+}
+
+#[test]
+fn rotary_scalings_of_a_folder_are_those_of_the_reference() {
+    let magnitude = rope::yarn_magnitude;
+    let yarn = |factor, fast, slow| rope::yarn(10_000.0, 32, factor, 32.0, fast, slow);
+    let cases = [
+        (json!({"type": "linear", "factor": 4.0}), rope::linear(10_000.0, 32, 4.0), 1.0),
+        (
+            json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 16}),
+            rope::llama3(10_000.0, 32, 8.0, 1.0, 4.0, 16.0),
+            1.0,
+        ),
+        (
+            json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
+            yarn(4.0, 32.0, 1.0),
+            magnitude(1.0, 4.0),
+        ),
+        (
+            json!({"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32, "beta_fast": 2,
+                "beta_slow": 0.5, "attention_factor": 0.75}),
+            yarn(2.0, 2.0, 0.5),
+            0.75,
+        ),
+        // The factor that is left out is how much longer the context is.
+        (
+            json!({"rope_type": "yarn", "original_max_position_embeddings": 32, "mscale": 0.5, "mscale_all_dim": 1.0}),
+            yarn(4.0, 32.0, 1.0),
+            magnitude(0.5, 4.0) / magnitude(1.0, 4.0),
+        ),
+    ];
+    for (scaling, inv_freq, magnitude) in cases {
+        let tiny = Tiny::new("llama", quant::F32).change(|t| {
+            t.net.inv_freq = vec![inv_freq; 2];
+            t.net.rope_magnitude = magnitude;
+        });
+        for newer in [false, true] {
+            let (dir, expected) = save("llama", &tiny, |config| {
+                if newer {
+                    config.as_object_mut().unwrap().remove("rope_theta");
+                    config["rope_parameters"] = scaling.clone();
+                    config["rope_parameters"]["rope_theta"] = json!(1e4);
+                } else {
+                    config["rope_scaling"] = scaling.clone();
+                }
+            });
+            let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), 0));
+            assert!(difference < 1e-5, "{scaling}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn longrope_of_a_folder_is_that_of_the_reference() {
+    let divisors = |step: f32| (0..12).map(|i| 1.0 + step * i as f32).collect::<Vec<f32>>();
+    let (short, long) = (divisors(0.25), divisors(1.5));
+    for (capacity, used) in [(64, &short), (65, &long)] {
+        for attention in [None, Some(1.25)] {
+            let tiny = Tiny::new("phi3", quant::F32).change(|t| {
+                (t.fused_qkv, t.fused_gate_up) = (true, true);
+                t.net.inv_freq = vec![rope::divided(10_000.0, 24, used); 2];
+                t.net.rope_magnitude = attention.unwrap_or(rope::longrope_magnitude(128.0, 64.0));
+            });
+            let (dir, expected) = save("phi3", &tiny, |config| {
+                config["partial_rotary_factor"] = json!(0.75);
+                config["original_max_position_embeddings"] = json!(64);
+                config["rope_scaling"] = json!({"type": "longrope", "short_factor": short, "long_factor": long,
+                    "attention_factor": attention});
+            });
+            let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), capacity));
+            assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
+        }
+    }
+}
+
+/// The nearest value of E4M3 and its bits.
+fn e4m3(x: f64) -> (u8, f64) {
+    let value = |bits: u8| match (bits >> 3, bits & 7) {
+        (0, mantissa) => f64::from(mantissa) / 512.0,
+        (exponent, mantissa) => (8.0 + f64::from(mantissa)) * 2f64.powi(i32::from(exponent) - 10),
+    };
+    let far = |bits: &u8| (value(*bits) - x.abs()).abs();
+    let bits = (0..127).min_by(|a, b| far(a).total_cmp(&far(b))).unwrap();
+    if x < 0.0 { (bits | 0x80, -value(bits)) } else { (bits, value(bits)) }
+}
+
+#[test]
+fn eight_bit_checkpoints_are_the_sixteen_bit_ones_that_they_stand_for() {
+    for (name, tiny) in architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224)) {
+        if !["llama", "qwen3", "qwen3moe"].contains(&name) {
+            continue;
+        }
+        let (_, net, weights) = tiny.build();
+        let c = checkpoint(name);
+        let mut config = config(&c, &tiny, &net);
+        let (mut wide, mut narrow) = (vec![], vec![]);
+        for (name, dims, values) in tensors(&c, &tiny, &net, &weights) {
+            if !name.ends_with("_proj.weight") {
+                wide.push((name.clone(), "F32", dims.clone(), to_f32(&values)));
+                narrow.push((name, "F32", dims, to_f32(&values)));
+                continue;
+            }
+            // Powers of two, so that a product fits in 16 bits.
+            let (cols, grid) = (dims[1] as usize, [dims[0].div_ceil(128), dims[1].div_ceil(128)]);
+            let scale = |i: usize| 2f64.powi(-(6 + (i / cols / 128 + 2 * (i % cols / 128)) as i32));
+            let scales: Vec<f64> =
+                (0..grid[0] * grid[1]).map(|i| 2f64.powi(-(6 + (i / grid[1] + 2 * (i % grid[1])) as i32))).collect();
+            let rounded: Vec<(u8, f64)> = values.iter().enumerate().map(|(i, v)| e4m3(v / scale(i))).collect();
+            let halves = |(i, v): (usize, &(u8, f64))| ((v.1 * scale(i)) as f32).to_le_bytes()[2..].to_vec();
+            wide.push((name.clone(), "BF16", dims.clone(), rounded.iter().enumerate().flat_map(halves).collect()));
+            narrow.push((name.replace(".weight", ".weight_scale_inv"), "F32", grid.to_vec(), to_f32(&scales)));
+            narrow.push((name, "F8_E4M3", dims, rounded.iter().map(|v| v.0).collect()));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        put_folder(&dir.path().join("wide"), &config, wide);
+        config["quantization_config"] = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
+        put_folder(&dir.path().join("narrow"), &config, narrow);
+        let [wide, narrow] = ["wide", "narrow"].map(|folder| logits(&dir.path().join(folder), 0));
+        assert!(wide == narrow, "{name}");
+    }
+}

@@ -1,0 +1,41 @@
+//! The tests that need no process of their own. `cargo test --test it families::` runs those of a module.
+
+mod support;
+
+mod abi;
+mod adapters;
+mod bindings;
+mod chat_template;
+mod chat_tokens;
+mod cpu_ops;
+#[cfg(cuda)]
+mod cuda;
+mod embed;
+mod families;
+mod folder_variants;
+mod folders;
+mod grammar;
+mod hostile_gguf;
+mod hostile_safetensors;
+mod huggingface;
+mod hybrid_folders;
+mod layering;
+mod mtp;
+mod network;
+mod packed_file;
+mod program_checks;
+mod published_folders;
+mod quant;
+#[cfg(cuda)]
+mod recurrences;
+mod reply;
+mod saved;
+#[cfg(cuda)]
+mod self_test;
+mod silence;
+mod text;
+#[cfg(cuda)]
+mod tiles;
+mod tokenizer_files;
+mod wasm;
+mod words;

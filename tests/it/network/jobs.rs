@@ -1,0 +1,403 @@
+//! Jobs: whatever the budgets, the neighbours and the moments at which somebody stops, the tokens are those of one
+//! uninterrupted call, and a cache that is given back goes on as if nothing had happened.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::support::tiny::{self, PROMPT, Rng, Tiny};
+use realizar::engine::{
+    CacheParams, Cancel, Chooser, End, Job, JobParams, LoadParams, Model, Outcome, Request, Runtime, RuntimeParams,
+    SamplerParams, Session, TextStream, step_jobs,
+};
+use realizar::error::{Error, Result};
+use realizar::quant;
+
+pub fn load(path: &Path, threads: u32) -> Arc<Model> {
+    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
+    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
+}
+
+pub fn story() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf")
+}
+
+pub fn session(model: &Arc<Model>, capacity: u32) -> Session {
+    Session::new(model, &CacheParams { capacity, ..Default::default() }).unwrap()
+}
+
+pub fn prompt(n: usize, from: usize) -> Vec<u32> {
+    PROMPT.iter().cycle().skip(from).take(n).copied().collect()
+}
+
+pub fn sampler(seed: u64) -> Option<Chooser> {
+    let params = SamplerParams { temperature: 0.9, top_k: 50, repeat_penalty: 1.1, seed, ..Default::default() };
+    (seed > 0).then(|| Chooser::new(params).unwrap())
+}
+
+/// The tokens that follow a prompt, by calls that are not interrupted, and whether the last ends the text.
+pub fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Chooser>, n: usize) -> (Vec<u32>, bool) {
+    session.prefill(prompt, None).unwrap();
+    let mut tokens = vec![0; n];
+    tokens[0] = session.sample(sampler.as_mut()).unwrap();
+    if session.model().tokenizer().is_ok_and(|t| t.is_end(tokens[0])) {
+        return (tokens[..1].to_vec(), true);
+    }
+    let (mut made, first) = (0, tokens[0]);
+    let outcome = session.generate(first, sampler.as_mut(), &mut tokens[1..], &mut made, None).unwrap();
+    tokens.truncate(made + 1);
+    (tokens, outcome == Outcome::Done)
+}
+
+pub fn job(session: Session, prompt: &[u32], params: JobParams) -> Job {
+    let request = Request::new(&session, prompt, params).unwrap();
+    Job::new(session, request)
+}
+
+pub fn tokens(job: &mut Job) -> Vec<u32> {
+    job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()
+}
+
+/// None, which is a token, nothing, and a millionth of a second to some of its thousandths.
+pub fn budget(rng: &mut Rng) -> Option<Duration> {
+    let us = [None, Some(0), Some(1), Some(20), Some(100), Some(300), Some(2000)][rng.next() as usize % 7];
+    us.map(Duration::from_micros)
+}
+
+fn run(job: &mut Job, rng: &mut Rng) -> Vec<u32> {
+    let mut all = Vec::new();
+    while !step_jobs(&mut [&mut *job], budget(rng)).unwrap() {
+        if rng.next().is_multiple_of(3) {
+            all.extend(tokens(job));
+        }
+    }
+    all.extend(tokens(job));
+    all
+}
+
+#[test]
+fn budgets_change_no_token_of_any_architecture() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = Rng(1);
+    for (i, (name, tiny)) in tiny::architectures(|name| Tiny::new(name, quant::Q4_0)).into_iter().enumerate() {
+        let path = dir.path().join("tiny.gguf");
+        fs::write(&path, tiny.build().0).unwrap();
+        let model = load(&path, 1 + i as u32 % 3);
+        if model.embed_len(&[], Default::default()).is_ok() && Session::new(&model, &CacheParams::default()).is_err() {
+            continue;
+        }
+        let n = if i % 4 == 0 { 300 } else { 40 };
+        let prompt = prompt(n, i);
+        let seed = i as u64 % 2;
+        let (wanted, ended) = expected(&mut session(&model, 400), &prompt, sampler(seed), 12);
+        // A cache that was rewound computes tokens again first.
+        let mut rewound = session(&model, 400);
+        rewound.prefill(&prompt, None).unwrap();
+        rewound.truncate(n as u32 / 2).unwrap();
+        for (session, done) in [(session(&model, 400), 0), (rewound, n / 2)] {
+            let params = JobParams { max_tokens: 12, chooser: sampler(seed), ..Default::default() };
+            let mut job = job(session, &prompt[done..], params);
+            assert_eq!(run(&mut job, &mut rng), wanted, "{name}");
+            let info = job.info();
+            assert_eq!(info.end, Some(if ended { End::Token } else { End::Length }), "{name}");
+            assert_eq!((info.prompt_done, info.tokens, info.cache_len), (n - done, wanted.len(), n + wanted.len() - 1));
+        }
+    }
+}
+
+#[test]
+fn a_full_cache_ends_a_job() {
+    let model = load(&story(), 1);
+    let (wanted, _) = expected(&mut session(&model, 400), &[1, 5], None, 9);
+    let mut job = job(session(&model, 10), &[1, 5], JobParams::default());
+    assert_eq!(run(&mut job, &mut Rng(2)), wanted);
+    assert_eq!((job.info().end, job.info().cache_len), (Some(End::Context), 10));
+    let session = job.into_session();
+    assert!(matches!(Request::new(&session, &[1], JobParams::default()), Err(Error::ContextFull { .. })));
+    assert!(matches!(Request::new(&session, &[], JobParams::default()), Err(Error::InvalidArgument(_))));
+}
+
+/// A conversation and the tokens that it shall have.
+struct Guest {
+    job: Job,
+    prompt: Vec<u32>,
+    seed: u64,
+    n: usize,
+    seen: Vec<u32>,
+}
+
+/// Jobs that come and go at random, stepped together, some of them alone, some in another order.
+fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
+    let mut wanted: HashMap<(Vec<u32>, u64), Vec<u32>> = HashMap::new();
+    let mut want = |prompt: &[u32], seed: u64, n: usize| -> Vec<u32> {
+        let all = wanted
+            .entry((prompt.to_vec(), seed))
+            .or_insert_with(|| expected(&mut session(model, 512), prompt, sampler(seed), 24).0);
+        all[..n.min(all.len())].to_vec()
+    };
+    let (mut here, mut come, mut freed, mut finished) = (Vec::<Guest>::new(), 0, 0, 0);
+    while come < guests || !here.is_empty() {
+        while come < guests && here.len() < 12 && rng.next().is_multiple_of(2) {
+            let prompt = prompt(1 + rng.next() as usize % longest, rng.next() as usize % 5);
+            let (seed, n) = (rng.next() % 3, 1 + rng.next() as usize % 24);
+            let params = JobParams { max_tokens: n, chooser: sampler(seed), ..Default::default() };
+            let job = job(session(model, 512), &prompt, params);
+            here.push(Guest { job, prompt, seed, n, seen: vec![] });
+            come += 1;
+        }
+        if here.is_empty() {
+            continue;
+        }
+        let alone = rng.next().is_multiple_of(8);
+        let some = if alone { 1 } else { here.len() - rng.next() as usize % here.len().min(2) };
+        let turn = rng.next() as usize % here.len();
+        here.rotate_left(turn);
+        let mut jobs: Vec<&mut Job> = here[..some].iter_mut().map(|guest| &mut guest.job).collect();
+        step_jobs(&mut jobs, budget(rng)).unwrap();
+        for guest in &mut here {
+            guest.seen.extend(tokens(&mut guest.job));
+        }
+        let mut i = 0;
+        while i < here.len() {
+            let ended = here[i].job.info().end.is_some();
+            // One leaves and the last ones stay to the end, however fast or slow the machine is.
+            let stays = come == guests || (freed > 0 && !rng.next().is_multiple_of(40));
+            if !ended && stays {
+                i += 1;
+                continue;
+            }
+            let Guest { job, prompt, seed, n, seen } = here.swap_remove(i);
+            let all = want(&prompt, seed, n);
+            assert!(if ended { seen == all } else { all.starts_with(&seen) }, "{seen:?} of {all:?}");
+            (freed, finished) = (freed + usize::from(!ended), finished + usize::from(ended));
+            // The cache has whole steps, and goes on where the job was left.
+            let mut cache = job.into_session();
+            let history: Vec<u32> = prompt.iter().chain(&seen).copied().collect();
+            assert!(history.starts_with(cache.tokens()));
+            assert!(seen.is_empty() || cache.len() == history.len() - 1);
+            let mut fresh = session(model, 512);
+            let rest = &history[cache.len()..];
+            cache.prefill(rest, None).unwrap();
+            fresh.prefill(&history, None).unwrap();
+            assert!(cache.logits() == fresh.logits() && cache.logits().is_some());
+        }
+    }
+    assert!(freed > 0 && finished > 0, "{freed} freed, {finished} finished");
+}
+
+#[test]
+fn jobs_join_and_leave() {
+    let mut rng = Rng(3);
+    for threads in [1, 2] {
+        party(&load(&story(), threads), 60, 300, &mut rng);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for wanted in ["gemma3", "qwen3next", "lfm2", "mamba2"] {
+        let architectures = tiny::architectures(|name| Tiny::new(name, quant::Q4_0));
+        let Some((_, tiny)) = architectures.into_iter().find(|(name, _)| *name == wanted) else { continue };
+        let path = dir.path().join("tiny.gguf");
+        fs::write(&path, tiny.build().0).unwrap();
+        party(&load(&path, 2), 25, 60, &mut rng);
+    }
+}
+
+#[test]
+fn other_calls_on_the_model_go_on_beside_a_paused_job() {
+    let model = load(&story(), 2);
+    let (wanted, _) = expected(&mut session(&model, 512), &prompt(200, 0), None, 5);
+    let mut jobs: Vec<Job> = (0..3)
+        .map(|_| job(session(&model, 512), &prompt(200, 0), JobParams { max_tokens: 5, ..Default::default() }))
+        .collect();
+    for job in &mut jobs {
+        assert!(!step_jobs(&mut [job], Some(Duration::ZERO)).unwrap());
+    }
+    assert_eq!(expected(&mut session(&model, 512), &prompt(200, 0), None, 5).0, wanted);
+    for job in &mut jobs {
+        assert_eq!(run(job, &mut Rng(4)), wanted);
+    }
+}
+
+#[test]
+fn jobs_of_different_models_are_refused() {
+    let models = [load(&story(), 1), load(&story(), 1)];
+    let [mut a, mut b] = models.map(|model| job(session(&model, 8), &[1], JobParams::default()));
+    assert!(matches!(step_jobs(&mut [&mut a, &mut b], None), Err(Error::Mismatch(_))));
+    assert_eq!(a.info().cache_len, 0);
+}
+
+/// The text of tokens behind others.
+fn text(model: &Model, before: &[u32], tokens: &[u32]) -> String {
+    let (tokenizer, mut stream, mut text) = (model.tokenizer().unwrap(), TextStream::new(), String::new());
+    stream.follow(tokenizer, before);
+    tokens.iter().for_each(|token| stream.push(tokenizer, *token, &mut text).unwrap());
+    stream.flush(&mut text);
+    text
+}
+
+#[test]
+fn stop_strings_are_cut_out_wherever_tokens_end() {
+    let model = load(&story(), 1);
+    let mut once = Vec::new();
+    model.tokenizer().unwrap().encode("Once upon a time", true, false, &mut once).unwrap();
+    let (all, _) = expected(&mut session(&model, 512), &once, None, 60);
+    let whole = text(&model, &once, &all);
+    let mut rng = Rng(5);
+    let mut found = 0;
+    for round in 0..60 {
+        let mut stops: Vec<String> = (0..1 + round % 3)
+            .map(|_| {
+                let from = rng.next() as usize % whole.len();
+                let stop: String = whole.chars().skip(from).take(1 + rng.next() as usize % 12).collect();
+                // Some that nearly occur, and one longer than the text.
+                if rng.next().is_multiple_of(4) { stop + "\u{1}" } else { stop }
+            })
+            .filter(|stop| !stop.is_empty())
+            .collect();
+        stops.push(whole.clone() + "and more");
+        let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
+        let mut job =
+            job(session(&model, 512), &once, JobParams { max_tokens: 60, stops: &stops, ..Default::default() });
+        let mut seen = String::new();
+        let mut read = |job: &mut Job| {
+            job.read_text(|text| {
+                seen.push_str(text);
+                Ok(())
+            })
+            .unwrap();
+            // Nothing is shown that a stop string takes back.
+            assert!(whole.starts_with(&seen));
+        };
+        while !step_jobs(&mut [&mut job], budget(&mut rng)).unwrap() {
+            read(&mut job);
+        }
+        read(&mut job);
+        let cut = (0..=whole.len()).find_map(|end| {
+            let ending = stops.iter().filter(|stop| whole.as_bytes()[..end].ends_with(stop.as_bytes()));
+            ending.map(|stop| end - stop.len()).min()
+        });
+        assert_eq!(seen, whole[..cut.unwrap_or(whole.len())], "{stops:?}");
+        assert_eq!(job.info().end, Some(if cut.is_some() { End::Stop } else { End::Length }));
+        found += usize::from(cut.is_some());
+    }
+    assert!(found > 10, "{found}");
+    let refused =
+        |stops: &[&str]| Request::new(&session(&model, 8), &[1], JobParams { stops, ..Default::default() }).err();
+    assert!(matches!(refused(&["a", ""]), Some(Error::InvalidArgument(what)) if what.contains("stop string 1")));
+}
+
+/// What a job writes goes on with the text of its cache and its prompt: the space at the start of a word stays, and a
+/// stop string may begin with it.
+#[test]
+fn a_job_goes_on_with_the_text_before_it() {
+    let model = load(&story(), 1);
+    let mut once = Vec::new();
+    model.tokenizer().unwrap().encode("Once upon a", true, false, &mut once).unwrap();
+    let run = |held: usize, prompt: &[u32], stops: &[&str]| {
+        let mut session = session(&model, 64);
+        if held > 0 {
+            session.prefill(&once[..held], None).unwrap();
+        }
+        let mut job = job(session, prompt, JobParams { max_tokens: 6, stops, ..Default::default() });
+        assert!(step_jobs(&mut [&mut job], Some(Duration::from_secs(60))).unwrap());
+        (job.read_text(|text| Ok(text.to_owned())).unwrap(), job.info().end)
+    };
+    for held in [0, 1, once.len() - 1] {
+        let (text, _) = run(held, &once[held..], &[]);
+        assert!(text.starts_with(" time"), "{held}: {text:?}");
+        assert_eq!(run(held, &once[held..], &[" time"]), (String::new(), Some(End::Stop)), "{held}");
+    }
+    // A text that begins with the reply has no space before its first word.
+    assert!(run(0, &[1], &[]).0.starts_with("Once"));
+}
+
+#[test]
+fn text_that_cannot_be_copied_stays() {
+    let model = load(&story(), 1);
+    let mut job = job(session(&model, 64), &[1, 403], JobParams { max_tokens: 20, ..Default::default() });
+    assert!(step_jobs(&mut [&mut job], Some(Duration::from_secs(60))).unwrap());
+    let full = |_: &str| -> Result<()> { Err(Error::BufferTooSmall { needed: 1, capacity: 0 }) };
+    assert!(job.read_text(full).is_err());
+    let read = job.read_text(|text| Ok(text.to_owned())).unwrap();
+    assert_eq!(read, text(&model, &[1, 403], &tokens(&mut job)));
+    assert_eq!(job.read_text(|text| Ok(text.len())).unwrap(), 0);
+}
+
+#[test]
+fn cancels_and_deadlines_at_random_moments_lose_nothing() {
+    let model = load(&story(), 2);
+    let prompt = prompt(120, 0);
+    let (wanted, _) = expected(&mut session(&model, 512), &prompt, None, 40);
+    let cancel = Arc::new(Cancel::default());
+    let stopped = AtomicBool::new(false);
+    let mut rng = Rng(6);
+    let (mut fired, mut late) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = Rng(7);
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(rng.next() % 300));
+                cancel.fire();
+            }
+        });
+        for round in 0..60 {
+            let params = JobParams { max_tokens: 40, cancel: Some(cancel.clone()), ..Default::default() };
+            let mut job = job(session(&model, 512), &prompt, params);
+            loop {
+                if rng.next().is_multiple_of(2) {
+                    cancel.set_deadline(Some(Duration::from_nanos(rng.next() % 200_000)));
+                }
+                match step_jobs(&mut [&mut job], budget(&mut rng)) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(Error::Cancelled) => fired += 1,
+                    Err(Error::Deadline) => late += 1,
+                    Err(e) => panic!("{e}"),
+                }
+                // What others computed stays, so that the job comes to an end however often it is stopped.
+                cancel.reset();
+                if round % 10 == 9 && rng.next().is_multiple_of(50) {
+                    break;
+                }
+            }
+            let seen = tokens(&mut job);
+            assert!(if job.info().end.is_some() { seen == wanted } else { wanted.starts_with(&seen) });
+            let mut cache = job.into_session();
+            cancel.reset();
+            let (len, mut fresh) = (cache.len(), session(&model, 512));
+            let history: Vec<u32> = prompt.iter().chain(&wanted).copied().collect();
+            cache.prefill(&history[len..], None).unwrap();
+            fresh.prefill(&history, None).unwrap();
+            assert!(cache.logits() == fresh.logits());
+        }
+        stopped.store(true, Ordering::Relaxed);
+    });
+    assert!(fired > 10 && late > 10, "{fired} cancels, {late} deadlines");
+}
+
+#[test]
+fn a_job_that_fails_leaves_the_others_with_their_tokens() {
+    let model = load(&story(), 2);
+    let never =
+        SamplerParams { logit_biases: (0..512).map(|id| (id, f32::NEG_INFINITY)).collect(), ..Default::default() };
+    let (wanted, _) = expected(&mut session(&model, 64), &prompt(5, 1), None, 3);
+    for failing in 0..3 {
+        let mut jobs = [0, 1, 2].map(|i| {
+            let sampler = (i == failing).then(|| Chooser::new(never.clone()).unwrap());
+            job(session(&model, 64), &prompt(5, 1), JobParams { max_tokens: 3, chooser: sampler, ..Default::default() })
+        });
+        assert!(!step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), None).unwrap());
+        assert!(matches!(jobs[failing].failure(), Some(Error::InvalidArgument(_))));
+        assert_eq!(jobs[failing].info().end, Some(End::Failed));
+        for (i, job) in jobs.iter_mut().enumerate() {
+            let made = if i == failing { &[][..] } else { &wanted[..1] };
+            assert_eq!((tokens(job), job.info().prompt_done), (made.to_vec(), 5), "{i}");
+        }
+        for (_, job) in jobs.iter_mut().enumerate().filter(|(i, _)| *i != failing) {
+            while !step_jobs(&mut [job], None).unwrap() {}
+            assert_eq!(tokens(job), wanted[1..]);
+        }
+    }
+}

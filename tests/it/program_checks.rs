@@ -1,0 +1,346 @@
+//! Programs and batches that do not fit are refused by message, and the step after a refusal is clean.
+
+use std::sync::Arc;
+
+use realizar::device::Batch;
+use realizar::device::Executor;
+use realizar::device::sequence::Sequence;
+use realizar::error::{Error, Result};
+use realizar::graph::op::{
+    Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, RecurrentId, RopeChoice,
+    RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
+};
+use realizar::graph::program::{Program, TensorSpec};
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::graph::weights::{Rope, RopePairs};
+
+use crate::support::ops::{HIDDEN, LAYER, Model, VOCAB, project};
+
+/// The message of a refusal.
+fn refusal<T>(result: Result<T>) -> String {
+    result.err().expect("a refusal").to_string()
+}
+
+#[test]
+fn bad_batches_are_refused_and_the_next_step_is_clean() {
+    let mut model = Model::new(LAYER);
+    let ((table, rows), (learned, _)) = (model.matrix(VOCAB, HIDDEN, 1), model.matrix(8, HIDDEN, 2));
+    let [x, p] = model.tensors([HIDDEN; 2]);
+    let model = model.finish(vec![
+        Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.0, out: x },
+        Op::Embed { table: learned, rows: 8, index: Index::Position, scale: 1.0, out: p },
+    ]);
+    let backend = model.load(2);
+    let mut executor = model.executor(&backend, 4, 2);
+    let [mut first, mut second] = [0; 2].map(|_| backend.new_sequence(&model.spec(10)).unwrap());
+    let mut narrow = backend.new_sequence(&SequenceSpec { max_step: 2, ..model.spec(10) }).unwrap();
+    let layers = vec![KvLayer::new(2, 12, 0)];
+    let mut other = backend.new_sequence(&SequenceSpec { layers, ..model.spec(10) }).unwrap();
+    let begin = |executor: &mut Executor, states: &mut [&mut Sequence], step: [&[u32]; 4]| {
+        let [ids, positions, slots, outputs] = step;
+        // The references live as long as the batch.
+        let mut states: Vec<&mut Sequence> = states.iter_mut().map(|s| &mut **s).collect();
+        let result = executor.begin(
+            &mut Batch {
+                inputs: StepInputs { ids, positions, outputs, rules: &[], sequences: slots },
+                sequences: &mut states,
+            },
+            0..2,
+        );
+        executor.end().unwrap();
+        result
+    };
+    let cases: [([&[u32]; 4], &str); 15] = [
+        ([&[], &[], &[], &[]], "a step of 0 tokens"),
+        ([&[0; 5], &[0, 1, 2, 3, 4], &[0; 5], &[]], "a step of 5 tokens"),
+        ([&[0; 3], &[0, 1, 2], &[0; 3], &[0, 1, 2]], "3 outputs"),
+        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 numbers"),
+        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 numbers"),
+        ([&[0; 2], &[0, 1], &[0, 2], &[]], "sequence 2 of 2"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs [1, 0] of 2 tokens"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs [1, 1] of 2 tokens"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs [2] of 2 tokens"),
+        ([&[0], &[10], &[0], &[]], "the cache holds 10 of 10 tokens"),
+        ([&[0], &[8], &[0], &[]], "position 8 of 8 learned ones"),
+        ([&[515], &[0], &[0], &[]], "token 515 of 515"),
+        ([&[u32::MAX], &[0], &[0], &[]], "token 4294967295 of 515"),
+        ([&[0; 2], &[1, 1], &[0; 2], &[]], "not in order"),
+        ([&[0; 3], &[0, 0, 1], &[0, 1, 0], &[]], "not in order"),
+    ];
+    for (step, message) in cases {
+        let text = refusal(begin(&mut executor, &mut [&mut first, &mut second], step));
+        assert!(text.contains(message), "{text}");
+    }
+    let step: [&[u32]; 4] = [&[0], &[0], &[0], &[]];
+    let wrong = begin(&mut executor, &mut [&mut other], step);
+    assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("a cache of another model")));
+    let states =
+        &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_sequence(&model.spec(9)).unwrap()];
+    assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
+    // A ring has room for as many tokens as its spec says that a step writes.
+    let wide: [&[u32]; 4] = [&[0; 3], &[0, 1, 2], &[0; 3], &[]];
+    assert!(refusal(begin(&mut executor, &mut [&mut narrow], wide)).contains("3 tokens"));
+    begin(&mut executor, &mut [&mut first], wide).unwrap();
+    begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
+
+    let batch = &mut Batch {
+        inputs: StepInputs { ids: &[44], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+        sequences: &mut [&mut first],
+    };
+    assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
+    executor.begin(batch, 0..2).unwrap();
+    assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
+    assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
+    executor.end().unwrap();
+    assert!(refusal(executor.advance(batch, &|| false)).contains("no step is open"));
+    // Begun twice without an end.
+    executor.begin(batch, 0..2).unwrap();
+    executor.begin(batch, 0..2).unwrap();
+    assert!(executor.advance(batch, &|| false).unwrap());
+    assert_eq!(model.read(&mut executor, x, 1), rows[44 * HIDDEN..45 * HIDDEN]);
+    executor.end().unwrap();
+
+    let wide = Program { buffers: vec![usize::MAX], ..(*model.program).clone() };
+    let limits = StepLimits { max_tokens: 4, max_outputs: 2 };
+    assert!(matches!(backend.new_executor(&Arc::new(wide), limits), Err(Error::OutOfMemory { .. })));
+}
+
+#[test]
+fn ops_that_do_not_fit_their_operands_are_refused() {
+    let mut model = Model::new(LAYER);
+    let shapes = [(HIDDEN, HIDDEN), (20, HIDDEN), (20, HIDDEN), (HIDDEN, 20)];
+    let [square, up, other_up, down] = shapes.map(|(rows, cols)| model.matrix(rows, cols, 1).0);
+    let (v44, _) = model.vector(HIDDEN, 1);
+    let (v3, _) = model.vector(3, 1);
+    let (of_heads, _) = model.vector(6, 1);
+    let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
+    let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
+    let [x, h, q, a, k, v, r] = model.tensors(widths);
+    let model = model.finish(vec![]);
+    let (stored, unknown) = (KvLayerId(0), TensorId(99));
+    let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
+    let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
+    let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, first: 0, q, k };
+    let choice = RopeChoice { table, long: None };
+    let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
+    let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(stored, q, out, 1.0) };
+    let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
+    let routing = |n_used| Routing::new(RouterScore::Softmax, n_used, false);
+    let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
+    let (gate, biases, scales) = (Some(other_up), [None; 3], [None; 3]);
+    let experts = Experts {
+        x,
+        scores: r,
+        out: h,
+        gate,
+        up,
+        down,
+        biases,
+        scales,
+        n_experts,
+        ffn,
+        routing: routing(1),
+        activation,
+    };
+    let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
+    // Activations lie each in a buffer of its own.
+    let tensors: Vec<TensorSpec> =
+        widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
+    let program = |ops| Program { ops, tensors: tensors.clone(), vocab: HIDDEN, ..(*model.program).clone() };
+    let check = |ops| program(ops).check(&model.weights());
+    let keep = || Op::KeepOutputs { moves: [[x, h]].into() };
+    check(vec![
+        embed(square, HIDDEN, x),
+        Op::Norm { norm: Norm { bias: Some(v44), ..norm }, x, out: h },
+        Op::Add { x, delta: h, scale: 1.0 },
+        Op::Scale { x, factor: 1.0 },
+        project(x, &[(square, Some(v44), h), (up, None, k)]),
+        rope(20, q, Some(k)),
+        Op::ProjectHeads { x, weight: square, heads: 1, out: h },
+        Op::Slice { x: q, first: 40, out: v },
+        Op::StoreKv { layer: stored, k, v: Some(v) },
+        keep(),
+        Op::Attend(attend(q, a, 0)),
+        glu(x, h),
+        Op::Gate { x: q, gate: k },
+        Op::Attend(Attend { slopes: Some(of_heads), sinks: Some(of_heads), mask: Mask::Chunk(4), ..attend(q, a, 0) }),
+        Op::Experts(experts),
+        logits(x, square, Some(v44)),
+    ])
+    .unwrap();
+    let cases = [
+        (embed(square, 43, x), "a table of (44, 44)"),
+        (embed(square, HIDDEN, q), "a table of (44, 44)"),
+        (embed(Weight(7), HIDDEN, x), "Weight(7) does not exist"),
+        (Op::Norm { norm, x, out: q }, "a norm of rows of 44"),
+        (Op::Norm { norm, x: q, out: q }, "a norm of rows of 60"),
+        (Op::Norm { norm: Norm { group: 0, ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { bias: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: Some(Vector(9)), ..norm }, x, out: h }, "Vector(9) does not exist"),
+        (Op::Add { x, delta: x, scale: 1.0 }, "a sum of rows of 44 and 44"),
+        (Op::Add { x, delta: q, scale: 1.0 }, "a sum of rows of 44 and 60"),
+        (Op::Scale { x: unknown, factor: 1.0 }, "an activation without a width"),
+        (project(x, &[(square, None, x)]), "twice in one op"),
+        (project(x, &[(square, None, h), (square, None, h)]), "twice in one op"),
+        (project(x, &[(square, None, k)]), "44 by 44 for 44 to 20"),
+        (project(q, &[(square, None, h)]), "44 by 44 for 60 to 44"),
+        (project(x, &[(square, Some(v3), h)]), "44 by 44 for 44 to 44"),
+        (project(x, &[(square, None, unknown)]), "an activation without a width"),
+        (rope(10, q, Some(k)), "6 pairs for heads of 10"),
+        (rope(13, q, Some(k)), "heads of a rotation"),
+        (rope(20, q, Some(q)), "heads of a rotation"),
+        (rope(20, x, None), "heads of a rotation"),
+        (Op::Rope { rope: long, head_dim: 20, first: 0, q, k: None }, "RopeTable(1) does not exist"),
+        (Op::Rope { rope: choice, head_dim: 20, first: 10, q, k: None }, "6 pairs for heads of 20"),
+        (Op::ProjectHeads { x: q, weight: square, heads: 2, out: a }, "44 by 44 for heads of 30 to 30"),
+        (Op::ProjectHeads { x, weight: square, heads: 0, out: h }, "44 by 44 for heads of 0 to 0"),
+        (Op::ProjectHeads { x, weight: square, heads: 1, out: x }, "44 by 44 for heads of 44 to 44"),
+        (Op::JoinHeads { x: q, tail: k, heads: 1, out: a }, "1 heads of 60 and 20"),
+        (Op::JoinHeads { x: q, tail: k, heads: 7, out: a }, "7 heads of 60 and 20"),
+        (Op::Slice { x: k, first: 1, out: v }, "20 values of 20"),
+        (Op::Slice { x: q, first: usize::MAX, out: v }, "20 values of 60"),
+        (Op::StoreKv { layer: stored, k, v: None }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { layer: stored, k, v: Some(x) }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { layer: stored, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),
+        (Op::StoreKv { layer: stored, k, v: Some(k) }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { layer: KvLayerId(1), k, v: Some(v) }, "KvLayerId(1) of 1"),
+        (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
+        (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
+        (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
+        (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
+        (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
+        (Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }), "KvLayerId(1) of 1"),
+        (glu(x, q), "a gate of 44 values"),
+        (glu(x, x), "a gate of 44 values"),
+        (Op::Experts(Experts { scores: k, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { out: q, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { out: x, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { gate: Some(down), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { up: square, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { down: up, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { ffn: 21, ..experts }), "experts of 21 values over 44"),
+        (Op::Experts(Experts { routing: routing(0), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { routing: routing(2), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { n_experts: usize::MAX, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { gate: Some(up), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { biases: [Some(v44), None, None], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { biases: [None, None, Some(v3)], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { scales: [None, Some(v3), None], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { routing: Routing { bias: Some(v3), ..routing(1) }, ..experts }), "experts of 20 values"),
+        (Op::Experts(Experts { routing: Routing { groups: 2, ..routing(1) }, ..experts }), "experts of 20 values"),
+        (Op::Experts(Experts { routing: Routing { groups_used: 0, ..routing(1) }, ..experts }), "experts of 20 values"),
+        (Op::Gate { x, gate: q }, "a gate of 60 values for 44"),
+        (Op::Gate { x, gate: x }, "a gate of 44 values for 44"),
+        (Op::ScaleByPosition { x, slope: 1.0, length: 0, offset: 0 }, "a length of 0"),
+        (Op::ScaleColumns { x, by: v3 }, "factors for 44 values"),
+        (Op::Clamp { x: unknown, limit: 1.0 }, "an activation without a width"),
+        (Op::Attend(Attend { slopes: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { sinks: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { mask: Mask::Chunk(0), ..attend(q, a, 0) }), "queries of 60 values"),
+        (logits(x, up, None), "a head for 44 logits of 44"),
+        (logits(q, square, None), "a head for 44 logits of 60"),
+        (logits(x, square, Some(v3)), "a head for 44 logits of 44"),
+    ];
+    for (op, message) in cases {
+        // Logits are of rows that were kept.
+        let is_logits = matches!(op, Op::Logits { .. });
+        let keep = is_logits.then(|| Op::KeepOutputs { moves: [].into() });
+        let text = refusal(check(keep.into_iter().chain([op]).collect()));
+        assert!(text.contains(message), "{text}");
+    }
+    for op in [embed(square, HIDDEN, x), Op::StoreKv { layer: stored, k, v: Some(v) }, keep()] {
+        check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
+        let text = refusal(check(vec![keep(), op]));
+        assert!(text.contains("rows that are outputs"), "{text}");
+    }
+    check(vec![keep(), logits(h, square, None)]).unwrap();
+    assert!(refusal(check(vec![logits(h, square, None)])).contains("rows that are no outputs"));
+
+    // A window that the cache does not keep.
+    let windowed = Program { kv_layers: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
+    for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
+        let ops = vec![Op::Attend(attend(q, a, window))];
+        assert_eq!(Program { ops, ..windowed.clone() }.check(&model.weights()).is_ok(), fits, "{window}");
+    }
+}
+
+#[test]
+fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
+    let mut model = Model::new(LAYER);
+    let widths = [32, 32, 2, 64, 16, 48];
+    let [x, y, h, d, g, u] = model.tensors(widths);
+    let [v32, v96, v2, v3] = [32, 96, 2, 3].map(|n| model.vector(n, 1).0);
+    let [conv, delta, scan] = [64, 512, 512].map(|n| model.recurrent(n));
+    let model = model.finish(vec![]);
+    let c = Conv { recurrent: conv, x, kernel: v96, bias: Some(v32), taps: 3, silu: true };
+    let rule =
+        DeltaRule { recurrent: delta, q: g, k: g, v: x, dt: h, beta: h, out: y, rate: v2, key_dim: 16, tiled: true };
+    let s = Scan { recurrent: scan, x, dt: h, b: g, c: g, out: y, rate: v2, skip: v2, state: 16 };
+    let tensors: Vec<TensorSpec> =
+        widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
+    let check = |ops| Program { ops, tensors: tensors.clone(), ..(*model.program).clone() }.check(&model.weights());
+    check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s)]).unwrap();
+    let unknown = RecurrentId(3);
+    let cases = [
+        (Op::Conv(Conv { taps: 1, ..c }), "a convolution of 1 taps"),
+        (Op::Conv(Conv { taps: 17, ..c }), "a convolution of 17 taps"),
+        (Op::Conv(Conv { taps: 2, ..c }), "a convolution of 2 taps"),
+        (Op::Conv(Conv { kernel: v32, ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { bias: Some(v3), ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { recurrent: delta, ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { recurrent: unknown, ..c }), "RecurrentId(3) of 3"),
+        (Op::DeltaRule(DeltaRule { key_dim: 0, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { key_dim: 3, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { key_dim: 257, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { key_dim: 8, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { q: x, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { v: u, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { dt: g, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { out: x, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { out: d, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { rate: v3, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { recurrent: conv, ..rule }), "a delta rule of 2 heads"),
+        (Op::Scan(Scan { state: 0, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { state: 15, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { b: x, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { x: u, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { dt: u, ..s }), "a scan of 48 heads"),
+        (Op::Scan(Scan { out: x, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { rate: v3, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { skip: v3, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { recurrent: conv, ..s }), "a scan of 2 heads"),
+    ];
+    for (op, message) in cases {
+        let text = check(vec![op]).unwrap_err().to_string();
+        assert!(text.contains(message), "{text}");
+    }
+    let twice = check(vec![Op::Conv(c), Op::Conv(Conv { x: y, ..c })]).unwrap_err().to_string();
+    assert!(twice.contains("advanced twice"), "{twice}");
+    let keep = Op::KeepOutputs { moves: [].into() };
+    let kept = check(vec![keep, Op::Conv(c)]).unwrap_err().to_string();
+    assert!(kept.contains("rows that are outputs"), "{kept}");
+}
+
+#[test]
+fn a_recurrent_sequence_goes_on_where_it_is() {
+    let mut model = Model::new(LAYER);
+    let [x] = model.tensors([4]);
+    let (kernel, _) = model.vector(8, 1);
+    let recurrent = model.recurrent(4);
+    let model = model.finish(vec![Op::Conv(Conv { recurrent, x, kernel, bias: None, taps: 2, silu: false })]);
+    let backend = model.load(1);
+    let mut executor = model.executor(&backend, 4, 0);
+    let mut state = backend.new_sequence(&model.spec(8)).unwrap();
+    for (positions, fits) in [(&[0, 1][..], true), (&[1, 2], false), (&[0, 2], false)] {
+        let (ids, slots) = (vec![VOCAB as u32 - 1; 2], vec![0; 2]);
+        let mut batch = Batch {
+            inputs: StepInputs { ids: &ids, positions, outputs: &[], rules: &[], sequences: &slots },
+            sequences: &mut [&mut state],
+        };
+        let result = executor.begin(&mut batch, 0..1);
+        assert_eq!(result.is_ok(), fits, "{positions:?}");
+        assert!(fits || matches!(result, Err(Error::InvalidArgument(_))));
+    }
+}

@@ -1,0 +1,342 @@
+//! The test that a device has to pass before a model is put on it, on the host shim: every architecture passes, a
+//! kernel that computes something else is found and named, and what was passed costs nothing again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use realizar::cuda::{self, CudaDevice, Uses};
+use realizar::device::{select, self_test};
+use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
+use realizar::error::{Error, Result};
+use realizar::format::{Access, Source};
+use realizar::graph::op::Op;
+use realizar::graph::program::ProgramBuilder;
+use realizar::graph::weights::Weights;
+use realizar::model::arch;
+use realizar::quant;
+use realizar::tensor::DType;
+
+use crate::support::reference::relative_rms;
+use crate::support::save::save;
+use crate::support::shim::{self, Shim};
+use crate::support::tiny::{self, PROMPT, Tiny};
+
+fn shim() -> Option<Shim> {
+    let shim = Shim::new();
+    if shim.is_none() {
+        eprintln!("skipped: what only the shim can do");
+    }
+    shim
+}
+
+fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
+    CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses { deterministic, ..Uses::default() })
+}
+
+/// Tests a device for the model in a file; the largest error as a part of what is allowed.
+fn check(shim: &Shim, path: &Path, deterministic: bool) -> Result<f64> {
+    let source = Source::open(path, Access::Read)?;
+    let network = arch::network(&source, None, false)?;
+    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights())
+}
+
+fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96))
+}
+
+#[test]
+fn every_architecture_passes_and_costs_nothing_the_second_time() {
+    let Some(shim) = shim() else { return };
+    for (name, tiny) in architectures(quant::Q8_0).into_iter().chain(architectures(quant::BF16)) {
+        let (_dir, path, _) = save(&tiny);
+        for deterministic in [false, true] {
+            let counts = || ["shim_launches", "shim_bytes_in", "shim_bytes_out"].map(|name| shim.number(name));
+            let (before, started) = (counts(), Instant::now());
+            let error = check(&shim, &path, deterministic).unwrap_or_else(|e| panic!("{name}, {deterministic}: {e}"));
+            let (took, after) = (started.elapsed(), counts());
+            let [launches, sent, read] = std::array::from_fn(|i| after[i] - before[i]);
+            println!(
+                "{name:20} {deterministic:5} {launches:4} launches, {sent:8} bytes there, {read:7} back, {took:9.1?}, error {error:.2}"
+            );
+            assert!(error < 0.7, "{name}");
+            let (before, again) = (shim.number("shim_launches"), Instant::now());
+            check(&shim, &path, deterministic).unwrap();
+            println!("{:66} again {:.1?}", "", again.elapsed());
+            assert_eq!(shim.number("shim_launches"), before);
+        }
+    }
+    assert_eq!(shim.number("shim_memory_used"), 0);
+}
+
+#[test]
+fn every_type_and_shape_passes() {
+    let Some(shim) = shim() else { return };
+    for format in quant::FORMATS.iter().filter(|format| format.dtype.0 < 1 << 16) {
+        let (_dir, path, _) = save(&Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256));
+        let error = check(&shim, &path, false).unwrap_or_else(|e| panic!("{}: {e}", format.name));
+        println!("{:10} error {error:.2} of the limit", format.name);
+        assert!(error < 0.7, "{}", format.name);
+    }
+    let llama = |dtype| Tiny::new("llama", dtype).layers(1);
+    for tiny in [
+        llama(quant::Q4_1).shape(576, 9, 3, 64, 768),
+        llama(quant::Q4_0).shape(320, 4, 1, 80, 416),
+        llama(quant::Q6_K).shape(256, 2, 1, 256, 512),
+        llama(quant::Q5_0).shape(320, 20, 1, 16, 64),
+        llama(quant::F16).shape(20, 1, 1, 20, 30),
+        // More tokens than a draw lists.
+        llama(quant::Q8_0).change(|t| t.net.vocab = 2500),
+        llama(quant::Q8_0).change(|t| t.net.vocab = 1),
+    ] {
+        let (_dir, path, _) = save(&tiny);
+        let error = check(&shim, &path, false).unwrap();
+        println!("{:?} error {error:.2} of the limit", tiny.net.vocab);
+        assert!(error < 0.7);
+    }
+}
+
+/// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
+const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
+    // The scale, a tenth larger.
+    (c"embed", 80, 1 << 20),
+    // The width of the first activation.
+    (c"keep_rows", 40, -1),
+    // The epsilon, 16,384 times as large.
+    (c"add_norm", 16, 14 << 23),
+    // The number of columns.
+    (c"prepare", 40, -4),
+    (c"gemv_q4_k", 260, -4),
+    (c"gemv_f16", 260, -4),
+    (c"gemv_q4_k_2", 260, -4),
+    (c"gemv_f16_2", 260, -4),
+    (c"to_halves", 48, -1),
+    // The rows of the first matrix.
+    (c"gemv_f16_rows", 36, -1),
+    (c"small_batch_16", 36, -1),
+    (c"small_batch_32", 36, -1),
+    (c"small_batch_64", 36, -1),
+    (c"gemm_256", 36, -1),
+    // The magnitude of a rotation.
+    (c"heads", 152, 1 << 20),
+    // The factor on scores.
+    (c"attend_64", 140, 1 << 22),
+    (c"attend_64_any", 140, 1 << 22),
+    (c"attend_128", 140, 1 << 22),
+    (c"attend_128_any", 140, 1 << 22),
+    (c"attend_256", 140, 1 << 22),
+    (c"attend_256_any", 140, 1 << 22),
+    (c"attend_64_alone", 140, 1 << 22),
+    (c"attend_64_alone_any", 140, 1 << 22),
+    (c"attend_128_alone", 140, 1 << 22),
+    (c"attend_128_alone_any", 140, 1 << 22),
+    (c"attend_256_alone", 140, 1 << 22),
+    (c"attend_256_alone_any", 140, 1 << 22),
+    // The magnitude of a rotation.
+    (c"attend_128_alone", 336, 1 << 20),
+    // The factor on scores.
+    (c"attend_prompt_64", 140, 1 << 22),
+    (c"attend_prompt_64_any", 140, 1 << 22),
+    (c"attend_prompt_128", 140, 1 << 22),
+    (c"attend_prompt_128_any", 140, 1 << 22),
+    (c"attend_prompt_256", 140, 1 << 22),
+    (c"attend_prompt_256_any", 140, 1 << 22),
+    // The activation.
+    (c"glu", 24, 1),
+    (c"expert_glu", 80, 1),
+    (c"modify", 32, 1 << 20),
+    // The width of a part of a head.
+    (c"join", 28, -1),
+    // The number of columns.
+    (c"project_heads", 76, -1),
+    // The number of experts.
+    (c"route", 32, -1),
+    // The number of choices.
+    (c"group", 24, -1),
+    (c"combine", 52, -1),
+    // The number of taps, and the widths of a key and of a state.
+    (c"conv_4", 100, -1),
+    (c"delta_64", 136, -1),
+    (c"scan_128", 140, -1),
+    // The number of heads of keys.
+    (c"delta_chunks_128", 132, -1),
+    (c"scan_chunks_128", 136, -1),
+    // The number of logits.
+    (c"argmax", 96, -1),
+    (c"adjust", 96, -1),
+    // The unit of weights: 1.
+    (c"weigh", 92, -51 << 20),
+    (c"keep", 92, -51 << 20),
+    // The number of steps in flight: 1.
+    (c"argmax", 100, -2),
+    (c"weigh", 100, -2),
+    (c"keep", 100, -2),
+    // The states of random numbers and newest tokens: those of the next row.
+    (c"adjust", 16, 24),
+    (c"weigh", 16, 24),
+    (c"keep", 16, 24),
+];
+
+/// Each kernel in turn is given one wrong number; in two tests, which run side by side.
+#[test]
+fn a_kernel_that_computes_something_else_is_found_and_named() {
+    wrong_kernels_are_found(&FAULTS[..FAULTS.len() / 2]);
+}
+
+#[test]
+fn any_other_kernel_that_computes_something_else_is_found_and_named() {
+    wrong_kernels_are_found(&FAULTS[FAULTS.len() / 2..]);
+}
+
+fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
+    let llama = |head_dim| Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 256 / head_dim, 1, head_dim, 256);
+    let named = ["gemma3", "qwen3moe", "gpt-oss", "deepseek2", "qwen35", "mamba2"];
+    let others = architectures(quant::F16).into_iter().filter(|(name, _)| named.contains(name)).map(|(_, tiny)| tiny);
+    // None of them has a factor of its own.
+    let mut b = ProgramBuilder::default();
+    let x = b.tensor(50);
+    b.push(Op::Scale { x, factor: 0.3 });
+    let factor = b.finish(0, &[x]);
+    let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();
+    for &(kernel, at, by) in faults {
+        let Some(shim) = shim() else { return };
+        shim.spoil(kernel, at, by);
+        if kernel == c"gemm_256" {
+            shim.leave_out(cuda::WGMMA);
+        }
+        let one_op = self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default()).err();
+        let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
+        let mut found = one_op.into_iter().chain(others);
+        let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));
+        println!("{error}");
+        let Error::DeviceUnavailable { device, why } = &error else { panic!("{kernel:?}: {error}") };
+        let kernel = kernel.to_str().unwrap();
+        assert!(device == "cuda:0" && why.contains("self-test failed") && why.contains(kernel), "{kernel}: {why}");
+        // For good, also where it computes what it shall.
+        shim.spoil(c"", 0, 0);
+        assert_eq!(open(&shim, false).err().unwrap().to_string(), error.to_string());
+    }
+}
+
+/// A kernel that another can stand in for is left out where it is wrong, for every model.
+#[test]
+fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
+    let Some(shim) = shim() else { return };
+    let of = |dtype| save(&Tiny::new("llama", dtype).layers(1));
+    let [(_a, one, _), (_b, other, _)] = [quant::Q8_0, quant::F16].map(of);
+    let has_wgmma = || open(&shim, false).unwrap().has_wgmma();
+    check(&shim, &one, false).unwrap();
+    assert!(has_wgmma());
+    // The rows of the first matrix.
+    shim.spoil(c"wgmma_256", 36, -1);
+    for path in [&other, &one] {
+        assert!(check(&shim, path, false).unwrap() < 0.7);
+        assert!(!has_wgmma());
+    }
+    let launches = shim.number("shim_launches");
+    for path in [&other, &one] {
+        check(&shim, path, false).unwrap();
+    }
+    assert_eq!(shim.number("shim_launches"), launches);
+    // Those that stand in are tested as others are.
+    let Some(shim) = self::shim() else { return };
+    shim.leave_out(cuda::WGMMA);
+    shim.spoil(c"gemm_256", 36, -1);
+    assert!(check(&shim, &one, false).unwrap_err().to_string().contains("gemm_256"));
+}
+
+/// A fault on the way is reported with what ran, and memory that is short is no verdict.
+#[test]
+fn a_fault_in_a_test_is_a_verdict_and_want_of_memory_is_none() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
+    shim.fail(c"cuMemAlloc_v2", 2, 2);
+    assert!(matches!(check(&shim, &path, false), Err(Error::DeviceOutOfMemory { .. })));
+    check(&shim, &path, false).unwrap();
+    shim.fail(c"cuLaunchKernelEx", 20, 719);
+    let error = check(&shim, &path, true).unwrap_err().to_string();
+    assert!(error.contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
+    assert!(error.contains("self-test failed") && matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
+    // So is a hang.
+    let Some(shim) = self::shim() else { return };
+    shim.driver.set_patience(Duration::from_millis(50));
+    shim.hang(true);
+    let error = check(&shim, &path, false).unwrap_err().to_string();
+    assert!(error.contains("self-test failed") && error.contains("no answer"), "{error}");
+    assert!(matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
+}
+
+fn logits(session: &mut Session, token: u32) -> Vec<f32> {
+    session.prefill(&[token], None).unwrap();
+    session.logits().unwrap().to_vec()
+}
+
+/// Who names no device gets a GPU that passes and is faster, and nobody notices one that fails: neither he, nor models
+/// that are on it.
+#[test]
+fn a_device_is_chosen_while_it_is_right_and_faster() {
+    let Some(shim) = shim() else { return };
+    if !shim::in_own_process("self_test::a_device_is_chosen_while_it_is_right_and_faster") {
+        return;
+    }
+    assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
+    let (_dir, path, reference) = save(&Tiny::new("llama", quant::Q8_0));
+    let (_other, other, _) = save(&Tiny::new("llama", quant::Q5_0));
+    let load = |path: &Path, device| Model::load(path, LoadParams { device, ..Default::default() });
+    let chosen = |path: &Path| load(path, 0).unwrap().info().device;
+    let cache = CacheParams::default();
+    // Small models are not worth asking.
+    assert_eq!((chosen(&path), shim.number("shim_contexts")), (1, 0));
+    // A CPU that reads a byte a second, and one that is faster than any GPU.
+    let slow = || select::assume(Some((0, 1.0)));
+    slow();
+    assert_eq!(chosen(&path), 2);
+    let plan = Plan::of_path(&path, LoadParams::default(), &cache, 1).unwrap();
+    assert!(plan.gpu_layers > 0 && plan.weights.device > 0);
+    select::assume(Some((0, 1e18)));
+    assert_eq!(chosen(&path), 1);
+    assert_eq!(Plan::of_path(&path, LoadParams::default(), &cache, 1).unwrap().total.device, 0);
+    slow();
+    // One that has no room for the weights when it comes to it, or fails at all.
+    for status in [2, 719] {
+        shim.fail(c"cuMemAlloc_v2", 0, status);
+        assert_eq!((chosen(&path), shim.number("shim_failure_pending")), (1, 0));
+    }
+    assert_eq!(chosen(&path), 2);
+
+    let [here, there] = [1, 2].map(|device| load(&path, device).unwrap());
+    let [mut here, mut there] = [&here, &there].map(|model| Session::new(model, &cache).unwrap());
+    let mut fork = there.fork().unwrap();
+    let expected = PROMPT.map(|token| [&mut here, &mut fork].map(|session| logits(session, token)));
+    for device in [0, 1] {
+        let got: Vec<Vec<f32>> = expected.iter().map(|devices| devices[device].clone()).collect();
+        let difference = relative_rms(&reference(), &got);
+        assert!(difference < 3e-2, "{device}: {difference}");
+    }
+    here.truncate(0).unwrap();
+    shim.spoil(c"gemv_q5_0", 260, -4);
+    let why = match load(&other, 2).err().unwrap() {
+        Error::DeviceUnavailable { why, .. } => why,
+        e => panic!("{e}"),
+    };
+    assert!(why.contains("self-test failed: gemv_q5_0: ") && why.contains("Q5_0"), "{why}");
+    shim.spoil(c"", 0, 0);
+    assert_eq!(engine::devices()[1].unavailable, why);
+    assert!(matches!(load(&path, 2), Err(Error::DeviceUnavailable { .. })));
+    assert_eq!(chosen(&path), 1);
+    for (token, expected) in PROMPT.iter().zip(expected) {
+        assert!([&mut here, &mut there].map(|session| logits(session, *token)) == expected);
+    }
+
+    // One that hangs while its rates are measured is waited for once.
+    shim.function::<extern "C" fn(i32)>("shim_devices")(2);
+    shim.driver.set_patience(Duration::from_millis(50));
+    shim.hang(true);
+    assert_eq!(chosen(&path), 1);
+    shim.hang(false);
+    let why = &engine::devices()[2].unavailable;
+    assert!(why.starts_with("measuring its rates failed: no answer to cuStreamQuery"), "{why}");
+    let contexts = shim.number("shim_contexts");
+    assert_eq!((chosen(&path), shim.number("shim_contexts")), (1, contexts));
+    select::assume(None);
+}

@@ -1,0 +1,59 @@
+//! Calls of the C interface that compare their status, and the model that they are made with.
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
+
+use std::ffi::c_char;
+
+use realizar::ffi::status::*;
+
+pub const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf");
+
+pub fn no_error() -> rz_error {
+    // As a C program would: not initialised to anything in particular.
+    rz_error { code: 0x5555, system_code: 0x5555, message: [0x55; 504] }
+}
+
+pub fn text_of(field: &[c_char]) -> String {
+    let bytes: Vec<u8> = field.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+/// Calls with an error record and compares the status; gives the message.
+#[track_caller]
+pub fn expect(status: rz_status, call: impl FnOnce(*mut rz_error) -> rz_status) -> String {
+    let mut err = no_error();
+    let got = call(&mut err);
+    let message = text_of(&err.message);
+    assert_eq!(got, status, "{message}");
+    assert_eq!(err.code, got, "the record holds the status");
+    assert_eq!(message.is_empty(), got >= 0, "a failure says what happened, a success nothing: {message:?}");
+    message
+}
+
+pub fn zeroed<T>() -> T {
+    // Every struct of the header has all zeros among its values: that is the rule it is made by.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The model with a chat template among its metadata.
+pub fn with_template(template: &str) -> tempfile::NamedTempFile {
+    let whole = std::fs::read(MODEL).expect("the model");
+    let (header, rest) = whole.split_at(24);
+    let mut bytes = header.to_vec();
+    bytes[16] += 1; // one more key
+    let mut text = |text: &str| {
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    };
+    text("tokenizer.chat_template");
+    let key_end = 24 + 8 + "tokenizer.chat_template".len();
+    // Spaces in a comment keep the tensors where the alignment of 32 wants them.
+    let len = key_end + 4 + 8 + template.len() + "{##}".len();
+    let template = format!("{template}{{#{}#}}", " ".repeat((32 - (len - 24) % 32) % 32));
+    bytes.extend_from_slice(&8u32.to_le_bytes());
+    bytes.extend_from_slice(&(template.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(template.as_bytes());
+    bytes.extend_from_slice(rest);
+    let file = tempfile::Builder::new().suffix(".gguf").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), bytes).expect("a file");
+    file
+}

@@ -1,0 +1,20 @@
+//! Helpers that tests share. Programs of their own have them by `mod it { pub mod support; }`.
+
+pub mod adapter_file;
+pub mod adapters;
+pub mod calls;
+pub mod encoders;
+pub mod gguf;
+pub mod layers;
+pub mod matrix;
+pub mod ops;
+pub mod predictor;
+pub mod published;
+pub mod recurrent;
+pub mod reference;
+pub mod rope;
+pub mod safetensors;
+pub mod save;
+#[cfg(cuda)]
+pub mod shim;
+pub mod tiny;

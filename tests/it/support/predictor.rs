@@ -1,0 +1,127 @@
+//! The layer that predicts a further token: in tiny models, in the float64 reference, and in the engine without jobs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use realizar::cpu::threads::pool::Pool;
+use realizar::device::Batch;
+use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::format::{Access, Source};
+use realizar::graph::op::TensorId;
+use realizar::graph::program::Program;
+use realizar::graph::sequence_spec::SequenceSpec;
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::model::arch;
+use realizar::quant;
+
+use super::reference::{Net, Weights};
+use super::tiny::Tiny;
+
+impl Tiny {
+    /// Adds a layer that predicts a further token.
+    pub fn predicting(mut self) -> Tiny {
+        self.net.predicts = true;
+        self.net.window.push(0);
+        self.net.inv_freq.extend(self.net.inv_freq.last().cloned());
+        self.ints.push(("nextn_predict_layers", 1));
+        self
+    }
+}
+
+impl Net {
+    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of
+    /// it; the last `n` were predicted, and have the layer's own results in the place of those states.
+    pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
+        let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
+        let mut states = self.states(w, &ids[..ids.len() - n - 1]);
+        let norms = [format!("{p}shared_head_norm"), format!("blk.{}.layer_output_norm", self.layers)];
+        let head_norm = norms.into_iter().find(|name| w.contains_key(&format!("{name}.weight")));
+        let head_norm = head_norm.unwrap_or(self.output_norm.to_owned());
+        let mut made = vec![];
+        for known in ids.len() - n..=ids.len() {
+            let join = |(state, token): (&Vec<f64>, &u32)| {
+                let (mut e, mut h) = (w["token_embd.weight"][*token as usize * d..][..d].to_vec(), state.clone());
+                self.normalise(w, &format!("{p}enorm"), &mut e, d);
+                self.normalise(w, &format!("{p}hnorm"), &mut h, d);
+                e.extend(h);
+                self.linear(w, &format!("{p}eh_proj"), &e)
+            };
+            made = states.iter().zip(&ids[1..known]).map(join).collect();
+            self.blocks(w, self.layers..self.layers + 1, &mut made, &vec![vec![]; known]);
+            made.iter_mut().for_each(|x| self.normalise(w, &head_norm, x, d));
+            states.extend(made.last().cloned());
+        }
+        made.iter().map(|x| self.logits(w, x)).collect()
+    }
+}
+
+const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
+
+fn spec(program: &Program) -> SequenceSpec {
+    let (layers, recurrent) = (program.kv_layers.clone(), program.recurrent.clone());
+    SequenceSpec { layers, recurrent, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 }
+}
+
+/// Runs a program over tokens, its input, if any, being some hidden states; the logits of every row.
+fn run(
+    backend: &Backend,
+    program: &Arc<Program>,
+    ids: &[u32],
+    input: Option<(TensorId, &[f32])>,
+) -> (Executor, Vec<Vec<f32>>) {
+    let mut state = backend.new_sequence(&spec(program)).unwrap();
+    let mut executor = backend.new_executor(program, LIMITS).unwrap();
+    let all: Vec<u32> = (0..ids.len() as u32).collect();
+    let slots = vec![0; ids.len()];
+    let mut batch = Batch {
+        inputs: StepInputs { ids, positions: &all, outputs: &all, rules: &[], sequences: &slots },
+        sequences: &mut [&mut state],
+    };
+    executor.begin(&mut batch, 0..program.ops.len()).unwrap();
+    if let Some((tensor, values)) = input {
+        executor.write(tensor, values).unwrap();
+    }
+    assert!(executor.advance(&mut batch, &|| false).unwrap());
+    let mut logits = vec![vec![0.0; program.vocab]; ids.len()];
+    logits.iter_mut().enumerate().for_each(|(i, row)| executor.read_logits(i, row).unwrap());
+    (executor, logits)
+}
+
+/// Logits of the network, of the layer behind all tokens but the first, and of both once it has read `more` and its own
+/// result too.
+pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
+    let source = Source::open(path, Access::Read).unwrap();
+    let network = arch::network(&source, None, true).unwrap();
+    let predictor = network.predictor.as_ref().unwrap();
+    let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
+    let options = LoadOptions {
+        devices: vec![CPU_DEVICE],
+        shares: vec![],
+        deterministic: false,
+        profile: false,
+        gpu_layers: None,
+        host_bytes: u64::MAX,
+        packed_at: None,
+        plan: false,
+        beside: Some(beside.clone()),
+        isa: None,
+        limits: LIMITS,
+        cache: spec(&trunk),
+    };
+    let pool = Arc::new(Pool::new(2).unwrap());
+    let backend = Backend::load(&trunk, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap();
+
+    let (known, width) = (ids.len() - 1, network.hyper.hidden);
+    let (mut executor, logits) = run(&backend, &trunk, ids, None);
+    let mut states = vec![0.0; known * width];
+    executor.read_rows(predictor.states, 0, &mut states).unwrap();
+    assert!(executor.read_rows(predictor.states, LIMITS.max_tokens, &mut states).is_err());
+    assert!(executor.read_rows(TensorId(0), 0, &mut states).is_err(), "no activation that is kept");
+    let (mut executor, first) = run(&backend, &beside, &ids[1..], Some((predictor.input, &states)));
+    let mut made = vec![0.0; known * width];
+    executor.read(predictor.result, &mut made).unwrap();
+    states.extend(&made[(known - 1) * width..]);
+    let ids = [&ids[1..], &[more]].concat();
+    let (_, second) = run(&backend, &beside, &ids, Some((predictor.input, &states)));
+    [logits, first, second]
+}

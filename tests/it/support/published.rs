@@ -1,0 +1,89 @@
+//! A published model as `data/folders` has it, whose weights follow from the names of its tensors.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::safetensors;
+
+/// Name, type, shape and bytes.
+pub type Tensor = (String, &'static str, Vec<u64>, Vec<u8>);
+
+/// The tokens of which make.py has the results.
+pub const PROMPT: [u32; 10] = [1, 5, 9, 3, 7, 2, 11, 4, 8, 6];
+
+pub struct Published {
+    pub config: String,
+    /// The configuration as transformers saves it again.
+    pub saved_again: String,
+    pub generation: String,
+    pub tensors: Vec<Tensor>,
+    /// Logits of the last token, or its hidden state where the model has no head.
+    pub expected: Vec<f32>,
+    pub is_headless: bool,
+}
+
+impl Published {
+    pub fn read(path: &Path) -> Published {
+        let data: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let text = |key: &str| data[key].as_str().unwrap().to_owned();
+        let tensor = |(name, shape): (&String, &Value)| {
+            let shape: Vec<u64> = shape.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+            let bytes = weights(name, &shape).iter().flat_map(|x| x.to_le_bytes()).collect();
+            (name.clone(), "F32", shape, bytes)
+        };
+        let is_headless = data["logits"].is_null();
+        let expected = data[if is_headless { "states" } else { "logits" }].as_array().unwrap();
+        Published {
+            config: text("config"),
+            saved_again: text("saved_again"),
+            generation: text("generation_config"),
+            tensors: data["tensors"].as_object().unwrap().iter().map(tensor).collect(),
+            expected: expected.iter().map(|x| x.as_f64().unwrap() as f32).collect(),
+            is_headless,
+        }
+    }
+
+    /// The model in a file of `data/folders`.
+    pub fn of(name: &str) -> Published {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/folders");
+        Published::read(&data.join(format!("{name}.json")))
+    }
+}
+
+/// The weights of a tensor, as `weights` of make.py has them: uniform numbers from a counter and the name.
+fn weights(name: &str, shape: &[u64]) -> Vec<f32> {
+    let seed =
+        name.bytes().fold(14695981039346656037u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(1099511628211));
+    let lower = name.to_lowercase();
+    let is_norm = name.ends_with("weight") && ["norm", "ln_", "ln."].iter().any(|part| lower.contains(part));
+    let n: u64 = shape.iter().product();
+    let uniform = (0..n).map(|i| {
+        let x = i.wrapping_mul(0x9E3779B97F4A7C15).wrapping_add(seed);
+        let x = (x ^ (x >> 30)).wrapping_mul(0xBF58476D1CE4E5B9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94D049BB133111EB);
+        ((x ^ (x >> 31)) >> 40) as f64 / f64::from(1 << 23) - 1.0
+    });
+    uniform
+        .map(|u| match shape {
+            [] | [_] if is_norm => 1.0 + 0.25 * u,
+            [] | [_] => 0.25 * u,
+            [.., last] => u * (3.0 / *last as f64).sqrt(),
+        } as f32)
+        .collect()
+}
+
+pub fn put_weights(path: &Path, tensors: &[Tensor]) {
+    let tensors: Vec<safetensors::Tensor> =
+        tensors.iter().map(|t| (t.0.as_str(), t.1, &t.2[..], t.3.clone())).collect();
+    fs::write(path, safetensors::file(&tensors)).unwrap();
+}
+
+/// Root of the mean square difference over that of what is expected.
+pub fn relative_rms(got: &[f32], expected: &[f32]) -> f64 {
+    assert_eq!(got.len(), expected.len());
+    let square = |x: f64| x * x;
+    let differences: f64 = got.iter().zip(expected).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
+    (differences / expected.iter().map(|x| square(f64::from(*x))).sum::<f64>()).sqrt()
+}

@@ -1,0 +1,255 @@
+//! Products of many tokens on the GPU, in tiles: each type of weights, numbers of rows, columns and tokens that no tile
+//! divides, and every operation on the result, by each of the kernels for them. On the host shim for CUDA, and on a GPU
+//! where there is one.
+
+use std::sync::Arc;
+
+use realizar::cuda::{self, Uses, WGMMA};
+use realizar::device::Backend;
+use realizar::device::Batch;
+use realizar::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId, Weight};
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::quant;
+use realizar::tensor::DType;
+
+use crate::support::matrix::Matrix;
+use crate::support::ops::{LAYER, Model, project, values};
+use crate::support::shim::{self, Shim};
+
+/// Types that have kernels, with columns that make odd and even numbers of turns, and one.
+const TYPES: [(DType, usize); 12] = [
+    (quant::F32, 50),
+    (quant::F16, 30),
+    (quant::F16, 200),
+    (quant::BF16, 72),
+    (quant::Q4_0, 544),
+    (quant::Q4_1, 96),
+    (quant::Q5_0, 544),
+    (quant::Q5_1, 416),
+    (quant::Q8_0, 480),
+    (quant::Q4_K, 768),
+    (quant::Q5_K, 512),
+    (quant::Q6_K, 256),
+];
+
+/// Tokens up to which kernels for few of them are used.
+const FEW: usize = 192;
+
+/// Where to test: the shim with the kernel that GPUs of one architecture alone have, and without it, and a GPU.
+fn targets() -> Vec<(&'static str, Option<Shim>)> {
+    let shim = Shim::new().map(|shim| ("shim", Some(shim)));
+    let without = Shim::new().inspect(|shim| shim.leave_out(WGMMA)).map(|shim| ("shim without wgmma", Some(shim)));
+    let gpu = cuda::devices()[0].unavailable.is_empty().then_some(("GPU", None));
+    shim.into_iter().chain(without).chain(gpu).collect()
+}
+
+/// Executes all ops of a model for `n` tokens; the results of `outs`. The rows that a product usually has choose its
+/// kernel.
+fn run(
+    (name, shim): &(&str, Option<Shim>),
+    uses: Uses,
+    model: &Model,
+    [n, usual]: [usize; 2],
+    inputs: &[(TensorId, &[f32])],
+    outs: &[TensorId],
+) -> Vec<Vec<f32>> {
+    let device = match shim {
+        Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses),
+        None => cuda::open(0, uses),
+    };
+    let device = device.unwrap();
+    let tiles = match usual {
+        0..=16 => "small_batch_16",
+        17..=32 => "small_batch_32",
+        33..=FEW => "small_batch_64",
+        _ if device.is_deterministic() => "small_batch_64",
+        _ if device.has_wgmma() => WGMMA,
+        _ => "gemm_256",
+    };
+    let loaded = Arc::new(device.load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
+    let backend = Backend::Cuda(loaded);
+    let mut state = backend.new_sequence(&model.spec(n)).unwrap();
+    let limits = StepLimits { max_tokens: n, max_outputs: 1 };
+    let mut executor = backend.new_executor(&model.program, limits).unwrap();
+    let (positions, zeros) = ((0..n as u32).collect::<Vec<u32>>(), vec![0; n]);
+    let states = &mut [&mut state];
+    let batch = &mut Batch {
+        inputs: StepInputs { ids: &zeros, positions: &positions, outputs: &[], rules: &[], sequences: &zeros },
+        sequences: states,
+    };
+    executor.begin(batch, 0..model.program.ops.len()).unwrap();
+    for (tensor, values) in inputs {
+        executor.write(*tensor, values).unwrap();
+    }
+    assert!(executor.advance(batch, &|| false).unwrap());
+    assert!(executor.kernels().contains(&tiles), "{name}, {n} tokens: {:?}", executor.kernels());
+    let read = |tensor: &TensorId| {
+        let mut out = vec![f32::NAN; n * model.program.width(*tensor)];
+        executor.read(*tensor, &mut out).map(|()| out).unwrap()
+    };
+    outs.iter().map(read).collect()
+}
+
+/// A matrix of a type and the values that it holds.
+fn matrix(model: &mut Model, dtype: DType, [rows, cols]: [usize; 2], seed: u64) -> (Weight, Vec<f32>) {
+    let matrix = Matrix::new(dtype, rows, cols, &values(rows * cols, seed));
+    let mut held = vec![0.0; rows * cols];
+    quant::dequantize(dtype, &matrix.bytes, &mut held).unwrap();
+    (model.source(matrix), held)
+}
+
+/// The product of a row with the rows of a matrix.
+fn product(x: &[f64], weights: &[f32]) -> Vec<f64> {
+    let dot = |w: &[f32]| x.iter().zip(w).map(|(x, w)| x * f64::from(*w)).sum();
+    weights.chunks(x.len()).map(dot).collect()
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().copied().map(f64::from).collect()
+}
+
+/// Compares results, in which errors of so many `factors` meet.
+fn check(what: &str, n: usize, factors: f64, expected: &[f64], got: &[f32]) {
+    let error: f64 = expected.iter().zip(got).map(|(e, g)| (e - f64::from(*g)).powi(2)).sum();
+    let error = (error / expected.iter().map(|e| e * e).sum::<f64>()).sqrt();
+    println!("{what}: {error:.1e}");
+    // Inputs and weights are rounded to 11 bits; for few tokens so are the scales of blocks and what is added to them,
+    // of which a weight may be the small difference.
+    assert!(error < factors * if n > FEW { 5e-4 } else { 8e-4 }, "{what}: {error}");
+}
+
+#[test]
+fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
+    for target in &targets() {
+        for (order, (dtype, cols)) in (0..).zip(TYPES) {
+            target.1.iter().for_each(|shim| shim.order(order % 3));
+            for n in [9, 16, 17, 32, 40, 64, 65, 150, 193, 300] {
+                let mut model = Model::new(LAYER);
+                // So many that a block has columns of two tiles.
+                let rows_b = if [quant::Q8_0, quant::Q4_K].contains(&dtype) { 300 } else { 70 };
+                let [x, a, b, c] = model.tensors([cols, 131, rows_b, 9]);
+                let (of_a, weights_a) = matrix(&mut model, dtype, [131, cols], 1);
+                let (of_b, weights_b) = matrix(&mut model, dtype, [rows_b, cols], 2);
+                let (of_c, weights_c) = matrix(&mut model, dtype, [9, cols], 3);
+                let (bias, added) = model.vector(131, 4);
+                let delta = project(x, &[(of_c, None, c)]);
+                // Two matrices at once, and one that has few rows, so that blocks share its columns.
+                let model = model.finish(vec![project(x, &[(of_a, Some(bias), a), (of_b, None, b)]), delta]);
+                let rows = values(n * cols, 5);
+                let got = run(target, Uses::default(), &model, [n, n], &[(x, &rows)], &[a, b, c]);
+                let expected = |weights: &[f32]| -> Vec<f64> {
+                    rows.chunks(cols).flat_map(|x| product(&wide(x), weights)).collect()
+                };
+                let mut expected = [&weights_a, &weights_b, &weights_c].map(|w| expected(w));
+                expected[0].iter_mut().enumerate().for_each(|(i, v)| *v += f64::from(added[i % 131]));
+                for (expected, (got, which)) in
+                    expected.iter().zip(got.iter().zip(["with a bias", "beside it", "of few rows"]))
+                {
+                    check(&format!("{}, type {}, {n} tokens, {which}", target.0, dtype.0), n, 1.0, expected, got);
+                }
+            }
+        }
+    }
+}
+
+/// A gate and the product beside it share tiles.
+#[test]
+fn gates_of_many_tokens_are_those_of_their_products() {
+    const ROWS: usize = 139;
+    let silu = |x: f64| x / (1.0 + (-x).exp());
+    let fixed = Uses { deterministic: true, ..Uses::default() };
+    for target in &targets() {
+        for (dtype, cols) in [(quant::Q4_K, 768), (quant::Q8_0, 480), (quant::BF16, 72)] {
+            for (uses, n) in [9, 40, 65, 193, 300].map(|n| (Uses::default(), n)).into_iter().chain([(fixed, 70)]) {
+                let mut model = Model::new(LAYER);
+                let [x, gate, up] = model.tensors([cols, ROWS, ROWS]);
+                let [(of_gate, gates), (of_up, ups)] = [1, 2].map(|seed| matrix(&mut model, dtype, [ROWS, cols], seed));
+                let (bias, added) = model.vector(ROWS, 4);
+                let project = project(x, &[(of_gate, Some(bias), gate), (of_up, None, up)]);
+                let glu = Op::Glu { gate, up: Some(up), activation: Activation::Silu };
+                let model = model.finish_with(vec![project, glu], 0, &[x, gate]);
+                let rows = values(n * cols, 5);
+                let got = run(target, uses, &model, [n, n], &[(x, &rows)], &[gate]);
+                let of_row = |x: &[f32]| {
+                    let gates = product(&wide(x), &gates).into_iter().zip(&added).map(|(g, b)| silu(g + f64::from(*b)));
+                    gates.zip(product(&wide(x), &ups)).map(|(g, u)| g * u).collect::<Vec<f64>>()
+                };
+                let expected: Vec<f64> = rows.chunks(cols).flat_map(of_row).collect();
+                check(&format!("{}, type {}, {n} tokens, a gate", target.0, dtype.0), n, 2.0, &expected, &got[0]);
+            }
+        }
+    }
+}
+
+/// Rows have the same bits in tiles of any size, where that is asked for: columns are divided among blocks in one way.
+#[test]
+fn rows_have_the_same_bits_in_tiles_of_any_size() {
+    const COLS: usize = 1280;
+    const N: usize = 150;
+    let fixed = || Uses { deterministic: true, ..Uses::default() };
+    for target in &targets() {
+        let mut model = Model::new(LAYER);
+        let [x, out] = model.tensors([COLS, 131]);
+        let (weight, _) = matrix(&mut model, quant::Q4_K, [131, COLS], 1);
+        let model = model.finish(vec![project(x, &[(weight, None, out)])]);
+        let rows = values(N * COLS, 5);
+        let all = run(target, fixed(), &model, [N, N], &[(x, &rows)], &[out]).remove(0);
+        for (first, n) in [(149, 1), (3, 16), (100, 25), (60, 40), (80, 64)] {
+            let rows = &rows[first * COLS..][..n * COLS];
+            let some = run(target, fixed(), &model, [n, n], &[(x, rows)], &[out]).remove(0);
+            assert!(some == all[first * 131..][..n * 131], "{}, {n} rows from {first}", target.0);
+        }
+    }
+}
+
+/// Each expert has the rows of the tokens that chose it.
+#[test]
+fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
+    const FFN: usize = 96;
+    const HIDDEN: usize = 64;
+    let silu = |x: f64| x / (1.0 + (-x).exp());
+    // For tiles of each size.
+    for (target, n) in targets().iter().flat_map(|target| [20, 44, 80, 311].map(|n| (target, n))) {
+        let mut model = Model::new(LAYER);
+        let [x, scores, out] = model.tensors([HIDDEN, 3, HIDDEN]);
+        let (gate, gates) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 1);
+        let (up, ups) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 2);
+        let (down, downs) = matrix(&mut model, quant::F16, [3 * HIDDEN, FFN], 3);
+        let routing = Routing::new(RouterScore::SoftmaxOfChosen, 2, false);
+        let (biases, scales, activation) = ([None; 3], [None; 3], Activation::Silu);
+        let experts = Experts {
+            x,
+            scores,
+            out,
+            gate: Some(gate),
+            up,
+            down,
+            biases,
+            scales,
+            n_experts: 3,
+            ffn: FFN,
+            routing,
+            activation,
+        };
+        let model = model.finish(vec![Op::Experts(experts)]);
+        let (rows, of_experts) = (values(n * HIDDEN, 5), values(n * 3, 6));
+        let (shape, inputs) = ([n, (2 * n).div_ceil(3)], [(x, &rows[..]), (scores, &of_experts)]);
+        let got = run(target, Uses::default(), &model, shape, &inputs, &[out]);
+        let mut expected = Vec::new();
+        for (x, scores) in rows.chunks(HIDDEN).zip(of_experts.chunks(3)) {
+            let least = (0..3).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
+            let chosen: Vec<usize> = (0..3).filter(|e| *e != least).collect();
+            let sum: f64 = chosen.iter().map(|&e| f64::from(scores[e]).exp()).sum();
+            let mut row = vec![0.0; HIDDEN];
+            for e in chosen {
+                let part = |of: &[f32]| product(&wide(x), &of[e * FFN * HIDDEN..][..FFN * HIDDEN]);
+                let gated: Vec<f64> = part(&gates).into_iter().zip(part(&ups)).map(|(g, u)| silu(g) * u).collect();
+                let result = product(&gated, &downs[e * HIDDEN * FFN..][..HIDDEN * FFN]);
+                let weight = f64::from(scores[e]).exp() / sum;
+                row.iter_mut().zip(result).for_each(|(row, v)| *row += weight * v);
+            }
+            expected.extend(row);
+        }
+        check(&format!("{}, experts", target.0), n, 1.0, &expected, &got[0]);
+    }
+}

@@ -1,0 +1,94 @@
+//! The words of sources and documents: the width of comments, phrases that they do without, names of files that exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Columns of a comment.
+const WIDTH: usize = 120;
+
+/// Phrases that comments do without, in lower case.
+const BANNED: &[&str] = &["timeline", "refuses to know", "behead", " gait", "knows nothing of", " told ", "wishes"];
+
+/// Sources whose comments are looked at, by folder and ending. The header's text has words of its own.
+const SOURCES: &[(&str, &[&str])] =
+    &[("src", &["rs"]), ("kernels", &["cu", "cuh"]), ("tests", &["rs"]), ("benches", &["rs"])];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Files below a folder, by their endings, without data and build outputs.
+fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        let name = entry.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        if entry.is_dir() && !["data", "target", "ffi"].contains(&name.as_str()) {
+            files(&entry, endings, found);
+        } else if entry.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending)) {
+            found.push(entry);
+        }
+    }
+}
+
+/// The comments of all sources: file, number of the line, the whole line, the comment in it.
+fn comments() -> Vec<(PathBuf, usize, String, String)> {
+    let mut found = Vec::new();
+    SOURCES.iter().for_each(|(folder, endings)| files(&root().join(folder), endings, &mut found));
+    let of_file = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a source");
+        let comment = move |(i, line): (usize, &str)| {
+            let (code, comment) = line.split_once("//")?;
+            (code.is_empty() || code.ends_with(' ')).then(|| (path.clone(), i + 1, line.to_owned(), comment.to_owned()))
+        };
+        text.lines().enumerate().filter_map(comment).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = found.into_iter().flat_map(of_file).collect();
+    assert!(all.len() > 5000, "{} comments", all.len());
+    all
+}
+
+#[test]
+fn comments_are_not_wide_and_use_the_fields_words() {
+    let mut wrong = Vec::new();
+    for (path, line, whole, comment) in comments() {
+        let place = format!("{}:{line}", path.strip_prefix(root()).expect("below the root").display());
+        let own = path.ends_with("tests/it/words.rs");
+        if whole.chars().count() > WIDTH {
+            wrong.push(format!("{place} has {} columns", whole.chars().count()));
+        }
+        let small = comment.to_lowercase();
+        wrong
+            .extend(BANNED.iter().filter(|phrase| !own && small.contains(**phrase)).map(|p| format!("{place}: {p:?}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Names of source files in backticks, in comments and documents, stand for files that there are.
+#[test]
+fn files_that_are_named_exist() {
+    let mut all = Vec::new();
+    files(root(), &["rs", "cu", "cuh", "c", "cpp", "h", "py", "sh", "md", "go", "java", "cs", "swift"], &mut all);
+    files(&root().join("src/ffi"), &["rs"], &mut all);
+    let known: BTreeSet<String> =
+        all.iter().map(|path| format!("/{}", path.strip_prefix(root()).unwrap().display())).collect();
+    let mut texts: Vec<(String, String)> = comments()
+        .into_iter()
+        .map(|(path, line, _, comment)| (format!("{}:{line}", path.display()), comment))
+        .collect();
+    let mut documents = vec![root().join("ARCHITECTURE.md"), root().join("CONTRIBUTING.md")];
+    files(&root().join("docs"), &["md"], &mut documents);
+    texts.extend(
+        documents.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).expect("a document"))),
+    );
+    let mut wrong = Vec::new();
+    for (place, text) in texts {
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_file = [".rs", ".cu", ".cuh"].iter().any(|ending| name.ends_with(ending));
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
+            if is_file && plain && name.len() > 4 && !known.iter().any(|file| file.ends_with(&format!("/{name}"))) {
+                wrong.push(format!("{place}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
