@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 24] = [
+const GROUPS: [(&str, &str); 26] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -32,6 +32,8 @@ const GROUPS: [(&str, &str); 24] = [
     ("plan.rs", "What a model will take"),
     ("generate.rs", "Generating"),
     ("job.rs", "Jobs: generating in slices of time"),
+    ("store.rs", "Stores of prefixes"),
+    ("conversation.rs", "Conversations"),
     ("score.rs", "Probabilities"),
     ("embed.rs", "Embeddings"),
     ("metrics.rs", "Metrics"),

@@ -1487,6 +1487,342 @@ rz_status rz_job_info_get(const rz_job *job,
 void rz_job_free(rz_job *job);
 
 /* ------------------------------------------------------------------------------------------------
+ * Stores of prefixes
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
+ * computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any
+ * number of threads at once. A hit changes no bit of what follows. */
+typedef struct rz_store rz_store;
+
+/* Parameters of a store. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_store_params {
+  uint32_t struct_size;  /* sizeof(rz_store_params). */
+  uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
+  /* Bytes of prefixes in memory; 0: 1 GiB. Of one that goes on from another only what it adds is counted. */
+  uint64_t memory_limit;
+  /* Folder for what has no room in memory, NUL-terminated; made where it is missing. NULL: it is forgotten. Several
+   * stores and processes may have the same one, of different models too. */
+  const char *path;
+  size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
+  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. */
+  uint64_t disk_limit;
+} rz_store_params;
+
+/* The state of a store. Since 0.1.0. */
+typedef struct rz_store_info {
+  uint32_t struct_size;  /* sizeof(rz_store_info), set by the caller. */
+  uint32_t n_entries;    /* Prefixes in memory, and in files of the model. */
+  uint32_t n_files;
+  uint32_t reserved;      /* 0. */
+  uint64_t memory_bytes;  /* Bytes of both. */
+  uint64_t disk_bytes;
+  uint64_t hits;  /* Times that a prefix was found, and was not, since the store was made. */
+  uint64_t misses;
+  uint64_t reused_tokens;  /* Tokens that were not computed because of it. */
+} rz_store_info;
+
+/* Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
+ * conversations that use it.
+ *
+ * Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
+ * and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, and so is
+ * one that a process left unfinished an hour ago. A model loaded with RZ_MODEL_MMAP is read as a whole for its
+ * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made), RZ_ERR_INVALID_ARGUMENT (a model without
+ * weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_store_new(const rz_model *model, const rz_store_params *params, rz_store **out, rz_error *err);
+
+/* Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
+ * never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
+ *
+ * `params` may be NULL; types of keys and values count, and what was left with another capacity is copied. `*out` is
+ * freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since 0.1.0. */
+rz_status rz_store_take(const rz_store *store,
+                        const uint32_t *tokens,
+                        size_t n,
+                        const rz_cache_params *params,
+                        rz_cache **out,
+                        uint32_t *common,
+                        rz_error *err);
+
+/* Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
+ * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
+ *
+ * Only reads the cache. What has no room any more goes to the folder, within the call. Any thread. Errors:
+ * RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_UNSUPPORTED (a cache with adapters), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *err);
+
+/* Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
+rz_status rz_store_clear(rz_store *store, rz_error *err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Since 0.1.0. */
+rz_status rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *err);
+
+/* Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
+ * goes to the folder, where there is one. Any thread. Since 0.1.0. */
+void rz_store_free(rz_store *store);
+
+/* ------------------------------------------------------------------------------------------------
+ * Conversations
+ * ------------------------------------------------------------------------------------------------ */
+
+/* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
+ * RZ_ERR_CONTEXT_FULL. */
+#define RZ_OVERFLOW_FAIL 0
+
+/* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
+ * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
+ * included. The messages stay in the conversation. */
+#define RZ_OVERFLOW_FORGET 1
+
+#define RZ_REASONING_MODEL 0  /* Reasoning of a reply: as the chat template has it by itself. */
+
+/* None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking"). */
+#define RZ_REASONING_OFF 1
+
+/* The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning. */
+#define RZ_REASONING_ON 2
+
+/* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
+ * Without it such a reply leaves no trace. */
+#define RZ_REPLY_KEEP 1
+
+/* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". */
+#define RZ_REPLY_CONTINUE 2
+
+/* Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
+ * time: a second one gets RZ_ERR_BUSY. Conversations of one model work side by side.
+ *
+ * The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
+ * with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
+ * new messages, as a rule. */
+typedef struct rz_conversation rz_conversation;
+
+/* Parameters of a conversation. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_conversation_params {
+  uint32_t struct_size;  /* sizeof(rz_conversation_params). */
+  uint32_t overflow;     /* RZ_OVERFLOW_... */
+  /* What it begins with: the JSON of rz_chat_tokenize_into, `json_len` bytes, in which "messages" may be absent.
+   * NULL: nothing. */
+  const char *json;
+  size_t json_len;
+  const rz_cache_params *cache;  /* Parameters of its cache; NULL: the defaults. */
+  /* Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive. */
+  const rz_adapter *const *adapters;
+  const float *scales;
+  size_t n_adapters;  /* Number of `adapters`. */
+  /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
+  const rz_cancel *cancel;
+  /* Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
+   * The conversation keeps it alive. Ignored where there are adapters. */
+  const rz_store *store;
+} rz_conversation_params;
+
+/* Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0. */
+typedef struct rz_reply_params {
+  uint32_t struct_size;  /* sizeof(rz_reply_params). */
+  uint32_t max_tokens;   /* Tokens to make at most, reasoning included; 0: as many as the cache has room for. */
+  /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
+   * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
+  const rz_sampler_params *sampler;
+  /* RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE of a grammar for the content, which comes after reasoning; 0: that of
+   * calls, where the conversation has tools and its "tool_choice" is not "none". */
+  uint32_t grammar_kind;
+  uint32_t flags;       /* RZ_REPLY_..., or-ed. */
+  const char *grammar;  /* The grammar, `grammar_len` bytes. */
+  size_t grammar_len;
+  const char *const *stops;  /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
+  size_t n_stops;            /* Number of `stops`. */
+  uint32_t reasoning;        /* RZ_REASONING_... */
+  /* Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
+   * 0: no bound. Ignored for a model that does not reason, and where `max_tokens` leaves no room for an answer. */
+  uint32_t reasoning_tokens;
+  uint32_t draft;  /* Drafts, as in rz_job_params. */
+  uint32_t draft_max;
+  const rz_model *draft_model;
+  /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
+   * 32; 0: none. */
+  uint32_t logprobs;
+  uint32_t reserved;  /* 0. */
+  /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
+  const rz_cancel *cancel;
+} rz_reply_params;
+
+/* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
+ * NUL-terminated. Non-zero ends the reply, which keeps what was said. It must return normally: no longjmp, no C++
+ * exception. Calls with the conversation get RZ_ERR_BUSY from it. */
+typedef int32_t (*rz_text_callback)(const char *text, size_t len, void *user);
+
+/* The state of a conversation and of its last reply. Since 0.1.0. */
+typedef struct rz_conversation_info {
+  uint32_t struct_size;  /* sizeof(rz_conversation_info), set by the caller. */
+  /* Number of messages, and of the first of a turn that is in prompts: not 0 where turns were left out
+   * (RZ_OVERFLOW_FORGET). */
+  uint32_t n_messages;
+  uint32_t first_in_prompt;
+  uint32_t state;  /* State of the reply: RZ_JOB_STATE_..., 0 before the first one and where it was given up. */
+  /* Why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  uint32_t end;
+  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
+   * 0. */
+  int32_t stopped;
+  /* Tokens of its prompt, those of them that the cache held, and those that were to be computed and are in the cache
+   * by now. */
+  uint32_t prompt_tokens;
+  uint32_t reused_tokens;
+  uint32_t prompt_done;
+  uint32_t n_tokens;  /* Tokens made, one that ends the reply included, and those of them that are reasoning. */
+  uint32_t reasoning_tokens;
+  uint32_t drafted;  /* Tokens of drafts that passes computed, and those of them that were chosen. */
+  uint32_t accepted;
+  uint32_t cache_len;  /* Tokens in the cache, and those that it has room for. */
+  uint32_t cache_capacity;
+  uint32_t reserved;  /* 0. */
+  /* Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did. */
+  uint64_t prompt_ns;
+  uint64_t tokens_ns;
+  uint64_t first_token_ns;  /* Nanoseconds from rz_conversation_reply to the first token; 0 before that. */
+} rz_conversation_info;
+
+/* Makes a conversation. `params` may be NULL; `*out` is freed with rz_conversation_free, before or after the model.
+ *
+ * Any thread. Errors: RZ_ERR_UNSUPPORTED (a model without a tokenizer or a chat template), RZ_ERR_INVALID_ARGUMENT
+ * (JSON of another form, a model without weights), RZ_ERR_MISMATCH (an adapter or a store of another model),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_conversation_new(const rz_model *model,
+                              const rz_conversation_params *params,
+                              rz_conversation **out,
+                              rz_error *err);
+
+/* Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
+ * rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. An unfinished reply
+ * is given up first (rz_conversation_reply).
+ *
+ * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
+ * that is no text), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_conversation_add(rz_conversation *conversation, const char *json, size_t len, rz_error *err);
+
+/* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
+ * text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
+rz_status rz_conversation_add_text(rz_conversation *conversation,
+                                   const char *role,
+                                   const char *text,
+                                   size_t len,
+                                   rz_error *err);
+
+/* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
+ *
+ * The messages are written as a prompt, by the template, on a thread that ends with the call; with tools or a grammar
+ * that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are taken with
+ * rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
+ * that changes the conversation before it has ended: rz_conversation_add, _reply, _rewind, _say.
+ *
+ * Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
+ * messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
+ * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
+ * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
+ * no thread), RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_conversation_reply(rz_conversation *conversation, const rz_reply_params *params, rz_error *err);
+
+/* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
+ * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
+ *
+ * A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
+ * those of rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since
+ * 0.1.0. */
+rz_status rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *err);
+
+/* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
+ * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
+ * alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_conversation_step of it returns the error. Any
+ * thread. Errors: those of rz_jobs_step. Since 0.1.0. */
+rz_status rz_conversations_step(rz_conversation *const *conversations, size_t n, uint64_t budget_us, rz_error *err);
+
+/* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_DONE: there is none right now, and after
+ * RZ_CHAT_EVENT_END none at all. What may yet become a stop string is held back until that is decided.
+ *
+ * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_conversation_next_into(rz_conversation *conversation,
+                                    uint32_t *kind,
+                                    uint32_t *index,
+                                    char *out,
+                                    size_t capacity,
+                                    size_t *len,
+                                    rz_error *err);
+
+/* Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
+ * rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
+ * keeps none. Any thread. Since 0.1.0. */
+rz_status rz_conversation_logprobs_into(rz_conversation *conversation,
+                                        uint32_t *tokens,
+                                        float *logprobs,
+                                        size_t capacity,
+                                        size_t *n,
+                                        rz_error *err);
+
+/* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
+ * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
+ * ends the reply, which keeps what was said; the call returns RZ_OK then.
+ *
+ * Any thread. Errors, which leave the messages as they were: those of rz_conversation_add_text, _reply and _step.
+ * Since 0.1.0. */
+rz_status rz_conversation_say(rz_conversation *conversation,
+                              const char *text,
+                              rz_text_callback on_text,
+                              void *user,
+                              rz_error *err);
+
+/* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
+ * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
+ * tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
+ *
+ * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
+ * for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_conversation_json_into(const rz_conversation *conversation,
+                                    uint32_t first,
+                                    char *out,
+                                    size_t capacity,
+                                    size_t *len,
+                                    rz_error *err);
+
+/* Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
+ * stays. An unfinished reply is given up first. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer),
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *err);
+
+/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork).
+ *
+ * Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *err);
+
+/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does. Any thread. Errors:
+ * those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
+rz_status rz_conversation_save(const rz_conversation *conversation, rz_write_callback write, void *user, rz_error *err);
+
+/* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
+ * would have, to the bit. `params` may be NULL; of it `cache`, `cancel` and `store` count, `json` and `adapters` have
+ * to be absent.
+ *
+ * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
+ * other parameters. Since 0.1.0. */
+rz_status rz_conversation_load(const rz_model *model,
+                               const rz_conversation_params *params,
+                               rz_read_callback read,
+                               void *user,
+                               rz_conversation **out,
+                               rz_error *err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
+ * conversation, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *err);
+
+/* Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0. */
+void rz_conversation_free(rz_conversation *conversation);
+
+/* ------------------------------------------------------------------------------------------------
  * Probabilities
  * ------------------------------------------------------------------------------------------------ */
 

@@ -33,17 +33,17 @@ expect() { # name, wanted beginning, what came
 }
 
 prompt='Once upon a time'
-expect "chat, a text to continue" "${expected#"$prompt"}" "$(run chat -m $story -p "$prompt" --greedy -n 120 2>"$temporary/statistics")"
+expect "chat, a question" "${expected#"$prompt"}" "$(run chat -m "$chat" -p "$prompt" --greedy -n 120 2>"$temporary/statistics")"
 expect "chat, statistics" "prompt 5 tokens" "$(tail -n 1 "$temporary/statistics")"
 expect "chat, a question from a pipe" "${expected#"$prompt"}" "$(echo -n "$prompt" | run chat -m "$chat" --greedy -n 120 -t 2 2>/dev/null)"
 for draft in lookup $story; do
     expect "chat, an answer drafted by $draft" "${expected#"$prompt"}" \
-        "$(run chat -m $story -p "$prompt" --greedy -n 120 --draft $draft 2>/dev/null)"
-    expect "chat, a seed with drafts by $draft" "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
-        "$(run chat -m $story -p "$prompt" --seed 7 -n 60 --draft $draft 2>/dev/null)"
+        "$(run chat -m "$chat" -p "$prompt" --greedy -n 120 --draft $draft 2>/dev/null)"
+    expect "chat, a seed with drafts by $draft" "$(run chat -m "$chat" -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
+        "$(run chat -m "$chat" -p "$prompt" --seed 7 -n 60 --draft $draft 2>/dev/null)"
 done
-expect "chat, a seed repeats itself" "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
-    "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)"
+expect "chat, a seed repeats itself" "$(run chat -m "$chat" -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
+    "$(run chat -m "$chat" -p "$prompt" --seed 7 -n 60 2>/dev/null)"
 expect "minimal" "${expected#"$prompt"}" "$(run minimal "$chat" "$prompt" 2>/dev/null || true)"
 expect "minimal, a template that leaves the first token to the tokenizer" "${expected#"$prompt"}" \
     "$(run minimal "$temporary/without.gguf" "$prompt" 2>/dev/null || true)"
@@ -58,11 +58,11 @@ expect "C++ without exceptions" ok "$(run no_exceptions $story)"
 
 # The same text as that of merged weights in an independent float64 implementation.
 adapted=', there was a little girl named Lily. She loved to draw animals with her family. One day, she went to the park with her mommy.'
-with() { "$programs/chat" -m $story -p "$prompt" --greedy -n 120 "$@" 2>/dev/null; }
+with() { "$programs/chat" -m "$chat" -p "$prompt" --greedy -n 120 "$@" 2>/dev/null; }
 expect "chat, an adapter" "$adapted" "$(with --adapter $adapter)"
 expect "chat, an adapter with a scale" "$adapted" "$(with --adapter $adapter:0.5 --adapter $adapter:.5)"
 expect "chat, an adapter of no weight" "${expected#"$prompt"}" "$(with --adapter $adapter:0)"
-expect "chat, a model for an adapter" "RZ_ERR_FORMAT: no adapter" "$("$programs/chat" -m $story -p x --adapter $story 2>&1 || true)"
+expect "chat, a model for an adapter" "RZ_ERR_FORMAT: no adapter" "$("$programs/chat" -m "$chat" -p x --adapter $story 2>&1 || true)"
 
 cat >"$temporary/schema.json" <<'END'
 {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0,

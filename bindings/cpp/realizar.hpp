@@ -827,6 +827,20 @@ struct TokenLogprobs {
     std::vector<std::pair<uint32_t, float>> likeliest;
 };
 
+namespace detail {
+
+/// Rows of so many entries.
+inline std::vector<TokenLogprobs> rows(const std::vector<uint32_t> &tokens, const std::vector<float> &values, size_t width) {
+    std::vector<TokenLogprobs> rows;
+    for (size_t i = 0; i < tokens.size(); i++) {
+        if (i % width == 0) rows.push_back({tokens[i], values[i], {}});
+        else rows.back().likeliest.emplace_back(tokens[i], values[i]);
+    }
+    return rows;
+}
+
+} // namespace detail
+
 /// A generation that works when it is stepped. Its cache is in use until the job is gone.
 class Job {
 public:
@@ -839,25 +853,6 @@ public:
         params.n_tokens = prompt.size();
         return detail::called<Job, rz_job *>(
             [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
-    }
-    /// A job that replies to a conversation in JSON, in parts; `stops` act on the content alone. What the cache holds
-    /// of it from its start is not computed again. `params`: tokens, n_tokens, chat and chat_len may be left out.
-    static Job reply(const Model &model, Cache &cache, std::string_view json,
-                     const rz_job_params &params = realizar::params<rz_job_params>()) {
-        return try_reply(model, cache, json, params).value();
-    }
-    static Result<Job> try_reply(const Model &model, Cache &cache, std::string_view json,
-                                 rz_job_params params = realizar::params<rz_job_params>()) {
-        const auto prompt = model.try_tokenize_chat(json);
-        if (!prompt) return prompt.error();
-        const auto held = cache.try_match(*prompt);
-        if (!held) return held.error();
-        // The last token of a prompt is always computed, because the reply starts from its logits.
-        const size_t kept = prompt->size() > *held ? *held : prompt->size() - !prompt->empty();
-        const auto rewound = cache.try_truncate(static_cast<uint32_t>(kept));
-        if (!rewound) return rewound.error();
-        params.chat = json.data(), params.chat_len = json.size();
-        return make(cache, Tokens(prompt->data() + kept, prompt->size() - kept), params);
     }
     /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
     bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
@@ -938,16 +933,6 @@ public:
             },
             each);
     }
-    /// Works to the end, and hands on each part of the reply as it is made.
-    template <class Each> void run(Each &&each) { try_run(each).value(); }
-    template <class Each> Result<rz_status> try_run(Each &&each) {
-        for (;;) {
-            auto stepped = try_step();
-            if (!stepped) return stepped;
-            auto handed = try_parts(each);
-            if (!handed || *stepped == RZ_DONE) return handed;
-        }
-    }
     /// Tokens that are new since the last call with their probabilities and the likeliest in their places: of a job
     /// with rz_job_params.logprobs.
     std::vector<TokenLogprobs> logprobs() { return try_logprobs().value(); }
@@ -962,10 +947,7 @@ public:
         if (!made) return made.error();
         std::vector<TokenLogprobs> rows;
         const size_t n = made->n_tokens - rows_read_; // of which each has as many entries
-        for (size_t i = 0; i < tokens->size(); i++) {
-            if (i % (tokens->size() / n) == 0) rows.push_back({(*tokens)[i], values[i], {}});
-            else rows.back().likeliest.emplace_back((*tokens)[i], values[i]);
-        }
+        if (n) rows = detail::rows(*tokens, values, tokens->size() / n);
         rows_read_ = made->n_tokens;
         return rows;
     }
@@ -985,6 +967,158 @@ public:
 private:
     detail::Handle<rz_job, rz_job_free> handle_;
     uint32_t rows_read_ = 0; // of logprobs
+    std::string text_ = std::string(256, '\0');
+};
+
+/// Messages with a model, and the replies to them. Mutable: one call at a time.
+class Conversation {
+public:
+    explicit Conversation(const Model &model, const rz_conversation_params &params = realizar::params<rz_conversation_params>())
+        : Conversation(make(model, params).value()) {}
+    /// A conversation that begins with messages, tools and variables in JSON.
+    Conversation(const Model &model, std::string_view json) : Conversation(model, begun(json)) {}
+    explicit Conversation(rz_conversation *owned) noexcept : handle_(owned) {}
+    static Result<Conversation> make(const Model &model,
+                                     const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {
+        return detail::called<Conversation, rz_conversation *>([&](rz_conversation **out, rz_error *error) {
+            return rz_conversation_new(model.get(), &params, out, error);
+        });
+    }
+    /// A conversation that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws nothing.
+    template <class Read>
+    static Result<Conversation> load(const Model &model, Read &&read,
+                                     const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {
+        return detail::called<Conversation, rz_conversation *>([&](rz_conversation **out, rz_error *error) {
+            auto call = [](void *user, void *to, size_t n) noexcept -> int32_t {
+                return (*static_cast<std::remove_reference_t<Read> *>(user))(to, n);
+            };
+            void *user = const_cast<void *>(static_cast<const void *>(&read));
+            return rz_conversation_load(model.get(), &params, call, user, out, error);
+        });
+    }
+    /// Parameters that begin with some JSON, which has to live until the conversation is made.
+    static rz_conversation_params begun(std::string_view json) {
+        auto params = realizar::params<rz_conversation_params>();
+        params.json = json.data(), params.json_len = json.size();
+        return params;
+    }
+    /// Hands the conversation to `write(data, n)`, which returns 0 or an errno and throws nothing.
+    template <class Write> void save(Write &&write) const { try_save(write).value(); }
+    template <class Write> Result<rz_status> try_save(Write &&write) const {
+        return detail::done([&](rz_error *error) {
+            auto call = [](void *user, const void *data, size_t n) noexcept -> int32_t {
+                return (*static_cast<std::remove_reference_t<Write> *>(user))(data, n);
+            };
+            return rz_conversation_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
+        });
+    }
+    /// Appends a message, or a list of messages, in JSON.
+    void add(std::string_view json) { try_add(json).value(); }
+    Result<rz_status> try_add(std::string_view json) {
+        return detail::done([&](rz_error *error) { return rz_conversation_add(get(), json.data(), json.size(), error); });
+    }
+    void add(const Message &message) { try_add(message).value(); }
+    Result<rz_status> try_add(const Message &message) {
+        const std::string role(message.role), content(message.content);
+        return detail::done([&](rz_error *error) {
+            return rz_conversation_add_text(get(), role.c_str(), content.data(), content.size(), error);
+        });
+    }
+    /// A message of the user and the whole reply, whose content goes to `each(text)` piece by piece; false from it ends
+    /// the reply, which keeps what was said. It throws nothing.
+    template <class Each> void say(const std::string &text, Each &&each) { try_say(text, each).value(); }
+    template <class Each> Result<rz_status> try_say(const std::string &text, Each &&each) {
+        auto call = [](const char *piece, size_t n, void *user) noexcept -> int32_t {
+            auto &each = *static_cast<std::remove_reference_t<Each> *>(user);
+            if constexpr (std::is_same_v<decltype(each(std::string_view())), void>) {
+                each(std::string_view(piece, n));
+                return 0;
+            } else {
+                return !each(std::string_view(piece, n));
+            }
+        };
+        void *user = const_cast<void *>(static_cast<const void *>(&each));
+        return detail::done([&](rz_error *error) { return rz_conversation_say(get(), text.c_str(), call, user, error); });
+    }
+    /// Begins a reply, which steps make.
+    void reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_reply(params).value(); }
+    Result<rz_status> try_reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) {
+        return detail::done([&](rz_error *error) { return rz_conversation_reply(get(), &params, error); });
+    }
+    /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
+    bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
+    Result<rz_status> try_step(Limit budget = no_limit) {
+        return detail::done([&](rz_error *error) { return rz_conversation_step(get(), budget.us(), error); });
+    }
+    /// `step` for several conversations of one model in common passes over the weights.
+    static bool step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
+        return try_step(all, budget).value() == RZ_AGAIN;
+    }
+    static Result<rz_status> try_step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
+        std::vector<rz_conversation *> raw;
+        raw.reserve(all.size());
+        for (Conversation *one : all) raw.push_back(detail::raw(one));
+        return detail::done([&](rz_error *error) { return rz_conversations_step(raw.data(), raw.size(), budget.us(), error); });
+    }
+    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser does.
+    template <class Each> void parts(Each &&each) { try_parts(each).value(); }
+    template <class Each> Result<rz_status> try_parts(Each &&each) {
+        return detail::parts(
+            text_,
+            [&](uint32_t *kind, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_conversation_next_into(get(), kind, index, out, capacity, n, error);
+            },
+            each);
+    }
+    /// Works to the end of the reply, and hands on each part as it is made.
+    template <class Each> void run(Each &&each) { try_run(each).value(); }
+    template <class Each> Result<rz_status> try_run(Each &&each) {
+        for (;;) {
+            auto stepped = try_step();
+            if (!stepped) return stepped;
+            auto handed = try_parts(each);
+            if (!handed || *stepped == RZ_DONE) return handed;
+        }
+    }
+    /// New tokens of content with the `k` likeliest in their places, of a reply with rz_reply_params.logprobs = k.
+    std::vector<TokenLogprobs> logprobs(uint32_t k) { return try_logprobs(k).value(); }
+    Result<std::vector<TokenLogprobs>> try_logprobs(uint32_t k) {
+        std::vector<float> values;
+        const auto tokens = detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
+            values.resize(capacity);
+            return rz_conversation_logprobs_into(get(), out, values.data(), capacity, n, error);
+        });
+        if (!tokens) return tokens.error();
+        return detail::rows(*tokens, values, size_t(k) + 1);
+    }
+    /// The messages from number `first` on, a JSON array.
+    std::string messages(uint32_t first = 0) const { return try_messages(first).value(); }
+    Result<std::string> try_messages(uint32_t first = 0) const {
+        return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_conversation_json_into(get(), first, out, capacity, n, error);
+        });
+    }
+    /// Forgets the messages after the first `n`.
+    void rewind(uint32_t n) { try_rewind(n).value(); }
+    Result<rz_status> try_rewind(uint32_t n) {
+        return detail::done([&](rz_error *error) { return rz_conversation_rewind(get(), n, error); });
+    }
+    /// A second conversation with the same past.
+    Conversation fork() const { return try_fork().value(); }
+    Result<Conversation> try_fork() const {
+        return detail::called<Conversation, rz_conversation *>(
+            [&](rz_conversation **out, rz_error *error) { return rz_conversation_fork(get(), out, error); });
+    }
+    rz_conversation_info info() const { return try_info().value(); }
+    Result<rz_conversation_info> try_info() const {
+        return detail::called<rz_conversation_info>(
+            [&](rz_conversation_info *out, rz_error *error) { return rz_conversation_info_get(get(), out, error); },
+            params<rz_conversation_info>());
+    }
+    rz_conversation *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_conversation, rz_conversation_free> handle_;
     std::string text_ = std::string(256, '\0');
 };
 

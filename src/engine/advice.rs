@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::format::{Metadata, Value};
+use crate::sampling::SamplerParams;
 
 /// The largest number that is taken for advice.
 const MOST: f32 = 100.0;
@@ -51,6 +52,27 @@ impl Advice {
             }
         }
         Ok(advice)
+    }
+}
+
+impl Advice {
+    /// A sampler that follows the advice, in the order that makers mean: the temperature ahead of the filters. Without
+    /// any it chooses the most likely token.
+    pub fn sampler(&self, seed: u64) -> SamplerParams {
+        if *self == Advice::default() {
+            return SamplerParams::default();
+        }
+        SamplerParams {
+            seed,
+            temperature: self.temperature.unwrap_or(1.0),
+            top_k: self.top_k.unwrap_or(0),
+            top_p: self.top_p.unwrap_or(0.0),
+            min_p: self.min_p.unwrap_or(0.0),
+            repeat_penalty: self.repeat_penalty.unwrap_or(0.0),
+            penalty_window: self.penalty_window.unwrap_or(0),
+            temperature_first: true,
+            ..SamplerParams::default()
+        }
     }
 }
 

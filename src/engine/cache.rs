@@ -22,16 +22,20 @@ impl Default for CacheParams {
     }
 }
 
+impl CacheParams {
+    /// Tokens of a cache of a model that declares a context.
+    pub fn capacity_or_default(&self, context: u32) -> usize {
+        let tokens = if self.capacity == 0 { context.clamp(1, DEFAULT_CAPACITY) } else { self.capacity };
+        tokens as usize
+    }
+}
+
 /// The shape of a cache for a program whose steps have some room.
 pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> SequenceSpec {
-    let capacity = match params.capacity {
-        0 => context.clamp(1, DEFAULT_CAPACITY),
-        n => n,
-    };
     SequenceSpec {
         layers: program.kv_layers.clone(),
         recurrent: program.recurrent.clone(),
-        capacity: capacity as usize,
+        capacity: params.capacity_or_default(context),
         k_type: params.k_type,
         v_type: params.v_type,
         max_step: limits.max_tokens,

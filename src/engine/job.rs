@@ -46,6 +46,14 @@ impl Cancels {
     }
 }
 
+/// A bound on the reasoning of a reply.
+pub struct ReasoningBound {
+    /// Tokens of reasoning that may yet be made.
+    pub left: usize,
+    /// The tokens that end reasoning, which the job writes where none are left.
+    pub closing: Vec<u32>,
+}
+
 #[derive(Default)]
 pub struct JobParams<'a> {
     /// Tokens to make at most; 0: as many as the cache has room for.
@@ -55,14 +63,20 @@ pub struct JobParams<'a> {
     pub stops: &'a [&'a str],
     /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
     pub reply: Option<Reply>,
+    /// Tokens with which the reply begins, the last ones of the prompt.
+    pub continued: &'a [u32],
+    /// `None`: no bound on reasoning.
+    pub reasoning: Option<ReasoningBound>,
     /// Number of the likeliest tokens to keep with each token; 0: none.
     pub logprobs: usize,
+    /// They are kept with the tokens of content alone.
+    pub only_content_logprobs: bool,
     pub draft: DraftParams,
     pub cancel: Option<Arc<Cancel>>,
 }
 
 /// The state of a job at one time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct JobInfo {
     pub end: Option<End>,
     /// The error with which a step would end because somebody asks the job to stop.
@@ -70,6 +84,8 @@ pub struct JobInfo {
     pub prompt_total: usize,
     pub prompt_done: usize,
     pub tokens: usize,
+    /// Those of them that are reasoning.
+    pub reasoning: usize,
     /// Tokens of drafts that were computed, and those of them that were right.
     pub drafted: usize,
     pub accepted: usize,
@@ -91,6 +107,13 @@ pub struct Job {
     /// Number of `input` that were forgotten, and of those that were appended.
     forgotten: usize,
     appended: usize,
+    /// Number of tokens of the prompt, of which nothing is left to be appended where `writes`.
+    prompt: usize,
+    /// `input` is the token made last and tokens that the job has written itself.
+    writes: bool,
+    reasoning: Option<ReasoningBound>,
+    n_reasoning: usize,
+    only_content_logprobs: bool,
     /// Tokens that were made and appended, and whose step a recurrence has to take again, for it went beyond them.
     again: Vec<u32>,
     /// Tokens of the open step, of a job that makes tokens: those, the token made last, and a draft.
@@ -154,6 +177,8 @@ pub struct Request {
     max_tokens: usize,
     text: JobText,
     logprobs: Option<JobLogprobs>,
+    only_content_logprobs: bool,
+    reasoning: Option<ReasoningBound>,
     chooser: Option<Chooser>,
     cancel: Option<Arc<Cancel>>,
     /// That of a session whose memory was given back.
@@ -175,7 +200,13 @@ impl Request {
         }
         let stops = Stops::new(params.stops)?;
         let text = match params.reply {
-            Some(reply) => JobText::Reply { parser: Box::new(ReplyParser::new(Arc::new(reply), stops)), ended: None },
+            Some(reply) => {
+                let mut text = JobText::reply(ReplyParser::new(Arc::new(reply), stops));
+                for &token in params.continued {
+                    text.push(session.model().tokenizer()?, token)?;
+                }
+                text
+            }
             None => {
                 let mut stream = TextStream::new();
                 if let Ok(tokenizer) = session.model().tokenizer() {
@@ -191,10 +222,13 @@ impl Request {
         let mut copy = try_vec("a job's prompt", prompt.len())?;
         copy.extend_from_slice(prompt);
         let vocab = session.network().program.vocab;
+        let written = params.reasoning.as_ref().map_or(0, |bound| MOST + 2 + bound.closing.len());
         Ok(Request {
             logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
             prompt: copy,
-            input: try_vec("a job's prompt", session.len() + prompt.len())?,
+            input: try_vec("a job's prompt", (session.len() + prompt.len()).max(written))?,
+            only_content_logprobs: params.only_content_logprobs,
+            reasoning: params.reasoning,
             again: try_vec("the tokens of drafts", MOST + 1)?,
             step: try_vec("the tokens of drafts", MOST + 2)?,
             draft: Draft::new(session, params.chooser.as_ref(), params.draft)?,
@@ -222,6 +256,8 @@ impl Job {
             max_tokens,
             text,
             logprobs,
+            only_content_logprobs,
+            reasoning,
             chooser,
             cancel,
             memory,
@@ -230,7 +266,7 @@ impl Job {
             session.set_memory(memory);
         }
         session.forget_incomplete(&mut input);
-        let forgotten = input.len();
+        let (forgotten, n_prompt) = (input.len(), prompt.len());
         input.extend(prompt);
         Job {
             id: IDS.fetch_add(1, Ordering::Relaxed),
@@ -240,6 +276,11 @@ impl Job {
             input,
             forgotten,
             appended: 0,
+            prompt: n_prompt,
+            writes: false,
+            reasoning,
+            n_reasoning: 0,
+            only_content_logprobs,
             again,
             step,
             draft,
@@ -281,9 +322,10 @@ impl Job {
         JobInfo {
             end: self.end,
             stopped: self.check_cancels(),
-            prompt_total: self.input.len() - self.forgotten,
-            prompt_done: self.appended.saturating_sub(self.forgotten),
+            prompt_total: self.prompt,
+            prompt_done: if self.writes { self.prompt } else { self.appended.saturating_sub(self.forgotten) },
             tokens: self.made.len(),
+            reasoning: self.n_reasoning,
             drafted: self.draft.as_ref().map_or(0, |draft| draft.drafted),
             accepted: self.draft.as_ref().map_or(0, |draft| draft.accepted),
             cache_len: self.session.len() + self.again.len(),
@@ -310,6 +352,10 @@ impl Job {
         let result = read(&self.made[self.read..])?;
         self.read = self.made.len();
         Ok(result)
+    }
+
+    pub fn keeps_logprobs(&self) -> bool {
+        self.logprobs.is_some()
     }
 
     /// Shows `read` the log-probabilities of tokens that are new, row by row, which are gone where that succeeds.
@@ -410,6 +456,11 @@ impl Job {
             return Ok(false);
         }
         if self.reads_prompt() {
+            if self.writes && self.appended == 0 {
+                self.session.forget_incomplete(&mut self.again);
+                self.forgotten = self.again.len();
+                self.input.splice(..0, self.again.drain(..));
+            }
             return Ok(true);
         }
         self.session.forget_incomplete(&mut self.again);
@@ -506,7 +557,7 @@ impl Job {
             let token = self.session.take(&self.step[at..at + 1], executor, Some(output), chosen)?;
             self.undecided = true;
             self.make_token(token)?;
-            if self.has_ended() || self.step.get(at + 1) != self.made.last() {
+            if self.has_ended() || self.reads_prompt() || self.step.get(at + 1) != self.made.last() {
                 break;
             }
             right += 1;
@@ -528,7 +579,8 @@ impl Job {
             return None;
         }
         DeviceRules::new(network, self.chooser.as_ref())?;
-        Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()))
+        let reasoning = self.reasoning.as_ref().map_or(usize::MAX, |bound| bound.left);
+        Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()).min(reasoning))
     }
 
     /// Takes the result of a step that was begun ahead, which took so long.
@@ -554,6 +606,7 @@ impl Job {
     /// Chooses a token where the device has not.
     pub(super) fn make_token(&mut self, token: Option<u32>) -> Result<()> {
         let token = self.session.choose(token, self.chooser.as_mut())?;
+        let was_content = self.text.is_in_content();
         let model = self.session.model();
         self.end = if model.ends(token) {
             let by_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);
@@ -577,10 +630,51 @@ impl Job {
         }
         if let Some(logprobs) = &mut self.logprobs {
             let none = || Error::invalid("a token without logits");
-            logprobs.push(token, self.session.logits().ok_or_else(none)?);
+            let logits = self.session.logits().ok_or_else(none)?;
+            let is_end = matches!(self.end, Some(End::Token | End::Grammar));
+            match self.only_content_logprobs {
+                false => logprobs.push(token, logits),
+                true if was_content && !is_end => logprobs.push_held(token, logits),
+                true => {}
+            }
+            if is_end || self.end == Some(End::Stop) {
+                logprobs.settle(true);
+            } else if !self.text.is_in_content() {
+                // What was held was a tag.
+                logprobs.settle(false);
+            } else if !self.text.holds_text() {
+                logprobs.settle(true);
+            }
         }
         self.made.push(token);
         self.undecided = false;
+        if !self.has_ended() && self.text.is_in_reasoning() {
+            self.n_reasoning += 1;
+            self.bound_reasoning(token)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what ends the reasoning after its last token, `token`, where no more of it may be made and there is room
+    /// for that and an answer.
+    fn bound_reasoning(&mut self, token: u32) -> Result<()> {
+        let Some(bound) = &mut self.reasoning else { return Ok(()) };
+        bound.left = bound.left.saturating_sub(1);
+        let n = bound.closing.len();
+        let (held, room) = (self.session.len() + 1 + n, self.max_tokens - self.made.len());
+        if bound.left > 0 || n >= room || held >= self.session.capacity() {
+            return Ok(());
+        }
+        let closing = self.reasoning.take().map_or_else(Vec::new, |bound| bound.closing);
+        let tokenizer = self.session.model().tokenizer()?;
+        for &token in &closing {
+            self.text.push(tokenizer, token)?;
+        }
+        self.made.extend_from_slice(&closing);
+        self.input.clear();
+        self.input.push(token);
+        self.input.extend(closing);
+        (self.writes, self.appended, self.forgotten) = (true, 0, 0);
         Ok(())
     }
 }

@@ -15,6 +15,8 @@ pub struct JobLogprobs {
     logprobs: Vec<f32>,
     /// Room for the order of the vocabulary.
     order: Vec<u32>,
+    /// Number of the last rows of which it is open whether they are wanted.
+    held: usize,
 }
 
 impl JobLogprobs {
@@ -33,6 +35,7 @@ impl JobLogprobs {
             tokens: try_vec("log-probabilities", room)?,
             logprobs: try_vec("log-probabilities", room)?,
             order: try_vec("log-probabilities", vocab)?,
+            held: 0,
         }))
     }
 
@@ -43,11 +46,28 @@ impl JobLogprobs {
         sampling::likeliest_into(logits, self.k, &mut self.order, &mut self.tokens, &mut self.logprobs);
     }
 
+    /// `push` of a row of which it is open whether it is wanted.
+    pub fn push_held(&mut self, token: u32, logits: &[f32]) {
+        self.push(token, logits);
+        self.held += 1;
+    }
+
+    /// Decides on the rows of which it was open whether they are wanted.
+    pub fn settle(&mut self, are_wanted: bool) {
+        if !are_wanted {
+            let n = self.tokens.len() - self.held * (1 + self.k);
+            self.tokens.truncate(n);
+            self.logprobs.truncate(n);
+        }
+        self.held = 0;
+    }
+
     /// Shows `read` those that are new, which are gone where that succeeds.
     pub fn read<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
-        let result = read(&self.tokens, &self.logprobs)?;
-        self.tokens.clear();
-        self.logprobs.clear();
+        let ready = self.tokens.len() - self.held * (1 + self.k);
+        let result = read(&self.tokens[..ready], &self.logprobs[..ready])?;
+        self.tokens.drain(..ready);
+        self.logprobs.drain(..ready);
         Ok(result)
     }
 }

@@ -26,6 +26,11 @@ impl JobText {
         JobText::Text { stream, stops, text: String::new(), held: 0 }
     }
 
+    /// The parts of a reply.
+    pub fn reply(parser: ReplyParser) -> JobText {
+        JobText::Reply { parser: Box::new(parser), ended: None }
+    }
+
     /// Appends the text of a token; true where a stop string is complete, after which nothing counts. A token that the
     /// tokenizer does not know has no text.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<bool> {
@@ -45,6 +50,20 @@ impl JobText {
                 Ok(parser.is_stopped())
             }
         }
+    }
+
+    /// True where the next text of a reply is reasoning, and where it is content.
+    pub fn is_in_reasoning(&self) -> bool {
+        matches!(self, JobText::Reply { parser, .. } if parser.is_in_reasoning())
+    }
+
+    pub fn is_in_content(&self) -> bool {
+        matches!(self, JobText::Reply { parser, .. } if parser.is_in_content())
+    }
+
+    /// True for a reply that has text of which it is not yet known what it is.
+    pub fn holds_text(&self) -> bool {
+        matches!(self, JobText::Reply { parser, .. } if parser.holds_text())
     }
 
     /// Ends a text in which no stop string is complete; `is_whole`: by a token that ends texts.

@@ -5,6 +5,7 @@ mod advice;
 mod cache;
 mod cancel;
 mod chooser;
+mod conversation;
 mod crossover;
 mod draft;
 mod draft_model;
@@ -26,9 +27,11 @@ mod pipelined;
 mod plan;
 mod predictor;
 pub mod saved;
+pub mod saved_conversation;
 mod schedule;
 mod session;
 mod step;
+mod store;
 mod decode_batch;
 mod vectors;
 mod draft_policy;
@@ -42,6 +45,9 @@ pub use adapter::Adapter;
 pub use advice::Advice;
 pub use cache::CacheParams;
 pub use cancel::Cancel;
+pub use conversation::{
+    Conversation, ConversationInfo, ConversationParams, Overflow, Reasoning, ReplyParams, step_conversations,
+};
 pub use draft::{DraftParams, DraftSource};
 pub use embed::EmbedParams;
 pub use job::{End, Job, JobInfo, JobParams, Request};
@@ -49,6 +55,7 @@ pub use model::Model;
 pub use plan::{GpuPlan, Plan};
 pub use schedule::step_jobs;
 pub use session::{Outcome, Session};
+pub use store::{Store, StoreInfo, StoreParams};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
 pub use crate::cpu::threads::pool::{HostParallel, Share};

@@ -9,6 +9,7 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use super::advice::Advice;
+use super::cache::CacheParams;
 use super::load_params::LoadParams;
 use super::metrics::{Metrics, Phase};
 use super::network::Network;
@@ -214,15 +215,23 @@ impl Model {
 
     /// The possible replies to a chat.
     pub fn reply(&self, chat: &Chat) -> Result<Reply> {
-        let prompt = self.render_chat(chat)?;
-        let form = match self.reply_form.get() {
-            Some(form) => form,
+        self.reply_to(chat, &self.render_chat(chat)?)
+    }
+
+    /// The possible replies to a chat whose rendering is `prompt`.
+    pub(super) fn reply_to(&self, chat: &Chat, prompt: &MarkedText) -> Result<Reply> {
+        Reply::new(self.reply_form()?.clone(), chat, prompt)
+    }
+
+    /// The form of replies, which is read off the chat template.
+    pub(super) fn reply_form(&self) -> Result<&Arc<ReplyForm>> {
+        match self.reply_form.get() {
+            Some(form) => Ok(form),
             None => {
                 let form = find_reply_form(self.chat_template()?)?;
-                self.reply_form.get_or_init(|| Arc::new(form))
+                Ok(self.reply_form.get_or_init(|| Arc::new(form)))
             }
-        };
-        Reply::new(form.clone(), chat, &prompt)
+        }
     }
 
     /// Compiles a grammar for this model's vocabulary. `white_space`: the parts of JSON may have some between them.
@@ -232,7 +241,17 @@ impl Model {
 
     /// Compiles the grammar of the reply to a chat with tools. `white_space`: as in `grammar`.
     pub fn tool_grammar(&self, chat: &Chat, white_space: bool) -> Result<Grammar> {
-        self.grammars()?.compile_tools(&self.reply(chat)?, white_space, self.tokenizer()?)
+        self.reply_grammar(&self.reply(chat)?, None, white_space)
+    }
+
+    /// Compiles the grammar of a reply: text and calls of its tools, or content of another grammar after reasoning.
+    pub(super) fn reply_grammar(
+        &self,
+        reply: &Reply,
+        content: Option<(GrammarKind, &str)>,
+        white_space: bool,
+    ) -> Result<Grammar> {
+        self.grammars()?.compile_reply(reply, content, white_space, self.tokenizer()?)
     }
 
     fn grammars(&self) -> Result<&Grammars> {
@@ -256,6 +275,11 @@ impl Model {
     /// Its network; an error where only the text side was loaded.
     pub(super) fn network(&self) -> Result<&Arc<Network>> {
         self.network.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
+    }
+
+    /// Tokens of a cache of some parameters.
+    pub(super) fn capacity_of(&self, params: &CacheParams) -> Result<usize> {
+        Ok(params.capacity_or_default(self.network()?.context_length))
     }
 
     /// A number that tells the model from others, and from itself with weights of other types.

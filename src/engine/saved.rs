@@ -16,15 +16,15 @@ use super::model::Model;
 use super::session::{Logits, Session};
 use crate::device::Checkpoints;
 use crate::device::sequence::Extent;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::tensor::DType;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
-const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 1;
 
 /// Bytes that go through a callback at once, at most.
-const PIECE: usize = 256 << 10;
+pub(super) const PIECE: usize = 256 << 10;
 
 /// Number of checkpoints of recurrent states.
 const CHECKPOINTS: usize = 6;
@@ -45,7 +45,7 @@ pub struct RestoreParams {
     pub v_type: Option<DType>,
 }
 
-fn damaged(what: impl Into<String>) -> Error {
+pub(super) fn damaged(what: impl Into<String>) -> Error {
     Error::format(Path::new("the saved cache"), what)
 }
 
@@ -192,6 +192,24 @@ fn empty_session(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Res
     Session::new(model, &CacheParams { capacity: capacity as u32, k_type, v_type })
 }
 
+/// The tokens of a saved session, and the types of its keys and values, without what follows.
+pub fn peek(model: &Arc<Model>, read: Read) -> Result<(Vec<u32>, [u64; 2])> {
+    let head = read_head(model.fingerprint()?, read)?;
+    let mut tokens = try_vec("the tokens of a prefix", head.extent.len)?;
+    read_tokens(&mut tokens, head.extent.len, read)?;
+    Ok((tokens, head.types))
+}
+
+fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
+    let mut piece = [0; 4096];
+    while tokens.len() < n {
+        let piece = &mut piece[..4 * (n - tokens.len()).min(1024)];
+        read(piece)?;
+        tokens.extend(piece.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)));
+    }
+    Ok(())
+}
+
 /// A session as it was saved.
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
     let head = read_head(model.fingerprint()?, read)?;
@@ -207,12 +225,8 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
     };
     let (tokens, logits, sequence) = session.parts();
     let vocab = logits.len();
+    read_tokens(tokens, extent.len, &mut counted)?;
     let mut piece = [0; 4096];
-    while tokens.len() < extent.len {
-        let piece = &mut piece[..4 * (extent.len - tokens.len()).min(1024)];
-        counted(piece)?;
-        tokens.extend(piece.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)));
-    }
     if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab) {
         return Err(damaged(format!("token {token} of {vocab}")));
     }

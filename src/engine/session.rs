@@ -70,6 +70,8 @@ pub struct Session {
     adapters: Vec<Arc<Adapter>>,
     /// `None` where the memory was given back.
     memory: Option<Reservation>,
+    /// Number of the first tokens whose memory is that of the session it was forked from.
+    shared: usize,
 }
 
 impl Session {
@@ -123,6 +125,7 @@ impl Session {
             cancel: None,
             adapters: Vec::new(),
             memory,
+            shared: 0,
         })
     }
 
@@ -185,6 +188,22 @@ impl Session {
 
     pub(super) fn set_logits(&mut self, at: Logits) {
         self.logits_at = at;
+    }
+
+    /// Number of its tokens whose memory is its own.
+    pub(super) fn unshared(&self) -> usize {
+        self.len() - self.shared
+    }
+
+    /// Types of its keys and values.
+    pub(super) fn types(&self) -> [u64; 2] {
+        [self.sequence.spec().k_type, self.sequence.spec().v_type].map(|t| u64::from(t.0))
+    }
+
+    /// The parameters that it was made by.
+    pub(super) fn params(&self) -> CacheParams {
+        let spec = self.sequence.spec();
+        CacheParams { capacity: spec.capacity as u32, k_type: spec.k_type, v_type: spec.v_type }
     }
 
     pub fn capacity(&self) -> usize {
@@ -269,6 +288,7 @@ impl Session {
     pub(super) fn rewind(&mut self, len: usize) {
         self.sequence.truncate(len);
         self.tokens.truncate(len);
+        self.shared = self.shared.min(len);
         self.logits_at = Logits::None;
     }
 
@@ -291,6 +311,7 @@ impl Session {
         fork.logits_at = self.logits_at;
         fork.cancel = self.cancel.clone();
         fork.adapters = held;
+        fork.shared = self.len();
         Ok(fork)
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::engine::{Adapter, Runtime};
 use crate::error::{Error, Result, try_filled, try_vec};
 
+use super::arguments::Call;
 use super::cache::rz_cache;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
@@ -82,24 +83,32 @@ pub unsafe extern "C" fn rz_cache_adapters_set(
 ) -> rz_status {
     guarded!(err, |call| {
         let cache = call.handle(cache)?;
-        let handles = call.slice(adapters, n, "adapters")?;
-        let ones;
-        let scales = if scales.is_null() {
-            ones = try_filled("scales", n, 1f32)?;
-            &ones
-        } else {
-            call.slice(scales, n, "scales")?
-        };
-        let mut adapters = try_vec("adapters", n)?;
-        for (i, &handle) in handles.iter().enumerate() {
-            let of = |error| match error {
-                Error::InvalidArgument(what) => Error::InvalidArgument(format!("adapters[{i}]: {what}")),
-                other => other,
-            };
-            let adapter: Result<_> = call.handle(handle);
-            adapters.push(adapter.map_err(of)?.0.clone());
-        }
-        cache.change(|session| session.set_adapters(&adapters, scales))?;
+        let (adapters, scales) = adapters_of(call, adapters, scales, n)?;
+        cache.change(|session| session.set_adapters(&adapters, &scales))?;
         Ok(RZ_OK)
     })
+}
+
+/// Adapters of the caller and the factor of each, 1 where `scales` is NULL.
+pub(super) fn adapters_of(
+    call: &Call,
+    adapters: *const *const rz_adapter,
+    scales: *const f32,
+    n: usize,
+) -> Result<(Vec<Arc<Adapter>>, Vec<f32>)> {
+    let handles = call.slice(adapters, n, "adapters")?;
+    let mut factors = try_filled("scales", n, 1f32)?;
+    if !scales.is_null() {
+        factors.copy_from_slice(call.slice(scales, n, "scales")?);
+    }
+    let mut out = try_vec("adapters", n)?;
+    for (i, &handle) in handles.iter().enumerate() {
+        let of = |error| match error {
+            Error::InvalidArgument(what) => Error::InvalidArgument(format!("adapters[{i}]: {what}")),
+            other => other,
+        };
+        let adapter: Result<_> = call.handle(handle);
+        out.push(adapter.map_err(of)?.0.clone());
+    }
+    Ok((out, factors))
 }

@@ -144,7 +144,7 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
 
 /// Bytes of a message besides its texts, and those of a value that a byte of JSON can stand for, at most.
 const MESSAGE: usize = 1024;
-const VALUE: usize = 128;
+pub(super) const VALUE: usize = 128;
 
 fn adds_prompt(flags: u32) -> bool {
     flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0

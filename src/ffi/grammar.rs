@@ -124,7 +124,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
     })
 }
 
-fn grammar_kind(kind: u32) -> Result<GrammarKind> {
+pub(super) fn grammar_kind(kind: u32) -> Result<GrammarKind> {
     Ok(match kind {
         RZ_GRAMMAR_JSON_SCHEMA => GrammarKind::JsonSchema,
         RZ_GRAMMAR_REGEX => GrammarKind::Regex,

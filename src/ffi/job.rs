@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{
-    Chooser, DraftParams, DraftSource, End, Job, JobParams, Model, Request, Runtime, SamplerParams, step_jobs,
+    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Model, Request, Runtime, SamplerParams, step_jobs,
 };
 use crate::error::{Error, Result, try_vec};
 
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn rz_job_new(
         call.flags(params.flags, 0, "rz_job_params.flags")?;
         let grammar = call.optional(params.grammar)?;
         let tokens = call.slice(params.tokens, params.n_tokens, "rz_job_params.tokens")?;
-        let stops = stop_strings(call, &params)?;
+        let stops = stop_strings(call, params.stops, params.n_stops)?;
         let sampler = call.optional(params.sampler)?;
         let mut sampler = sampler.map(|s| taken(s.0.try_lock(), rz_sampler::NAME)?.copy()).transpose()?;
         if let Some(grammar) = grammar {
@@ -246,36 +246,40 @@ pub unsafe extern "C" fn rz_job_new(
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;
-        let (draft, logprobs) = (draft_params(call, &params)?, params.logprobs as usize);
+        let draft = draft_params(call, params.draft, params.draft_max, params.draft_model)?;
+        let logprobs = params.logprobs as usize;
         let model: Arc<Model> = cache.read(|session| Ok(Arc::clone(session.model())))?;
         let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
         let reply = if params.chat.is_null() { None } else { Some(reply(&model, chat)?) };
-        let params = JobParams { max_tokens, chooser: sampler, stops: &stops, reply, logprobs, draft, cancel };
+        let chooser = sampler;
+        let params =
+            JobParams { max_tokens, chooser, stops: &stops, reply, logprobs, draft, cancel, ..JobParams::default() };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)
     })
 }
 
-fn draft_params(call: &Call, params: &rz_job_params) -> Result<DraftParams> {
-    let source = match params.draft {
+/// The drafts that the fields of a struct with these three ask for.
+pub(super) fn draft_params(call: &Call, draft: u32, most: u32, model: *const rz_model) -> Result<DraftParams> {
+    let source = match draft {
         RZ_DRAFT_NONE => None,
         RZ_DRAFT_LOOKUP => Some(DraftSource::Lookup),
         RZ_DRAFT_MODEL => {
-            call.checked(params.draft_model, "rz_job_params.draft_model")?;
-            Some(DraftSource::Model(call.handle(params.draft_model)?.0.clone()))
+            call.checked(model, "draft_model")?;
+            Some(DraftSource::Model(call.handle(model)?.0.clone()))
         }
         RZ_DRAFT_MTP => Some(DraftSource::Mtp),
-        other => return Err(Error::invalid(format!("rz_job_params.draft is {other}, which is no source of drafts"))),
+        other => return Err(Error::invalid(format!("draft is {other}, which is no source of drafts"))),
     };
-    Ok(DraftParams { source, most: params.draft_max as usize, always: false })
+    Ok(DraftParams { source, most: most as usize, always: false })
 }
 
-fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a str>> {
-    let pointers = call.slice(params.stops, params.n_stops, "rz_job_params.stops")?;
+pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -> Result<Vec<&str>> {
+    let pointers = call.slice(stops, n, "stops")?;
     let mut stops = try_vec("stop strings", pointers.len())?;
     for (i, &pointer) in pointers.iter().enumerate() {
-        stops.push(call.c_str(pointer, "rz_job_params.stops").map_err(|e| e.of_entry(i))?);
+        stops.push(call.c_str(pointer, "stops").map_err(|e| e.of_entry(i))?);
     }
     Ok(stops)
 }
@@ -472,24 +476,10 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
         let job = call.handle(job)?;
         let out = call.out_struct(out)?;
         let info = job.change(|job| Ok(job.info()))?;
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         out.set(rz_job_info {
             struct_size: 0,
-            state: match info.end {
-                Some(_) => RZ_JOB_STATE_ENDED,
-                None if info.prompt_done < info.prompt_total => RZ_JOB_STATE_PROMPT,
-                None => RZ_JOB_STATE_TOKENS,
-            },
-            end: match info.end {
-                None => 0,
-                Some(End::Token) => RZ_JOB_END,
-                Some(End::Length) => RZ_JOB_LENGTH,
-                Some(End::Stop) => RZ_JOB_STOP,
-                Some(End::Context) => RZ_JOB_CONTEXT,
-                Some(End::Grammar) => RZ_JOB_GRAMMAR,
-                Some(End::Failed) => RZ_JOB_FAILED,
-            },
+            state: state_code(&info),
+            end: end_code(info.end),
             stopped: info.stopped.map_or_else(|e| rz_error::failure(&e).code, |()| RZ_OK),
             prompt_total: count(info.prompt_total),
             prompt_done: count(info.prompt_done),
@@ -503,6 +493,36 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
         });
         Ok(RZ_OK)
     })
+}
+
+pub(super) fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+pub(super) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The RZ_JOB_STATE_... of a job.
+pub(super) fn state_code(info: &JobInfo) -> u32 {
+    match info.end {
+        Some(_) => RZ_JOB_STATE_ENDED,
+        None if info.prompt_done < info.prompt_total => RZ_JOB_STATE_PROMPT,
+        None => RZ_JOB_STATE_TOKENS,
+    }
+}
+
+/// The reason of an end as RZ_JOB_...; 0 for none.
+pub(super) fn end_code(end: Option<End>) -> u32 {
+    match end {
+        None => 0,
+        Some(End::Token) => RZ_JOB_END,
+        Some(End::Length) => RZ_JOB_LENGTH,
+        Some(End::Stop) => RZ_JOB_STOP,
+        Some(End::Context) => RZ_JOB_CONTEXT,
+        Some(End::Grammar) => RZ_JOB_GRAMMAR,
+        Some(End::Failed) => RZ_JOB_FAILED,
+    }
 }
 
 /// Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the prompt

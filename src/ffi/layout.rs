@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use super::allocator::rz_allocator;
 use super::cache::rz_cache_params;
 use super::chat::rz_chat_message;
+use super::conversation::{rz_conversation_info, rz_conversation_params, rz_reply_params};
 use super::device::rz_device_info;
 use super::embed::rz_embed_params;
 use super::field::write_text;
@@ -20,6 +21,7 @@ use super::runtime::rz_runtime_params;
 use super::sampler::{rz_logit_bias, rz_sampler_params};
 use super::source::rz_source;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::store::{rz_store_info, rz_store_params};
 use super::structs::{Layout, StructField, versioned};
 
 /// Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0.
@@ -67,6 +69,11 @@ const STRUCTS: &[Struct] = &[
     of::<rz_cache_params>(),
     of::<rz_job_params>(),
     of::<rz_job_info>(),
+    of::<rz_store_params>(),
+    of::<rz_store_info>(),
+    of::<rz_conversation_params>(),
+    of::<rz_reply_params>(),
+    of::<rz_conversation_info>(),
     of::<rz_embed_params>(),
     of::<rz_backend_metrics>(),
     of::<rz_phase_metrics>(),

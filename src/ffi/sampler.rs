@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rz_sampler_free(sampler: *mut rz_sampler) {
     guarded_or!((), |call| call.release(sampler))
 }
 
-fn sampler_params(call: &Call, params: *const rz_sampler_params) -> Result<SamplerParams> {
+pub(super) fn sampler_params(call: &Call, params: *const rz_sampler_params) -> Result<SamplerParams> {
     let params: rz_sampler_params = call.params(params)?;
     call.flags(params.flags, RZ_SAMPLER_TEMPERATURE_FIRST, "rz_sampler_params.flags")?;
     let biases = call.slice(params.biases, params.n_biases, "rz_sampler_params.biases")?;

@@ -38,12 +38,7 @@ pub unsafe extern "C" fn rz_cache_save(
 ) -> rz_status {
     guarded!(err, |call| {
         let cache = call.handle(cache)?;
-        let write = write.ok_or_else(|| Error::invalid("write is NULL"))?;
-        let mut write = |bytes: &[u8]| {
-            // SAFETY: the header asks for a function that may be called so during the call.
-            let code = unsafe { write(user, bytes.as_ptr().cast(), bytes.len()) };
-            answer(code, "write", bytes.len())
-        };
+        let mut write = writer(write, user)?;
         cache.read(|session| saved::save(session, &mut write))?;
         Ok(RZ_OK)
     })
@@ -70,21 +65,8 @@ pub unsafe extern "C" fn rz_cache_load(
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let out = call.out(out, "out")?;
-        let params: rz_cache_params = call.params(params)?;
-        let read = read.ok_or_else(|| Error::invalid("read is NULL"))?;
-        let chosen = |id, name| if id == 0 { Ok(None) } else { element_type(id, name).map(Some) };
-        let params = RestoreParams {
-            capacity: (params.capacity != 0).then_some(params.capacity),
-            k_type: chosen(params.k_type, "rz_cache_params.k_type")?,
-            v_type: chosen(params.v_type, "rz_cache_params.v_type")?,
-        };
-        let mut read = |bytes: &mut [u8]| {
-            // A function that gives less than it says leaves zeros, and not what was in memory before.
-            bytes.fill(0);
-            // SAFETY: as in `rz_cache_save`.
-            let code = unsafe { read(user, bytes.as_mut_ptr().cast(), bytes.len()) };
-            answer(code, "read", bytes.len())
-        };
+        let params = restore_params(&call.params(params)?)?;
+        let mut read = reader(read, user)?;
         out.set_handle(rz_cache::new(saved::load(&model.0, &params, &mut read)?));
         Ok(RZ_OK)
     })
@@ -99,4 +81,36 @@ fn answer(code: i32, name: &str, n: usize) -> Result<()> {
             Err(Error::io(Path::new("a function of the caller"), &format!("cannot {name} {n} bytes"), &error))
         }
     }
+}
+
+/// The choices for what is loaded.
+pub(super) fn restore_params(params: &rz_cache_params) -> Result<RestoreParams> {
+    let chosen = |id, name| if id == 0 { Ok(None) } else { element_type(id, name).map(Some) };
+    Ok(RestoreParams {
+        capacity: (params.capacity != 0).then_some(params.capacity),
+        k_type: chosen(params.k_type, "rz_cache_params.k_type")?,
+        v_type: chosen(params.v_type, "rz_cache_params.v_type")?,
+    })
+}
+
+/// A function of the caller's that takes bytes.
+pub(super) fn writer(write: rz_write_callback, user: *mut c_void) -> Result<impl FnMut(&[u8]) -> Result<()>> {
+    let write = write.ok_or_else(|| Error::invalid("write is NULL"))?;
+    Ok(move |bytes: &[u8]| {
+        // SAFETY: the header asks for a function that may be called so during the call.
+        let code = unsafe { write(user, bytes.as_ptr().cast(), bytes.len()) };
+        answer(code, "write", bytes.len())
+    })
+}
+
+/// A function of the caller's that fills memory.
+pub(super) fn reader(read: rz_read_callback, user: *mut c_void) -> Result<impl FnMut(&mut [u8]) -> Result<()>> {
+    let read = read.ok_or_else(|| Error::invalid("read is NULL"))?;
+    Ok(move |bytes: &mut [u8]| {
+        // A function that gives less than it says leaves zeros, and not what was in memory before.
+        bytes.fill(0);
+        // SAFETY: as in `writer`.
+        let code = unsafe { read(user, bytes.as_mut_ptr().cast(), bytes.len()) };
+        answer(code, "read", bytes.len())
+    })
 }

@@ -23,6 +23,7 @@ mod metadata;
 mod mmap;
 mod passed;
 mod safetensors;
+mod shared_folder;
 mod storage;
 mod value;
 
@@ -43,6 +44,7 @@ use file::{Files, InputFile};
 pub use metadata::Metadata;
 pub use mmap::Mapping;
 pub use passed::Passed;
+pub use shared_folder::SharedFolder;
 pub use storage::TensorInfo;
 use storage::{FileOffset, TensorStorage};
 pub use value::{Strings, Value};

@@ -72,12 +72,23 @@ impl Grammars {
         self.compiled(|left| source::read(kind, white_space, text, tokenizer, left))
     }
 
-    /// Compiles the grammar of a reply with calls of tools.
+    /// Compiles the grammar of a reply with calls of tools, or whose content, after reasoning, follows a grammar.
     ///
     /// # Errors
     /// Those of `compile`.
-    pub fn compile_tools(&self, reply: &Reply, white_space: bool, tokenizer: &Tokenizer) -> Result<Grammar> {
-        self.compiled(|left| source::read_tools(reply, white_space, tokenizer, left))
+    pub fn compile_reply(
+        &self,
+        reply: &Reply,
+        content: Option<(Kind, &str)>,
+        white_space: bool,
+        tokenizer: &Tokenizer,
+    ) -> Result<Grammar> {
+        self.compiled(|left| match content {
+            Some((kind, text)) => {
+                source::read_content(reply, source::read(kind, white_space, text, tokenizer, left)?, tokenizer)
+            }
+            None => source::read_tools(reply, white_space, tokenizer, left),
+        })
     }
 
     fn compiled(&self, source: impl FnOnce(&mut Option<Error>) -> Result<TopLevelGrammar>) -> Result<Grammar> {
@@ -179,6 +190,11 @@ impl Matcher {
     pub fn copy(&self) -> Result<Matcher> {
         let (parser, taken) = secured("the grammar", COMPILED, || Ok((self.parser.deep_clone(), self.taken.clone())))?;
         Ok(Matcher { parser, n_vocab: self.n_vocab, start: self.start, taken, masks: Vec::new() })
+    }
+
+    /// Begins after the first `len` tokens of a session, which may have more by now.
+    pub fn begin_at(&mut self, len: usize) {
+        self.start = Some(len);
     }
 
     /// Number of logits of the model for which the grammar was made.

@@ -13,6 +13,9 @@ const MAX_TEXT: usize = 256 << 10;
 /// Most rules and brackets of a Lark grammar: each may be a level of recursion.
 const MAX_NESTED: usize = 8000;
 
+/// Name of the grammar of the content within that of a reply.
+const CONTENT: &str = "content";
+
 /// The language in which a grammar is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -135,6 +138,17 @@ pub fn read_tools(
     let lark = tools::to_lark(reply, tokenizer, &mut |schema| schema::prepared(schema, space, left))?;
     check_length(lark.len())?;
     Ok(TopLevelGrammar::from_lark(lark))
+}
+
+/// Puts the reasoning of a reply, and the tags of its content, around the grammar of the content.
+pub fn read_content(reply: &Reply, mut content: TopLevelGrammar, tokenizer: &Tokenizer) -> Result<TopLevelGrammar> {
+    let lark = tools::around_content(reply, tokenizer, CONTENT)?;
+    let mut grammars = TopLevelGrammar::from_lark(lark);
+    for grammar in &mut content.grammars {
+        grammar.name = Some(CONTENT.to_owned());
+    }
+    grammars.grammars.append(&mut content.grammars);
+    Ok(grammars)
 }
 
 fn check_length(len: usize) -> Result<()> {

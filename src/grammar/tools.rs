@@ -33,6 +33,23 @@ pub fn to_lark(reply: &Reply, tokenizer: &Tokenizer, schema: &mut dyn FnMut(Json
     Ok(format!("start: {start}\n{}", writer.lark))
 }
 
+/// Writes the grammar of a reply whose content is the grammar `content`.
+pub fn around_content(reply: &Reply, tokenizer: &Tokenizer, content: &str) -> Result<String> {
+    let mut writer = Writer { reply, tokenizer, schema: &mut Ok, lark: String::new(), rules: 0 };
+    let start = match reply.form.has_headers {
+        true => {
+            let (before, head) = (writer.messages_before()?, writer.tag("<|channel|>final<|message|>", "")?);
+            format!("{before} {head} @{content}")
+        }
+        false => {
+            let thought = writer.thought()?;
+            let [open, close] = writer.content_tags()?;
+            format!("{thought}{open} @{content} {close}")
+        }
+    };
+    Ok(format!("start: {start}\n{}", writer.lark))
+}
+
 struct Writer<'r> {
     reply: &'r Reply,
     tokenizer: &'r Tokenizer,
@@ -47,25 +64,10 @@ impl Writer<'_> {
         if form.has_headers {
             return self.messages();
         }
-        let mut thought = String::new();
-        if let Some(tags) = &form.reasoning {
-            let until = self.until(&tags.close)?;
-            let filler = match form.fillers.first() {
-                Some(filler) => format!("({})?", self.tag(filler, "")?),
-                None => String::new(),
-            };
-            thought = match self.reply.begins_in_reasoning {
-                true => format!("{until} {SPACE} {filler} "),
-                false => format!("({SPACE} {} {until} {SPACE} {filler})? ", self.tag(&tags.open, "")?),
-            };
-        }
+        let thought = self.thought()?;
         let text = format!("{}?", self.rule("/(?s:.+)/"));
-        let content = {
-            let (open, close) = (self.tag(&form.content.open, "")?, self.tag(&self.less_end(&form.content.close), "")?);
-            let around = |tag: String| if tag.is_empty() { tag } else { format!("({tag})?") };
-            let (open, close) = (around(open), around(close));
-            self.rule(&format!("{open} {text} {close}"))
-        };
+        let [open, close] = self.content_tags()?;
+        let content = self.rule(&format!("{open} {text} {close}"));
         let Some(calls) = form.calls.as_ref().filter(|_| !self.reply.tools.is_empty()) else {
             return Ok(format!("{thought}{content}"));
         };
@@ -93,18 +95,31 @@ impl Writer<'_> {
         })
     }
 
+    /// Reasoning ahead of the rest, if there is any; empty, or with a space at its end.
+    fn thought(&mut self) -> Result<String> {
+        let form = &self.reply.form;
+        let Some(tags) = form.reasoning.as_ref().filter(|_| self.reply.may_reason) else { return Ok(String::new()) };
+        let until = self.until(&tags.close)?;
+        let filler = match form.fillers.first() {
+            Some(filler) => format!("({})?", self.tag(filler, "")?),
+            None => String::new(),
+        };
+        Ok(match self.reply.begins_in_reasoning {
+            true => format!("{until} {SPACE} {filler} "),
+            false => format!("({SPACE} {} {until} {SPACE} {filler})? ", self.tag(&tags.open, "")?),
+        })
+    }
+
+    /// What a template writes around content, each of which may be absent.
+    fn content_tags(&mut self) -> Result<[String; 2]> {
+        let content = &self.reply.form.content;
+        let around = |tag: String| if tag.is_empty() { tag } else { format!("({tag})?") };
+        Ok([around(self.tag(&content.open, "")?), around(self.tag(&self.less_end(&content.close), "")?)])
+    }
+
     /// A reply of messages with headers: reasoning, what is said ahead of a call, and a call or the answer.
     fn messages(&mut self) -> Result<String> {
-        let message = |writer: &mut Self, channel: &str| -> Result<String> {
-            let head = writer.tag(&format!("<|channel|>{channel}<|message|>"), "")?;
-            let rest = format!("{} {}", writer.until("<|end|>")?, writer.tag("<|start|>assistant", "")?);
-            Ok(if channel == "analysis" && writer.reply.begins_in_reasoning {
-                rest
-            } else {
-                format!("({head} {rest})?")
-            })
-        };
-        let (thought, said) = (message(self, "analysis")?, message(self, "commentary")?);
+        let before = self.messages_before()?;
         let text = self.rule("/(?s:.+)/");
         let answer = format!("{} {text}?", self.tag("<|channel|>final<|message|>", "")?);
         let mut calls = Vec::new();
@@ -121,10 +136,24 @@ impl Writer<'_> {
         }
         let calls = calls.join(" | ");
         Ok(match &self.reply.choice {
-            _ if self.reply.tools.is_empty() => format!("{thought} {said} {answer}"),
-            ToolChoice::Required | ToolChoice::Named(_) => format!("{thought} {said} ({calls})"),
-            _ => format!("{thought} {said} ({answer} | {calls})"),
+            _ if self.reply.tools.is_empty() => format!("{before} {answer}"),
+            ToolChoice::Required | ToolChoice::Named(_) => format!("{before} ({calls})"),
+            _ => format!("{before} ({answer} | {calls})"),
         })
+    }
+
+    /// The messages ahead of the answer or a call, each of which may be absent.
+    fn messages_before(&mut self) -> Result<String> {
+        let message = |writer: &mut Self, channel: &str| -> Result<String> {
+            let head = writer.tag(&format!("<|channel|>{channel}<|message|>"), "")?;
+            let rest = format!("{} {}", writer.until("<|end|>")?, writer.tag("<|start|>assistant", "")?);
+            Ok(if channel == "analysis" && writer.reply.begins_in_reasoning {
+                rest
+            } else {
+                format!("({head} {rest})?")
+            })
+        };
+        Ok(format!("{} {}", message(self, "analysis")?, message(self, "commentary")?))
     }
 
     /// The rest of the first call, more calls, and the end.

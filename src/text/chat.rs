@@ -46,6 +46,7 @@ pub enum ToolChoice {
 }
 
 /// A conversation and the other variables of a template.
+#[derive(Clone)]
 pub struct Chat {
     variables: Map<String, Json>,
     pub tool_choice: ToolChoice,
@@ -68,12 +69,23 @@ impl Chat {
     /// # Errors `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content
     /// other than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
-        let Json::Object(members) = parse_json("the conversation", text)? else {
+        let (chat, has_messages) = Chat::read(text, add_generation_prompt)?;
+        match has_messages {
+            true => Ok(chat),
+            false => Err(Error::invalid("the conversation has no \"messages\"")),
+        }
+    }
+
+    /// `parse` for what a conversation begins with, which may be without messages.
+    pub fn begun(text: &str) -> Result<Chat> {
+        Ok(Chat::read(text, true)?.0)
+    }
+
+    /// Reads a conversation, and tells whether it has messages.
+    fn read(text: &str, add_generation_prompt: bool) -> Result<(Chat, bool)> {
+        let Json::Object(members) = exact_json("the conversation", text)? else {
             return Err(Error::invalid("the conversation is no JSON object"));
         };
-        if let Some(number) = wide_integer(text) {
-            return Err(Error::unsupported(format!("the conversation has an integer of more than 64 bits: {number}")));
-        }
         let mut chat = Chat::new(&[], add_generation_prompt);
         let mut more = Map::new();
         let has_messages = members.get("messages").is_some_and(|list| !list.is_null());
@@ -129,10 +141,89 @@ impl Chat {
         if chat.tool_choice == ToolChoice::Required && chat.tools().is_empty() {
             return Err(Error::invalid("tool_choice is \"required\", and there are no tools"));
         }
-        if !has_messages {
-            return Err(Error::invalid("the conversation has no \"messages\""));
+        Ok((chat, has_messages))
+    }
+
+    /// Appends a message, or a list of messages, in JSON.
+    ///
+    /// # Errors Those of `parse`, which change nothing.
+    pub fn add(&mut self, text: &str) -> Result<()> {
+        let list = match exact_json("the messages", text)? {
+            Json::Array(list) => list,
+            one => vec![one],
+        };
+        let list = list.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m));
+        let list = list.collect::<Result<Vec<_>>>()?;
+        self.change_messages(|messages| messages.extend(list));
+        Ok(())
+    }
+
+    /// Appends a message that has the form of one.
+    pub fn push(&mut self, new: Json) -> Result<()> {
+        let new = message("the message", new)?;
+        self.change_messages(|messages| messages.push(new));
+        Ok(())
+    }
+
+    /// Forgets the messages after the first `n`.
+    pub fn truncate(&mut self, n: usize) {
+        self.change_messages(|messages| messages.truncate(n));
+    }
+
+    fn change_messages(&mut self, change: impl FnOnce(&mut Vec<Json>)) {
+        if let Some(Json::Array(list)) = self.variables.get_mut("messages") {
+            change(list);
         }
-        Ok(chat)
+    }
+
+    /// The messages from number `first` on, in JSON, without what was added for templates.
+    pub fn messages_json(&self, first: usize) -> String {
+        Json::from(self.messages().iter().skip(first).map(as_given).collect::<Vec<_>>()).to_string()
+    }
+
+    /// The conversation in the JSON that `parse` takes.
+    pub fn to_json(&self) -> String {
+        let (mut out, mut variables) = (Map::new(), Map::new());
+        for (name, value) in &self.variables {
+            match name.as_str() {
+                "messages" => _ = out.insert(name.clone(), self.messages().iter().map(as_given).collect()),
+                name if VARIABLES.contains(&name) => _ = out.insert(name.to_owned(), value.clone()),
+                name => _ = variables.insert(name.to_owned(), value.clone()),
+            }
+        }
+        out.insert("variables".to_owned(), variables.into());
+        out.insert("parallel_tool_calls".to_owned(), self.parallel_calls.into());
+        let choice = match &self.tool_choice {
+            ToolChoice::Auto => json!("auto"),
+            ToolChoice::None => json!("none"),
+            ToolChoice::Required => json!("required"),
+            ToolChoice::Named(name) => json!({"function": {"name": name}}),
+        };
+        out.insert("tool_choice".to_owned(), choice);
+        Json::Object(out).to_string()
+    }
+
+    /// The first `end` messages, with variables set to some values, up to where the assistant speaks. Of the messages
+    /// before number `from` only those of systems and developers.
+    pub fn prompt(&self, from: usize, end: usize, switches: &[(&str, bool)]) -> Chat {
+        let mut chat = self.clone();
+        let mut i = 0;
+        chat.change_messages(|messages| {
+            messages.retain(|message| {
+                i += 1;
+                i <= end && (i > from || is_system(message))
+            });
+        });
+        chat.variables.insert("add_generation_prompt".to_owned(), Json::from(true));
+        chat.variables.extend(switches.iter().map(|&(name, value)| (name.to_owned(), Json::from(value))));
+        chat
+    }
+
+    /// The numbers of the messages with which a turn begins: those of users that follow another role.
+    pub fn turns(&self) -> Vec<usize> {
+        let is_user = |m: &Json| m["role"] == "user";
+        let begins = |i: usize, m: &[Json]| is_user(&m[i]) && (i == 0 || !is_user(&m[i - 1]));
+        (0..self.messages().len()).filter(|&i| begins(i, self.messages())).collect()
     }
 
     /// The tools, each with `function.name`.
@@ -147,7 +238,7 @@ impl Chat {
 
     /// True for a conversation with a system message, or one of a developer, from number `first` on.
     pub fn has_system(&self, first: usize) -> bool {
-        self.messages().iter().skip(first).any(|m| m["role"] == "system" || m["role"] == "developer")
+        self.messages().iter().skip(first).any(is_system)
     }
 
     /// Bytes of its texts.
@@ -242,6 +333,21 @@ impl Chat {
     }
 }
 
+fn is_system(message: &Json) -> bool {
+    message["role"] == "system" || message["role"] == "developer"
+}
+
+/// A message without what `message` has added.
+fn as_given(message: &Json) -> Json {
+    let mut message = message.clone();
+    if let Some(members) = message.as_object_mut()
+        && members.get("thinking").is_some_and(|thought| Some(thought) == members.get("reasoning_content"))
+    {
+        members.remove("thinking");
+    }
+    message
+}
+
 fn tool_choice(value: &Json) -> Result<ToolChoice> {
     match (value.as_str(), value["function"]["name"].as_str()) {
         (Some("auto"), _) => Ok(ToolChoice::Auto),
@@ -277,6 +383,15 @@ pub fn parse_json(what: &str, text: &str) -> Result<Json> {
         other => other,
     })?;
     serde_json::from_str(text).map_err(|e| Error::invalid(format!("{what}: {e}")))
+}
+
+/// Reads JSON whose integers all have their exact value.
+fn exact_json(what: &str, text: &str) -> Result<Json> {
+    let json = parse_json(what, text)?;
+    match wide_integer(text) {
+        None => Ok(json),
+        Some(number) => Err(Error::unsupported(format!("{what}: an integer of more than 64 bits: {number}"))),
+    }
 }
 
 /// An integer of JSON that would lose digits as a float, cut off where it is long.

@@ -309,7 +309,7 @@ int main(int argc, char **argv) {
         EXPECT(failure([&] { failing.check(); }) == failure([&] { failing.step(); }) && failing.try_check().status() < 0);
         going.check();
     }
-    EXPECT(failure([&] { realizar::Job::reply(model, fork, hello); }) == RZ_ERR_UNSUPPORTED);
+    EXPECT(failure([&] { realizar::Conversation(model, hello); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(realizar::conversation({{"user", "x"}}) == hello);
     // Several caches in one pass; what a model will take, and what its makers advise.
     {
@@ -345,40 +345,57 @@ int main(int argc, char **argv) {
                                   "\"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, "
                                   "\"required\": [\"by\"], \"additionalProperties\": false}}}]}";
         const realizar::Grammar calls(chatting, RZ_GRAMMAR_TOOLS, tools);
-        realizar::Cache replying(chatting);
-        auto job_params = realizar::params<rz_job_params>();
-        job_params.grammar = calls.get(), job_params.max_tokens = 200;
+        realizar::Conversation calling(chatting, tools);
         std::string name, arguments;
         uint32_t last = 0;
-        {
-            realizar::Job job = realizar::Job::reply(chatting, replying, tools, job_params);
-            EXPECT(failure([&] { job.text(); }) == RZ_ERR_INVALID_ARGUMENT);
-            job.run([&](uint32_t kind, uint32_t index, std::string_view part) {
-                if (kind == RZ_CHAT_EVENT_TOOL_NAME) name += part;
-                if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += part;
-                EXPECT(index == 0);
-                last = kind;
-            });
-        }
+        calling.reply();
+        calling.run([&](uint32_t kind, uint32_t index, std::string_view part) {
+            if (kind == RZ_CHAT_EVENT_TOOL_NAME) name += part;
+            if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += part;
+            EXPECT(index == 0);
+            last = kind;
+        });
         arguments.erase(std::remove_if(arguments.begin(), arguments.end(), [](char c) { return c == ' ' || c == '\n'; }), arguments.end());
         EXPECT(name == "go" && last == RZ_CHAT_EVENT_END);
         EXPECT(arguments == "{\"by\":\"car\"}" || arguments == "{\"by\":\"bus\"}");
+        EXPECT(calling.messages(1).find("\"finish_reason\":\"tool_calls\"") != std::string::npos);
+
+        realizar::Conversation talk(chatting);
         const char *stop = " She";
-        job_params = realizar::params<rz_job_params>();
-        job_params.stops = &stop, job_params.n_stops = 1;
+        auto reply = realizar::params<rz_reply_params>();
+        reply.stops = &stop, reply.n_stops = 1, reply.logprobs = 2;
         std::string content;
-        const std::string asked = realizar::conversation({{"user", prompt}});
         const auto add = [&](uint32_t kind, uint32_t, std::string_view part) {
             if (kind == RZ_CHAT_EVENT_CONTENT) content += part;
         };
-        {
-            realizar::Job job = realizar::Job::reply(chatting, replying, asked, job_params);
-            job.run(add);
-            EXPECT(content == story.substr(0, story.find(stop)) && job.info().end == RZ_JOB_STOP);
-        }
-        // Of the same conversation nothing but the last token is computed again.
-        realizar::Job second = realizar::Job::reply(chatting, replying, asked, job_params);
-        EXPECT(second.info().prompt_total == 1);
+        talk.add({"user", prompt});
+        realizar::Conversation other = talk.fork();
+        talk.reply(reply), talk.run(add);
+        EXPECT(content == story.substr(0, story.find(stop)) && talk.info().end == RZ_JOB_STOP && talk.info().n_messages == 2);
+        EXPECT(talk.logprobs(2).size() == talk.info().n_tokens && talk.logprobs(2).empty());
+        other.add("[]"), other.reply(reply);
+        while (realizar::Conversation::step({&talk, &other})) {}
+        EXPECT(other.messages() == talk.messages());
+        std::vector<char> file;
+        talk.save([&](const void *data, size_t n) {
+            file.insert(file.end(), static_cast<const char *>(data), static_cast<const char *>(data) + n);
+            return 0;
+        });
+        size_t at = 0;
+        auto loaded = realizar::Conversation::load(chatting, [&](void *out, size_t n) {
+            std::memcpy(out, file.data() + at, n);
+            at += n;
+            return 0;
+        });
+        EXPECT(loaded && loaded->messages() == talk.messages());
+        // Of the same messages nothing but the last token is computed again; a reply that is stopped keeps what was said.
+        loaded->rewind(0);
+        std::string said;
+        loaded->say(prompt, [&](std::string_view piece) { said += piece; return said.size() < 20; });
+        EXPECT(story.compare(0, said.size(), said) == 0 && said.size() >= 20 && said.size() < 40);
+        EXPECT(loaded->info().prompt_tokens == loaded->info().reused_tokens + 1);
+        EXPECT(loaded->messages(1).find("cancelled") != std::string::npos);
+        EXPECT(failure([&] { loaded->rewind(9); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { loaded->add("{}"); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(failure([&] { realizar::Job(cache, {1}).parts(add); }) == RZ_ERR_INVALID_ARGUMENT);
     }
     // A deadline that has passed fires at once, whatever it is counted in.

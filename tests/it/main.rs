@@ -33,6 +33,7 @@ mod saved;
 #[cfg(cuda)]
 mod self_test;
 mod silence;
+mod store;
 mod text;
 #[cfg(cuda)]
 mod tiles;

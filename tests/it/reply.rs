@@ -184,7 +184,7 @@ fn calls(n: usize) -> Json {
 
 fn accepts(case: &Case, text: &str) -> bool {
     let grammars = Grammars::new(tokenizer(), tokenizer().n_vocab()).unwrap();
-    let mut matcher = grammars.compile_tools(&case.reply, false, tokenizer()).unwrap().matcher().unwrap();
+    let mut matcher = grammars.compile_reply(&case.reply, None, false, tokenizer()).unwrap().matcher().unwrap();
     let mut line = Vec::new();
     for token in bytes(text.as_bytes()) {
         if !matcher.allowed(&line).unwrap().has(token) {
@@ -312,7 +312,7 @@ fn all_kinds_of_parameters_are_written_and_read() {
             let parameters = json!({"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]});
             let (case, text) = with_tools(&source, &tool("go", parameters), &json!({key: 7})).unwrap();
             let grammars = Grammars::new(tokenizer(), tokenizer().n_vocab()).unwrap();
-            match grammars.compile_tools(&case.reply, false, tokenizer()) {
+            match grammars.compile_reply(&case.reply, None, false, tokenizer()) {
                 Ok(_) => {
                     let got = parsed(&case.reply, &text);
                     let found = got.calls.first().map(|(_, json)| serde_json::from_str::<Json>(json).unwrap());
@@ -350,7 +350,7 @@ fn parameters_that_recurse_or_explode_are_bounded() {
             let started = std::time::Instant::now();
             let (case, _) =
                 with_tools(&source(THINK, &form), &tool("go", parameters.clone()), &json!({"x": {"a": "b"}})).unwrap();
-            match grammars.compile_tools(&case.reply, false, tokenizer()) {
+            match grammars.compile_reply(&case.reply, None, false, tokenizer()) {
                 Ok(_) | Err(Error::Unsupported(_) | Error::TooComplex(_) | Error::InvalidArgument(_)) => {}
                 Err(e) => panic!("{name}: {e}"),
             }

@@ -220,6 +220,92 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_store_params
+    {
+        public uint struct_size;
+        public uint min_tokens;
+        public ulong memory_limit;
+        public IntPtr path;
+        public UIntPtr max_entries;
+        public ulong disk_limit;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_store_info
+    {
+        public uint struct_size;
+        public uint n_entries;
+        public uint n_files;
+        public uint reserved;
+        public ulong memory_bytes;
+        public ulong disk_bytes;
+        public ulong hits;
+        public ulong misses;
+        public ulong reused_tokens;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_conversation_params
+    {
+        public uint struct_size;
+        public uint overflow;
+        public IntPtr json;
+        public UIntPtr json_len;
+        public IntPtr cache;
+        public IntPtr adapters;
+        public IntPtr scales;
+        public UIntPtr n_adapters;
+        public IntPtr cancel;
+        public IntPtr store;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_reply_params
+    {
+        public uint struct_size;
+        public uint max_tokens;
+        public IntPtr sampler;
+        public uint grammar_kind;
+        public uint flags;
+        public IntPtr grammar;
+        public UIntPtr grammar_len;
+        public IntPtr stops;
+        public UIntPtr n_stops;
+        public uint reasoning;
+        public uint reasoning_tokens;
+        public uint draft;
+        public uint draft_max;
+        public IntPtr draft_model;
+        public uint logprobs;
+        public uint reserved;
+        public IntPtr cancel;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_conversation_info
+    {
+        public uint struct_size;
+        public uint n_messages;
+        public uint first_in_prompt;
+        public uint state;
+        public uint end;
+        public int stopped;
+        public uint prompt_tokens;
+        public uint reused_tokens;
+        public uint prompt_done;
+        public uint n_tokens;
+        public uint reasoning_tokens;
+        public uint drafted;
+        public uint accepted;
+        public uint cache_len;
+        public uint cache_capacity;
+        public uint reserved;
+        public ulong prompt_ns;
+        public ulong tokens_ns;
+        public ulong first_token_ns;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
     internal struct rz_embed_params
     {
         public uint struct_size;
@@ -292,6 +378,8 @@ namespace Realizar
     internal delegate int rz_write_callback(IntPtr user, IntPtr data, UIntPtr n);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_read_callback(IntPtr user, IntPtr @out, UIntPtr n);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_text_callback(IntPtr text, UIntPtr len, IntPtr user);
 
     internal sealed class AdapterHandle : Handle
     {
@@ -319,6 +407,13 @@ namespace Realizar
         /// <summary>Stands for NULL.</summary>
         internal static readonly ChatParserHandle None = new ChatParserHandle();
         protected override bool ReleaseHandle() { Native.rz_chat_parser_free(handle); return true; }
+    }
+
+    internal sealed class ConversationHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly ConversationHandle None = new ConversationHandle();
+        protected override bool ReleaseHandle() { Native.rz_conversation_free(handle); return true; }
     }
 
     internal sealed class GrammarHandle : Handle
@@ -354,6 +449,13 @@ namespace Realizar
         /// <summary>Stands for NULL.</summary>
         internal static readonly SamplerHandle None = new SamplerHandle();
         protected override bool ReleaseHandle() { Native.rz_sampler_free(handle); return true; }
+    }
+
+    internal sealed class StoreHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly StoreHandle None = new StoreHandle();
+        protected override bool ReleaseHandle() { Native.rz_store_free(handle); return true; }
     }
 
     internal sealed class TextstreamHandle : Handle
@@ -453,6 +555,13 @@ namespace Realizar
         internal const int RZ_JOB_CONTEXT = 4;
         internal const int RZ_JOB_GRAMMAR = 5;
         internal const int RZ_JOB_FAILED = 6;
+        internal const int RZ_OVERFLOW_FAIL = 0;
+        internal const int RZ_OVERFLOW_FORGET = 1;
+        internal const int RZ_REASONING_MODEL = 0;
+        internal const int RZ_REASONING_OFF = 1;
+        internal const int RZ_REASONING_ON = 2;
+        internal const int RZ_REPLY_KEEP = 1;
+        internal const int RZ_REPLY_CONTINUE = 2;
         internal const int RZ_POOLING_MODEL = 0;
         internal const int RZ_POOLING_NONE = 1;
         internal const int RZ_POOLING_MEAN = 2;
@@ -476,6 +585,11 @@ namespace Realizar
             typeof(rz_plan),
             typeof(rz_job_params),
             typeof(rz_job_info),
+            typeof(rz_store_params),
+            typeof(rz_store_info),
+            typeof(rz_conversation_params),
+            typeof(rz_reply_params),
+            typeof(rz_conversation_info),
             typeof(rz_embed_params),
             typeof(rz_phase_metrics),
             typeof(rz_metrics),
@@ -559,6 +673,28 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_logprobs_into(JobHandle job, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_info_get(JobHandle job, rz_job_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_job_free(IntPtr job);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_new(ModelHandle model, rz_store_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take(StoreHandle store, uint* tokens, UIntPtr n, rz_cache_params* @params, IntPtr* @out, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_put(StoreHandle store, CacheHandle cache, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_clear(StoreHandle store, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_info_get(StoreHandle store, rz_store_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_store_free(IntPtr store);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_new(ModelHandle model, rz_conversation_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add(ConversationHandle conversation, byte* json, UIntPtr len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add_text(ConversationHandle conversation, byte* role, byte* text, UIntPtr len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_reply(ConversationHandle conversation, rz_reply_params* @params, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_step(ConversationHandle conversation, ulong budget_us, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversations_step(IntPtr* conversations, UIntPtr n, ulong budget_us, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_next_into(ConversationHandle conversation, uint* kind, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_logprobs_into(ConversationHandle conversation, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, IntPtr on_text, IntPtr user, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_json_into(ConversationHandle conversation, uint first, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_rewind(ConversationHandle conversation, uint n_messages, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_fork(ConversationHandle conversation, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_save(ConversationHandle conversation, IntPtr write, IntPtr user, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_load(ModelHandle model, rz_conversation_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_info_get(ConversationHandle conversation, rz_conversation_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_conversation_free(IntPtr conversation);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_logprobs_into(CacheHandle cache, uint k, uint* tokens, float* logprobs, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_score_into(CacheHandle cache, uint* tokens, UIntPtr n, float* logprobs, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* @params, uint** tokens, UIntPtr* lengths, UIntPtr n, float* @out, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);

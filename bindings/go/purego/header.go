@@ -93,6 +93,13 @@ const (
 	rz_JOB_CONTEXT                = 4
 	rz_JOB_GRAMMAR                = 5
 	rz_JOB_FAILED                 = 6
+	rz_OVERFLOW_FAIL              = 0
+	rz_OVERFLOW_FORGET            = 1
+	rz_REASONING_MODEL            = 0
+	rz_REASONING_OFF              = 1
+	rz_REASONING_ON               = 2
+	rz_REPLY_KEEP                 = 1
+	rz_REPLY_CONTINUE             = 2
 	rz_POOLING_MODEL              = 0
 	rz_POOLING_NONE               = 1
 	rz_POOLING_MEAN               = 2
@@ -289,6 +296,82 @@ type rz_job_info struct {
 	accepted       uint32
 }
 
+type rz_store_params struct {
+	struct_size  uint32
+	min_tokens   uint32
+	memory_limit uint64
+	path         *byte
+	max_entries  uintptr
+	disk_limit   uint64
+}
+
+type rz_store_info struct {
+	struct_size   uint32
+	n_entries     uint32
+	n_files       uint32
+	reserved      uint32
+	memory_bytes  uint64
+	disk_bytes    uint64
+	hits          uint64
+	misses        uint64
+	reused_tokens uint64
+}
+
+type rz_conversation_params struct {
+	struct_size uint32
+	overflow    uint32
+	json        *byte
+	json_len    uintptr
+	cache       *rz_cache_params
+	adapters    *uintptr
+	scales      *float32
+	n_adapters  uintptr
+	cancel      uintptr
+	store       uintptr
+}
+
+type rz_reply_params struct {
+	struct_size      uint32
+	max_tokens       uint32
+	sampler          *rz_sampler_params
+	grammar_kind     uint32
+	flags            uint32
+	grammar          *byte
+	grammar_len      uintptr
+	stops            **byte
+	n_stops          uintptr
+	reasoning        uint32
+	reasoning_tokens uint32
+	draft            uint32
+	draft_max        uint32
+	draft_model      uintptr
+	logprobs         uint32
+	reserved         uint32
+	cancel           uintptr
+}
+
+type rz_conversation_info struct {
+	struct_size      uint32
+	n_messages       uint32
+	first_in_prompt  uint32
+	state            uint32
+	end              uint32
+	stopped          int32
+	prompt_tokens    uint32
+	reused_tokens    uint32
+	prompt_done      uint32
+	n_tokens         uint32
+	reasoning_tokens uint32
+	drafted          uint32
+	accepted         uint32
+	cache_len        uint32
+	cache_capacity   uint32
+	reserved         uint32
+	prompt_ns        uint64
+	tokens_ns        uint64
+	first_token_ns   uint64
+}
+
 type rz_embed_params struct {
 	struct_size uint32
 	pooling     uint32
@@ -354,6 +437,11 @@ var structs = []any{
 	rz_plan{},
 	rz_job_params{},
 	rz_job_info{},
+	rz_store_params{},
+	rz_store_info{},
+	rz_conversation_params{},
+	rz_reply_params{},
+	rz_conversation_info{},
 	rz_embed_params{},
 	rz_phase_metrics{},
 	rz_metrics{},
@@ -363,87 +451,109 @@ var structs = []any{
 
 // functions is every function of the library.
 type functions struct {
-	rz_abi_version             func() uint32
-	rz_version                 func() string
-	rz_status_name             func(status int32) string
-	rz_device_count            func() uint32
-	rz_device_info_get         func(index uint32, out *rz_device_info, err *rz_error) int32
-	rz_runtime_new             func(params *rz_runtime_params, out *uintptr, err *rz_error) int32
-	rz_runtime_free            func(runtime uintptr)
-	rz_runtime_threads_set     func(runtime uintptr, threads uint32, err *rz_error) int32
-	rz_cancel_new              func(out *uintptr, err *rz_error) int32
-	rz_cancel_free             func(cancel uintptr)
-	rz_cancel_fire             func(cancel uintptr)
-	rz_cancel_deadline         func(cancel uintptr, us_from_now uint64, err *rz_error) int32
-	rz_cancel_reset            func(cancel uintptr)
-	rz_model_load              func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
-	rz_model_free              func(model uintptr)
-	rz_model_info_get          func(model uintptr, out *rz_model_info, err *rz_error) int32
-	rz_model_sampling_get      func(model uintptr, out *rz_model_sampling, err *rz_error) int32
-	rz_model_meta_into         func(model uintptr, key *byte, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_model_meta_key_into     func(model uintptr, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_model_meta_element_into func(model uintptr, key *byte, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_model_load_from         func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
-	rz_tokenize_into           func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_detokenize_into         func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_token_is_end            func(model uintptr, token uint32) int32
-	rz_token_bytes_into        func(model uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, attributes *uint32, err *rz_error) int32
-	rz_textstream_new          func(model uintptr, out *uintptr, err *rz_error) int32
-	rz_textstream_follow       func(stream uintptr, tokens *uint32, n uintptr, err *rz_error) int32
-	rz_textstream_push_into    func(stream uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_textstream_flush_into   func(stream uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_textstream_free         func(stream uintptr)
-	rz_chat_render_into        func(model uintptr, messages *rz_chat_message, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_chat_render_json_into   func(model uintptr, json *byte, json_len uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_chat_tokenize_into      func(model uintptr, json *byte, json_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_chat_parser_new         func(model uintptr, json *byte, json_len uintptr, out *uintptr, err *rz_error) int32
-	rz_chat_parser_push        func(parser uintptr, token uint32, err *rz_error) int32
-	rz_chat_parser_end         func(parser uintptr, err *rz_error) int32
-	rz_chat_parser_next_into   func(parser uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_chat_parser_free        func(parser uintptr)
-	rz_sampler_new             func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
-	rz_sampler_free            func(sampler uintptr)
-	rz_grammar_new             func(model uintptr, kind uint32, text *byte, len uintptr, out *uintptr, err *rz_error) int32
-	rz_grammar_free            func(grammar uintptr)
-	rz_sampler_grammar_set     func(sampler uintptr, grammar uintptr, err *rz_error) int32
-	rz_cache_new               func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
-	rz_cache_free              func(cache uintptr)
-	rz_cache_len               func(cache uintptr) uint32
-	rz_cache_capacity          func(cache uintptr) uint32
-	rz_cache_truncate          func(cache uintptr, len uint32, err *rz_error) int32
-	rz_cache_cancel_set        func(cache uintptr, cancel uintptr, err *rz_error) int32
-	rz_cache_fork              func(cache uintptr, out *uintptr, err *rz_error) int32
-	rz_cache_match             func(cache uintptr, tokens *uint32, n uintptr, common *uint32, err *rz_error) int32
-	rz_cache_tokens_into       func(cache uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_cache_shift             func(cache uintptr, keep uint32, drop uint32, err *rz_error) int32
-	rz_cache_release           func(cache uintptr, err *rz_error) int32
-	rz_adapter_load            func(model uintptr, path *byte, out *uintptr, err *rz_error) int32
-	rz_adapter_free            func(adapter uintptr)
-	rz_cache_adapters_set      func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
-	rz_cache_save              func(cache uintptr, write uintptr, user uintptr, err *rz_error) int32
-	rz_cache_load              func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
-	rz_model_plan              func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, err *rz_error) int32
-	rz_prefill                 func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
-	rz_decode_token            func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
-	rz_generate_into           func(cache uintptr, token uint32, sampler uintptr, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
-	rz_decode_batch            func(caches *uintptr, tokens *uint32, n uintptr, samplers *uintptr, next *uint32, err *rz_error) int32
-	rz_logits_into             func(cache uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_sample                  func(cache uintptr, sampler uintptr, token *uint32, err *rz_error) int32
-	rz_job_new                 func(cache uintptr, params *rz_job_params, out *uintptr, err *rz_error) int32
-	rz_job_step                func(job uintptr, budget_us uint64, err *rz_error) int32
-	rz_jobs_step               func(jobs *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
-	rz_job_error               func(job uintptr, err *rz_error) int32
-	rz_job_text_into           func(job uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_job_next_into           func(job uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_job_tokens_into         func(job uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_job_logprobs_into       func(job uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_job_info_get            func(job uintptr, out *rz_job_info, err *rz_error) int32
-	rz_job_free                func(job uintptr)
-	rz_logprobs_into           func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
-	rz_score_into              func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
-	rz_embed_into              func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
-	rz_metrics_get             func(model uintptr, out *rz_metrics, err *rz_error) int32
-	rz_backend_metrics_get     func(model uintptr, device_kind uint32, out *rz_backend_metrics, err *rz_error) int32
-	rz_metrics_reset           func(model uintptr)
-	rz_layout_get              func(index uint32, out *rz_layout, err *rz_error) int32
+	rz_abi_version                func() uint32
+	rz_version                    func() string
+	rz_status_name                func(status int32) string
+	rz_device_count               func() uint32
+	rz_device_info_get            func(index uint32, out *rz_device_info, err *rz_error) int32
+	rz_runtime_new                func(params *rz_runtime_params, out *uintptr, err *rz_error) int32
+	rz_runtime_free               func(runtime uintptr)
+	rz_runtime_threads_set        func(runtime uintptr, threads uint32, err *rz_error) int32
+	rz_cancel_new                 func(out *uintptr, err *rz_error) int32
+	rz_cancel_free                func(cancel uintptr)
+	rz_cancel_fire                func(cancel uintptr)
+	rz_cancel_deadline            func(cancel uintptr, us_from_now uint64, err *rz_error) int32
+	rz_cancel_reset               func(cancel uintptr)
+	rz_model_load                 func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
+	rz_model_free                 func(model uintptr)
+	rz_model_info_get             func(model uintptr, out *rz_model_info, err *rz_error) int32
+	rz_model_sampling_get         func(model uintptr, out *rz_model_sampling, err *rz_error) int32
+	rz_model_meta_into            func(model uintptr, key *byte, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_meta_key_into        func(model uintptr, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_meta_element_into    func(model uintptr, key *byte, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_load_from            func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
+	rz_tokenize_into              func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_detokenize_into            func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_token_is_end               func(model uintptr, token uint32) int32
+	rz_token_bytes_into           func(model uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, attributes *uint32, err *rz_error) int32
+	rz_textstream_new             func(model uintptr, out *uintptr, err *rz_error) int32
+	rz_textstream_follow          func(stream uintptr, tokens *uint32, n uintptr, err *rz_error) int32
+	rz_textstream_push_into       func(stream uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_textstream_flush_into      func(stream uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_textstream_free            func(stream uintptr)
+	rz_chat_render_into           func(model uintptr, messages *rz_chat_message, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_render_json_into      func(model uintptr, json *byte, json_len uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_tokenize_into         func(model uintptr, json *byte, json_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_chat_parser_new            func(model uintptr, json *byte, json_len uintptr, out *uintptr, err *rz_error) int32
+	rz_chat_parser_push           func(parser uintptr, token uint32, err *rz_error) int32
+	rz_chat_parser_end            func(parser uintptr, err *rz_error) int32
+	rz_chat_parser_next_into      func(parser uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_parser_free           func(parser uintptr)
+	rz_sampler_new                func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
+	rz_sampler_free               func(sampler uintptr)
+	rz_grammar_new                func(model uintptr, kind uint32, text *byte, len uintptr, out *uintptr, err *rz_error) int32
+	rz_grammar_free               func(grammar uintptr)
+	rz_sampler_grammar_set        func(sampler uintptr, grammar uintptr, err *rz_error) int32
+	rz_cache_new                  func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
+	rz_cache_free                 func(cache uintptr)
+	rz_cache_len                  func(cache uintptr) uint32
+	rz_cache_capacity             func(cache uintptr) uint32
+	rz_cache_truncate             func(cache uintptr, len uint32, err *rz_error) int32
+	rz_cache_cancel_set           func(cache uintptr, cancel uintptr, err *rz_error) int32
+	rz_cache_fork                 func(cache uintptr, out *uintptr, err *rz_error) int32
+	rz_cache_match                func(cache uintptr, tokens *uint32, n uintptr, common *uint32, err *rz_error) int32
+	rz_cache_tokens_into          func(cache uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_cache_shift                func(cache uintptr, keep uint32, drop uint32, err *rz_error) int32
+	rz_cache_release              func(cache uintptr, err *rz_error) int32
+	rz_adapter_load               func(model uintptr, path *byte, out *uintptr, err *rz_error) int32
+	rz_adapter_free               func(adapter uintptr)
+	rz_cache_adapters_set         func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
+	rz_cache_save                 func(cache uintptr, write uintptr, user uintptr, err *rz_error) int32
+	rz_cache_load                 func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_model_plan                 func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, err *rz_error) int32
+	rz_prefill                    func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
+	rz_decode_token               func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
+	rz_generate_into              func(cache uintptr, token uint32, sampler uintptr, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
+	rz_decode_batch               func(caches *uintptr, tokens *uint32, n uintptr, samplers *uintptr, next *uint32, err *rz_error) int32
+	rz_logits_into                func(cache uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_sample                     func(cache uintptr, sampler uintptr, token *uint32, err *rz_error) int32
+	rz_job_new                    func(cache uintptr, params *rz_job_params, out *uintptr, err *rz_error) int32
+	rz_job_step                   func(job uintptr, budget_us uint64, err *rz_error) int32
+	rz_jobs_step                  func(jobs *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
+	rz_job_error                  func(job uintptr, err *rz_error) int32
+	rz_job_text_into              func(job uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_job_next_into              func(job uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_job_tokens_into            func(job uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_job_logprobs_into          func(job uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_job_info_get               func(job uintptr, out *rz_job_info, err *rz_error) int32
+	rz_job_free                   func(job uintptr)
+	rz_store_new                  func(model uintptr, params *rz_store_params, out *uintptr, err *rz_error) int32
+	rz_store_take                 func(store uintptr, tokens *uint32, n uintptr, params *rz_cache_params, out *uintptr, common *uint32, err *rz_error) int32
+	rz_store_put                  func(store uintptr, cache uintptr, err *rz_error) int32
+	rz_store_clear                func(store uintptr, err *rz_error) int32
+	rz_store_info_get             func(store uintptr, out *rz_store_info, err *rz_error) int32
+	rz_store_free                 func(store uintptr)
+	rz_conversation_new           func(model uintptr, params *rz_conversation_params, out *uintptr, err *rz_error) int32
+	rz_conversation_add           func(conversation uintptr, json *byte, len uintptr, err *rz_error) int32
+	rz_conversation_add_text      func(conversation uintptr, role *byte, text *byte, len uintptr, err *rz_error) int32
+	rz_conversation_reply         func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
+	rz_conversation_step          func(conversation uintptr, budget_us uint64, err *rz_error) int32
+	rz_conversations_step         func(conversations *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
+	rz_conversation_next_into     func(conversation uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_conversation_logprobs_into func(conversation uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_conversation_say           func(conversation uintptr, text *byte, on_text uintptr, user uintptr, err *rz_error) int32
+	rz_conversation_json_into     func(conversation uintptr, first uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_conversation_rewind        func(conversation uintptr, n_messages uint32, err *rz_error) int32
+	rz_conversation_fork          func(conversation uintptr, out *uintptr, err *rz_error) int32
+	rz_conversation_save          func(conversation uintptr, write uintptr, user uintptr, err *rz_error) int32
+	rz_conversation_load          func(model uintptr, params *rz_conversation_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_conversation_info_get      func(conversation uintptr, out *rz_conversation_info, err *rz_error) int32
+	rz_conversation_free          func(conversation uintptr)
+	rz_logprobs_into              func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
+	rz_score_into                 func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
+	rz_embed_into                 func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
+	rz_metrics_get                func(model uintptr, out *rz_metrics, err *rz_error) int32
+	rz_backend_metrics_get        func(model uintptr, device_kind uint32, out *rz_backend_metrics, err *rz_error) int32
+	rz_metrics_reset              func(model uintptr)
+	rz_layout_get                 func(index uint32, out *rz_layout, err *rz_error) int32
 }

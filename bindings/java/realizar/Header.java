@@ -103,6 +103,13 @@ final class Header {
     static final int RZ_JOB_CONTEXT = 4;
     static final int RZ_JOB_GRAMMAR = 5;
     static final int RZ_JOB_FAILED = 6;
+    static final int RZ_OVERFLOW_FAIL = 0;
+    static final int RZ_OVERFLOW_FORGET = 1;
+    static final int RZ_REASONING_MODEL = 0;
+    static final int RZ_REASONING_OFF = 1;
+    static final int RZ_REASONING_ON = 2;
+    static final int RZ_REPLY_KEEP = 1;
+    static final int RZ_REPLY_CONTINUE = 2;
     static final int RZ_POOLING_MODEL = 0;
     static final int RZ_POOLING_NONE = 1;
     static final int RZ_POOLING_MEAN = 2;
@@ -284,6 +291,77 @@ final class Header {
         JAVA_INT.withName("drafted"),
         JAVA_INT.withName("accepted")).withName("rz_job_info");
 
+    static final StructLayout rz_store_params = structLayout(
+        JAVA_INT.withName("struct_size"),
+        JAVA_INT.withName("min_tokens"),
+        JAVA_LONG.withName("memory_limit"),
+        ADDRESS.withName("path"),
+        JAVA_LONG.withName("max_entries"),
+        JAVA_LONG.withName("disk_limit")).withName("rz_store_params");
+
+    static final StructLayout rz_store_info = structLayout(
+        JAVA_INT.withName("struct_size"),
+        JAVA_INT.withName("n_entries"),
+        JAVA_INT.withName("n_files"),
+        JAVA_INT.withName("reserved"),
+        JAVA_LONG.withName("memory_bytes"),
+        JAVA_LONG.withName("disk_bytes"),
+        JAVA_LONG.withName("hits"),
+        JAVA_LONG.withName("misses"),
+        JAVA_LONG.withName("reused_tokens")).withName("rz_store_info");
+
+    static final StructLayout rz_conversation_params = structLayout(
+        JAVA_INT.withName("struct_size"),
+        JAVA_INT.withName("overflow"),
+        ADDRESS.withName("json"),
+        JAVA_LONG.withName("json_len"),
+        ADDRESS.withName("cache"),
+        ADDRESS.withName("adapters"),
+        ADDRESS.withName("scales"),
+        JAVA_LONG.withName("n_adapters"),
+        ADDRESS.withName("cancel"),
+        ADDRESS.withName("store")).withName("rz_conversation_params");
+
+    static final StructLayout rz_reply_params = structLayout(
+        JAVA_INT.withName("struct_size"),
+        JAVA_INT.withName("max_tokens"),
+        ADDRESS.withName("sampler"),
+        JAVA_INT.withName("grammar_kind"),
+        JAVA_INT.withName("flags"),
+        ADDRESS.withName("grammar"),
+        JAVA_LONG.withName("grammar_len"),
+        ADDRESS.withName("stops"),
+        JAVA_LONG.withName("n_stops"),
+        JAVA_INT.withName("reasoning"),
+        JAVA_INT.withName("reasoning_tokens"),
+        JAVA_INT.withName("draft"),
+        JAVA_INT.withName("draft_max"),
+        ADDRESS.withName("draft_model"),
+        JAVA_INT.withName("logprobs"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("cancel")).withName("rz_reply_params");
+
+    static final StructLayout rz_conversation_info = structLayout(
+        JAVA_INT.withName("struct_size"),
+        JAVA_INT.withName("n_messages"),
+        JAVA_INT.withName("first_in_prompt"),
+        JAVA_INT.withName("state"),
+        JAVA_INT.withName("end"),
+        JAVA_INT.withName("stopped"),
+        JAVA_INT.withName("prompt_tokens"),
+        JAVA_INT.withName("reused_tokens"),
+        JAVA_INT.withName("prompt_done"),
+        JAVA_INT.withName("n_tokens"),
+        JAVA_INT.withName("reasoning_tokens"),
+        JAVA_INT.withName("drafted"),
+        JAVA_INT.withName("accepted"),
+        JAVA_INT.withName("cache_len"),
+        JAVA_INT.withName("cache_capacity"),
+        JAVA_INT.withName("reserved"),
+        JAVA_LONG.withName("prompt_ns"),
+        JAVA_LONG.withName("tokens_ns"),
+        JAVA_LONG.withName("first_token_ns")).withName("rz_conversation_info");
+
     static final StructLayout rz_embed_params = structLayout(
         JAVA_INT.withName("struct_size"),
         JAVA_INT.withName("pooling"),
@@ -343,6 +421,11 @@ final class Header {
         rz_plan,
         rz_job_params,
         rz_job_info,
+        rz_store_params,
+        rz_store_info,
+        rz_conversation_params,
+        rz_reply_params,
+        rz_conversation_info,
         rz_embed_params,
         rz_phase_metrics,
         rz_metrics,
@@ -356,6 +439,7 @@ final class Header {
     static final FunctionDescriptor rz_source_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
     static final FunctionDescriptor rz_write_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     static final FunctionDescriptor rz_read_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    static final FunctionDescriptor rz_text_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
 
     static final MethodHandle rz_abi_version = Native.function("rz_abi_version", FunctionDescriptor.of(JAVA_INT));
     static final MethodHandle rz_version = Native.function("rz_version", FunctionDescriptor.of(ADDRESS));
@@ -433,6 +517,28 @@ final class Header {
     static final MethodHandle rz_job_logprobs_into = Native.function("rz_job_logprobs_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
     static final MethodHandle rz_job_info_get = Native.function("rz_job_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
     static final MethodHandle rz_job_free = Native.function("rz_job_free", FunctionDescriptor.ofVoid(ADDRESS));
+    static final MethodHandle rz_store_new = Native.function("rz_store_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_store_take = Native.function("rz_store_take", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_store_put = Native.function("rz_store_put", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_store_clear = Native.function("rz_store_clear", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    static final MethodHandle rz_store_info_get = Native.function("rz_store_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_store_free = Native.function("rz_store_free", FunctionDescriptor.ofVoid(ADDRESS));
+    static final MethodHandle rz_conversation_new = Native.function("rz_conversation_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_add = Native.function("rz_conversation_add", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS));
+    static final MethodHandle rz_conversation_add_text = Native.function("rz_conversation_add_text", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS));
+    static final MethodHandle rz_conversation_reply = Native.function("rz_conversation_reply", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_step = Native.function("rz_conversation_step", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS));
+    static final MethodHandle rz_conversations_step = Native.function("rz_conversations_step", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
+    static final MethodHandle rz_conversation_next_into = Native.function("rz_conversation_next_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_logprobs_into = Native.function("rz_conversation_logprobs_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_say = Native.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_json_into = Native.function("rz_conversation_json_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_rewind = Native.function("rz_conversation_rewind", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS));
+    static final MethodHandle rz_conversation_fork = Native.function("rz_conversation_fork", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_save = Native.function("rz_conversation_save", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_load = Native.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_info_get = Native.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final MethodHandle rz_conversation_free = Native.function("rz_conversation_free", FunctionDescriptor.ofVoid(ADDRESS));
     static final MethodHandle rz_logprobs_into = Native.function("rz_logprobs_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
     static final MethodHandle rz_score_into = Native.function("rz_score_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
     static final MethodHandle rz_embed_into = Native.function("rz_embed_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));

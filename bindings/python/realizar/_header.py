@@ -99,6 +99,13 @@ RZ_JOB_STOP = 3
 RZ_JOB_CONTEXT = 4
 RZ_JOB_GRAMMAR = 5
 RZ_JOB_FAILED = 6
+RZ_OVERFLOW_FAIL = 0
+RZ_OVERFLOW_FORGET = 1
+RZ_REASONING_MODEL = 0
+RZ_REASONING_OFF = 1
+RZ_REASONING_ON = 2
+RZ_REPLY_KEEP = 1
+RZ_REPLY_CONTINUE = 2
 RZ_POOLING_MODEL = 0
 RZ_POOLING_NONE = 1
 RZ_POOLING_MEAN = 2
@@ -114,6 +121,7 @@ rz_progress_callback = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)
 rz_source_callback = CFUNCTYPE(c_int32, c_void_p, c_uint64, c_void_p, c_size_t)
 rz_write_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 rz_read_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+rz_text_callback = CFUNCTYPE(c_int32, POINTER(c_char), c_size_t, c_void_p)
 
 
 class rz_error(Structure):
@@ -331,6 +339,92 @@ class rz_job_info(Sized):
     ]
 
 
+class rz_store_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("min_tokens", c_uint32),
+        ("memory_limit", c_uint64),
+        ("path", c_char_p),
+        ("max_entries", c_size_t),
+        ("disk_limit", c_uint64),
+    ]
+
+
+class rz_store_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("n_entries", c_uint32),
+        ("n_files", c_uint32),
+        ("reserved", c_uint32),
+        ("memory_bytes", c_uint64),
+        ("disk_bytes", c_uint64),
+        ("hits", c_uint64),
+        ("misses", c_uint64),
+        ("reused_tokens", c_uint64),
+    ]
+
+
+class rz_conversation_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("overflow", c_uint32),
+        ("json", c_char_p),
+        ("json_len", c_size_t),
+        ("cache", POINTER(rz_cache_params)),
+        ("adapters", POINTER(c_void_p)),
+        ("scales", POINTER(c_float)),
+        ("n_adapters", c_size_t),
+        ("cancel", c_void_p),
+        ("store", c_void_p),
+    ]
+
+
+class rz_reply_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("max_tokens", c_uint32),
+        ("sampler", POINTER(rz_sampler_params)),
+        ("grammar_kind", c_uint32),
+        ("flags", c_uint32),
+        ("grammar", c_char_p),
+        ("grammar_len", c_size_t),
+        ("stops", POINTER(c_char_p)),
+        ("n_stops", c_size_t),
+        ("reasoning", c_uint32),
+        ("reasoning_tokens", c_uint32),
+        ("draft", c_uint32),
+        ("draft_max", c_uint32),
+        ("draft_model", c_void_p),
+        ("logprobs", c_uint32),
+        ("reserved", c_uint32),
+        ("cancel", c_void_p),
+    ]
+
+
+class rz_conversation_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("n_messages", c_uint32),
+        ("first_in_prompt", c_uint32),
+        ("state", c_uint32),
+        ("end", c_uint32),
+        ("stopped", c_int32),
+        ("prompt_tokens", c_uint32),
+        ("reused_tokens", c_uint32),
+        ("prompt_done", c_uint32),
+        ("n_tokens", c_uint32),
+        ("reasoning_tokens", c_uint32),
+        ("drafted", c_uint32),
+        ("accepted", c_uint32),
+        ("cache_len", c_uint32),
+        ("cache_capacity", c_uint32),
+        ("reserved", c_uint32),
+        ("prompt_ns", c_uint64),
+        ("tokens_ns", c_uint64),
+        ("first_token_ns", c_uint64),
+    ]
+
+
 class rz_embed_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -405,6 +499,11 @@ STRUCTS = (
     rz_plan,
     rz_job_params,
     rz_job_info,
+    rz_store_params,
+    rz_store_info,
+    rz_conversation_params,
+    rz_reply_params,
+    rz_conversation_info,
     rz_embed_params,
     rz_phase_metrics,
     rz_metrics,
@@ -490,6 +589,28 @@ FUNCTIONS = {
     "rz_job_logprobs_into": (c_int32, [c_void_p, POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_job_info_get": (c_int32, [c_void_p, POINTER(rz_job_info), POINTER(rz_error)]),
     "rz_job_free": (None, [c_void_p]),
+    "rz_store_new": (c_int32, [c_void_p, POINTER(rz_store_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_store_take": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(rz_cache_params), POINTER(c_void_p), POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_store_put": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
+    "rz_store_clear": (c_int32, [c_void_p, POINTER(rz_error)]),
+    "rz_store_info_get": (c_int32, [c_void_p, POINTER(rz_store_info), POINTER(rz_error)]),
+    "rz_store_free": (None, [c_void_p]),
+    "rz_conversation_new": (c_int32, [c_void_p, POINTER(rz_conversation_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_conversation_add": (c_int32, [c_void_p, c_char_p, c_size_t, POINTER(rz_error)]),
+    "rz_conversation_add_text": (c_int32, [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(rz_error)]),
+    "rz_conversation_reply": (c_int32, [c_void_p, POINTER(rz_reply_params), POINTER(rz_error)]),
+    "rz_conversation_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
+    "rz_conversations_step": (c_int32, [POINTER(c_void_p), c_size_t, c_uint64, POINTER(rz_error)]),
+    "rz_conversation_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_conversation_logprobs_into": (c_int32, [c_void_p, POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_conversation_say": (c_int32, [c_void_p, c_char_p, rz_text_callback, c_void_p, POINTER(rz_error)]),
+    "rz_conversation_json_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_conversation_rewind": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_conversation_fork": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_conversation_save": (c_int32, [c_void_p, rz_write_callback, c_void_p, POINTER(rz_error)]),
+    "rz_conversation_load": (c_int32, [c_void_p, POINTER(rz_conversation_params), rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_conversation_info_get": (c_int32, [c_void_p, POINTER(rz_conversation_info), POINTER(rz_error)]),
+    "rz_conversation_free": (None, [c_void_p]),
     "rz_logprobs_into": (c_int32, [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_float), POINTER(c_size_t), POINTER(rz_error)]),
     "rz_score_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(c_float), c_void_p, POINTER(rz_error)]),
     "rz_embed_into": (c_int32, [c_void_p, POINTER(rz_embed_params), POINTER(POINTER(c_uint32)), POINTER(c_size_t), c_size_t, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),

@@ -160,6 +160,21 @@ impl ReplyParser {
         self.is_stopped
     }
 
+    /// True where what comes next is reasoning.
+    pub fn is_in_reasoning(&self) -> bool {
+        !self.ended && matches!(self.state, State::Reasoning)
+    }
+
+    /// True where what comes next is content.
+    pub fn is_in_content(&self) -> bool {
+        !self.ended && matches!(self.state, State::Content)
+    }
+
+    /// True where there is text of which it is not yet known what it is.
+    pub fn holds_text(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     fn secured(&mut self, more: usize, work: impl FnOnce(&mut ReplyParser)) -> Result<()> {
         let held = self.size();
         if held + more > MAX_HELD && more > 0 {

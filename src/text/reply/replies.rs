@@ -63,6 +63,8 @@ pub struct Reply {
     pub parallel_calls: bool,
     /// The prompt ends within reasoning.
     pub begins_in_reasoning: bool,
+    /// A grammar lets it begin with reasoning.
+    pub may_reason: bool,
     /// Texts that begin a part, in content and within a call.
     pub(crate) in_content: Triggers,
     pub(crate) behind_call: Triggers,
@@ -231,7 +233,16 @@ impl Reply {
         });
         let (in_content, behind_call) = triggers(&form, &tools);
         let (choice, parallel_calls) = (chat.tool_choice.clone(), chat.parallel_calls);
-        Ok(Reply { form, tools, choice, parallel_calls, begins_in_reasoning, in_content, behind_call })
+        Ok(Reply {
+            form,
+            tools,
+            choice,
+            parallel_calls,
+            begins_in_reasoning,
+            may_reason: true,
+            in_content,
+            behind_call,
+        })
     }
 
     /// True for a text that is a part of some tag.

@@ -6,6 +6,7 @@
 mod adapters;
 mod arguments;
 mod c;
+mod conversation;
 mod caches;
 mod embed;
 mod grammar;

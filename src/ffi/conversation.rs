@@ -1,0 +1,663 @@
+//! Conversations: messages with a model, and the replies to them.
+
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex};
+
+use crate::engine::{
+    Chat, Conversation, ConversationParams, Model, Overflow, Reasoning, ReplyParams, Runtime, saved_conversation,
+    step_conversations,
+};
+use crate::error::{Error, Result, secured, try_vec};
+
+use super::adapter::{adapters_of, rz_adapter};
+use super::arguments::Call;
+use super::cache::{cache_params, rz_cache_params};
+use super::cancel::{rz_cancel, time_limit};
+use super::chat::VALUE;
+use super::generate::distinct;
+use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_kind};
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, taken};
+use super::job::{count, draft_params, end_code, ns, state_code, stop_strings};
+use super::model::rz_model;
+use super::reply::PartOut;
+use super::sampler::{rz_sampler_params, sampler_params};
+use super::saved::{reader, restore_params, rz_read_callback, rz_write_callback, writer};
+use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
+use super::store::rz_store;
+use super::structs::versioned;
+
+/// Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
+/// time: a second one gets RZ_ERR_BUSY. Conversations of one model work side by side.
+///
+/// The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
+/// with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
+/// new messages, as a rule.
+pub struct rz_conversation {
+    model: Arc<Model>,
+    conversation: Mutex<Conversation>,
+}
+
+impl Handle for rz_conversation {
+    const NAME: &'static str = "conversation";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.model.runtime())
+    }
+}
+
+impl rz_conversation {
+    fn new(conversation: Conversation) -> rz_conversation {
+        rz_conversation { model: conversation.model().clone(), conversation: Mutex::new(conversation) }
+    }
+
+    /// Runs a call on the conversation.
+    fn change<T>(&self, call: impl FnOnce(&mut Conversation) -> Result<T>) -> Result<T> {
+        call(&mut *taken(self.conversation.try_lock(), Self::NAME)?)
+    }
+}
+
+/// Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
+/// NUL-terminated. Non-zero ends the reply, which keeps what was said. It must return normally: no longjmp, no C++
+/// exception. Calls with the conversation get RZ_ERR_BUSY from it.
+pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
+
+/// What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
+/// RZ_ERR_CONTEXT_FULL.
+pub const RZ_OVERFLOW_FAIL: u32 = 0;
+/// It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
+/// stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
+/// included. The messages stay in the conversation.
+pub const RZ_OVERFLOW_FORGET: u32 = 1;
+
+/// Parameters of a conversation. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_conversation_params {
+    /// sizeof(rz_conversation_params).
+    pub struct_size: u32,
+    /// RZ_OVERFLOW_...
+    pub overflow: u32,
+    /// What it begins with: the JSON of rz_chat_tokenize_into, `json_len` bytes, in which "messages" may be absent.
+    /// NULL: nothing.
+    pub json: *const c_char,
+    pub json_len: usize,
+    /// Parameters of its cache; NULL: the defaults.
+    pub cache: *const rz_cache_params,
+    /// Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive.
+    pub adapters: *const *const rz_adapter,
+    pub scales: *const f32,
+    /// Number of `adapters`.
+    pub n_adapters: usize,
+    /// Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive.
+    pub cancel: *const rz_cancel,
+    /// Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
+    /// The conversation keeps it alive. Ignored where there are adapters.
+    pub store: *const rz_store,
+}
+
+versioned!(rz_conversation_params {
+    struct_size,
+    overflow,
+    json,
+    json_len,
+    cache,
+    adapters,
+    scales,
+    n_adapters,
+    cancel,
+    store,
+});
+
+/// Reasoning of a reply: as the chat template has it by itself.
+pub const RZ_REASONING_MODEL: u32 = 0;
+/// None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking").
+pub const RZ_REASONING_OFF: u32 = 1;
+/// The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning.
+pub const RZ_REASONING_ON: u32 = 2;
+
+/// Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
+/// Without it such a reply leaves no trace.
+pub const RZ_REPLY_KEEP: u32 = 1;
+/// Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled".
+pub const RZ_REPLY_CONTINUE: u32 = 2;
+
+/// Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_reply_params {
+    /// sizeof(rz_reply_params).
+    pub struct_size: u32,
+    /// Tokens to make at most, reasoning included; 0: as many as the cache has room for.
+    pub max_tokens: u32,
+    /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
+    /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
+    pub sampler: *const rz_sampler_params,
+    /// RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE of a grammar for the content, which comes after reasoning; 0: that of
+    /// calls, where the conversation has tools and its "tool_choice" is not "none".
+    pub grammar_kind: u32,
+    /// RZ_REPLY_..., or-ed.
+    pub flags: u32,
+    /// The grammar, `grammar_len` bytes.
+    pub grammar: *const c_char,
+    pub grammar_len: usize,
+    /// Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params.
+    pub stops: *const *const c_char,
+    /// Number of `stops`.
+    pub n_stops: usize,
+    /// RZ_REASONING_...
+    pub reasoning: u32,
+    /// Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
+    /// 0: no bound. Ignored for a model that does not reason, and where `max_tokens` leaves no room for an answer.
+    pub reasoning_tokens: u32,
+    /// Drafts, as in rz_job_params.
+    pub draft: u32,
+    pub draft_max: u32,
+    pub draft_model: *const rz_model,
+    /// Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
+    /// 32; 0: none.
+    pub logprobs: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none.
+    pub cancel: *const rz_cancel,
+}
+
+versioned!(rz_reply_params {
+    struct_size, max_tokens, sampler, grammar_kind, flags, grammar, grammar_len, stops, n_stops, reasoning, reasoning_tokens,
+    draft, draft_max, draft_model, logprobs, reserved, cancel,
+} reserved reserved);
+
+/// The state of a conversation and of its last reply. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_conversation_info {
+    /// sizeof(rz_conversation_info), set by the caller.
+    pub struct_size: u32,
+    /// Number of messages, and of the first of a turn that is in prompts: not 0 where turns were left out
+    /// (RZ_OVERFLOW_FORGET).
+    pub n_messages: u32,
+    pub first_in_prompt: u32,
+    /// State of the reply: RZ_JOB_STATE_..., 0 before the first one and where it was given up.
+    pub state: u32,
+    /// Why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
+    pub end: u32,
+    /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
+    /// 0.
+    pub stopped: i32,
+    /// Tokens of its prompt, those of them that the cache held, and those that were to be computed and are in the cache
+    /// by now.
+    pub prompt_tokens: u32,
+    pub reused_tokens: u32,
+    pub prompt_done: u32,
+    /// Tokens made, one that ends the reply included, and those of them that are reasoning.
+    pub n_tokens: u32,
+    pub reasoning_tokens: u32,
+    /// Tokens of drafts that passes computed, and those of them that were chosen.
+    pub drafted: u32,
+    pub accepted: u32,
+    /// Tokens in the cache, and those that it has room for.
+    pub cache_len: u32,
+    pub cache_capacity: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did.
+    pub prompt_ns: u64,
+    pub tokens_ns: u64,
+    /// Nanoseconds from rz_conversation_reply to the first token; 0 before that.
+    pub first_token_ns: u64,
+}
+
+versioned!(rz_conversation_info {
+    struct_size,
+    n_messages,
+    first_in_prompt,
+    state,
+    end,
+    stopped,
+    prompt_tokens,
+    reused_tokens,
+    prompt_done,
+    n_tokens,
+    reasoning_tokens,
+    drafted,
+    accepted,
+    cache_len,
+    cache_capacity,
+    reserved,
+    prompt_ns,
+    tokens_ns,
+    first_token_ns,
+});
+
+/// Makes a conversation. `params` may be NULL; `*out` is freed with rz_conversation_free, before or after the model.
+///
+/// Any thread. Errors: RZ_ERR_UNSUPPORTED (a model without a tokenizer or a chat template), RZ_ERR_INVALID_ARGUMENT
+/// (JSON of another form, a model without weights), RZ_ERR_MISMATCH (an adapter or a store of another model),
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_new(
+    model: *const rz_model,
+    params: *const rz_conversation_params,
+    out: *mut *mut rz_conversation,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let params: rz_conversation_params = call.params(params)?;
+        let json = call.text(params.json, params.json_len, "rz_conversation_params.json")?;
+        let chat = match params.json.is_null() {
+            true => Chat::new(&[], true),
+            false => read_json(json, Chat::begun)?,
+        };
+        let (adapters, scales) = adapters_of(call, params.adapters, params.scales, params.n_adapters)?;
+        let params = ConversationParams {
+            overflow: match params.overflow {
+                RZ_OVERFLOW_FAIL => Overflow::Fail,
+                RZ_OVERFLOW_FORGET => Overflow::Forget,
+                other => return Err(Error::invalid(format!("overflow is {other}, not one of RZ_OVERFLOW_..."))),
+            },
+            cache: cache_params(call, params.cache)?,
+            adapters: &adapters,
+            scales: &scales,
+            cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
+            store: call.optional(params.store)?.map(|store| store.0.clone()),
+        };
+        out.set_handle(rz_conversation::new(Conversation::new(&model.0, chat, params)?));
+        Ok(RZ_OK)
+    })
+}
+
+/// Reads JSON of the caller, the values of which take memory.
+fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+    secured("the conversation", VALUE * json.len().max(1024), || read(json))
+}
+
+/// Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
+/// rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. An unfinished reply
+/// is given up first (rz_conversation_reply).
+///
+/// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
+/// that is no text), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_add(
+    conversation: *mut rz_conversation,
+    json: *const c_char,
+    len: usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let json = call.text(json, len, "json")?;
+        conversation.change(|conversation| read_json(json, |json| conversation.add(json)))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
+/// text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_add_text(
+    conversation: *mut rz_conversation,
+    role: *const c_char,
+    text: *const c_char,
+    len: usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let role = call.c_str(role, "role")?;
+        let text = call.text(text, len, "text")?;
+        conversation.change(|conversation| read_json(text, |text| conversation.add_text(role, text)))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
+///
+/// The messages are written as a prompt, by the template, on a thread that ends with the call; with tools or a grammar
+/// that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are taken with
+/// rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
+/// that changes the conversation before it has ended: rz_conversation_add, _reply, _rewind, _say.
+///
+/// Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
+/// messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
+/// RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
+/// RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
+/// no thread), RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_reply(
+    conversation: *mut rz_conversation,
+    params: *const rz_reply_params,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let params: rz_reply_params = call.params(params)?;
+        let stops = stop_strings(call, params.stops, params.n_stops)?;
+        let params = reply_params(call, &params, &stops)?;
+        conversation.change(|conversation| conversation.reply(params))?;
+        Ok(RZ_OK)
+    })
+}
+
+fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a str]) -> Result<ReplyParams<'a>> {
+    call.flags(params.flags, RZ_REPLY_KEEP | RZ_REPLY_CONTINUE, "rz_reply_params.flags")?;
+    let grammar = call.text(params.grammar, params.grammar_len, "rz_reply_params.grammar")?;
+    let (kind, white_space) =
+        (params.grammar_kind & !RZ_GRAMMAR_WHITESPACE, params.grammar_kind & RZ_GRAMMAR_WHITESPACE != 0);
+    let sampler = (!params.sampler.is_null()).then(|| sampler_params(call, params.sampler)).transpose()?;
+    Ok(ReplyParams {
+        max_tokens: params.max_tokens as usize,
+        sampler,
+        grammar: match kind {
+            0 if !grammar.is_empty() => {
+                return Err(Error::invalid("rz_reply_params.grammar has a text, and grammar_kind is 0"));
+            }
+            0 | RZ_GRAMMAR_TOOLS => None,
+            kind => Some((grammar_kind(kind)?, white_space, grammar)),
+        },
+        stops,
+        reasoning: match params.reasoning {
+            RZ_REASONING_MODEL => Reasoning::Model,
+            RZ_REASONING_OFF => Reasoning::Off,
+            RZ_REASONING_ON => Reasoning::On,
+            other => return Err(Error::invalid(format!("reasoning is {other}, not one of RZ_REASONING_..."))),
+        },
+        reasoning_tokens: params.reasoning_tokens as usize,
+        draft: draft_params(call, params.draft, params.draft_max, params.draft_model)?,
+        logprobs: params.logprobs as usize,
+        cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
+        keeps_cut: params.flags & RZ_REPLY_KEEP != 0,
+        continues: params.flags & RZ_REPLY_CONTINUE != 0,
+    })
+}
+
+/// Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
+/// made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
+///
+/// A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
+/// those of rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since
+/// 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_step(
+    conversation: *mut rz_conversation,
+    budget_us: u64,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        Ok(progress(conversation.change(|conversation| conversation.step(time_limit(budget_us)))?))
+    })
+}
+
+/// rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
+/// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
+/// alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_conversation_step of it returns the error. Any
+/// thread. Errors: those of rz_jobs_step. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversations_step(
+    conversations: *const *mut rz_conversation,
+    n: usize,
+    budget_us: u64,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let handles = call.slice(conversations, n, "conversations")?;
+        distinct(handles, rz_conversation::NAME)?;
+        let mut owners = try_vec("conversations", n)?;
+        for (i, &handle) in handles.iter().enumerate() {
+            owners.push(call.handle(handle).map_err(|e| e.of_entry(i))?);
+        }
+        let mut locks = try_vec("conversations", n)?;
+        for (i, owner) in owners.iter().enumerate() {
+            locks.push(taken(owner.conversation.try_lock(), rz_conversation::NAME).map_err(|e| e.of_entry(i))?);
+        }
+        let mut all = try_vec("conversations", n)?;
+        all.extend(locks.iter_mut().map(|lock| &mut **lock));
+        Ok(progress(step_conversations(&mut all, time_limit(budget_us))?))
+    })
+}
+
+fn progress(has_ended: bool) -> rz_status {
+    if has_ended { RZ_DONE } else { RZ_AGAIN }
+}
+
+/// Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_DONE: there is none right now, and after
+/// RZ_CHAT_EVENT_END none at all. What may yet become a stop string is held back until that is decided.
+///
+/// Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_next_into(
+    conversation: *mut rz_conversation,
+    kind: *mut u32,
+    index: *mut u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let part = PartOut {
+            kind: call.out(kind, "kind")?,
+            index: call.out(index, "index")?,
+            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
+        };
+        let next = conversation.change(|conversation| conversation.next_part(|event| part.fill(event)))?;
+        Ok(next.map_or(RZ_DONE, |()| RZ_OK))
+    })
+}
+
+/// Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
+/// rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
+/// keeps none. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_logprobs_into(
+    conversation: *mut rz_conversation,
+    tokens: *mut u32,
+    logprobs: *mut f32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let tokens = call.buffer(tokens, capacity, n, ["tokens", "n"])?;
+        let logprobs = call.outs(logprobs, capacity, "logprobs")?;
+        conversation.change(|conversation| {
+            conversation.read_logprobs(|made, theirs| {
+                tokens.fill(made)?;
+                logprobs.set(theirs)
+            })
+        })?;
+        Ok(RZ_OK)
+    })
+}
+
+/// A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
+/// default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
+/// ends the reply, which keeps what was said; the call returns RZ_OK then.
+///
+/// Any thread. Errors, which leave the messages as they were: those of rz_conversation_add_text, _reply and _step.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_say(
+    conversation: *mut rz_conversation,
+    text: *const c_char,
+    on_text: rz_text_callback,
+    user: *mut c_void,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let text = call.c_str(text, "text")?;
+        let mut on_text = |piece: &str| match on_text {
+            // SAFETY: the header asks for a function that may be called so during the call.
+            Some(on_text) => unsafe { on_text(piece.as_ptr().cast(), piece.len(), user) == 0 },
+            None => true,
+        };
+        conversation.change(|conversation| conversation.say(text, &mut on_text))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
+/// "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
+/// tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
+///
+/// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
+/// for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_json_into(
+    conversation: *const rz_conversation,
+    first: u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let bytes = |conversation: &Conversation| VALUE * conversation.chat().text_bytes().max(1024);
+        conversation.change(|conversation| {
+            let json = || Ok(conversation.chat().messages_json(first as usize));
+            out.fill(secured("the conversation", bytes(conversation), json)?.as_bytes())
+        })?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
+/// stays. An unfinished reply is given up first. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer),
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_rewind(
+    conversation: *mut rz_conversation,
+    n_messages: u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        conversation.change(|conversation| conversation.rewind(n_messages as usize))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork).
+///
+/// Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_fork(
+    conversation: *const rz_conversation,
+    out: *mut *mut rz_conversation,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let out = call.out(out, "out")?;
+        out.set_handle(rz_conversation::new(conversation.change(|conversation| conversation.fork())?));
+        Ok(RZ_OK)
+    })
+}
+
+/// Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does. Any thread. Errors:
+/// those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_save(
+    conversation: *const rz_conversation,
+    write: rz_write_callback,
+    user: *mut c_void,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let mut write = writer(write, user)?;
+        conversation.change(|conversation| saved_conversation::save(conversation, &mut write))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
+/// would have, to the bit. `params` may be NULL; of it `cache`, `cancel` and `store` count, `json` and `adapters` have
+/// to be absent.
+///
+/// `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
+/// other parameters. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_load(
+    model: *const rz_model,
+    params: *const rz_conversation_params,
+    read: rz_read_callback,
+    user: *mut c_void,
+    out: *mut *mut rz_conversation,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let params: rz_conversation_params = call.params(params)?;
+        if !params.json.is_null() || params.n_adapters > 0 || params.overflow != 0 {
+            let what = "rz_conversation_params of a saved conversation has json, adapters or overflow, which are saved";
+            return Err(Error::invalid(what));
+        }
+        let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
+        let cache = restore_params(&call.params(params.cache)?)?;
+        let mut conversation = saved_conversation::load(&model.0, &cache, &mut reader(read, user)?)?;
+        conversation.set_cancel(cancel);
+        conversation.set_store(call.optional(params.store)?.map(|store| store.0.clone()))?;
+        out.set_handle(rz_conversation::new(conversation));
+        Ok(RZ_OK)
+    })
+}
+
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
+/// conversation, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_info_get(
+    conversation: *const rz_conversation,
+    out: *mut rz_conversation_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let out = call.out_struct(out)?;
+        let info = conversation.change(|conversation| Ok(conversation.info()))?;
+        let job = info.job.as_ref();
+        out.set(rz_conversation_info {
+            struct_size: 0,
+            n_messages: count(info.messages),
+            first_in_prompt: count(info.first_in_prompt),
+            state: job.map_or(0, state_code),
+            end: end_code(job.and_then(|job| job.end)),
+            stopped: match job.map(|job| &job.stopped) {
+                Some(Err(e)) => rz_error::failure(e).code,
+                _ => RZ_OK,
+            },
+            prompt_tokens: count(info.prompt),
+            reused_tokens: count(info.reused),
+            prompt_done: count(job.map_or(0, |job| job.prompt_done)),
+            n_tokens: count(job.map_or(0, |job| job.tokens)),
+            reasoning_tokens: count(job.map_or(0, |job| job.reasoning)),
+            drafted: count(job.map_or(0, |job| job.drafted)),
+            accepted: count(job.map_or(0, |job| job.accepted)),
+            cache_len: count(info.held),
+            cache_capacity: count(info.capacity),
+            reserved: 0,
+            prompt_ns: job.map_or(0, |job| ns(job.prompt_time)),
+            tokens_ns: job.map_or(0, |job| ns(job.token_time)),
+            first_token_ns: job.map_or(0, |job| ns(job.first_token)),
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_free(conversation: *mut rz_conversation) {
+    guarded_or!((), |call| call.release(conversation))
+}

@@ -1,0 +1,204 @@
+//! Stores of prefixes, which caches of one model share.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use crate::engine::{Runtime, Session, Store, StoreParams};
+
+use super::cache::{cache_params, rz_cache, rz_cache_params};
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
+use super::job::count;
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
+
+/// Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
+/// computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any
+/// number of threads at once. A hit changes no bit of what follows.
+pub struct rz_store(pub(super) Arc<Store>);
+
+impl Handle for rz_store {
+    const NAME: &'static str = "store";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.0.model().runtime())
+    }
+}
+
+/// Parameters of a store. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_store_params {
+    /// sizeof(rz_store_params).
+    pub struct_size: u32,
+    /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
+    pub min_tokens: u32,
+    /// Bytes of prefixes in memory; 0: 1 GiB. Of one that goes on from another only what it adds is counted.
+    pub memory_limit: u64,
+    /// Folder for what has no room in memory, NUL-terminated; made where it is missing. NULL: it is forgotten. Several
+    /// stores and processes may have the same one, of different models too.
+    pub path: *const c_char,
+    /// Prefixes in memory; 0: 1,024.
+    pub max_entries: usize,
+    /// Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB.
+    pub disk_limit: u64,
+}
+
+versioned!(rz_store_params { struct_size, min_tokens, memory_limit, path, max_entries, disk_limit });
+
+/// The state of a store. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_store_info {
+    /// sizeof(rz_store_info), set by the caller.
+    pub struct_size: u32,
+    /// Prefixes in memory, and in files of the model.
+    pub n_entries: u32,
+    pub n_files: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Bytes of both.
+    pub memory_bytes: u64,
+    pub disk_bytes: u64,
+    /// Times that a prefix was found, and was not, since the store was made.
+    pub hits: u64,
+    pub misses: u64,
+    /// Tokens that were not computed because of it.
+    pub reused_tokens: u64,
+}
+
+versioned!(rz_store_info {
+    struct_size,
+    n_entries,
+    n_files,
+    reserved,
+    memory_bytes,
+    disk_bytes,
+    hits,
+    misses,
+    reused_tokens,
+});
+
+/// Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
+/// conversations that use it.
+///
+/// Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
+/// and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, and so is
+/// one that a process left unfinished an hour ago. A model loaded with RZ_MODEL_MMAP is read as a whole for its
+/// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made), RZ_ERR_INVALID_ARGUMENT (a model without
+/// weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_new(
+    model: *const rz_model,
+    params: *const rz_store_params,
+    out: *mut *mut rz_store,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let params: rz_store_params = call.params(params)?;
+        let path = match params.path.is_null() {
+            true => None,
+            false => Some(call.path(params.path, "rz_store_params.path")?.to_owned()),
+        };
+        let params = StoreParams {
+            min_tokens: params.min_tokens as usize,
+            memory_limit: params.memory_limit,
+            path,
+            max_entries: params.max_entries,
+            disk_limit: params.disk_limit,
+        };
+        out.set_handle(rz_store(Arc::new(Store::new(&model.0, params)?)));
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
+/// never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
+///
+/// `params` may be NULL; types of keys and values count, and what was left with another capacity is copied. `*out` is
+/// freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_take(
+    store: *const rz_store,
+    tokens: *const u32,
+    n: usize,
+    params: *const rz_cache_params,
+    out: *mut *mut rz_cache,
+    common: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let store = call.handle(store)?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        let params = cache_params(call, params)?;
+        let (out, common) = (call.out(out, "out")?, call.out(common, "common")?);
+        let (session, held) = match store.0.take(tokens, 0, &params)? {
+            Some(taken) => taken,
+            None => (Session::new(store.0.model(), &params)?, 0),
+        };
+        out.set_handle(rz_cache::new(session));
+        common.set(count(held));
+        Ok(RZ_OK)
+    })
+}
+
+/// Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
+/// Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
+///
+/// Only reads the cache. What has no room any more goes to the folder, within the call. Any thread. Errors:
+/// RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_UNSUPPORTED (a cache with adapters), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_cache, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let store = call.handle(store)?;
+        let cache = call.handle(cache)?;
+        cache.read(|session| store.0.put(session))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_clear(store: *mut rz_store, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(store)?.0.clear();
+        Ok(RZ_OK)
+    })
+}
+
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_info_get(
+    store: *const rz_store,
+    out: *mut rz_store_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let store = call.handle(store)?;
+        let out = call.out_struct(out)?;
+        let info = store.0.info();
+        out.set(rz_store_info {
+            struct_size: 0,
+            n_entries: count(info.entries),
+            n_files: count(info.files),
+            reserved: 0,
+            memory_bytes: info.memory_bytes,
+            disk_bytes: info.disk_bytes,
+            hits: info.hits,
+            misses: info.misses,
+            reused_tokens: info.reused,
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
+/// goes to the folder, where there is one. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_free(store: *mut rz_store) {
+    guarded_or!((), |call| call.release(store))
+}
