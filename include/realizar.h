@@ -853,8 +853,23 @@ void rz_chat_parser_free(rz_chat_parser *parser);
  * Choosing tokens
  * ------------------------------------------------------------------------------------------------ */
 
-/* Flag of a sampler: top_p and min_p see the distribution that the temperature leaves. What makers advise for their models, and
- * sampling in transformers, is in this order. On a GPU the host chooses then, from logits that are copied for each token. */
+/* Filters of tokens, and the temperature, as `order` of rz_sampler_params has them. */
+#define RZ_FILTER_TOP_N_SIGMA 1
+
+#define RZ_FILTER_TOP_K 2
+
+#define RZ_FILTER_TYPICAL_P 3
+
+#define RZ_FILTER_TOP_P 4
+
+#define RZ_FILTER_MIN_P 5
+
+#define RZ_FILTER_XTC 6
+
+#define RZ_FILTER_TEMPERATURE 7
+
+/* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What makers advise
+ * for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
 #define RZ_SAMPLER_TEMPERATURE_FIRST 1
 
 /* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
@@ -868,14 +883,27 @@ typedef struct rz_logit_bias {
   float bias;  /* Number to add to the logit. */
 } rz_logit_bias;
 
-/* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/* Some tokens one after another. Never grows. Since 0.1.0. */
+typedef struct rz_token_sequence {
+  const uint32_t *tokens;
+  size_t n_tokens;  /* Number of `tokens`, at least 1. */
+} rz_token_sequence;
+
+/* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all zeros, or NULL,
+ * choose the most likely token.
  *
- * In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
- * leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
- * RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of the three filters, as in transformers. Since 0.1.0. */
+ * Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The filters and
+ * the temperature come next, in the order of `order`, each on the distribution that those ahead of it left. By default it is that
+ * of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a higher temperature flattens what the filters
+ * keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in
+ * transformers and vLLM. The draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the
+ * tokens that are left is chosen.
+ *
+ * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the temperature, in
+ * the default order; else the host chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;         /* sizeof(rz_sampler_params). */
-  float temperature;            /* Divides the logits of the tokens that the filters keep; 0: always the most likely token. */
+  float temperature;            /* Divides the logits; 0: always the most likely token. */
   uint32_t top_k;               /* Keep the k most likely tokens. */
   float top_p;                  /* Keep the most likely tokens that together reach this probability. */
   float min_p;                  /* Drop tokens less likely than this share of the likeliest one. */
@@ -887,10 +915,47 @@ typedef struct rz_sampler_params {
   uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *biases;  /* Copied; NULL: none. */
   size_t n_biases;              /* Number of `biases`. */
+  /* Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1: off. */
+  float typical_p;
+  /* Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
+  float top_n_sigma;
+  /* XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them. */
+  float xtc_probability;
+  float xtc_threshold;  /* 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none. */
+  /* The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer the entropy is to
+   * that of equal probabilities. */
+  float temperature_range;
+  float temperature_exponent;  /* Power to which the entropy's share of that one is raised; 0: 1. */
+  /* Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than a bound, which
+   * begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where llama.cpp has none. */
+  float mirostat_tau;
+  float mirostat_eta;  /* How much of its difference a draw corrects; 0: 0.1. */
+  /* DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit of the token
+   * that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096 count as 4096. */
+  float dry_multiplier;
+  float dry_base;               /* At least 1; 0: 1.75. */
+  uint32_t dry_allowed_length;  /* 0: 2. */
+  /* Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
+  uint32_t dry_window;
+  /* No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not chosen. At
+   * most 4096. */
+  uint32_t no_repeat_ngram_size;
+  uint32_t reserved;  /* 0. */
+  /* Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single token. llama.cpp's
+   * are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an asterisk in their text. */
+  const rz_token_sequence *dry_breakers;
+  size_t n_dry_breakers;  /* Number of `dry_breakers`. */
+  /* Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that one is not
+   * chosen; a sequence of one token never comes. The same text may come in other tokens. */
+  const rz_token_sequence *banned_sequences;
+  size_t n_banned_sequences;  /* Number of `banned_sequences`. */
+  const uint32_t *order;      /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
+  size_t n_order;             /* Number of `order`. */
 } rz_sampler_params;
 
 /* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range. Since 0.1.0. */
+ * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range, and for an `order` that has
+ * an unknown filter, one twice, or not one that is on. Since 0.1.0. */
 rz_status rz_sampler_new(const rz_sampler_params *params, rz_sampler **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */

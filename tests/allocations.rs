@@ -33,9 +33,24 @@ fn main() {
     for threads in [1, 2] {
         let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
         let model = Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap();
-        let mut sampler =
-            Chooser::new(SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, seed: 7, ..Default::default() })
-                .unwrap();
+        let params = SamplerParams {
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.9,
+            typical_p: 0.99,
+            top_n_sigma: 4.0,
+            xtc_probability: 0.1,
+            temperature_range: 0.2,
+            mirostat_tau: 5.0,
+            repeat_penalty: 1.1,
+            dry_multiplier: 0.1,
+            dry_breakers: vec![vec![13]],
+            no_repeat_ngram_size: 8,
+            banned_sequences: vec![vec![403, 407]],
+            seed: 7,
+            ..Default::default()
+        };
+        let mut sampler = Chooser::new(params).unwrap();
         let mut session = Session::new(&model, &CacheParams::default()).unwrap();
         session.prefill(&[1], None).unwrap();
         // The first token of each kind sets up scratch.

@@ -17,8 +17,8 @@ use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::engine::{
-    self, CacheParams, Chooser, GrammarKind, Job, JobParams, LoadParams, Model, Request, SamplerParams, Session,
-    step_jobs,
+    self, CacheParams, Chooser, Filter, GrammarKind, Job, JobParams, LoadParams, Model, Request, SamplerParams,
+    Session, step_jobs,
 };
 use realizar::error::Result;
 use realizar::graph::op::{Op, TensorId, Weight};
@@ -196,7 +196,7 @@ fn trial(vocab: usize, rng: &mut Rng) -> Trial {
         params.repeat_penalty = pick(rng, &[0.5, 1.0, 1.1, 2.0]);
         params.presence_penalty = pick(rng, &[0.0, 0.4, -0.3]);
         params.frequency_penalty = pick(rng, &[0.0, 0.1, 7.7]);
-        params.penalty_window = pick(rng, &[0, 1, 5, 300]);
+        params.penalty_window = pick(rng, &[64, 1, 5, 300]);
     }
     if on(rng) {
         let bias = |rng: &mut Rng| pick(rng, &[0.5, -1.25, 3.3, f32::NEG_INFINITY, 1e38, -1e38]);
@@ -224,6 +224,7 @@ impl Trial {
             banned: &self.banned,
             allowed: self.allowed.as_deref(),
             none: NO_TOKEN,
+            ..Default::default()
         }
     }
 }
@@ -259,7 +260,7 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
                 assert!(got == best as u32 || logits[best].is_nan() || logits[best] == f32::NEG_INFINITY);
                 continue;
             }
-            let (expected, _) = choose(&trial.rule(), logits, &mut Scratch::default()).unwrap();
+            let expected = choose(&trial.rule(), logits, &mut Scratch::default()).unwrap().token;
             let expected = expected.unwrap_or(NO_TOKEN);
             draws += usize::from(expected != NO_TOKEN && trial.params.temperature > 0.0);
             let Trial { params, history, allowed, .. } = trial;
@@ -335,6 +336,11 @@ fn samplers() -> Vec<SamplerParams> {
             logit_biases: vec![(3, f32::NEG_INFINITY), (7, 2.0)],
             ..penalties
         },
+        // What a device does not follow.
+        SamplerParams { order: Filter::TEMPERATURE_FIRST.to_vec(), top_p: 0.8, xtc_probability: 0.5, ..warm.clone() },
+        SamplerParams { mirostat_tau: 3.0, typical_p: 0.9, top_n_sigma: 2.0, temperature_range: 0.3, ..warm.clone() },
+        SamplerParams { no_repeat_ngram_size: 2, dry_multiplier: 0.8, dry_window: 20, ..Default::default() },
+        SamplerParams { banned_sequences: vec![vec![403], vec![13, 1]], ..Default::default() },
         // More than a device takes.
         SamplerParams { penalty_window: 5000, presence_penalty: 0.5, ..warm },
     ]

@@ -157,5 +157,6 @@ func (s *Session) run(ctx context.Context, prompt []uint32, conversation []byte,
 
 // greedy tells whether the most likely token is the choice.
 func (s Sampling) greedy() bool {
-	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0
+	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0 &&
+		s.DRYMultiplier == 0 && s.NoRepeatNgramSize == 0 && len(s.BannedSequences) == 0
 }

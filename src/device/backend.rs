@@ -267,7 +267,7 @@ impl Backend {
 
     /// True where steps choose tokens by a rule.
     pub fn chooses(&self, rule: &SamplingRule) -> bool {
-        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && !rule.params.filters_tempered()
+        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && rule.params.suits_devices()
     }
 
     /// Memory of the host that an executor takes, in bytes.

@@ -48,7 +48,7 @@ impl Advice {
         for other in ["xtc_probability", "mirostat"] {
             let key = format!("general.sampling.{other}");
             if metadata.get(&key).is_some_and(|value| !matches!(value.render().as_str(), "0" | "-1" | "false")) {
-                note(format!("{key} is advised, which samplers here do not have"));
+                note(format!("{key} is advised, which is not told"));
             }
         }
         Ok(advice)

@@ -24,7 +24,7 @@ impl Chooser {
     /// A second one that goes on from here.
     pub fn copy(&self) -> Result<Chooser> {
         let grammar = self.grammar.as_ref().map(Matcher::copy).transpose()?;
-        Ok(Chooser { sampler: self.sampler.copy()?, grammar, mask: Vec::new() })
+        Ok(Chooser { sampler: self.sampler.copy(), grammar, mask: Vec::new() })
     }
 
     /// The grammar that choices follow from now on.
@@ -38,8 +38,8 @@ impl Chooser {
         self.grammar.is_some()
     }
 
-    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a
-    /// grammar of another vocabulary.
+    /// `InvalidArgument` naming the first id of the sampler's lists that a vocabulary of `n` tokens does not have,
+    /// `Mismatch` for a grammar of another vocabulary.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
         if let Some(grammar) = self.grammar.as_ref().filter(|grammar| grammar.n_vocab() != n) {
             let what = format!("the grammar is of a vocabulary of {} tokens, the model has {n}", grammar.n_vocab());

@@ -18,7 +18,7 @@ use super::metrics::{rz_backend_metrics, rz_metrics, rz_phase_metrics};
 use super::model::{rz_model_info, rz_model_params, rz_model_sampling};
 use super::plan::rz_plan;
 use super::runtime::rz_runtime_params;
-use super::sampler::{rz_logit_bias, rz_sampler_params};
+use super::sampler::{rz_logit_bias, rz_sampler_params, rz_token_sequence};
 use super::source::rz_source;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::store::{rz_store_info, rz_store_params};
@@ -65,6 +65,7 @@ const STRUCTS: &[Struct] = &[
     of::<rz_plan>(),
     of::<rz_chat_message>(),
     of::<rz_logit_bias>(),
+    of::<rz_token_sequence>(),
     of::<rz_sampler_params>(),
     of::<rz_cache_params>(),
     of::<rz_job_params>(),

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use crate::engine::{Chooser, SamplerParams};
-use crate::error::{Result, try_vec};
+use crate::engine::{Chooser, Filter, SamplerParams, sampler_numbers};
+use crate::error::{Error, Result, try_vec};
 
 use super::arguments::{Call, Plain};
 use super::guard::{guarded, guarded_or};
@@ -33,17 +33,46 @@ layout!(rz_logit_bias { token, bias });
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 
-/// Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/// Some tokens one after another. Never grows. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_token_sequence {
+    pub tokens: *const u32,
+    /// Number of `tokens`, at least 1.
+    pub n_tokens: usize,
+}
+
+layout!(rz_token_sequence { tokens, n_tokens });
+// SAFETY: a pointer and an integer.
+unsafe impl Plain for rz_token_sequence {}
+
+/// Filters of tokens, and the temperature, as `order` of rz_sampler_params has them.
+pub const RZ_FILTER_TOP_N_SIGMA: u32 = 1;
+pub const RZ_FILTER_TOP_K: u32 = 2;
+pub const RZ_FILTER_TYPICAL_P: u32 = 3;
+pub const RZ_FILTER_TOP_P: u32 = 4;
+pub const RZ_FILTER_MIN_P: u32 = 5;
+pub const RZ_FILTER_XTC: u32 = 6;
+pub const RZ_FILTER_TEMPERATURE: u32 = 7;
+
+/// Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all zeros, or NULL,
+/// choose the most likely token.
 ///
-/// In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
-/// leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
-/// RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of the three filters, as in transformers. Since 0.1.0.
+/// Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The filters and
+/// the temperature come next, in the order of `order`, each on the distribution that those ahead of it left. By default it is that
+/// of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a higher temperature flattens what the filters
+/// keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in
+/// transformers and vLLM. The draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the
+/// tokens that are left is chosen.
+///
+/// A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the temperature, in
+/// the default order; else the host chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
     /// sizeof(rz_sampler_params).
     pub struct_size: u32,
-    /// Divides the logits of the tokens that the filters keep; 0: always the most likely token.
+    /// Divides the logits; 0: always the most likely token.
     pub temperature: f32,
     /// Keep the k most likely tokens.
     pub top_k: u32,
@@ -67,6 +96,52 @@ pub struct rz_sampler_params {
     pub biases: *const rz_logit_bias,
     /// Number of `biases`.
     pub n_biases: usize,
+    /// Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1: off.
+    pub typical_p: f32,
+    /// Drop logits more than so many standard deviations, of the logits that are left, below the largest.
+    pub top_n_sigma: f32,
+    /// XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them.
+    pub xtc_probability: f32,
+    /// 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none.
+    pub xtc_threshold: f32,
+    /// The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer the entropy is to
+    /// that of equal probabilities.
+    pub temperature_range: f32,
+    /// Power to which the entropy's share of that one is raised; 0: 1.
+    pub temperature_exponent: f32,
+    /// Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than a bound, which
+    /// begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where llama.cpp has none.
+    pub mirostat_tau: f32,
+    /// How much of its difference a draw corrects; 0: 0.1.
+    pub mirostat_eta: f32,
+    /// DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit of the token
+    /// that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096 count as 4096.
+    pub dry_multiplier: f32,
+    /// At least 1; 0: 1.75.
+    pub dry_base: f32,
+    /// 0: 2.
+    pub dry_allowed_length: u32,
+    /// Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all.
+    pub dry_window: u32,
+    /// No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not chosen. At
+    /// most 4096.
+    pub no_repeat_ngram_size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single token. llama.cpp's
+    /// are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an asterisk in their text.
+    pub dry_breakers: *const rz_token_sequence,
+    /// Number of `dry_breakers`.
+    pub n_dry_breakers: usize,
+    /// Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that one is not
+    /// chosen; a sequence of one token never comes. The same text may come in other tokens.
+    pub banned_sequences: *const rz_token_sequence,
+    /// Number of `banned_sequences`.
+    pub n_banned_sequences: usize,
+    /// RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order.
+    pub order: *const u32,
+    /// Number of `order`.
+    pub n_order: usize,
 }
 
 versioned!(rz_sampler_params {
@@ -83,14 +158,35 @@ versioned!(rz_sampler_params {
     seed,
     biases,
     n_biases,
-});
+    typical_p,
+    top_n_sigma,
+    xtc_probability,
+    xtc_threshold,
+    temperature_range,
+    temperature_exponent,
+    mirostat_tau,
+    mirostat_eta,
+    dry_multiplier,
+    dry_base,
+    dry_allowed_length,
+    dry_window,
+    no_repeat_ngram_size,
+    reserved,
+    dry_breakers,
+    n_dry_breakers,
+    banned_sequences,
+    n_banned_sequences,
+    order,
+    n_order,
+} reserved reserved);
 
-/// Flag of a sampler: top_p and min_p see the distribution that the temperature leaves. What makers advise for their models, and
-/// sampling in transformers, is in this order. On a GPU the host chooses then, from logits that are copied for each token.
+/// Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What makers advise
+/// for their models, and sampling in transformers, is in this order. Not to be given with `order`.
 pub const RZ_SAMPLER_TEMPERATURE_FIRST: u32 = 1;
 
 /// Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
-/// Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range. Since 0.1.0.
+/// Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range, and for an `order` that has
+/// an unknown filter, one twice, or not one that is on. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_new(
     params: *const rz_sampler_params,
@@ -115,19 +211,43 @@ pub(super) fn sampler_params(call: &Call, params: *const rz_sampler_params) -> R
     let params: rz_sampler_params = call.params(params)?;
     call.flags(params.flags, RZ_SAMPLER_TEMPERATURE_FIRST, "rz_sampler_params.flags")?;
     let biases = call.slice(params.biases, params.n_biases, "rz_sampler_params.biases")?;
-    let mut logit_biases = try_vec("logit biases", biases.len())?;
-    logit_biases.extend(biases.iter().map(|b| (b.token, b.bias)));
-    Ok(SamplerParams {
-        temperature: params.temperature,
-        top_k: params.top_k,
-        top_p: params.top_p,
-        min_p: params.min_p,
-        repeat_penalty: params.repeat_penalty,
-        presence_penalty: params.presence_penalty,
-        frequency_penalty: params.frequency_penalty,
-        penalty_window: params.penalty_window,
-        seed: params.seed,
-        logit_biases,
-        temperature_first: params.flags & RZ_SAMPLER_TEMPERATURE_FIRST != 0,
-    })
+    let biases = biases.iter().map(|b| Ok((b.token, b.bias)));
+    let dry_breakers = call.slice(params.dry_breakers, params.n_dry_breakers, "rz_sampler_params.dry_breakers")?;
+    let banned =
+        call.slice(params.banned_sequences, params.n_banned_sequences, "rz_sampler_params.banned_sequences")?;
+    let sequence = |name| {
+        move |sequence: &rz_token_sequence| {
+            collected(call.slice(sequence.tokens, sequence.n_tokens, name)?.iter().map(|token| Ok(*token)))
+        }
+    };
+    macro_rules! converted {
+        ($($(#[$doc:meta])* $name:ident: $type:ty, $default:expr, $range:expr;)+) => {
+            SamplerParams {
+                seed: params.seed,
+                logit_biases: collected(biases)?,
+                dry_breakers: collected(dry_breakers.iter().map(sequence("rz_sampler_params.dry_breakers.tokens")))?,
+                banned_sequences: collected(banned.iter().map(sequence("rz_sampler_params.banned_sequences.tokens")))?,
+                order: order(call, &params)?,
+                $($name: params.$name,)+
+            }
+        };
+    }
+    Ok(sampler_numbers!(converted))
+}
+
+fn order(call: &Call, params: &rz_sampler_params) -> Result<Vec<Filter>> {
+    let order = call.slice(params.order, params.n_order, "rz_sampler_params.order")?;
+    match (params.flags & RZ_SAMPLER_TEMPERATURE_FIRST != 0, order) {
+        (true, []) => collected(Filter::TEMPERATURE_FIRST.iter().map(|filter| Ok(*filter))),
+        (true, _) => Err(Error::invalid("rz_sampler_params has both RZ_SAMPLER_TEMPERATURE_FIRST and an order")),
+        (false, order) => collected(order.iter().map(|number| Filter::of(*number))),
+    }
+}
+
+fn collected<T>(values: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let mut collected = try_vec("sampler", values.len())?;
+    for value in values {
+        collected.push(value?);
+    }
+    Ok(collected)
 }

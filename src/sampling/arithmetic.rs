@@ -59,6 +59,11 @@ impl SplitMix64 {
         z ^ z >> 31
     }
 
+    /// Uniform from 0, and below 1.
+    pub fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// Uniform in `0..n`, but for a share of `n / 2^64`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64

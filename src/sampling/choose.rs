@@ -3,216 +3,144 @@
 //! Probabilities are summed as integers, which has one result in any order, so that `kernels/sample.cu` chooses the
 //! same tokens.
 
-use std::cmp::Ordering;
-
-use super::arithmetic::{SplitMix64, exp, fixed, unit};
-use super::{SamplerParams, SamplingRule, argmax};
-use crate::error::{Error, Result};
+use super::argmax;
+use super::candidates::{Candidate, Candidates, reserve};
+use super::repetitions::{Repetitions, dry_penalty, ends_with, length_behind};
+use super::rule::{Choice, SamplingRule};
+use crate::error::Result;
 
 /// Memory of choices, allocated by the first of a vocabulary and then kept.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Tokens that are left with their logits, the vocabulary's order or, once sorted, the most probable first.
-    candidates: Vec<Candidate>,
-    /// Unnormalised probabilities of the candidates, integers in units of `unit`.
-    weights: Vec<u64>,
-    /// Occurrences of each token in the window; all 0 between calls. `[vocab]`
+    candidates: Candidates,
+    /// Occurrences or longest repetition of each token in a window; all 0 between calls. `[vocab]`
     counts: Vec<u32>,
-}
-
-/// Logits this far below a bound are dropped without a look at their exponential. It covers what rounding and the
-/// platform's `ln` may differ, so that these never decide.
-const MARGIN: f64 = 1.0;
-
-/// Weights that a draw passes over at once.
-const CHUNK: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    id: u32,
-    logit: f32,
+    repetitions: Repetitions,
 }
 
 /// Chooses a token by a rule. `logits: [vocab]`, of which NaN counts as negative infinity, a token that is never
-/// chosen. Returns the token, `None` where none can be chosen, and the state of the random numbers after the draw.
-pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Result<(Option<u32>, u64)> {
+/// chosen.
+pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Result<Choice> {
     let params = rule.params;
     let best = if params.temperature == 0.0 && rule.is_plain() {
         let id = argmax(logits);
         logits.get(id as usize).map(|&logit| Candidate { id, logit }).filter(Candidate::is_possible)
     } else {
         scratch.adjust(rule, logits)?;
-        scratch.candidates.iter().copied().reduce(|a, b| if b.logit > a.logit { b } else { a })
+        scratch.candidates.best()
     };
-    let Some(best) = best else { return Ok((None, rule.random)) };
-    if params.temperature == 0.0 {
-        return Ok((Some(best.id), rule.random));
+    match best {
+        Some(best) if params.temperature > 0.0 => Ok(scratch.candidates.choose_one(rule, best, logits.len())),
+        best => Ok(Choice { token: best.map(|best| best.id), random: rule.random, bound: rule.bound }),
     }
-    // Differences of logits stay numbers when none is infinite.
-    scratch.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
-    let max = best.logit.min(f32::MAX);
-    scratch.keep_top_k(params, logits.len());
-    scratch.keep_top_p(params, max, logits.len());
-    scratch.keep_min_p(params, max);
-    let mut random = SplitMix64(rule.random);
-    let token = scratch.draw(params, max, logits.len(), &mut random);
-    Ok((Some(token), random.0))
 }
 
 impl Scratch {
-    /// Fills `candidates` with what can be chosen, its logits biased and penalised.
+    /// Makes candidates of what can be chosen, its logits biased and penalised.
     fn adjust(&mut self, rule: &SamplingRule, logits: &[f32]) -> Result<()> {
         let params = rule.params;
-        reserve(&mut self.candidates, logits.len())?;
-        self.candidates.clear();
-        self.candidates.extend((0..).zip(logits).map(|(id, &logit)| Candidate { id, logit }));
+        self.candidates.reserve(logits.len())?;
+        let list = &mut self.candidates.list;
+        list.clear();
+        list.extend((0..).zip(logits).map(|(id, &logit)| Candidate { id, logit }));
         for &(id, bias) in &params.logit_biases {
-            self.candidates[id as usize].logit += bias;
+            list[id as usize].logit += bias;
         }
-        for &id in rule.banned {
-            if let Some(candidate) = self.candidates.get_mut(id as usize) {
-                candidate.logit = f32::NEG_INFINITY;
-            }
-        }
-        if params.penalises() {
+        rule.banned.iter().for_each(|&id| forbid(list, id));
+        if params.penalises() || params.dry_multiplier > 0.0 {
             reserve(&mut self.counts, logits.len())?;
             self.counts.resize(logits.len(), 0);
-            for id in rule.newest() {
-                if let Some(count) = self.counts.get_mut(id as usize) {
-                    *count += 1;
-                }
-            }
-            for id in rule.newest() {
-                let Some(count) = self.counts.get_mut(id as usize).map(std::mem::take) else { continue };
-                if count > 0 {
-                    let logit = &mut self.candidates[id as usize].logit;
-                    if params.repeat_penalty > 0.0 {
-                        *logit =
-                            if *logit > 0.0 { *logit / params.repeat_penalty } else { *logit * params.repeat_penalty };
-                    }
-                    *logit -= params.presence_penalty + count as f32 * params.frequency_penalty;
-                }
-            }
         }
-        self.candidates.retain(|c| c.is_possible() && rule.allows(c.id));
-        reserve(&mut self.weights, logits.len())
+        if params.penalises() {
+            self.penalise(rule);
+        }
+        if params.forbids_repetitions() {
+            self.repetitions.reserve()?;
+            self.forbid_repetitions(rule);
+        }
+        self.candidates.list.retain(|c| c.is_possible() && rule.allows(c.id));
+        Ok(())
     }
 
-    fn keep_top_k(&mut self, params: &SamplerParams, vocab: usize) {
-        let (k, n) = (params.top_k as usize, self.candidates.len());
-        if k == 0 || k >= vocab {
-            return;
+    fn penalise(&mut self, rule: &SamplingRule) {
+        let params = rule.params;
+        for id in rule.newest() {
+            if let Some(count) = self.counts.get_mut(id as usize) {
+                *count += 1;
+            }
         }
-        if k < n {
-            // The k-th largest of a part is not above the k-th largest of all, so one pass drops most of the others.
-            let part = &mut self.candidates[..k.saturating_mul(n).isqrt()];
-            let floor = part.select_nth_unstable_by(k - 1, Candidate::order).1.logit;
-            self.candidates.retain(|c| c.logit >= floor);
+        for id in rule.newest() {
+            let Some(count) = self.counts.get_mut(id as usize).map(std::mem::take) else { continue };
+            if count > 0 {
+                let logit = &mut self.candidates.list[id as usize].logit;
+                if params.repeat_penalty > 0.0 {
+                    *logit = if *logit > 0.0 { *logit / params.repeat_penalty } else { *logit * params.repeat_penalty };
+                }
+                *logit -= params.presence_penalty + count as f32 * params.frequency_penalty;
+            }
         }
-        self.sort_largest(k);
-        self.candidates.truncate(k);
     }
 
-    fn keep_top_p(&mut self, params: &SamplerParams, max: f32, vocab: usize) {
-        let top_p = f64::from(params.top_p);
-        if top_p == 0.0 || top_p == 1.0 {
-            return;
+    fn forbid_repetitions(&mut self, rule: &SamplingRule) {
+        let (params, recent) = (rule.params, rule.recent);
+        if params.dry_multiplier > 0.0 {
+            self.penalise_repetitions(rule);
         }
-        let unit = unit(vocab);
-        let inverse = params.filter_inverse();
-        let target = (top_p * self.weigh(max, inverse, unit) as f64).ceil() as u64;
-        // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
-        // so the kept ones are among the others.
-        let floor = f64::from(max) + (libm::log((1.0 - top_p) / self.candidates.len() as f64) - MARGIN) / inverse;
-        self.candidates.retain(|c| f64::from(c.logit) >= floor);
-
-        // Few tokens are kept as a rule, so ever more of the largest are sorted until they suffice.
-        let mut sorted = 64;
-        loop {
-            self.sort_largest(sorted);
-            let mut sum = 0;
-            let kept = self.candidates.iter().take(sorted).position(|c| {
-                sum += fixed(c.weight(max, inverse), unit);
-                sum >= target
+        let list = &mut self.candidates.list;
+        if let Some(before) = (params.no_repeat_ngram_size as usize).checked_sub(1) {
+            self.repetitions.each(recent, usize::MAX, before, |id, length| {
+                if length as usize == before {
+                    forbid(list, id);
+                }
             });
-            match kept {
-                Some(last) => return self.candidates.truncate(last + 1),
-                None if sorted >= self.candidates.len() => return,
-                None => sorted *= 8,
+        }
+        for sequence in &params.banned_sequences {
+            match sequence.split_last() {
+                Some((&last, before)) if ends_with(recent, 0, before) => forbid(list, last),
+                _ => {}
             }
         }
     }
 
-    fn keep_min_p(&mut self, params: &SamplerParams, max: f32) {
-        let min_p = f64::from(params.min_p);
-        if min_p > 0.0 {
-            let inverse = params.filter_inverse();
-            let floor = f64::from(max) + (libm::log(min_p) - MARGIN) / inverse;
-            self.candidates.retain(|c| f64::from(c.logit) >= floor && c.weight(max, inverse) >= min_p);
-        }
-    }
-
-    /// Brings the `n` largest logits to the front, in falling order and ids in rising order among equals.
-    fn sort_largest(&mut self, n: usize) {
-        if n < self.candidates.len() {
-            self.candidates.select_nth_unstable_by(n, Candidate::order);
-        }
-        let n = n.min(self.candidates.len());
-        self.candidates[..n].sort_unstable_by(Candidate::order);
-    }
-
-    fn draw(&mut self, params: &SamplerParams, max: f32, vocab: usize, random: &mut SplitMix64) -> u32 {
-        let total = self.weigh(max, 1.0 / f64::from(params.temperature), unit(vocab));
-        let mut left = random.below(total);
-        // Whole chunks are passed over by their sums.
-        let chunk = self.weights.chunks(CHUNK).position(|chunk| {
-            let sum: u64 = chunk.iter().sum();
-            let is_here = left < sum;
-            left -= if is_here { 0 } else { sum };
-            is_here
+    /// By DRY: a token that makes a repetition one longer has a penalty that grows with its length.
+    fn penalise_repetitions(&mut self, rule: &SamplingRule) {
+        let params = rule.params;
+        let window = if params.dry_window == 0 { usize::MAX } else { params.dry_window as usize };
+        let longest = length_behind(&params.dry_breakers, rule.recent, window);
+        self.repetitions.each(rule.recent, window, longest, |id, length| {
+            if let Some(most) = self.counts.get_mut(id as usize) {
+                *most = length.max(*most);
+            }
         });
-        let first = chunk.map_or(0, |chunk| chunk * CHUNK);
-        let drawn = self.weights[first..].iter().position(|weight| {
-            let is_it = left < *weight;
-            left = left.wrapping_sub(*weight);
-            is_it
-        });
-        drawn.and_then(|i| self.candidates.get(first + i)).map_or(0, |c| c.id)
-    }
-
-    /// Fills `weights` and returns their sum.
-    fn weigh(&mut self, max: f32, inverse: f64, unit: f64) -> u64 {
-        self.weights.clear();
-        self.weights.extend(self.candidates.iter().map(|c| fixed(c.weight(max, inverse), unit)));
-        self.weights.iter().sum()
+        let is_breaker = |id: u32| params.dry_breakers.iter().any(|breaker| breaker[..] == [id]);
+        for id in rule.last(window) {
+            let Some(length) = self.counts.get_mut(id as usize).map(std::mem::take) else { continue };
+            if length >= params.dry_allowed_length && !is_breaker(id) {
+                self.candidates.list[id as usize].logit -= dry_penalty(params, length);
+            }
+        }
     }
 }
 
-impl Candidate {
-    fn is_possible(&self) -> bool {
-        self.logit > f32::NEG_INFINITY
-    }
-
-    /// Larger logits first, of equal ones lower ids.
-    fn order(a: &Self, b: &Self) -> Ordering {
-        b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
-    }
-
-    /// Probability over that of a token with the logit `max`; `inverse`: of the temperature.
-    fn weight(&self, max: f32, inverse: f64) -> f64 {
-        exp((f64::from(self.logit) - f64::from(max)) * inverse)
+#[cfg(test)]
+impl Scratch {
+    /// The tokens among which the last one was drawn, and their probabilities.
+    pub(super) fn probabilities(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.candidates.probabilities()
     }
 }
 
-fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {
-    v.try_reserve(len.saturating_sub(v.len()))
-        .map_err(|_| Error::OutOfMemory { what: "sampler", bytes: (len as u64).saturating_mul(size_of::<T>() as u64) })
+fn forbid(list: &mut [Candidate], id: u32) {
+    if let Some(candidate) = list.get_mut(id as usize) {
+        candidate.logit = f32::NEG_INFINITY;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampling::Sampler;
+    use crate::error::Error;
+    use crate::sampling::{Filter, Sampler, SamplerParams};
     use proptest::prelude::*;
 
     fn sampler(params: SamplerParams) -> Sampler {
@@ -320,8 +248,8 @@ mod tests {
         for (temperature, top_p, min_p) in
             [(0.5, 0.9, 0.0), (2.0, 0.8, 0.0), (2.0, 0.0, 0.3), (0.7, 0.0, 0.1), (1.7, 0.95, 0.2), (1.0, 0.7, 0.1)]
         {
-            for temperature_first in [false, true] {
-                let seen = softmax(&logits, if temperature_first { f64::from(temperature) } else { 1.0 });
+            for filters in [Vec::new(), Filter::TEMPERATURE_FIRST.to_vec()] {
+                let seen = softmax(&logits, if !filters.is_empty() { f64::from(temperature) } else { 1.0 });
                 let mut order: Vec<usize> = (0..10).collect();
                 order.sort_by(|a, b| seen[*b].total_cmp(&seen[*a]));
                 let mut sum = 0.0;
@@ -332,9 +260,9 @@ mod tests {
                 let left: [f32; 10] =
                     std::array::from_fn(|i| if kept.contains(&i) { logits[i] } else { f32::NEG_INFINITY });
                 let params =
-                    SamplerParams { temperature, top_p, min_p, temperature_first, seed: 3, ..Default::default() };
+                    SamplerParams { temperature, top_p, min_p, order: filters.clone(), seed: 3, ..Default::default() };
                 let x = chi_square(params, &logits, &softmax(&left, f64::from(temperature)));
-                assert!(x < 29.9, "{temperature}, {top_p}, {min_p}, {temperature_first}: {x} of {kept:?}");
+                assert!(x < 29.9, "{temperature}, {top_p}, {min_p}, {filters:?}: {x} of {kept:?}");
             }
         }
     }
@@ -344,10 +272,11 @@ mod tests {
         let logits = [2.0, -1.0, 0.5, 1.0, 4.0];
         let adjusted = |params: SamplerParams, history: &[u32]| {
             let mut scratch = Scratch::default();
+            let params = params.checked().unwrap();
             let rule = SamplingRule { params: &params, recent: [history, &[]], ..Default::default() };
             scratch.adjust(&rule, &logits).unwrap();
             scratch.adjust(&rule, &logits).unwrap(); // leaves nothing behind
-            scratch.candidates.iter().map(|c| c.logit).collect::<Vec<_>>()
+            scratch.candidates.list.iter().map(|c| c.logit).collect::<Vec<_>>()
         };
         let history = [4, 0, 1, 0, 99];
         let repeat = SamplerParams { repeat_penalty: 2.0, ..warm() };
@@ -414,8 +343,9 @@ mod tests {
     fn memory_is_kept_between_calls() {
         let logits: Vec<f32> = (0..5000).map(|i| (i % 97) as f32 / 10.0).collect();
         let mut s = sampler(SamplerParams { top_p: 0.99, min_p: 0.001, repeat_penalty: 1.1, ..warm() });
-        let memory =
-            |s: &Sampler| (s.scratch.candidates.as_ptr(), s.scratch.weights.as_ptr(), s.scratch.counts.as_ptr());
+        let memory = |s: &Sampler| {
+            (s.scratch.candidates.list.as_ptr(), s.scratch.candidates.list.capacity(), s.scratch.counts.as_ptr())
+        };
         s.sample(&logits, &[], None).unwrap();
         let first = memory(&s);
         let history: Vec<u32> = (0..500).collect();
@@ -468,7 +398,7 @@ mod tests {
             let Some(expected) = kept_by_definition(&logits, top_k, top_p.into(), min_p.into()) else { return Ok(()) };
             let mut s = sampler(SamplerParams { top_k: top_k as u32, top_p, min_p, ..warm() });
             let drawn = s.sample(&logits, &[], None).unwrap();
-            let mut kept: Vec<u32> = s.scratch.candidates.iter().map(|c| c.id).collect();
+            let mut kept: Vec<u32> = s.scratch.candidates.list.iter().map(|c| c.id).collect();
             kept.sort_unstable();
             prop_assert_eq!(&kept, &expected);
             prop_assert!(kept.contains(&drawn));

@@ -2,15 +2,24 @@
 //! The host chooses by `choose`, a device by the same rule, and both have the same result.
 
 mod arithmetic;
+mod candidates;
 mod choose;
+#[cfg(test)]
+mod definitions;
+mod filter;
 mod logprobs;
 mod params;
+mod repetitions;
 mod rule;
 
 pub use choose::{Scratch, choose};
+pub use filter::Filter;
 pub use logprobs::{likeliest, likeliest_into, logprob};
 pub use params::SamplerParams;
-pub use rule::{MAX_ENTRIES, NO_TOKEN, SamplingRule};
+pub(crate) use params::numbers;
+pub use rule::{Choice, MAX_ENTRIES, NO_TOKEN, SamplingRule};
+
+use std::sync::Arc;
 
 use arithmetic::SplitMix64;
 
@@ -19,25 +28,25 @@ use crate::error::{Error, Result};
 /// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
 #[derive(Debug)]
 pub struct Sampler {
-    params: SamplerParams,
+    params: Arc<SamplerParams>,
     /// State of the generator of random numbers, SplitMix64.
     random: u64,
+    /// The most surprise, in bits, that Mirostat admits next.
+    bound: f64,
     scratch: Scratch,
 }
 
 impl Sampler {
     /// `InvalidArgument` names the field that is out of its range.
     pub fn new(params: SamplerParams) -> Result<Sampler> {
-        params.check()?;
-        Ok(Sampler { random: params.seed, params, scratch: Scratch::default() })
+        let params = Arc::new(params.checked()?);
+        let bound = 2.0 * f64::from(params.mirostat_tau);
+        Ok(Sampler { random: params.seed, bound, params, scratch: Scratch::default() })
     }
 
     /// A second sampler that goes on from here, without the memory of this one.
-    pub fn copy(&self) -> Result<Sampler> {
-        let mut logit_biases = crate::error::try_vec("sampler", self.params.logit_biases.len())?;
-        logit_biases.extend_from_slice(&self.params.logit_biases);
-        let params = SamplerParams { logit_biases, ..self.params };
-        Ok(Sampler { random: self.random, ..Sampler::new(params)? })
+    pub fn copy(&self) -> Sampler {
+        Sampler { params: self.params.clone(), scratch: Scratch::default(), ..*self }
     }
 
     pub fn params(&self) -> &SamplerParams {
@@ -56,12 +65,9 @@ impl Sampler {
         }
     }
 
-    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have.
+    /// `InvalidArgument` naming the first id in a list of the parameters that a vocabulary of `n` tokens does not have.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
-        match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {
-            Some((id, _)) => Err(Error::invalid(format!("token {id} has a logit bias, the vocabulary has {n} tokens"))),
-            None => Ok(()),
-        }
+        self.params.check_vocab(n)
     }
 
     /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the
@@ -70,11 +76,11 @@ impl Sampler {
     /// random number is used up.
     pub fn sample(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> Result<u32> {
         self.check_vocab(logits.len())?;
-        let (params, random) = (&self.params, self.random);
-        let rule = SamplingRule { params, random, recent: [history, &[]], allowed, ..Default::default() };
-        let (token, random) = choose(&rule, logits, &mut self.scratch)?;
-        self.random = random;
-        token.ok_or_else(no_token)
+        let (params, random, bound) = (&*self.params, self.random, self.bound);
+        let rule = SamplingRule { params, random, bound, recent: [history, &[]], allowed, ..Default::default() };
+        let choice = choose(&rule, logits, &mut self.scratch)?;
+        (self.random, self.bound) = (choice.random, choice.bound);
+        choice.token.ok_or_else(no_token)
     }
 }
 

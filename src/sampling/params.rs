@@ -1,87 +1,219 @@
-//! The parameters of a sampler and the ranges in which they may be.
+//! The parameters of a sampler, each defined once: its name, type, value where 0 is given, and range.
 
+use std::fmt::Display;
+
+use super::filter::Filter;
 use crate::error::{Error, Result};
 
-/// The rules by which a token is chosen. The steps run in the order of the fields below the seed, which is the order of
-/// llama.cpp's default chain: filters see the untempered distribution, so that a higher temperature flattens what they
-/// leave but lets no further token in.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SamplerParams {
-    /// Start of the random numbers; 0 is a seed like any other.
-    pub seed: u64,
-    /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
-    pub logit_biases: Vec<(u32, f32)>,
-    /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019); 0 or 1:
-    /// off.
-    pub repeat_penalty: f32,
-    /// Subtracted from the logits of tokens in the window.
-    pub presence_penalty: f32,
-    /// Subtracted once for every time that a token stands in the window.
-    pub frequency_penalty: f32,
-    /// Number of last tokens that the penalties look at; 0: 64.
-    pub penalty_window: u32,
-    /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
-    pub top_k: u32,
-    /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The curious case
-    /// of neural text degeneration", 2019); 0 or 1: off.
-    pub top_p: f32,
-    /// Keeps the tokens with at least `min_p` times the probability of the most probable one; 0: off.
-    pub min_p: f32,
-    /// Divides the logits before the softmax; 0: the most probable token, without a draw.
-    pub temperature: f32,
-    /// The temperature divides ahead of the filters, as in transformers, so that these see the tempered distribution.
-    pub temperature_first: bool,
+/// Hands the parameters that are numbers to a macro: `name: type, value in the place of 0, range;`.
+macro_rules! numbers {
+    ($then:ident) => {
+        $then! {
+            /// Divides the logits before the softmax; 0: the most probable token, without filters or a draw.
+            temperature: f32, 0.0, NOT_NEGATIVE;
+            /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
+            top_k: u32, 0, ANY;
+            /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The
+            /// curious case of neural text degeneration", 2019); 0 or 1: off.
+            top_p: f32, 0.0, SHARE;
+            /// Keeps the tokens with at least `min_p` times the probability of the most probable one; 0: off.
+            min_p: f32, 0.0, SHARE;
+            /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019);
+            /// 0 or 1: off.
+            repeat_penalty: f32, 0.0, NOT_NEGATIVE;
+            /// Subtracted from the logits of tokens in the window.
+            presence_penalty: f32, 0.0, FINITE;
+            /// Subtracted once for every time that a token stands in the window.
+            frequency_penalty: f32, 0.0, FINITE;
+            /// Number of last tokens that the three penalties above look at.
+            penalty_window: u32, 64, ANY;
+            /// Keeps the fewest tokens that together reach this probability, those first whose information is closest
+            /// to the entropy, of equal ones the lower ids (Meister et al., "Locally typical sampling", 2022); 0 or 1:
+            /// off.
+            typical_p: f32, 0.0, SHARE;
+            /// Keeps the logits that are at most so many standard deviations of all below the largest (Tang et al.,
+            /// "Top-nσ: not all logits are you need", 2024); 0: off.
+            top_n_sigma: f32, 0.0, NOT_NEGATIVE;
+            /// Probability with which the most probable tokens are excluded ("XTC"); 0: off.
+            xtc_probability: f32, 0.0, SHARE;
+            /// Least probability of those tokens; the least probable one of them stays.
+            xtc_threshold: f32, 0.1, SHARE;
+            /// The temperature goes from this much below to this much above `temperature`, never below 0, as the
+            /// entropy goes from 0 to that of equal probabilities; 0: it is the same for all.
+            temperature_range: f32, 0.0, NOT_NEGATIVE;
+            /// Power to which that share of the entropy is raised.
+            temperature_exponent: f32, 1.0, NOT_NEGATIVE;
+            /// Surprise, in bits, that tokens have in the mean (Basu et al., "Mirostat", 2021, algorithm 2); 0: off.
+            mirostat_tau: f32, 0.0, NOT_NEGATIVE;
+            /// How much of the last difference from it is corrected.
+            mirostat_eta: f32, 0.1, NOT_NEGATIVE;
+            /// Subtracted from the logit of a token that would make a repetition one longer than allowed ("DRY"); 0:
+            /// off.
+            dry_multiplier: f32, 0.0, NOT_NEGATIVE;
+            /// Factor of it for each token more.
+            dry_base: f32, 1.75, AT_LEAST_1;
+            /// Tokens that may be repeated without it.
+            dry_allowed_length: u32, 2, ANY;
+            /// Number of last tokens among which it looks for repetitions; 0: all.
+            dry_window: u32, 0, ANY;
+            /// No sequence of so many tokens comes twice; 0: off.
+            no_repeat_ngram_size: u32, 0, NGRAM;
+        }
+    };
+}
+pub(crate) use numbers;
+
+/// Repetitions of more tokens count as ones of so many.
+pub(super) const MAX_REPETITION: usize = 4096;
+
+/// Least and greatest value, and these in words.
+type Range = (f64, f64, &'static str);
+
+const ANY: Range = (0.0, u32::MAX as f64, "a number");
+const FINITE: Range = (f32::MIN as f64, f32::MAX as f64, "finite");
+const NOT_NEGATIVE: Range = (0.0, f32::MAX as f64, "finite and not negative");
+const AT_LEAST_1: Range = (1.0, f32::MAX as f64, "finite and at least 1");
+const SHARE: Range = (0.0, 1.0, "between 0 and 1");
+const NGRAM: Range = (0.0, MAX_REPETITION as f64, "at most 4096");
+
+fn check(name: &str, value: impl Copy + Display + Into<f64>, (least, most, words): Range) -> Result<()> {
+    match (least..=most).contains(&value.into()) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{name} is {value}, it must be {words}"))),
+    }
 }
 
-impl SamplerParams {
-    const DEFAULT_WINDOW: usize = 64;
+macro_rules! define {
+    ($($(#[$doc:meta])* $name:ident: $type:ty, $default:expr, $range:expr;)+) => {
+        /// The rules by which a token is chosen. In this order: biases; bans and penalties by what came before; the
+        /// filters and the temperature in the order of `order`; the draw, which is that of Mirostat where it is on.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct SamplerParams {
+            /// Start of the random numbers; 0 is a seed like any other.
+            pub seed: u64,
+            /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
+            pub logit_biases: Vec<(u32, f32)>,
+            /// Sequences over which DRY sees no repetition.
+            pub dry_breakers: Vec<Vec<u32>>,
+            /// Sequences whose last token is not chosen where the others stand at the end.
+            pub banned_sequences: Vec<Vec<u32>>,
+            /// The filters and the temperature; empty: `Filter::DEFAULT_ORDER`.
+            pub order: Vec<Filter>,
+            $($(#[$doc])* pub $name: $type,)+
+        }
 
-    /// Number of last tokens that the penalties look at.
-    pub fn window(&self) -> usize {
-        if self.penalty_window == 0 { SamplerParams::DEFAULT_WINDOW } else { self.penalty_window as usize }
-    }
-
-    /// `InvalidArgument` names the field that is out of its range.
-    pub(super) fn check(&self) -> Result<()> {
-        let in_range = |name: &str, value: f32, min: f32, max: f32| {
-            if value >= min && value <= max {
-                return Ok(());
-            }
-            let range = match (min, max) {
-                (_, 1.0) => "between 0 and 1",
-                (0.0, _) => "finite and not negative",
-                _ => "finite",
+        impl SamplerParams {
+            /// The most likely token.
+            pub(super) const LIKELIEST: SamplerParams = SamplerParams {
+                seed: 0,
+                logit_biases: Vec::new(),
+                dry_breakers: Vec::new(),
+                banned_sequences: Vec::new(),
+                order: Vec::new(),
+                $($name: 0 as $type,)+
             };
-            Err(Error::invalid(format!("{name} is {value}, it must be {range}")))
-        };
-        in_range("temperature", self.temperature, 0.0, f32::MAX)?;
-        in_range("top_p", self.top_p, 0.0, 1.0)?;
-        in_range("min_p", self.min_p, 0.0, 1.0)?;
-        in_range("repeat_penalty", self.repeat_penalty, 0.0, f32::MAX)?;
-        in_range("presence_penalty", self.presence_penalty, f32::MIN, f32::MAX)?;
-        in_range("frequency_penalty", self.frequency_penalty, f32::MIN, f32::MAX)?;
-        for &(id, bias) in &self.logit_biases {
-            if bias.is_nan() || bias == f32::INFINITY {
-                let what = format!("the logit bias of token {id} is {bias}, it must be finite or negative infinity");
-                return Err(Error::invalid(what));
+
+            /// With values in the place of zeros that stand for one; `InvalidArgument` names what is out of its range.
+            pub(super) fn checked(mut self) -> Result<SamplerParams> {
+                $(
+                    if self.$name == 0 as $type {
+                        self.$name = $default;
+                    }
+                    check(stringify!($name), self.$name, $range)?;
+                )+
+                self.check_lists()?;
+                Ok(self)
             }
         }
-        Ok(())
+    };
+}
+numbers!(define);
+
+impl SamplerParams {
+    fn check_lists(&self) -> Result<()> {
+        if let Some((id, bias)) = self.logit_biases.iter().find(|(_, bias)| bias.is_nan() || *bias == f32::INFINITY) {
+            let what = format!("the logit bias of token {id} is {bias}, it must be finite or negative infinity");
+            return Err(Error::invalid(what));
+        }
+        for (name, sequences) in [("dry_breakers", &self.dry_breakers), ("banned_sequences", &self.banned_sequences)] {
+            if let Some(i) = sequences.iter().position(Vec::is_empty) {
+                return Err(Error::invalid(format!("{name}[{i}] has no tokens")));
+            }
+        }
+        for (i, filter) in self.order.iter().enumerate() {
+            if self.order[..i].contains(filter) {
+                return Err(Error::invalid(format!("order has {} twice", filter.name())));
+            }
+        }
+        match Filter::DEFAULT_ORDER.iter().find(|filter| self.is_on(**filter) && !self.order().contains(filter)) {
+            Some(filter) => Err(Error::invalid(format!("{} is on, but not in order", filter.name()))),
+            None => Ok(()),
+        }
     }
 
-    /// 1 over the temperature of the distribution that the filters see.
-    pub(super) fn filter_inverse(&self) -> f64 {
-        if self.temperature_first { 1.0 / f64::from(self.temperature) } else { 1.0 }
+    /// `InvalidArgument` naming the first id in a list that a vocabulary of `n` tokens does not have.
+    pub(super) fn check_vocab(&self, n: usize) -> Result<()> {
+        let biased = self.logit_biases.iter().map(|(id, _)| (id, "has a logit bias"));
+        let breakers = self.dry_breakers.iter().flatten().map(|id| (id, "is in a breaker of DRY"));
+        let banned = self.banned_sequences.iter().flatten().map(|id| (id, "is in a banned sequence"));
+        match biased.chain(breakers).chain(banned).find(|(id, _)| **id as usize >= n) {
+            Some((id, what)) => Err(Error::invalid(format!("token {id} {what}, the vocabulary has {n} tokens"))),
+            None => Ok(()),
+        }
     }
 
-    /// Filters see another distribution than the one without a temperature.
-    pub fn filters_tempered(&self) -> bool {
-        let has_filters = !matches!(self.top_p, 0.0 | 1.0) || self.min_p > 0.0;
-        self.temperature_first && has_filters && !matches!(self.temperature, 0.0 | 1.0)
+    pub(super) fn order(&self) -> &[Filter] {
+        if self.order.is_empty() { &Filter::DEFAULT_ORDER } else { &self.order }
+    }
+
+    /// Whether a filter changes anything.
+    pub(super) fn is_on(&self, filter: Filter) -> bool {
+        let changes = |p: f32| !matches!(p, 0.0 | 1.0);
+        match filter {
+            Filter::TopNSigma => self.top_n_sigma > 0.0,
+            Filter::TopK => self.top_k > 0,
+            Filter::TypicalP => changes(self.typical_p),
+            Filter::TopP => changes(self.top_p),
+            Filter::MinP => self.min_p > 0.0,
+            Filter::Xtc => self.xtc_probability > 0.0,
+            Filter::Temperature => changes(self.temperature) || self.is_dynamic(),
+        }
+    }
+
+    /// The temperature depends on the entropy.
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.temperature > 0.0 && self.temperature_range > 0.0
     }
 
     /// A penalty is on.
     pub fn penalises(&self) -> bool {
         !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
+    }
+
+    /// Tokens that came before forbid some or make them less likely, besides by the penalties.
+    pub(super) fn forbids_repetitions(&self) -> bool {
+        self.dry_multiplier > 0.0 || self.no_repeat_ngram_size > 0 || !self.banned_sequences.is_empty()
+    }
+
+    /// A device can follow: biases, penalties, top_k, top_p and min_p in this order, then a temperature that is always
+    /// the same, and one draw.
+    pub fn suits_devices(&self) -> bool {
+        if self.temperature == 0.0 {
+            return !self.forbids_repetitions();
+        }
+        let known = [Filter::TopK, Filter::TopP, Filter::MinP, Filter::Temperature];
+        // What top_k keeps is the same under any temperature.
+        let tells_temperatures_apart = self.is_on(Filter::TopP) || self.is_on(Filter::MinP);
+        let counts = |filter: Filter| match filter {
+            Filter::Temperature => tells_temperatures_apart && self.is_on(filter),
+            _ => self.is_on(filter),
+        };
+        let on = self.order().iter().filter(|filter| counts(**filter));
+        let places = on.map(|on| known.iter().position(|filter| filter == on));
+        !self.forbids_repetitions()
+            && !self.is_dynamic()
+            && self.mirostat_tau == 0.0
+            && places.clone().all(|place| place.is_some())
+            && places.is_sorted()
     }
 }

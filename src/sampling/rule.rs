@@ -15,6 +15,8 @@ pub struct SamplingRule<'a> {
     pub params: &'a SamplerParams,
     /// State of the generator of random numbers (SplitMix64) ahead of the draw.
     pub random: u64,
+    /// The most surprise, in bits, that Mirostat admits; a device has no use for it.
+    pub bound: f64,
     /// The tokens ahead of the choice, oldest first, in two parts, of which the newest count.
     pub recent: [&'a [u32]; 2],
     /// Tokens that are never chosen.
@@ -25,31 +27,36 @@ pub struct SamplingRule<'a> {
     pub none: u32,
 }
 
-static LIKELIEST: SamplerParams = SamplerParams {
-    seed: 0,
-    logit_biases: Vec::new(),
-    repeat_penalty: 0.0,
-    presence_penalty: 0.0,
-    frequency_penalty: 0.0,
-    penalty_window: 0,
-    top_k: 0,
-    top_p: 0.0,
-    min_p: 0.0,
-    temperature: 0.0,
-    temperature_first: false,
-};
+/// What a rule chooses, and how it goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// `None` where no token can be chosen.
+    pub token: Option<u32>,
+    /// State of the generator of random numbers after the draw.
+    pub random: u64,
+    /// The bound of Mirostat after it.
+    pub bound: f64,
+}
 
 impl Default for SamplingRule<'_> {
     /// The likeliest token.
     fn default() -> Self {
-        SamplingRule { params: &LIKELIEST, random: 0, recent: [&[]; 2], banned: &[], allowed: None, none: 0 }
+        SamplingRule {
+            params: const { &SamplerParams::LIKELIEST },
+            random: 0,
+            bound: 0.0,
+            recent: [&[]; 2],
+            banned: &[],
+            allowed: None,
+            none: 0,
+        }
     }
 }
 
 impl<'a> SamplingRule<'a> {
     /// Number of newest tokens that are penalised.
     pub fn window(&self) -> usize {
-        if self.params.penalises() { self.params.window() } else { 0 }
+        if self.params.penalises() { self.params.penalty_window as usize } else { 0 }
     }
 
     /// Number of biases, banned and newest tokens.
@@ -59,14 +66,19 @@ impl<'a> SamplingRule<'a> {
 
     /// The newest tokens that count, oldest first.
     pub fn newest(&self) -> impl Iterator<Item = u32> + 'a {
+        self.last(self.window())
+    }
+
+    /// The `n` last tokens, or all there are, oldest first.
+    pub(super) fn last(&self, n: usize) -> impl Iterator<Item = u32> + 'a {
         let [before, last] = self.recent;
-        let from = (before.len() + last.len()).saturating_sub(self.window());
+        let from = (before.len() + last.len()).saturating_sub(n);
         before.iter().chain(last).skip(from).copied()
     }
 
     /// Logits decide as they are.
     pub(super) fn is_plain(&self) -> bool {
-        self.entries() == 0 && self.allowed.is_none()
+        self.entries() == 0 && self.allowed.is_none() && !self.params.forbids_repetitions()
     }
 
     pub(super) fn allows(&self, id: u32) -> bool {

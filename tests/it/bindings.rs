@@ -17,9 +17,10 @@ const GENERATED: [(&str, &str); 4] = [
 ];
 
 /// Constants that callers pass, by what their names begin with.
-const PASSED: [&str; 12] = [
+const PASSED: [&str; 13] = [
     "RZ_MODEL_",
     "RZ_SAMPLER_",
+    "RZ_FILTER_",
     "RZ_TOKENIZE_",
     "RZ_DETOKENIZE_",
     "RZ_CHAT_ADD_",

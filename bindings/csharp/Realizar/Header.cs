@@ -129,6 +129,13 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_token_sequence
+    {
+        public IntPtr tokens;
+        public UIntPtr n_tokens;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
     internal struct rz_sampler_params
     {
         public uint struct_size;
@@ -144,6 +151,26 @@ namespace Realizar
         public ulong seed;
         public IntPtr biases;
         public UIntPtr n_biases;
+        public float typical_p;
+        public float top_n_sigma;
+        public float xtc_probability;
+        public float xtc_threshold;
+        public float temperature_range;
+        public float temperature_exponent;
+        public float mirostat_tau;
+        public float mirostat_eta;
+        public float dry_multiplier;
+        public float dry_base;
+        public uint dry_allowed_length;
+        public uint dry_window;
+        public uint no_repeat_ngram_size;
+        public uint reserved;
+        public IntPtr dry_breakers;
+        public UIntPtr n_dry_breakers;
+        public IntPtr banned_sequences;
+        public UIntPtr n_banned_sequences;
+        public IntPtr order;
+        public UIntPtr n_order;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -529,6 +556,13 @@ namespace Realizar
         internal const int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
         internal const int RZ_CHAT_EVENT_END = 5;
         internal const int RZ_CHAT_EVENT_UNPARSED = 256;
+        internal const int RZ_FILTER_TOP_N_SIGMA = 1;
+        internal const int RZ_FILTER_TOP_K = 2;
+        internal const int RZ_FILTER_TYPICAL_P = 3;
+        internal const int RZ_FILTER_TOP_P = 4;
+        internal const int RZ_FILTER_MIN_P = 5;
+        internal const int RZ_FILTER_XTC = 6;
+        internal const int RZ_FILTER_TEMPERATURE = 7;
         internal const int RZ_SAMPLER_TEMPERATURE_FIRST = 1;
         internal const int RZ_GRAMMAR_JSON_SCHEMA = 1;
         internal const int RZ_GRAMMAR_REGEX = 2;
@@ -580,6 +614,7 @@ namespace Realizar
             typeof(rz_source),
             typeof(rz_chat_message),
             typeof(rz_logit_bias),
+            typeof(rz_token_sequence),
             typeof(rz_sampler_params),
             typeof(rz_cache_params),
             typeof(rz_plan),

@@ -13,12 +13,27 @@ namespace Realizar
         public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
         public int TopK, PenaltyWindow;
         public ulong Seed;
-        /// <summary>TopP and MinP see the distribution that the temperature leaves, which is the order of
+        /// <summary>The filters see the distribution that the temperature leaves, which is the order of
         /// transformers.</summary>
         public bool TemperatureFirst;
+        public float TypicalP, TopNSigma, XtcProbability, XtcThreshold, TemperatureRange, TemperatureExponent;
+        public float MirostatTau, MirostatEta, DryMultiplier, DryBase;
+        public int DryAllowedLength, DryWindow, NoRepeatNgramSize;
+        public IReadOnlyList<uint[]> DryBreakers = new uint[0][], BannedSequences = new uint[0][];
+        /// <summary>The filters and the temperature; empty: in the default order.</summary>
+        public IReadOnlyList<Filter> Order = new Filter[0];
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
 
-        internal bool IsGreedy => Temperature == 0 && RepeatPenalty == 0 && PresencePenalty == 0 && FrequencyPenalty == 0 && LogitBias.Count == 0;
+        internal bool IsGreedy => Temperature == 0 && RepeatPenalty == 0 && PresencePenalty == 0 && FrequencyPenalty == 0 && LogitBias.Count == 0
+            && DryMultiplier == 0 && NoRepeatNgramSize == 0 && BannedSequences.Count == 0;
+    }
+
+    /// <summary>A filter of tokens, or the temperature.</summary>
+    public enum Filter
+    {
+        TopNSigma = Native.RZ_FILTER_TOP_N_SIGMA, TopK = Native.RZ_FILTER_TOP_K, TypicalP = Native.RZ_FILTER_TYPICAL_P,
+        TopP = Native.RZ_FILTER_TOP_P, MinP = Native.RZ_FILTER_MIN_P, Xtc = Native.RZ_FILTER_XTC,
+        Temperature = Native.RZ_FILTER_TEMPERATURE,
     }
 
     /// <summary>Chooses tokens; it has random numbers of its own, so that a seed repeats itself.</summary>
@@ -30,14 +45,31 @@ namespace Realizar
         {
             Native.Initialize();
             var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
+            // All tokens one after another, so that one array stays in place.
+            var sequences = s.DryBreakers.Concat(s.BannedSequences).ToArray();
+            var parts = new rz_token_sequence[sequences.Length];
             fixed (rz_logit_bias* b = biases)
+            fixed (uint* tokens = sequences.SelectMany(sequence => sequence).ToArray(), order = s.Order.Select(filter => (uint)filter).ToArray())
+            fixed (rz_token_sequence* first = parts)
             {
+                var next = tokens;
+                for (int i = 0; i < parts.Length; next += sequences[i++].Length)
+                {
+                    parts[i] = new rz_token_sequence { tokens = (IntPtr)next, n_tokens = (UIntPtr)sequences[i].Length };
+                }
                 var p = new rz_sampler_params {
                     struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
                     min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
                     frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
                     flags = s.TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u,
-                    biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length,
+                    biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length, typical_p = s.TypicalP, top_n_sigma = s.TopNSigma,
+                    xtc_probability = s.XtcProbability, xtc_threshold = s.XtcThreshold, temperature_range = s.TemperatureRange,
+                    temperature_exponent = s.TemperatureExponent, mirostat_tau = s.MirostatTau, mirostat_eta = s.MirostatEta,
+                    dry_multiplier = s.DryMultiplier, dry_base = s.DryBase, dry_allowed_length = checked((uint)s.DryAllowedLength),
+                    dry_window = checked((uint)s.DryWindow), no_repeat_ngram_size = checked((uint)s.NoRepeatNgramSize),
+                    dry_breakers = (IntPtr)first, n_dry_breakers = (UIntPtr)s.DryBreakers.Count,
+                    banned_sequences = (IntPtr)(first + s.DryBreakers.Count), n_banned_sequences = (UIntPtr)s.BannedSequences.Count,
+                    order = (IntPtr)order, n_order = (UIntPtr)s.Order.Count,
                 };
                 rz_error err;
                 IntPtr pointer;

@@ -93,6 +93,15 @@ internal static class Tests
             using (var biased = new Sampler(new Sampling { LogitBias = new Dictionary<uint, float> { { token, float.NegativeInfinity } } }))
             {
                 Check(fork.Sample(biased) != token, "a bias");
+                foreach (var before in new[] { prompt[prompt.Length - 1], token })
+                {
+                    var sequences = new[] { new uint[] { 1, 2, 3 }, new[] { before, token } };
+                    var order = new[] { Filter.Temperature, Filter.Xtc };
+                    using (var banned = new Sampler(new Sampling { BannedSequences = sequences, DryBreakers = new[] { new uint[] { 13 } }, Order = order }))
+                    {
+                        Check((fork.Sample(banned) == token) == (before == token), "a banned sequence");
+                    }
+                }
                 Check(fork.Decode(token) == session.Decode(token) && fork.Length == prompt.Length + 1, "a fork");
             }
         }

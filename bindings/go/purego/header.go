@@ -67,6 +67,13 @@ const (
 	rz_CHAT_EVENT_TOOL_ARGUMENTS  = 4
 	rz_CHAT_EVENT_END             = 5
 	rz_CHAT_EVENT_UNPARSED        = 256
+	rz_FILTER_TOP_N_SIGMA         = 1
+	rz_FILTER_TOP_K               = 2
+	rz_FILTER_TYPICAL_P           = 3
+	rz_FILTER_TOP_P               = 4
+	rz_FILTER_MIN_P               = 5
+	rz_FILTER_XTC                 = 6
+	rz_FILTER_TEMPERATURE         = 7
 	rz_SAMPLER_TEMPERATURE_FIRST  = 1
 	rz_GRAMMAR_JSON_SCHEMA        = 1
 	rz_GRAMMAR_REGEX              = 2
@@ -215,20 +222,45 @@ type rz_logit_bias struct {
 	bias  float32
 }
 
+type rz_token_sequence struct {
+	tokens   *uint32
+	n_tokens uintptr
+}
+
 type rz_sampler_params struct {
-	struct_size       uint32
-	temperature       float32
-	top_k             uint32
-	top_p             float32
-	min_p             float32
-	repeat_penalty    float32
-	presence_penalty  float32
-	frequency_penalty float32
-	penalty_window    uint32
-	flags             uint32
-	seed              uint64
-	biases            *rz_logit_bias
-	n_biases          uintptr
+	struct_size          uint32
+	temperature          float32
+	top_k                uint32
+	top_p                float32
+	min_p                float32
+	repeat_penalty       float32
+	presence_penalty     float32
+	frequency_penalty    float32
+	penalty_window       uint32
+	flags                uint32
+	seed                 uint64
+	biases               *rz_logit_bias
+	n_biases             uintptr
+	typical_p            float32
+	top_n_sigma          float32
+	xtc_probability      float32
+	xtc_threshold        float32
+	temperature_range    float32
+	temperature_exponent float32
+	mirostat_tau         float32
+	mirostat_eta         float32
+	dry_multiplier       float32
+	dry_base             float32
+	dry_allowed_length   uint32
+	dry_window           uint32
+	no_repeat_ngram_size uint32
+	reserved             uint32
+	dry_breakers         *rz_token_sequence
+	n_dry_breakers       uintptr
+	banned_sequences     *rz_token_sequence
+	n_banned_sequences   uintptr
+	order                *uint32
+	n_order              uintptr
 }
 
 type rz_cache_params struct {
@@ -432,6 +464,7 @@ var structs = []any{
 	rz_source{},
 	rz_chat_message{},
 	rz_logit_bias{},
+	rz_token_sequence{},
 	rz_sampler_params{},
 	rz_cache_params{},
 	rz_plan{},

@@ -116,6 +116,21 @@ func TestTokenByToken(t *testing.T) {
 	if other, err := two.Sample(sampler); err != nil || other == best {
 		t.Error(other, err)
 	}
+	for _, before := range []uint32{tokens[len(tokens)-1], best} {
+		banned, err := NewSampler(Sampling{
+			BannedSequences: [][]uint32{{1, 2, 3}, {before, best}}, DRYBreakers: [][]uint32{{13}}, Order: []Filter{FilterTemperature, FilterXTC},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := two.Sample(banned); err != nil || (other == best) != (before == best) {
+			t.Error(other, err)
+		}
+		banned.Close()
+	}
+	if _, err := NewSampler(Sampling{Temperature: 0.7, Order: []Filter{FilterTopP}}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
 	if _, err := model.NewGrammar(GrammarRegex|GrammarWhitespace, "a"); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}

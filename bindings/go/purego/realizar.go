@@ -429,8 +429,31 @@ type Sampling struct {
 	PenaltyWindow                                    int // how many of the last tokens count; 0: 64
 	Seed                                             uint64
 	LogitBias                                        map[uint32]float32
-	TemperatureFirst                                 bool // TopP and MinP see what the temperature leaves, the order of transformers
+	TemperatureFirst                                 bool // the filters see what the temperature leaves, the order of transformers
+
+	TypicalP, TopNSigma                   float32
+	XTCProbability, XTCThreshold          float32 // 0 in the threshold: 0.1
+	TemperatureRange, TemperatureExponent float32 // 0 in the exponent: 1
+	MirostatTau, MirostatEta              float32 // 0 in eta: 0.1
+	DRYMultiplier, DRYBase                float32 // 0 in the base: 1.75
+	DRYAllowedLength, DRYWindow           int     // 0: 2, and all tokens
+	NoRepeatNgramSize                     int
+	DRYBreakers, BannedSequences          [][]uint32
+	Order                                 []Filter // of the filters and the temperature; nil: the default order
 }
+
+// Filter is a filter of tokens, or the temperature.
+type Filter uint32
+
+const (
+	FilterTopNSigma   Filter = rz_FILTER_TOP_N_SIGMA
+	FilterTopK        Filter = rz_FILTER_TOP_K
+	FilterTypicalP    Filter = rz_FILTER_TYPICAL_P
+	FilterTopP        Filter = rz_FILTER_TOP_P
+	FilterMinP        Filter = rz_FILTER_MIN_P
+	FilterXTC         Filter = rz_FILTER_XTC
+	FilterTemperature Filter = rz_FILTER_TEMPERATURE
+)
 
 // Options say how an answer is made; the zero value means the most likely token, until the model ends its turn.
 type Options struct {
@@ -620,7 +643,8 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 }
 
 func (s *Sampling) greedy() bool {
-	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0
+	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0 &&
+		s.DRYMultiplier == 0 && s.NoRepeatNgramSize == 0 && len(s.BannedSequences) == 0
 }
 
 // sampler makes one, out of nothing else.
@@ -628,7 +652,13 @@ func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
 	params := rz_sampler_params{
 		temperature: s.Temperature, top_k: uint32(max(s.TopK, 0)), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
 		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: uint32(max(s.PenaltyWindow, 0)),
-		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)),
+		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)), typical_p: s.TypicalP, top_n_sigma: s.TopNSigma,
+		xtc_probability: s.XTCProbability, xtc_threshold: s.XTCThreshold,
+		temperature_range: s.TemperatureRange, temperature_exponent: s.TemperatureExponent,
+		mirostat_tau: s.MirostatTau, mirostat_eta: s.MirostatEta, dry_multiplier: s.DRYMultiplier, dry_base: s.DRYBase,
+		dry_allowed_length: uint32(max(s.DRYAllowedLength, 0)), dry_window: uint32(max(s.DRYWindow, 0)),
+		no_repeat_ngram_size: uint32(max(s.NoRepeatNgramSize, 0)), n_dry_breakers: uintptr(len(s.DRYBreakers)),
+		n_banned_sequences: uintptr(len(s.BannedSequences)), n_order: uintptr(len(s.Order)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	if s.TemperatureFirst {
@@ -641,7 +671,18 @@ func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	params.biases = pinned(&pinner, biases)
+	params.dry_breakers, params.banned_sequences = sequences(&pinner, s.DRYBreakers), sequences(&pinner, s.BannedSequences)
+	params.order = (*uint32)(pinned(&pinner, s.Order))
 	return c.rz_sampler_new(&params, out, e)
+}
+
+// sequences are some of tokens, in place until pinner lets them go.
+func sequences(pinner *runtime.Pinner, all [][]uint32) *rz_token_sequence {
+	sequences := make([]rz_token_sequence, len(all))
+	for i, tokens := range all {
+		sequences[i] = rz_token_sequence{pinned(pinner, tokens), uintptr(len(tokens))}
+	}
+	return pinned(pinner, sequences)
 }
 
 // NoLimit is no budget of time: a step with it works until a job has made a token.

@@ -77,6 +77,13 @@ final class Header {
     static final int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
     static final int RZ_CHAT_EVENT_END = 5;
     static final int RZ_CHAT_EVENT_UNPARSED = 256;
+    static final int RZ_FILTER_TOP_N_SIGMA = 1;
+    static final int RZ_FILTER_TOP_K = 2;
+    static final int RZ_FILTER_TYPICAL_P = 3;
+    static final int RZ_FILTER_TOP_P = 4;
+    static final int RZ_FILTER_MIN_P = 5;
+    static final int RZ_FILTER_XTC = 6;
+    static final int RZ_FILTER_TEMPERATURE = 7;
     static final int RZ_SAMPLER_TEMPERATURE_FIRST = 1;
     static final int RZ_GRAMMAR_JSON_SCHEMA = 1;
     static final int RZ_GRAMMAR_REGEX = 2;
@@ -215,6 +222,10 @@ final class Header {
         JAVA_INT.withName("token"),
         JAVA_FLOAT.withName("bias")).withName("rz_logit_bias");
 
+    static final StructLayout rz_token_sequence = structLayout(
+        ADDRESS.withName("tokens"),
+        JAVA_LONG.withName("n_tokens")).withName("rz_token_sequence");
+
     static final StructLayout rz_sampler_params = structLayout(
         JAVA_INT.withName("struct_size"),
         JAVA_FLOAT.withName("temperature"),
@@ -228,7 +239,27 @@ final class Header {
         JAVA_INT.withName("flags"),
         JAVA_LONG.withName("seed"),
         ADDRESS.withName("biases"),
-        JAVA_LONG.withName("n_biases")).withName("rz_sampler_params");
+        JAVA_LONG.withName("n_biases"),
+        JAVA_FLOAT.withName("typical_p"),
+        JAVA_FLOAT.withName("top_n_sigma"),
+        JAVA_FLOAT.withName("xtc_probability"),
+        JAVA_FLOAT.withName("xtc_threshold"),
+        JAVA_FLOAT.withName("temperature_range"),
+        JAVA_FLOAT.withName("temperature_exponent"),
+        JAVA_FLOAT.withName("mirostat_tau"),
+        JAVA_FLOAT.withName("mirostat_eta"),
+        JAVA_FLOAT.withName("dry_multiplier"),
+        JAVA_FLOAT.withName("dry_base"),
+        JAVA_INT.withName("dry_allowed_length"),
+        JAVA_INT.withName("dry_window"),
+        JAVA_INT.withName("no_repeat_ngram_size"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("dry_breakers"),
+        JAVA_LONG.withName("n_dry_breakers"),
+        ADDRESS.withName("banned_sequences"),
+        JAVA_LONG.withName("n_banned_sequences"),
+        ADDRESS.withName("order"),
+        JAVA_LONG.withName("n_order")).withName("rz_sampler_params");
 
     static final StructLayout rz_cache_params = structLayout(
         JAVA_INT.withName("struct_size"),
@@ -416,6 +447,7 @@ final class Header {
         rz_source,
         rz_chat_message,
         rz_logit_bias,
+        rz_token_sequence,
         rz_sampler_params,
         rz_cache_params,
         rz_plan,

@@ -12,6 +12,10 @@ public final class Options {
     int topK, penaltyWindow, maxTokens, draftMax, logprobs;
     long seed;
     boolean temperatureFirst;
+    float typicalP, topNSigma, xtcProbability, xtcThreshold, temperatureRange, temperatureExponent, mirostatTau, mirostatEta, dryMultiplier, dryBase;
+    int dryAllowedLength, dryWindow, noRepeatNgramSize;
+    List<int[]> dryBreakers = List.of(), bannedSequences = List.of();
+    List<Filter> order = List.of();
     Map<Integer, Float> logitBias = Map.of();
     List<String> stops = List.of();
     Draft draft = Draft.NONE;
@@ -65,9 +69,68 @@ public final class Options {
         return this;
     }
 
-    /** topP and minP see the distribution that the temperature leaves, which is the order of transformers. */
+    /** The filters see the distribution that the temperature leaves, which is the order of transformers. */
     public Options temperatureFirst(boolean isFirst) {
         temperatureFirst = isFirst;
+        return this;
+    }
+
+    /** Filters and the temperature in another order than the default one. */
+    public Options order(Filter... order) {
+        this.order = List.of(order);
+        return this;
+    }
+
+    public Options typicalP(double typicalP) {
+        this.typicalP = (float) typicalP;
+        return this;
+    }
+
+    public Options topNSigma(double deviations) {
+        topNSigma = (float) deviations;
+        return this;
+    }
+
+    /** With this chance, the tokens of at least the threshold, 0: 0.1, are dropped, but for the least likely of them. */
+    public Options xtc(double probability, double threshold) {
+        xtcProbability = (float) probability;
+        xtcThreshold = (float) threshold;
+        return this;
+    }
+
+    /** The temperature goes up and down by the range with the entropy, raised to the exponent, 0: 1. */
+    public Options temperatureRange(double range, double exponent) {
+        temperatureRange = (float) range;
+        temperatureExponent = (float) exponent;
+        return this;
+    }
+
+    /** Mirostat 2: the mean surprise in bits, and how much of a difference is corrected, 0: 0.1. */
+    public Options mirostat(double tau, double eta) {
+        mirostatTau = (float) tau;
+        mirostatEta = (float) eta;
+        return this;
+    }
+
+    /** The penalty of a token that goes on with a repetition: 0 in the base, the length and the window are 1.75, 2 and all tokens. */
+    public Options dry(double multiplier, double base, int allowedLength, int window, int[]... breakers) {
+        dryMultiplier = (float) multiplier;
+        dryBase = (float) base;
+        dryAllowedLength = allowedLength;
+        dryWindow = window;
+        dryBreakers = List.of(breakers);
+        return this;
+    }
+
+    /** No sequence of so many tokens comes twice. */
+    public Options noRepeatNgramSize(int tokens) {
+        noRepeatNgramSize = tokens;
+        return this;
+    }
+
+    /** Sequences of tokens whose last one is not chosen behind the others. */
+    public Options bannedSequences(int[]... sequences) {
+        bannedSequences = List.of(sequences);
         return this;
     }
 
@@ -121,7 +184,8 @@ public final class Options {
     }
 
     boolean isGreedy() {
-        return temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty();
+        return temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty()
+            && dryMultiplier == 0 && noRepeatNgramSize == 0 && bannedSequences.isEmpty();
     }
 
     /** How tokens are chosen. */

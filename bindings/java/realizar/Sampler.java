@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 
 /** Chooses tokens; it has random numbers of its own, so that a seed repeats itself. One call at a time. */
 public final class Sampler extends Handle {
@@ -26,6 +27,19 @@ public final class Sampler extends Handle {
             Native.set(params, Header.rz_sampler_params, "penalty_window", options.penaltyWindow);
             Native.set(params, Header.rz_sampler_params, "flags", options.temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0);
             Native.set(params, Header.rz_sampler_params, "seed", options.seed);
+            Native.set(params, Header.rz_sampler_params, "typical_p", options.typicalP);
+            Native.set(params, Header.rz_sampler_params, "top_n_sigma", options.topNSigma);
+            Native.set(params, Header.rz_sampler_params, "xtc_probability", options.xtcProbability);
+            Native.set(params, Header.rz_sampler_params, "xtc_threshold", options.xtcThreshold);
+            Native.set(params, Header.rz_sampler_params, "temperature_range", options.temperatureRange);
+            Native.set(params, Header.rz_sampler_params, "temperature_exponent", options.temperatureExponent);
+            Native.set(params, Header.rz_sampler_params, "mirostat_tau", options.mirostatTau);
+            Native.set(params, Header.rz_sampler_params, "mirostat_eta", options.mirostatEta);
+            Native.set(params, Header.rz_sampler_params, "dry_multiplier", options.dryMultiplier);
+            Native.set(params, Header.rz_sampler_params, "dry_base", options.dryBase);
+            Native.set(params, Header.rz_sampler_params, "dry_allowed_length", options.dryAllowedLength);
+            Native.set(params, Header.rz_sampler_params, "dry_window", options.dryWindow);
+            Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", options.noRepeatNgramSize);
             MemorySegment biases = arena.allocate(Header.rz_logit_bias, options.logitBias.size());
             int i = 0;
             for (var bias : options.logitBias.entrySet()) {
@@ -34,8 +48,26 @@ public final class Sampler extends Handle {
             }
             Native.set(params, Header.rz_sampler_params, "biases", biases);
             Native.set(params, Header.rz_sampler_params, "n_biases", (long) options.logitBias.size());
+            Native.set(params, Header.rz_sampler_params, "dry_breakers", sequences(arena, options.dryBreakers));
+            Native.set(params, Header.rz_sampler_params, "n_dry_breakers", (long) options.dryBreakers.size());
+            Native.set(params, Header.rz_sampler_params, "banned_sequences", sequences(arena, options.bannedSequences));
+            Native.set(params, Header.rz_sampler_params, "n_banned_sequences", (long) options.bannedSequences.size());
+            int[] order = options.order.stream().mapToInt(filter -> filter.number).toArray();
+            Native.set(params, Header.rz_sampler_params, "order", arena.allocateFrom(JAVA_INT, order));
+            Native.set(params, Header.rz_sampler_params, "n_order", (long) order.length);
             return Native.made(arena, out -> e -> (int) Header.rz_sampler_new.invokeExact(params, out, e));
         }
+    }
+
+    private static MemorySegment sequences(Arena arena, List<int[]> all) {
+        long size = Header.rz_token_sequence.byteSize();
+        MemorySegment sequences = arena.allocate(Header.rz_token_sequence, all.size());
+        for (int i = 0; i < all.size(); i++) {
+            var sequence = sequences.asSlice(i * size, size);
+            Native.set(sequence, Header.rz_token_sequence, "tokens", arena.allocateFrom(JAVA_INT, all.get(i)));
+            Native.set(sequence, Header.rz_token_sequence, "n_tokens", (long) all.get(i).length);
+        }
+        return sequences;
     }
 
     /** Lets it choose only what continues a text of the grammar, from its start; null: anything. */

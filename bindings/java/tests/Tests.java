@@ -9,6 +9,7 @@ import realizar.Cancel;
 import realizar.ChatParser;
 import realizar.Conversation;
 import realizar.Device;
+import realizar.Filter;
 import realizar.Generation;
 import realizar.Grammar;
 import realizar.Message;
@@ -153,6 +154,14 @@ class Tests {
             for (var session : List.of(one, two, half)) session.prefill(prompt);
             int token = one.sample(null);
             check(two.sample(null) == token && one.sample(sampler) != token && half.capacity() == 64, "a choice");
+            for (int before : new int[] {prompt[prompt.length - 1], token}) {
+                var options = new Options().bannedSequences(new int[] {1, 2, 3}, new int[] {before, token}).order(Filter.TEMPERATURE, Filter.XTC)
+                    .dry(0, 0, 0, 0, new int[] {13});
+                try (var banned = new Sampler(options)) {
+                    check((one.sample(banned) == token) == (before == token), "a banned sequence");
+                }
+            }
+            thrown(IllegalArgumentException.class, () -> new Sampler(new Options().temperature(0.7).order(Filter.TOP_P)));
             var likeliest = one.logprobs(3);
             check(likeliest.get(0).token() == token && likeliest.size() == 3 && one.logprobs(1000).size() == 512, "the likeliest tokens");
             int[] next = Session.decodeAll(List.of(one, two), new int[] {token, token}, java.util.Arrays.asList(null, sampler));

@@ -18,7 +18,7 @@ import math
 import os
 import time
 from contextlib import ExitStack
-from ctypes import byref, c_uint32, c_void_p
+from ctypes import Array, byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -191,7 +191,32 @@ class Sampling:
     seed: int = 0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     temperature_first: bool = False
-    """`top_p` and `min_p` see the distribution that the temperature leaves, which is the order of transformers."""
+    """The filters see the distribution that the temperature leaves, which is the order of transformers."""
+    typical_p: float = 0.0
+    top_n_sigma: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.0
+    temperature_range: float = 0.0
+    temperature_exponent: float = 0.0
+    mirostat_tau: float = 0.0
+    mirostat_eta: float = 0.0
+    dry_multiplier: float = 0.0
+    dry_base: float = 0.0
+    dry_allowed_length: int = 0
+    dry_window: int = 0
+    no_repeat_ngram_size: int = 0
+    dry_breakers: Sequence[Sequence[int]] = ()
+    banned_sequences: Sequence[Sequence[int]] = ()
+    order: Sequence[str] = ()
+    """Filters ("top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc") and "temperature"; empty: the default order."""
+
+
+_FILTERS = _numbers("RZ_FILTER_")
+
+
+def _sequences(all: Sequence[Sequence[int]]) -> "Array[_c.rz_token_sequence]":
+    tokens = [(c_uint32 * len(one))(*one) for one in all]
+    return (_c.rz_token_sequence * len(tokens))(*((one, len(one)) for one in tokens))
 
 
 class Sampler(Handle):
@@ -199,10 +224,18 @@ class Sampler(Handle):
 
     def __init__(self, sampling: Sampling = Sampling()) -> None:
         biases = (_c.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
-        params = _c.rz_sampler_params(n_biases=len(biases), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST)
+        params = _c.rz_sampler_params(
+            n_biases=len(biases), n_dry_breakers=len(sampling.dry_breakers), n_banned_sequences=len(sampling.banned_sequences),
+            n_order=len(sampling.order), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST,
+        )
+        lists = {
+            "dry_breakers": _sequences(sampling.dry_breakers),
+            "banned_sequences": _sequences(sampling.banned_sequences),
+            "order": (c_uint32 * len(sampling.order))(*(_FILTERS[name] for name in sampling.order)),
+        }
         for name, *_ in params._fields_:
             if name in Sampling.__dataclass_fields__:
-                setattr(params, name, getattr(sampling, name))
+                setattr(params, name, lists[name] if name in lists else getattr(sampling, name))
         if len(biases):
             params.biases = biases
         super().__init__(new("rz_sampler_new", byref(params)), "rz_sampler_free")

@@ -73,6 +73,13 @@ RZ_CHAT_EVENT_TOOL_NAME = 3
 RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4
 RZ_CHAT_EVENT_END = 5
 RZ_CHAT_EVENT_UNPARSED = 256
+RZ_FILTER_TOP_N_SIGMA = 1
+RZ_FILTER_TOP_K = 2
+RZ_FILTER_TYPICAL_P = 3
+RZ_FILTER_TOP_P = 4
+RZ_FILTER_MIN_P = 5
+RZ_FILTER_XTC = 6
+RZ_FILTER_TEMPERATURE = 7
 RZ_SAMPLER_TEMPERATURE_FIRST = 1
 RZ_GRAMMAR_JSON_SCHEMA = 1
 RZ_GRAMMAR_REGEX = 2
@@ -248,6 +255,13 @@ class rz_logit_bias(Structure):
     ]
 
 
+class rz_token_sequence(Structure):
+    _fields_ = [
+        ("tokens", POINTER(c_uint32)),
+        ("n_tokens", c_size_t),
+    ]
+
+
 class rz_sampler_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -263,6 +277,26 @@ class rz_sampler_params(Sized):
         ("seed", c_uint64),
         ("biases", POINTER(rz_logit_bias)),
         ("n_biases", c_size_t),
+        ("typical_p", c_float),
+        ("top_n_sigma", c_float),
+        ("xtc_probability", c_float),
+        ("xtc_threshold", c_float),
+        ("temperature_range", c_float),
+        ("temperature_exponent", c_float),
+        ("mirostat_tau", c_float),
+        ("mirostat_eta", c_float),
+        ("dry_multiplier", c_float),
+        ("dry_base", c_float),
+        ("dry_allowed_length", c_uint32),
+        ("dry_window", c_uint32),
+        ("no_repeat_ngram_size", c_uint32),
+        ("reserved", c_uint32),
+        ("dry_breakers", POINTER(rz_token_sequence)),
+        ("n_dry_breakers", c_size_t),
+        ("banned_sequences", POINTER(rz_token_sequence)),
+        ("n_banned_sequences", c_size_t),
+        ("order", POINTER(c_uint32)),
+        ("n_order", c_size_t),
     ]
 
 
@@ -494,6 +528,7 @@ STRUCTS = (
     rz_source,
     rz_chat_message,
     rz_logit_bias,
+    rz_token_sequence,
     rz_sampler_params,
     rz_cache_params,
     rz_plan,

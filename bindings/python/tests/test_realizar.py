@@ -169,6 +169,16 @@ class Tiny(unittest.TestCase):
             session.prefill(self.model.tokenize(PROMPT))
             with realizar.Sampler(biased) as sampler:
                 self.assertNotEqual(session.sample(sampler), forbidden)
+            best, last = session.sample(), self.model.tokenize(PROMPT)[-1]
+            for sequence, is_banned in ([last, best], True), ([best, best], False):
+                banned = realizar.Sampling(banned_sequences=[[1, 2, 3], sequence], dry_breakers=[[13], [14, 15]], order=["temperature", "xtc"])
+                with realizar.Sampler(banned) as sampler:
+                    self.assertEqual(session.sample(sampler) != best, is_banned)
+            for order in ["top_p"], ["temperature", "temperature"]:
+                with self.assertRaisesRegex(realizar.InvalidArgument, "order"):
+                    realizar.Sampler(realizar.Sampling(temperature=0.7, order=order))
+        with self.assertRaisesRegex(realizar.InvalidArgument, "typical_p"):
+            realizar.Sampler(realizar.Sampling(typical_p=-0.5))
 
     def test_jobs_in_slices_and_together(self):
         with self.model.session(200) as one, self.model.session(200) as two:

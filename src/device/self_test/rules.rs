@@ -76,6 +76,7 @@ fn rules<'a>(
                 _ => None,
             },
             none: NO_TOKEN,
+            ..Default::default()
         }
     })
 }
@@ -143,8 +144,8 @@ pub fn check(
         let (mut random, mut expected) = (rule.random, [0; STEPS]);
         for n in 0..STEPS {
             let recent = [rule.recent[0], &expected[..n]];
-            let (token, behind) = choose(&SamplingRule { random, recent, ..*rule }, row, &mut scratch)?;
-            (expected[n], random) = (token.unwrap_or(rule.none), behind);
+            let choice = choose(&SamplingRule { random, recent, ..*rule }, row, &mut scratch)?;
+            (expected[n], random) = (choice.token.unwrap_or(rule.none), choice.random);
         }
         let chosen = got.map(|tokens| tokens[i]);
         if chosen != expected {

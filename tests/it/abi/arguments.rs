@@ -399,12 +399,33 @@ fn a_sampler_refuses_what_is_no_number() {
         rz_sampler_params { min_p: -0.1, ..valid },
         rz_sampler_params { repeat_penalty: f32::INFINITY, ..valid },
         rz_sampler_params { biases: &bias, n_biases: 1, ..valid },
+        rz_sampler_params { typical_p: f32::NAN, ..valid },
+        rz_sampler_params { top_n_sigma: -1.0, ..valid },
+        rz_sampler_params { dry_base: 0.5, ..valid },
+        rz_sampler_params { no_repeat_ngram_size: 5000, ..valid },
     ];
     for params in &wrong {
         expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_sampler_new(params, &mut sampler, e) });
     }
     let params = rz_sampler_params { biases: null(), n_biases: 1, ..valid };
     refused("biases", |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
+    let (top_p, temperature) = (RZ_FILTER_TOP_P, RZ_FILTER_TEMPERATURE);
+    for (what, order) in [
+        ("order has 8, which is no filter", &[top_p, 8, temperature][..]),
+        ("order has top_p twice", &[top_p, temperature, top_p]),
+        ("temperature is on, but not in order", &[top_p]),
+    ] {
+        let params = rz_sampler_params { temperature: 0.5, order: order.as_ptr(), n_order: order.len(), ..valid };
+        refused(what, |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
+    }
+    let first = rz_sampler_params { flags: RZ_SAMPLER_TEMPERATURE_FIRST, order: &top_p, n_order: 1, ..valid };
+    refused("both", |e| unsafe { rz_sampler_new(&first, &mut sampler, e) });
+    let empty = rz_token_sequence { tokens: null(), n_tokens: 0 };
+    let params = rz_sampler_params { banned_sequences: &empty, n_banned_sequences: 1, ..valid };
+    refused("banned_sequences[0]", |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
+    let lost = rz_token_sequence { tokens: null(), n_tokens: 3 };
+    let params = rz_sampler_params { dry_breakers: &lost, n_dry_breakers: 1, ..valid };
+    refused("dry_breakers.tokens is NULL", |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
     assert!(sampler.is_null());
 }
 

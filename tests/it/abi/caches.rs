@@ -323,6 +323,24 @@ fn a_sampler_chooses_by_its_parameters() {
     let hot = rz_sampler_params { temperature: 2.0, seed: 7, ..greedy };
     assert_eq!(choose(&hot), choose(&hot));
     assert_ne!(choose(&hot), choose(&rz_sampler_params { seed: 8, ..hot }));
+    // What may not follow 407 is as good as forbidden, what may not follow 403 is not.
+    for (before, expected) in [(407, without), (403, [best; 16])] {
+        let tokens = [before, best];
+        let banned = rz_token_sequence { tokens: tokens.as_ptr(), n_tokens: 2 };
+        let params = rz_sampler_params { banned_sequences: &banned, n_banned_sequences: 1, ..greedy };
+        assert_eq!(choose(&params), expected);
+    }
+    // Behind the filter the temperature lets no further token in, ahead of it it does.
+    let ordered = |order: &[u32]| {
+        let (order, n_order) = (order.as_ptr(), order.len());
+        choose(&rz_sampler_params { temperature: 100.0, top_p: 0.01, order, n_order, ..hot })
+    };
+    assert_eq!(ordered(&[]), [best; 16]);
+    assert_eq!(ordered(&[RZ_FILTER_TOP_P, RZ_FILTER_TEMPERATURE]), [best; 16]);
+    assert_ne!(ordered(&[RZ_FILTER_TEMPERATURE, RZ_FILTER_TOP_P]), [best; 16]);
+    // A caller without the later fields gets what it got.
+    let older = rz_sampler_params { struct_size: 64, typical_p: f32::NAN, n_order: 9, ..hot };
+    assert_eq!(choose(&older), choose(&hot));
 }
 
 /// The flag of a cache stops every call on it and on its forks; that of the call counts beside it.

@@ -111,6 +111,9 @@ fn ends_within_a_draft_are_those_of_single_tokens() {
             seed: round,
             logit_biases: if round % 3 == 0 { vec![(end, 12.0 + round as f32 / 4.0)] } else { vec![] },
             repeat_penalty: if round % 5 == 0 { 1.1 } else { 0.0 },
+            dry_multiplier: if round % 7 == 0 { 0.1 } else { 0.0 },
+            xtc_probability: if round % 8 == 3 { 0.2 } else { 0.0 },
+            mirostat_tau: if round % 8 == 5 { 2.0 } else { 0.0 },
             ..Default::default()
         };
         let stops: &[&str] = match round % 4 {

@@ -13,8 +13,28 @@ public struct Sampling: Sendable {
     public var seed: UInt64 = 0
     /// Added to the logits of tokens; -infinity forbids one.
     public var logitBias: [UInt32: Float] = [:]
-    /// `topP` and `minP` see the distribution that the temperature leaves, which is the order of transformers.
+    /// The filters see the distribution that the temperature leaves, which is the order of transformers.
     public var temperatureFirst = false
+    public var typicalP: Float = 0
+    public var topNSigma: Float = 0
+    public var xtcProbability: Float = 0
+    public var xtcThreshold: Float = 0
+    public var temperatureRange: Float = 0
+    public var temperatureExponent: Float = 0
+    public var mirostatTau: Float = 0
+    public var mirostatEta: Float = 0
+    public var dryMultiplier: Float = 0
+    public var dryBase: Float = 0
+    public var dryAllowedLength: UInt32 = 0
+    public var dryWindow: UInt32 = 0
+    public var noRepeatNgramSize: UInt32 = 0
+    public var dryBreakers: [[UInt32]] = []
+    public var bannedSequences: [[UInt32]] = []
+    /// The filters and the temperature; empty: in the default order.
+    public var order: [Filter] = []
+
+    /// A filter of tokens, or the temperature.
+    public enum Filter: UInt32, Sendable { case topNSigma = 1, topK, typicalP, topP, minP, xtc, temperature }
 
     public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
         self.temperature = temperature
@@ -24,6 +44,7 @@ public struct Sampling: Sendable {
 
     var isGreedy: Bool {
         temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty
+            && dryMultiplier == 0 && noRepeatNgramSize == 0 && bannedSequences.isEmpty
     }
 
     func sampler() throws -> Handle {
@@ -38,10 +59,42 @@ public struct Sampling: Sendable {
         params.penalty_window = penaltyWindow
         params.seed = seed
         params.flags = temperatureFirst ? UInt32(RZ_SAMPLER_TEMPERATURE_FIRST) : 0
-        return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
-            params.biases = biases.baseAddress
-            params.n_biases = biases.count
-            return try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(&params, $0, $1) }
+        params.typical_p = typicalP
+        params.top_n_sigma = topNSigma
+        params.xtc_probability = xtcProbability
+        params.xtc_threshold = xtcThreshold
+        params.temperature_range = temperatureRange
+        params.temperature_exponent = temperatureExponent
+        params.mirostat_tau = mirostatTau
+        params.mirostat_eta = mirostatEta
+        params.dry_multiplier = dryMultiplier
+        params.dry_base = dryBase
+        params.dry_allowed_length = dryAllowedLength
+        params.dry_window = dryWindow
+        params.no_repeat_ngram_size = noRepeatNgramSize
+        // All tokens one after another, so that one array stays in place.
+        let sequences = dryBreakers + bannedSequences
+        return try sequences.flatMap { $0 }.withUnsafeBufferPointer { tokens in
+            var next = tokens.baseAddress
+            let parts = sequences.map { sequence in
+                defer { next = next.map { $0 + sequence.count } }
+                return rz_token_sequence(tokens: next, n_tokens: sequence.count)
+            }
+            return try parts.withUnsafeBufferPointer { parts in
+                params.dry_breakers = parts.baseAddress
+                params.n_dry_breakers = dryBreakers.count
+                params.banned_sequences = parts.baseAddress.map { $0 + dryBreakers.count }
+                params.n_banned_sequences = bannedSequences.count
+                return try order.map(\.rawValue).withUnsafeBufferPointer { order in
+                    params.order = order.baseAddress
+                    params.n_order = order.count
+                    return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
+                        params.biases = biases.baseAddress
+                        params.n_biases = biases.count
+                        return try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(&params, $0, $1) }
+                    }
+                }
+            }
         }
     }
 }

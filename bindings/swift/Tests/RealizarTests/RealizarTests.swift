@@ -216,6 +216,13 @@ final class RealizarTests: XCTestCase {
         let half = try model.session(capacity: 64, keys: .q8_0, values: .q4_0)
         for session in [one, two, half] { try session.prefill(tokens) }
         let token = try one.sample()
+        for before in [tokens.last!, token] {
+            var banned = Sampling()
+            banned.bannedSequences = [[1, 2, 3], [before, token]]
+            banned.dryBreakers = [[13]]
+            banned.order = [.temperature, .xtc]
+            XCTAssertEqual(try one.sample(Sampler(banned)) == token, before == token)
+        }
         let sampler = try Sampler()
         let next = try Session.decode([one, two], [token, token], [nil, sampler])
         XCTAssertEqual(next[0], next[1])

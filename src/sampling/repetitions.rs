@@ -1,0 +1,127 @@
+//! What of the newest tokens stood there before.
+
+use super::candidates::reserve;
+use super::params::{MAX_REPETITION, SamplerParams};
+use crate::error::Result;
+
+/// Tokens so far, oldest first, in two parts.
+pub(super) type Recent<'a> = [&'a [u32]; 2];
+
+/// Finds repetitions of the newest tokens, in time linear in their number.
+#[derive(Debug, Default)]
+pub(super) struct Repetitions {
+    /// Of the newest tokens, backwards from the last: how many from each on are those from the last on.
+    lengths: Vec<u32>,
+}
+
+impl Repetitions {
+    pub fn reserve(&mut self) -> Result<()> {
+        reserve(&mut self.lengths, MAX_REPETITION)
+    }
+
+    /// Hands each of the last `window` tokens to `found`, the newest first, with the number of tokens ahead of it that
+    /// are also the last of all, at most `longest` and `MAX_REPETITION`.
+    pub fn each(&mut self, recent: Recent, window: usize, longest: usize, mut found: impl FnMut(u32, u32)) {
+        let at = |i: usize| from_end(recent, i);
+        let len = window.min(recent[0].len() + recent[1].len());
+        let most = longest.min(len).min(MAX_REPETITION);
+        self.lengths.clear();
+        self.lengths.push(0);
+        // The Z algorithm: tokens from `left` to `right` are those from the last on, and none beyond are known to be.
+        let (mut left, mut right) = (0, 0);
+        for i in 1..=len {
+            let mut n = if i < right { (self.lengths[i - left] as usize).min(right - i) } else { 0 };
+            if i + n >= right {
+                while n < most && i + n < len && at(i + n) == at(n) {
+                    n += 1;
+                }
+                (left, right) = (i, i + n);
+            }
+            if i < most {
+                self.lengths.push(n.min(most - i) as u32);
+            }
+            if let Some(token) = at(i - 1) {
+                found(token, n as u32);
+            }
+        }
+    }
+}
+
+fn from_end([before, last]: Recent, i: usize) -> Option<u32> {
+    match i.checked_sub(last.len()) {
+        Some(i) => before.iter().rev().nth(i).copied(),
+        None => last.iter().rev().nth(i).copied(),
+    }
+}
+
+/// Whether the tokens end with a sequence, when the last `skipped` are passed over.
+pub(super) fn ends_with(recent: Recent, skipped: usize, sequence: &[u32]) -> bool {
+    sequence.iter().rev().enumerate().all(|(i, token)| from_end(recent, skipped + i) == Some(*token))
+}
+
+/// Number of tokens behind the last of some sequences, at most `window`.
+pub(super) fn length_behind(sequences: &[Vec<u32>], recent: Recent, window: usize) -> usize {
+    let len = window.min(recent[0].len() + recent[1].len());
+    let is_behind = |n: &usize| sequences.iter().any(|sequence| ends_with(recent, *n, sequence));
+    (0..len).find(is_behind).unwrap_or(len)
+}
+
+/// What DRY takes from the logit of a token that makes a repetition of `length` tokens one longer.
+pub(super) fn dry_penalty(params: &SamplerParams, length: u32) -> f32 {
+    let (mut penalty, mut factor) = (f64::from(params.dry_multiplier), f64::from(params.dry_base));
+    let mut power = length - params.dry_allowed_length;
+    while power > 0 {
+        penalty *= if power % 2 == 1 { factor } else { 1.0 };
+        factor = (factor * factor).min(f64::from(f32::MAX));
+        power /= 2;
+    }
+    penalty.min(f64::from(f32::MAX)) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn repetitions_are_those_of_a_plain_search(
+            tokens in prop::collection::vec(0u32..3, 0..60),
+            split in 0usize..60,
+            window in prop_oneof![Just(usize::MAX), 0usize..70],
+            longest in prop_oneof![Just(usize::MAX), 0usize..20],
+        ) {
+            let (before, last) = tokens.split_at(split.min(tokens.len()));
+            let mut found = Vec::new();
+            Repetitions::default().each([before, last], window, longest, |id, n| found.push((id, n as usize)));
+            let seen = &tokens[tokens.len().saturating_sub(window)..];
+            let expected = (0..seen.len()).rev().map(|end| {
+                let pairs = seen[..end].iter().rev().zip(seen.iter().rev());
+                (seen[end], pairs.take(longest).take_while(|(a, b)| a == b).count())
+            });
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn breakers_are_found_over_both_parts() {
+        let recent: Recent = [&[1, 2, 3], &[4, 5]];
+        let behind = |sequences: &[&[u32]], window| {
+            length_behind(&sequences.iter().map(|s| s.to_vec()).collect::<Vec<_>>(), recent, window)
+        };
+        assert_eq!(behind(&[], usize::MAX), 5);
+        assert_eq!(behind(&[&[3, 4]], usize::MAX), 1);
+        assert_eq!(behind(&[&[3, 4], &[5]], usize::MAX), 0);
+        assert_eq!((behind(&[&[1]], usize::MAX), behind(&[&[1]], 4), behind(&[&[4, 3]], 9)), (4, 4, 5));
+    }
+
+    #[test]
+    fn the_penalty_of_dry_is_a_power() {
+        let params = SamplerParams { dry_multiplier: 0.8, ..Default::default() }.checked().unwrap();
+        for length in 2..60 {
+            let expected = f64::from(0.8f32) * 1.75f64.powi(length as i32 - 2);
+            assert!((f64::from(dry_penalty(&params, length)) / expected - 1.0).abs() < 1e-6);
+        }
+        assert_eq!(dry_penalty(&params, 4096), f32::MAX);
+    }
+}
