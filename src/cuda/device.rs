@@ -251,7 +251,8 @@ impl CudaDevice {
         Ok((rate, started.elapsed().as_secs_f64() / f64::from(LAUNCHES)))
     }
 
-    /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes.
+    /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes; public for benches.
+    #[doc(hidden)]
     pub fn copy_rate(&self, bytes: usize) -> Result<f64> {
         const COPIES: usize = 10;
         let current = self.context.enter()?;

@@ -43,7 +43,8 @@ use crate::graph::device_info::DeviceInfo;
 static PROVIDED: OnceLock<(Arc<Driver>, &'static [u8])> = OnceLock::new();
 
 /// Replaces the system's driver and the library's own kernels by `driver` and `image` in the whole process. Succeeds
-/// once, before the first device is asked for; afterwards it returns false.
+/// once, before the first device is asked for; afterwards it returns false. Public for tests alone.
+#[doc(hidden)]
 pub fn provide(driver: Arc<Driver>, image: &'static [u8]) -> bool {
     PROVIDED.set((driver, image)).is_ok()
 }

@@ -241,6 +241,8 @@ impl Driver {
         Duration::from_micros(self.patience.load(Ordering::Relaxed))
     }
 
+    /// Public for tests alone, which do not wait as long.
+    #[doc(hidden)]
     pub fn set_patience(&self, patience: Duration) {
         self.patience.store(patience.as_micros() as u64, Ordering::Relaxed);
     }

@@ -250,11 +250,6 @@ impl Backend {
         self.cuda().iter().map(|cuda| number(cuda)).zip(layers).collect()
     }
 
-    /// Number of layers on GPUs, of `n`.
-    pub fn gpu_layers(&self, n: usize) -> usize {
-        self.gpus(n).into_iter().map(|(_, layers)| layers).sum()
-    }
-
     /// An empty sequence.
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
         spec.check()?;

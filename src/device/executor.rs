@@ -79,6 +79,11 @@ impl Executor {
         }
     }
 
+    /// All ops of the program.
+    pub fn ops(&self) -> Range<usize> {
+        0..self.program.ops.len()
+    }
+
     /// Opens a step of a range of the program's ops.
     pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
         let follows = match &self.device {

@@ -22,7 +22,8 @@ const LEAST_BYTES: u64 = 256 << 20;
 /// Replaces, in tests, the bound and the measured rate of the CPU, in bytes a second.
 static ASSUMED: Mutex<Option<(u64, f64)>> = Mutex::new(None);
 
-/// Has choices assume a bound and a rate of the CPU.
+/// Has choices assume a bound and a rate of the CPU; public for tests alone, whose devices are made up.
+#[doc(hidden)]
 pub fn assume(assumed: Option<(u64, f64)>) {
     *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) = assumed;
 }

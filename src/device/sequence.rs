@@ -13,14 +13,11 @@ use crate::error::{Error, Result};
 use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, SequenceSpec};
 use crate::graph::step::{Sequences, SequencesMut};
 
-/// How far a state is, and what of it holds: all of a state beside its memory.
+/// How far a sequence is, and what of it holds: all of it beside its memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Committed tokens.
     pub len: usize,
-    /// Number of tokens, the first ones, whose keys and values were computed; those after them are to be computed
-    /// again.
-    pub held: usize,
     /// One more than the highest position written since position 0 last was; what rings keep follows from it.
     pub written: usize,
     pub checkpoints: Checkpoints,
@@ -93,9 +90,9 @@ impl Sequence {
     /// A copy of the committed tokens with the same capacity.
     pub fn fork(&self) -> Result<Sequence> {
         // A ring holds later positions too where the sequence was rewound.
-        let Extent { held, checkpoints, .. } = self.extent;
-        let cpu = self.cpu.as_ref().map(|cpu| cpu.fork(held, checkpoints.held())).transpose()?;
-        let cuda = self.cuda.iter().map(|kv| kv.fork(held, checkpoints.held())).collect::<Result<_>>()?;
+        let Extent { len, checkpoints, .. } = self.extent;
+        let cpu = self.cpu.as_ref().map(|cpu| cpu.fork(len, checkpoints.held())).transpose()?;
+        let cuda = self.cuda.iter().map(|kv| kv.fork(len, checkpoints.held())).collect::<Result<_>>()?;
         Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, cuda })
     }
 
@@ -119,16 +116,16 @@ impl Sequence {
     fn first_held(spec: &SequenceSpec, layer: usize, extent: &Extent) -> usize {
         match spec.layers[layer].window {
             0 => 0,
-            _ => extent.written.saturating_sub(spec.kept(layer)).min(extent.held),
+            _ => extent.written.saturating_sub(spec.kept(layer)).min(extent.len),
         }
     }
 
     /// Hands what the state remembers to `write`; `extent` and the spec say how to read it.
     pub fn save(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Extent { held, checkpoints, .. } = self.extent;
+        let Extent { len, checkpoints, .. } = self.extent;
         for layer in 0..self.spec.layers.len() {
             // Whole chunks, so that a ring of another state is cut where that of this one was.
-            let positions = Sequence::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..held;
+            let positions = Sequence::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..len;
             match (self.place(layer), self.cpu_kv()) {
                 ((Some(gpu), layer), _) => self.cuda[gpu].save(layer, positions, write)?,
                 ((None, layer), Some(kv)) => kv.save(layer, positions, write)?,
@@ -153,13 +150,13 @@ impl Sequence {
         extent: Extent,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut written = extent.held;
+        let mut written = extent.len;
         for layer in 0..self.spec.layers.len() {
             let first = Sequence::first_held(from, layer, &extent);
             if first > 0 {
                 written = written.max(first.saturating_add(self.spec.kept(layer)));
             }
-            let positions = first / RING_ALIGN * RING_ALIGN..extent.held;
+            let positions = first / RING_ALIGN * RING_ALIGN..extent.len;
             match (self.place(layer), self.cpu.as_mut().and_then(CpuSequence::kv_mut)) {
                 ((Some(gpu), layer), _) => self.cuda[gpu].load(layer, positions, read)?,
                 ((None, layer), Some(kv)) => kv.load(layer, positions, read)?,
@@ -178,12 +175,12 @@ impl Sequence {
         Ok(())
     }
 
-    /// Gives the memory back; all tokens are to be computed again, in the memory of a new state.
+    /// Gives the memory back, and forgets all tokens with it.
     pub fn release(&mut self) -> Result<()> {
         self.cpu.as_mut().map_or(Ok(()), CpuSequence::release)?;
         self.cuda.clear();
         let checkpoints = Checkpoints::restored([None; RECURRENT_BUFFERS]);
-        self.extent = Extent { len: self.extent.len, checkpoints, ..Extent::default() };
+        self.extent = Extent { checkpoints, ..Extent::default() };
         Ok(())
     }
 
@@ -191,26 +188,20 @@ impl Sequence {
         self.cpu_kv().is_none() && self.cuda.is_empty()
     }
 
-    /// Rewinds to the first `len` tokens, of which there are as many.
+    /// Rewinds to the first `len` tokens, where there are more, and forgets the steps that are under way.
     pub fn truncate(&mut self, len: usize) {
-        let Extent { len: now, held, checkpoints, .. } = &mut self.extent;
+        let Extent { len: now, checkpoints, .. } = &mut self.extent;
         *now = len.min(*now);
-        *held = len.min(*held);
-        checkpoints.truncate(*held);
-    }
-
-    /// Counts tokens up to `len` as committed that are to be computed again.
-    pub fn claim(&mut self, len: usize) {
-        self.extent.len = len;
+        checkpoints.truncate(*now);
     }
 
     /// True where the next token finds what it needs of those before it. After a long rewind layers with a window do
     /// not hold it, after most rewinds recurrent layers do not.
     pub fn is_complete(&self) -> bool {
-        !self.is_released() && self.extent.held == self.extent.len && self.holds(self.extent.len)
+        !self.is_released() && self.holds(self.extent.len)
     }
 
-    /// True where the state, rewound to `len` of the tokens that it holds, is complete.
+    /// True where the sequence, rewound to `len` of its tokens, is complete.
     fn holds(&self, len: usize) -> bool {
         let is_recurrent = !self.spec.recurrent.is_empty();
         self.holds_windows(len) && (!is_recurrent || self.extent.checkpoints.at(len).is_some())
@@ -218,7 +209,7 @@ impl Sequence {
 
     /// The largest number of tokens, at most `len`, to which the state can be rewound without computing any again.
     pub fn reach(&self, len: usize) -> usize {
-        let len = len.min(self.extent.held);
+        let len = len.min(self.extent.len);
         let newest = match self.spec.recurrent.is_empty() {
             true => len,
             false => self.extent.checkpoints.newest(len).unwrap_or(0),
@@ -263,11 +254,6 @@ impl Sequence {
         checkpoints.begin(first, *len);
     }
 
-    /// Forgets the steps that were under way after the committed tokens.
-    pub fn forget_ahead(&mut self) {
-        self.extent.checkpoints.truncate(self.extent.held);
-    }
-
     /// The buffer of recurrent states as the step from position `first` on finds them, and that of what they become.
     pub fn recurrent_buffers(&self, first: usize) -> Result<(usize, usize)> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
@@ -275,21 +261,10 @@ impl Sequence {
         Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
     }
 
-    /// Commits the first `n` tokens of a step of `of`. Recurrent states are those after its last token, so that they
-    /// have to be computed again for fewer.
-    pub fn commit_first(&mut self, n: usize, of: usize) {
-        if n == of || self.spec.recurrent.is_empty() {
-            self.commit(n);
-        } else {
-            self.claim(self.extent.len + n);
-        }
-    }
-
-    /// Commits the `n` tokens of a step.
+    /// Commits the `n` tokens of a step. Without recurrent layers these may be the first ones of it.
     pub fn commit(&mut self, n: usize) {
         self.extent.checkpoints.commit(self.extent.len, n);
         self.extent.len += n;
-        self.extent.held = self.extent.len;
     }
 }
 

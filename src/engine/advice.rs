@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::format::{Metadata, Value};
-use crate::sampling::SamplerParams;
+use crate::sampling::{Filter, SamplerParams};
 
 /// The largest number that is taken for advice.
 const MOST: f32 = 100.0;
@@ -70,7 +70,7 @@ impl Advice {
             min_p: self.min_p.unwrap_or(0.0),
             repeat_penalty: self.repeat_penalty.unwrap_or(0.0),
             penalty_window: self.penalty_window.unwrap_or(0),
-            temperature_first: true,
+            order: Filter::TEMPERATURE_FIRST.to_vec(),
             ..SamplerParams::default()
         }
     }

@@ -84,11 +84,6 @@ impl Chooser {
         held.truncate(len);
         result
     }
-
-    /// Forgets what was prepared.
-    pub(super) fn forget_mask(&mut self) {
-        self.mask.clear();
-    }
 }
 
 /// The rules of a chooser, or of the most likely token without one, by which a device chooses in its place.

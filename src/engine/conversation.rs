@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 
 use super::job::{End, Job, JobInfo, JobParams, ReasoningBound, Request};
 use super::schedule::step_jobs;
+use super::session::Logits;
 use super::{
     Adapter, CacheParams, Cancel, Chooser, DraftParams, GrammarKind, Model, SamplerParams, Session, Store, apart,
 };
@@ -303,7 +304,7 @@ impl Conversation {
             session.set_cancel(cancel);
         }
         if keep < session.len() {
-            session.rewind(keep);
+            session.rewind(keep, Logits::None);
         }
         let request = Request::new(session, &prompt.tokens[keep..], job_params)?;
         if let Some(session) = self.session.take() {

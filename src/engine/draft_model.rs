@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::cache::CacheParams;
 use super::model::Model;
-use super::pass::Pass;
-use super::session::Session;
+use super::pass::{Lane, Pass};
+use super::session::{Logits, Session};
 use crate::device::StepBudget;
 use crate::error::{Error, Result, check_memory, try_vec};
 use crate::sampling;
@@ -23,7 +23,6 @@ pub struct DraftModel {
     pass: Option<Pass>,
     /// The history counts from here on, after its first token, with which texts begin for most models.
     from: usize,
-    forgotten: Vec<u32>,
 }
 
 /// A token that the model would choose.
@@ -42,9 +41,8 @@ impl DraftModel {
         let capacity = capacity.min(CAPACITY).min(model.network()?.context_length as usize).max(2);
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
         let session = Session::new(model, &params)?;
-        session.check(&[])?;
-        let tokens = || try_vec("the tokens of a draft", capacity);
-        Ok(DraftModel { session, step: tokens()?, pass: None, from: 0, forgotten: tokens()? })
+        session.check(&[], None)?;
+        Ok(DraftModel { session, step: try_vec("the tokens of a draft", capacity)?, pass: None, from: 0 })
     }
 
     /// The token that follows a history; `None` where `budget` pauses, to go on with the same history.
@@ -55,25 +53,17 @@ impl DraftModel {
             if self.step.is_empty() {
                 self.begin(history)?;
             }
-            let network = self.session.network().clone();
-            let mut pass = match self.pass.take() {
-                Some(pass) => pass,
-                None => Pass::new(&network)?,
-            };
             let is_last = self.session.len() + self.step.len() == self.length(history);
-            if pass.tokens() == 0 {
-                pass.add(0, &self.step, usize::from(is_last));
-            }
-            if !pass.advance(&mut [self.session.sequence_mut()], (&[], &[]), budget)? {
+            let mut pass = self.pass.take().map_or_else(|| Pass::apart(self.session.network()), Ok)?;
+            let lane = Lane { outputs: usize::from(is_last), ..Lane::new(&mut self.session, &self.step) };
+            if !pass.run(&mut [lane], budget)? {
                 self.pass = Some(pass);
                 return Ok(None);
             }
-            time += pass.end()?;
-            let (_, executor, _) = pass.results()?;
-            self.session.take(&self.step, executor, is_last.then_some(0), false)?;
-            self.session.commit_step(self.step.len());
+            pass.commit(&mut self.session, (0, &self.step), 0, is_last.then_some(0))?;
+            time += pass.step().time();
             self.step.clear();
-            pass.clear();
+            pass.step().clear();
             self.pass = Some(pass);
             if let Some(logits) = self.session.logits().filter(|_| is_last) {
                 let (token, lead) = sampling::lead(logits);
@@ -102,9 +92,8 @@ impl DraftModel {
         let wanted = || first.iter().chain(rest);
         let same = self.session.tokens().iter().zip(wanted()).take_while(|(a, b)| a == b).count();
         // The last token is computed in any case, for its logits.
-        self.session.truncate(same.min(self.length(history) - 1) as u32)?;
-        self.session.forget_incomplete(&mut self.forgotten);
-        self.forgotten.clear();
+        self.session.step_back(same.min(self.length(history) - 1), None);
+        self.session.rewind(self.session.sequence().len(), Logits::None);
         let piece = self.session.network().job_piece();
         self.step.extend(wanted().skip(self.session.len()).take(piece));
         Ok(())

@@ -4,15 +4,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Reservation;
 use super::cache::{CacheParams, state_spec};
 use super::draft_model::Choice;
-use super::executors::Counted;
+use super::executors::Lent;
 use super::model::Model;
 use super::network::Network;
-use super::step::Step;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -36,12 +35,10 @@ pub struct DraftMtp {
     /// The hidden state that the newest row has made, and the logits of it.
     made: Vec<f32>,
     logits: Vec<f32>,
-    /// The tokens of the open step, if any, and the time that it has taken.
+    /// The tokens of the open step, if any.
     tokens: Vec<u32>,
-    busy: Duration,
-    step: Step,
     /// With an executor while a draft is made.
-    executor: Option<Counted>,
+    lent: Option<Lent>,
     _memory: Reservation,
 }
 
@@ -65,9 +62,7 @@ impl DraftMtp {
             made: try_filled("hidden states", predictor.width, 0f32)?,
             logits: try_filled("logits", predictor.program.vocab, 0f32)?,
             tokens: try_vec("the tokens of a draft", max_tokens)?,
-            busy: Duration::ZERO,
-            step: Step::new(max_tokens)?,
-            executor: None,
+            lent: None,
             network: network.clone(),
         })
     }
@@ -84,7 +79,7 @@ impl DraftMtp {
 
     /// Takes the hidden states of tokens at some positions from a pass, where they begin with a row of it.
     pub fn take(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
-        let predictor = self.network.predictor()?;
+        let (network, width) = (self.network.clone(), self.made.len());
         let known = self.from + self.held() + self.n_waiting();
         let is_new = known == self.from || positions.start > known;
         // Those of tokens that came again are known.
@@ -94,12 +89,12 @@ impl DraftMtp {
             self.sequence.truncate(0);
             self.ahead.clear();
             self.waiting.clear();
-            self.tokens.clear();
+            self.rest();
             self.from = first;
         }
         let before = self.waiting.len();
-        self.waiting.resize(before + n * predictor.width, 0.0);
-        executor.read_rows(predictor.states, row + first - positions.start, &mut self.waiting[before..])
+        self.waiting.resize(before + n * width, 0.0);
+        executor.read_rows(network.predictor()?.states, row + first - positions.start, &mut self.waiting[before..])
     }
 
     /// Computes rows of a session where many wait; false where `budget` pauses.
@@ -127,29 +122,19 @@ impl DraftMtp {
         }
     }
 
-    /// Gives the executor back until there is more to do.
+    /// Gives the executor back until there is more to do, and forgets the open step.
     pub fn rest(&mut self) {
-        if let (Some(executor), Ok(predictor)) = (self.executor.take(), self.network.predictor()) {
-            predictor.executors.give_back(executor);
-        }
+        self.lent = None;
+        self.tokens.clear();
     }
 
     /// Makes a step of the next rows: the time that it took, or `None` where `budget` pauses.
     fn advance(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Duration>> {
-        let started = Instant::now();
         let result = self.run(history, budget);
-        self.busy += started.elapsed();
-        match result {
-            Ok(true) => Ok(Some(std::mem::take(&mut self.busy))),
-            Ok(false) => Ok(None),
-            Err(e) => {
-                self.tokens.clear();
-                Err(e)
-            }
-        }
+        result.inspect_err(|_| self.rest())
     }
 
-    fn run(&mut self, history: &[u32], budget: &StepBudget) -> Result<bool> {
+    fn run(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Duration>> {
         if self.tokens.is_empty() {
             self.begin(history)?;
         }
@@ -157,25 +142,24 @@ impl DraftMtp {
         let is_guess = !self.ahead.is_empty();
         let has_output = is_guess || n == n_waiting;
         let predictor = network.predictor()?;
-        if self.executor.is_none() {
-            let make = |limits| network.new_executor(&predictor.program, limits);
-            self.executor = Some(predictor.executors.take_apart(make)?);
-            self.step.clear();
-        }
-        let DraftMtp { sequence, step, tokens, executor, waiting, made, .. } = self;
-        let Some(Counted { executor, .. }) = executor else {
-            return Err(Error::invalid("a draft without an executor"));
+        let DraftMtp { sequence, tokens, lent, waiting, made, .. } = self;
+        let lent = match lent {
+            Some(lent) => lent,
+            None => {
+                let make = |limits| network.new_executor(&predictor.program, limits);
+                lent.insert(predictor.executors.take_apart(make)?)
+            }
         };
-        if step.is_fresh() {
-            step.set(tokens, usize::from(has_output));
+        let step = lent.step();
+        if step.is_empty() {
+            step.add(&*tokens, usize::from(has_output));
         }
         let rows = if is_guess { &made[..] } else { &waiting[..n * predictor.width] };
-        let (ops, write) =
-            (0..predictor.program.ops.len(), |executor: &mut Executor| executor.write(predictor.input, rows));
-        if !step.run(executor, &mut [sequence], ops, (&[], 0), write, budget)? {
-            return Ok(false);
+        if !step.run(&mut [sequence], &[], |executor| executor.write(predictor.input, rows), budget)? {
+            return Ok(None);
         }
-        executor.end()?;
+        let time = step.time();
+        let executor = &mut step.clear().executor;
         if has_output {
             executor.read(predictor.result, made)?;
             executor.read_logits(0, &mut self.logits)?;
@@ -189,7 +173,7 @@ impl DraftMtp {
             self.waiting.drain(..done * predictor.width);
         }
         self.tokens.clear();
-        Ok(true)
+        Ok(Some(time))
     }
 
     /// Begins a step: of hidden states that wait, as many as there are tokens after, or, where the last one was
@@ -197,8 +181,6 @@ impl DraftMtp {
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
         let behind = history.get(self.from + held + 1..).unwrap_or_default();
-        self.step.clear();
-        self.busy = Duration::ZERO;
         match behind.strip_prefix(&self.ahead[..]) {
             Some([next, ..]) if !self.ahead.is_empty() && self.n_waiting() == 1 => self.tokens.push(*next),
             _ => {

@@ -1,17 +1,16 @@
 //! Embeddings: texts through a network in steps of as many tokens as fit, and from their hidden states to vectors. Owns
 //! the caches of a call, so that no session is touched. What becomes of a text depends on that text alone.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Cancel;
 use super::cache::{CacheParams, state_spec};
 use super::embedder::Embedder;
 use super::model::Model;
 use super::network::Network;
-use super::step::Step;
 use super::vectors::Vectors;
+use crate::device::StepBudget;
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::step::StepLimits;
 use crate::model::pooling::Pooling;
@@ -68,10 +67,8 @@ impl Model {
             cancel,
             out: Vectors::new(&embedder.head, pooling, params.raw, len)?,
             hidden: try_filled("hidden states", limits.max_tokens.saturating_mul(embedder.head.hidden), 0f32)?,
-            step: Step::new(limits.max_tokens)?,
         };
-        let above = embedder.program.long_rope_above();
-        let is_long = |text: &[u32]| above.is_some_and(|above| text.len() > above);
+        let is_long = |text: &[u32]| embedder.program.is_long(text.len());
         let mut rest = texts;
         while let Some(first) = rest.first() {
             Cancel::check(&[cancel])?;
@@ -100,7 +97,6 @@ struct Call<'a> {
     out: Vectors<'a>,
     /// `[max_tokens, hidden]`
     hidden: Vec<f32>,
-    step: Step,
 }
 
 impl Call<'_> {
@@ -139,29 +135,24 @@ impl Call<'_> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", sequences.len())?;
         refs.extend(sequences);
-        let Call { network, step, hidden, cancel, .. } = self;
-        step.clear();
-        texts.iter().for_each(|text| step.add(text, 0));
-        let hidden = &mut hidden[..step.len() * head.hidden];
-        let stop = || Cancel::check(&[*cancel]).is_err();
-        let (n, budget) = (step.len(), StepBudget::new(&stop));
-        let mut run = |executor: &mut Executor| {
-            let started = Instant::now();
-            if !step.run(executor, &mut refs, 0..program.ops.len(), (&[], 0), |_| Ok(()), &budget)? {
-                return Err(Cancel::reason(&[*cancel]));
-            }
-            executor.read(*result, hidden)?;
-            network.record(started.elapsed(), Duration::ZERO);
-            Ok(())
-        };
-        let make = |limits| network.new_executor(program, limits);
+        let cancels = &[self.cancel];
+        let stop = || Cancel::check(cancels).is_err();
+        let (n, budget) = (texts.iter().map(|text| text.len()).sum::<usize>(), StepBudget::new(&stop));
+        let make = |limits| self.network.new_executor(program, limits);
+        let (mut own, mut lent);
         // An executor for one long text is too large to be kept.
-        if self.limits.max_tokens > self.embedder.limits.max_tokens {
-            return run(&mut make(self.limits)?.executor);
+        let step = if self.limits.max_tokens > self.embedder.limits.max_tokens {
+            own = make(self.limits)?;
+            &mut own.step
+        } else {
+            lent = executors.take(n, &budget, make)?.ok_or_else(|| Cancel::reason(cancels))?;
+            lent.step()
+        };
+        texts.iter().for_each(|text| _ = step.add(*text, 0));
+        if !step.run(&mut refs, &[], |_| Ok(()), &budget)? {
+            return Err(Cancel::reason(cancels));
         }
-        let lent = executors.take(n, &budget, make)?;
-        let mut lent = lent.ok_or_else(|| Cancel::reason(&[*cancel]))?;
-        let ran = run(lent.get());
-        ran.and(lent.get().end())
+        self.network.record(step.time(), Duration::ZERO);
+        step.executor.read(*result, &mut self.hidden[..n * head.hidden])
     }
 }

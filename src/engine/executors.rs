@@ -7,9 +7,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Reservation;
+use super::step::Step;
 use crate::cpu::threads::fair_semaphore::FairSemaphore;
 use crate::cpu::threads::pool::Pool;
-use crate::device::{Executor, StepBudget};
+use crate::device::StepBudget;
 use crate::error::{Error, Result};
 use crate::graph::step::StepLimits;
 
@@ -17,16 +18,16 @@ use crate::graph::step::StepLimits;
 const FEW: StepLimits = StepLimits { max_tokens: 16, max_outputs: 16 };
 const MOST_FEW: usize = 8;
 
-/// An executor and the memory it is counted with.
+/// A step with an executor, and the memory it is counted with.
 pub struct Counted {
-    pub executor: Executor,
+    pub step: Step,
     pub _memory: Reservation,
 }
 
 pub struct Executors {
-    full: Shelf,
+    full: Arc<Shelf>,
     /// `None` where steps do not pause for others.
-    few: Option<Shelf>,
+    few: Option<Arc<Shelf>>,
     pool: Arc<Pool>,
 }
 
@@ -38,24 +39,25 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn new(limits: StepLimits, most: usize) -> Shelf {
-        Shelf { limits, turns: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) }
+    fn new(limits: StepLimits, most: usize) -> Arc<Shelf> {
+        Arc::new(Shelf { limits, turns: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) })
     }
 
     /// An idle executor; those that are too small for the threads there are now are dropped.
     fn pop(&self) -> Option<Counted> {
         let mut idle = self.lock();
-        idle.retain(|counted| counted.executor.fits_threads());
+        idle.retain(|counted| counted.step.executor.fits_threads());
         idle.pop()
     }
 
     /// Lends an executor to who has a turn, where turns are `counted`.
-    fn lend(&self, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent<'_>> {
+    fn lend(self: &Arc<Self>, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
         // Gives the turn back should `make` fail.
-        let mut lent = Lent { shelf: self, counted, executor: self.pop() };
-        if lent.executor.is_none() {
-            lent.executor = Some(make(self.limits)?);
+        let mut lent = Lent { shelf: self.clone(), counted, work: self.pop() };
+        if lent.work.is_none() {
+            lent.work = Some(make(self.limits)?);
         }
+        lent.step().clear();
         Ok(lent)
     }
 
@@ -78,7 +80,7 @@ impl Executors {
         tokens: usize,
         budget: &StepBudget,
         make: impl Fn(StepLimits) -> Result<Counted>,
-    ) -> Result<Option<Lent<'_>>> {
+    ) -> Result<Option<Lent>> {
         self.pool.check_not_within_share()?;
         if !self.pool.is_waited_for() {
             return self.full.lend(false, make).map(Some);
@@ -107,36 +109,36 @@ impl Executors {
         self.full.turns.waiting() > 0
     }
 
-    /// Hands an executor out that no call waits for, because its step may be paused for as long as the caller likes.
-    pub fn take_apart(&self, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Counted> {
+    /// Lends an executor that no call waits for, because its step may be paused for as long as the caller likes.
+    pub fn take_apart(&self, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
         self.pool.check_not_within_share()?;
-        self.full.pop().map_or_else(|| make(self.full.limits), Ok)
-    }
-
-    /// Takes such an executor back.
-    pub fn give_back(&self, executor: Counted) {
-        self.full.lock().push(executor);
+        self.full.lend(false, make)
     }
 }
 
-/// An executor until it is given back.
-pub struct Lent<'a> {
-    shelf: &'a Shelf,
+/// An empty step with an executor, until that is given back.
+pub struct Lent {
+    shelf: Arc<Shelf>,
     counted: bool,
-    executor: Option<Counted>,
+    /// Present until this is dropped.
+    work: Option<Counted>,
 }
 
-impl Lent<'_> {
-    pub fn get(&mut self) -> &mut Executor {
-        &mut self.executor.as_mut().expect("present until this is dropped").executor
+impl Lent {
+    pub fn step(&mut self) -> &mut Step {
+        &mut self.work.as_mut().expect("present until this is dropped").step
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for Lent {
     fn drop(&mut self) {
         // After a panic an executor is in an unknown state.
-        let executor = self.executor.take().filter(|_| !std::thread::panicking());
-        self.shelf.lock().extend(executor);
+        if let Some(mut work) = self.work.take().filter(|_| !std::thread::panicking()) {
+            // Work on a device must have ended before the memory that it writes is used again; the result of what was
+            // abandoned is not wanted.
+            let _ = work.step.executor.end();
+            self.shelf.lock().push(work);
+        }
         if self.counted {
             self.shelf.turns.release();
         }

@@ -12,12 +12,11 @@ use super::draft_policy::PassStats;
 use super::job_logprobs::JobLogprobs;
 use super::job_text::JobText;
 use super::network::Network;
-use super::pass::{Member, Parked};
+use super::parked::{Member, Parked};
+use super::pass::{Lane, Pass};
 use super::session::{Logits, Memory, Session};
-use crate::device::sequence::Sequence;
-use crate::device::{Executor, StepBudget};
+use crate::device::StepBudget;
 use crate::error::{Error, Result, try_vec};
-use crate::sampling::SamplingRule;
 use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
 
 /// The reason why a job has ended.
@@ -100,32 +99,16 @@ pub struct JobInfo {
 pub struct Job {
     pub(super) id: u64,
     session: Session,
-    cancel: Option<Arc<Cancel>>,
-    chooser: Option<Chooser>,
-    /// Tokens to append first: those that the cache's layers have forgotten, then the prompt.
-    input: Vec<u32>,
-    /// Number of `input` that were forgotten, and of those that were appended.
-    forgotten: usize,
+    request: Request,
+    /// Number of tokens of the prompt that were appended.
     appended: usize,
-    /// Number of tokens of the prompt, of which nothing is left to be appended where `writes`.
-    prompt: usize,
-    /// `input` is the token made last and tokens that the job has written itself.
+    /// Number of tokens of the prompt it was made with. `request.prompt` is another one where `writes`: the token made
+    /// last and tokens that the job has written itself.
+    n_prompt: usize,
     writes: bool,
-    reasoning: Option<ReasoningBound>,
     n_reasoning: usize,
-    only_content_logprobs: bool,
-    /// Tokens that were made and appended, and whose step a recurrence has to take again, for it went beyond them.
-    again: Vec<u32>,
-    /// Tokens of the open step, of a job that makes tokens: those, the token made last, and a draft.
-    step: Vec<u32>,
-    draft: Option<Draft>,
-    /// Tokens made, the last of which may not be appended yet, and the number of those that were read.
-    made: Vec<u32>,
+    /// Number of the tokens made that were read.
     read: usize,
-    max_tokens: usize,
-    text: JobText,
-    /// `None` where nobody asked for them.
-    logprobs: Option<JobLogprobs>,
     end: Option<End>,
     /// There are logits of which no token was chosen yet.
     undecided: bool,
@@ -143,39 +126,17 @@ pub struct Job {
     first_token: Duration,
 }
 
-/// The choosers of the tokens of a step of a job.
-pub(super) struct Choices<'a> {
-    chooser: Option<&'a Chooser>,
-    /// The tokens of the session, and those of the step.
-    held: &'a [u32],
-    step: &'a [u32],
-    /// The host needs the logits.
-    on_host: bool,
-}
-
-impl<'a> Choices<'a> {
-    /// The rule by which the device chooses the token after output `i` of the job's part of a pass, or the most likely
-    /// one; `None` where the host chooses.
-    pub(super) fn behind(&self, network: &'a Network, member: Member, i: usize) -> Option<Option<SamplingRule<'a>>> {
-        // The mask that was prepared is that of an only output.
-        if self.on_host || member.outputs > 1 && self.chooser.is_some_and(Chooser::has_grammar) {
-            return None;
-        }
-        let last = member.tokens - member.outputs + i;
-        Some(DeviceRules::new(network, self.chooser)?.rule([self.held, &self.step[..=last]], i as u64))
-    }
-}
-
 /// A job that can be made of a session: everything that can fail has been done.
 pub struct Request {
     prompt: Vec<u32>,
-    input: Vec<u32>,
-    again: Vec<u32>,
+    /// Tokens to append in the open step, of a job that makes tokens: the one made last, and a draft.
     step: Vec<u32>,
     draft: Option<Draft>,
+    /// Room for the tokens made, the last of which may not be appended yet.
     made: Vec<u32>,
     max_tokens: usize,
     text: JobText,
+    /// `None` where nobody asked for them.
     logprobs: Option<JobLogprobs>,
     only_content_logprobs: bool,
     reasoning: Option<ReasoningBound>,
@@ -191,10 +152,7 @@ impl Request {
         if prompt.is_empty() {
             return Err(Error::invalid("a job needs a prompt of at least one token"));
         }
-        session.check(prompt)?;
-        if let Some(chooser) = &params.chooser {
-            chooser.check_vocab(session.network().program.vocab)?;
-        }
+        session.check(prompt, params.chooser.as_ref())?;
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
         }
@@ -219,18 +177,16 @@ impl Request {
         // The last token made is not appended.
         let room = session.capacity() - session.len() - prompt.len() + 1;
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
-        let mut copy = try_vec("a job's prompt", prompt.len())?;
+        let written = params.reasoning.as_ref().map_or(0, |bound| bound.closing.len() + 1);
+        let mut copy = try_vec("a job's prompt", prompt.len().max(written))?;
         copy.extend_from_slice(prompt);
         let vocab = session.network().program.vocab;
-        let written = params.reasoning.as_ref().map_or(0, |bound| MOST + 2 + bound.closing.len());
         Ok(Request {
             logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
             prompt: copy,
-            input: try_vec("a job's prompt", (session.len() + prompt.len()).max(written))?,
             only_content_logprobs: params.only_content_logprobs,
             reasoning: params.reasoning,
-            again: try_vec("the tokens of drafts", MOST + 1)?,
-            step: try_vec("the tokens of drafts", MOST + 2)?,
+            step: try_vec("the tokens of drafts", MOST + 1)?,
             draft: Draft::new(session, params.chooser.as_ref(), params.draft)?,
             made: try_vec("a job's tokens", max_tokens.min(room))?,
             max_tokens,
@@ -244,51 +200,18 @@ impl Request {
 
 impl Job {
     /// A job on the session that the request was made for.
-    pub fn new(mut session: Session, request: Request) -> Job {
+    pub fn new(mut session: Session, mut request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let Request {
-            prompt,
-            mut input,
-            again,
-            step,
-            draft,
-            made,
-            max_tokens,
-            text,
-            logprobs,
-            only_content_logprobs,
-            reasoning,
-            chooser,
-            cancel,
-            memory,
-        } = request;
-        if let Some(memory) = memory {
-            session.set_memory(memory);
-        }
-        session.forget_incomplete(&mut input);
-        let (forgotten, n_prompt) = (input.len(), prompt.len());
-        input.extend(prompt);
+        session.step_back(session.len(), request.memory.take());
         Job {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             session,
-            cancel,
-            chooser,
-            input,
-            forgotten,
+            n_prompt: request.prompt.len(),
+            request,
             appended: 0,
-            prompt: n_prompt,
             writes: false,
-            reasoning,
             n_reasoning: 0,
-            only_content_logprobs,
-            again,
-            step,
-            draft,
-            made,
             read: 0,
-            max_tokens,
-            text,
-            logprobs,
             end: None,
             undecided: false,
             parked: None,
@@ -304,14 +227,7 @@ impl Job {
 
     /// The session, with all tokens whose steps are done.
     pub fn into_session(self) -> Session {
-        let Job { mut session, input, forgotten, appended, again, parked, .. } = self;
-        drop(parked);
-        session.reclaim(input.get(appended..forgotten).unwrap_or_default());
-        if !again.is_empty() {
-            session.reclaim(&again);
-            session.set_logits(Logits::OnHost);
-        }
-        session
+        self.session
     }
 
     pub fn session(&self) -> &Session {
@@ -322,46 +238,51 @@ impl Job {
         JobInfo {
             end: self.end,
             stopped: self.check_cancels(),
-            prompt_total: self.prompt,
-            prompt_done: if self.writes { self.prompt } else { self.appended.saturating_sub(self.forgotten) },
-            tokens: self.made.len(),
+            prompt_total: self.n_prompt,
+            prompt_done: if self.writes { self.n_prompt } else { self.appended },
+            tokens: self.request.made.len(),
             reasoning: self.n_reasoning,
-            drafted: self.draft.as_ref().map_or(0, |draft| draft.drafted),
-            accepted: self.draft.as_ref().map_or(0, |draft| draft.accepted),
-            cache_len: self.session.len() + self.again.len(),
+            drafted: self.request.draft.as_ref().map_or(0, |draft| draft.drafted),
+            accepted: self.request.draft.as_ref().map_or(0, |draft| draft.accepted),
+            cache_len: self.cache_len(),
             prompt_time: self.prompt_time,
             token_time: self.token_time,
             first_token: self.first_token,
         }
     }
 
+    /// Number of tokens of the session, without those that it computes again ahead of the prompt.
+    fn cache_len(&self) -> usize {
+        if self.reads_prompt() { self.session.sequence().len() } else { self.session.len() }
+    }
+
     /// Shows `read` the text that is new, which is gone where that succeeds.
     pub fn read_text<T>(&mut self, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
         self.session.model().tokenizer()?;
-        self.text.read(read)
+        self.request.text.read(read)
     }
 
     /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
     /// now.
     pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
-        self.text.next(take)
+        self.request.text.next(take)
     }
 
     /// Shows `read` the tokens that are new, which are gone where that succeeds.
     pub fn read_tokens<T>(&mut self, read: impl FnOnce(&[u32]) -> Result<T>) -> Result<T> {
-        let result = read(&self.made[self.read..])?;
-        self.read = self.made.len();
+        let result = read(&self.request.made[self.read..])?;
+        self.read = self.request.made.len();
         Ok(result)
     }
 
     pub fn keeps_logprobs(&self) -> bool {
-        self.logprobs.is_some()
+        self.request.logprobs.is_some()
     }
 
     /// Shows `read` the log-probabilities of tokens that are new, row by row, which are gone where that succeeds.
     pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
         let none = || Error::invalid("a job that keeps no log-probabilities");
-        self.logprobs.as_mut().ok_or_else(none)?.read(read)
+        self.request.logprobs.as_mut().ok_or_else(none)?.read(read)
     }
 
     /// The error with which a step ends because the job is asked to stop and has not ended.
@@ -395,7 +316,7 @@ impl Job {
                 | Error::Poisoned(_)),
             ) => Err(e),
             Err(e) => {
-                self.text.end(false);
+                self.request.text.end(false);
                 (self.end, self.failure, self.parked) = (Some(End::Failed), Some(e), None);
                 Ok(None)
             }
@@ -413,31 +334,30 @@ impl Job {
 
     /// The cancels that may stop the job.
     pub(super) fn cancels(&self) -> Cancels {
-        Cancels([self.cancel.clone(), self.session.cancel().cloned()])
+        Cancels([self.request.cancel.clone(), self.session.cancel().cloned()])
     }
 
-    /// The memory of the session, for a step, and what chooses tokens after it.
-    pub(super) fn sequence_and_choices(&mut self) -> (&mut Sequence, Choices<'_>) {
+    /// Its tokens in a pass.
+    pub(super) fn lane(&mut self, member: Member) -> Lane<'_> {
         let reads_prompt = self.reads_prompt();
-        let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
-        let (chooser, on_host) = (self.chooser.as_ref(), self.logprobs.is_some());
-        let (sequence, held) = self.session.sequence_and_tokens();
-        (sequence, Choices { chooser, held, step, on_host })
-    }
-
-    /// Prepares the choice of a token that a grammar restricts, after the next `n` tokens.
-    pub(super) fn prepare_mask(&mut self, n: usize) -> Result<()> {
-        let reads_prompt = self.reads_prompt();
-        let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
-        match &mut self.chooser {
-            Some(chooser) => self.session.prepare_mask(chooser, &step[..n]),
-            None => Ok(()),
+        let Job { session, request: Request { prompt, step, chooser, logprobs, .. }, appended, .. } = self;
+        let tokens = if reads_prompt { &prompt[*appended..] } else { &step[..] };
+        Lane {
+            session,
+            again: member.again,
+            tokens: &tokens[..member.tokens],
+            outputs: member.outputs,
+            chooser: chooser.as_mut(),
+            on_device: logprobs.is_none(),
         }
     }
 
-    /// Tokens of the prompt to append next.
-    pub(super) fn pending(&self) -> &[u32] {
-        &self.input[self.appended..]
+    /// The next tokens of a job that reads its prompt, `room` at most, and those of its session ahead of them.
+    pub(super) fn next_of_prompt(&self, room: usize) -> Member {
+        let (pending, left) = (self.session.pending().len(), self.request.prompt.len() - self.appended);
+        let again = pending.min(room);
+        let tokens = left.min(room - again);
+        Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }
     }
 
     /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `budget` pauses.
@@ -450,52 +370,52 @@ impl Job {
     }
 
     fn go_on_with_draft(&mut self, budget: &StepBudget) -> Result<bool> {
-        if let Some(draft) = &mut self.draft
+        if let Some(draft) = &mut self.request.draft
             && !draft.catch_up(self.session.tokens(), budget)?
         {
             return Ok(false);
         }
         if self.reads_prompt() {
             if self.writes && self.appended == 0 {
-                self.session.forget_incomplete(&mut self.again);
-                self.forgotten = self.again.len();
-                self.input.splice(..0, self.again.drain(..));
+                // A recurrence may have gone beyond the token that is written after.
+                self.session.step_back(self.session.len(), None);
             }
             return Ok(true);
         }
-        self.session.forget_incomplete(&mut self.again);
-        let Some(draft) = &mut self.draft else { return Ok(true) };
+        self.session.step_back(self.session.len(), None);
+        let Request { draft, made, max_tokens, chooser, .. } = &mut self.request;
+        let Some(draft) = draft else { return Ok(true) };
         // With the token that is made in any case.
-        let more = (self.max_tokens - self.made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
+        let more = (*max_tokens - made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
-        let most = if self.again.is_empty() { more } else { 0 };
-        draft.make(&self.session, &self.made, most, self.chooser.as_mut(), budget)
+        let most = if self.session.pending().is_empty() { more } else { 0 };
+        draft.make(&self.session, made, most, chooser.as_mut(), budget)
     }
 
     /// True where the next pass shall be one without drafts.
     pub(super) fn needs_plain_pass(&self) -> bool {
-        self.draft.as_ref().is_some_and(Draft::needs_plain_pass)
+        self.request.draft.as_ref().is_some_and(Draft::needs_plain_pass)
     }
 
-    /// The next tokens of a job that makes tokens, with at most `room` of its draft, and the number of those whose
-    /// logits are wanted. `jobs`: those that make tokens in the pass. `budget`: the time of the call, if it has one.
-    pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> (&[u32], usize) {
-        self.step.clear();
-        self.step.extend_from_slice(&self.again);
-        self.step.extend(self.made.last());
-        if let Some(draft) = &mut self.draft {
-            self.step.extend_from_slice(draft.choose(room, jobs, budget));
+    /// The next tokens of a job that makes tokens, with at most `room` of its draft. `jobs`: those that make tokens in
+    /// the pass. `budget`: the time of the call, if it has one.
+    pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> Member {
+        let Request { step, made, draft, .. } = &mut self.request;
+        step.clear();
+        step.extend(made.last());
+        if let Some(draft) = draft {
+            step.extend_from_slice(draft.choose(room, jobs, budget));
         }
-        (&self.step, self.step.len() - self.again.len())
+        Member { id: self.id, again: self.session.pending().len(), tokens: step.len(), outputs: step.len() }
     }
 
     /// Number of tokens that it appends before its draft.
     pub(super) fn n_due(&self) -> usize {
-        self.again.len() + 1
+        self.session.pending().len() + 1
     }
 
     pub(super) fn reads_prompt(&self) -> bool {
-        self.appended < self.input.len()
+        self.appended < self.request.prompt.len()
     }
 
     /// Takes the results of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of
@@ -503,69 +423,59 @@ impl Job {
     pub(super) fn accept(
         &mut self,
         member: Member,
-        executor: &mut Executor,
+        pass: &mut Pass,
         [row, output]: [usize; 2],
-        chosen: &[bool],
-        pass: PassStats,
+        stats: PassStats,
         jobs: usize,
     ) -> Result<bool> {
-        let (held, before) = (self.session.len(), self.made.len());
+        let (before, made) = (self.session.sequence().len(), self.request.made.len());
         let result = if self.reads_prompt() {
-            self.prompt_time += pass.time;
-            self.take_prompt(member, executor, output, chosen)
+            self.prompt_time += stats.time;
+            self.take_prompt(member, pass, output)
         } else {
-            self.token_time += pass.time;
-            self.take_tokens(member, executor, output, chosen, pass, jobs)
+            self.token_time += stats.time;
+            self.take_tokens(member, pass, output, stats, jobs)
         };
-        self.session.commit_step(member.tokens);
-        let taken = held..self.session.len();
-        let followed = self.draft.as_mut().map_or(Ok(()), |draft| draft.follow(executor, row, taken));
-        result.and(followed).map(|()| self.made.len() > before)
+        let taken = before..self.cache_len();
+        let draft = self.request.draft.as_mut();
+        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, row, taken));
+        result.and(followed).map(|()| self.request.made.len() > made)
     }
 
-    fn take_prompt(&mut self, member: Member, executor: &mut Executor, output: usize, chosen: &[bool]) -> Result<()> {
-        let chosen = chosen.get(output).is_some_and(|chosen| *chosen);
+    fn take_prompt(&mut self, member: Member, pass: &mut Pass, output: usize) -> Result<()> {
+        let piece = &self.request.prompt[self.appended..self.appended + member.tokens];
         let output = (member.outputs > 0).then_some(output);
-        let piece = &self.input[self.appended..self.appended + member.tokens];
-        let token = self.session.take(piece, executor, output, chosen)?;
+        let chosen = pass.commit(&mut self.session, (member.again, piece), 0, output)?;
         self.appended += member.tokens;
         self.undecided = output.is_some();
-        if self.undecided { self.make_token(token) } else { Ok(()) }
+        if self.undecided { self.make_token(chosen) } else { Ok(()) }
     }
 
     /// Chooses a token after each of the step's, as long as the next one of the step is the one that was chosen.
     fn take_tokens(
         &mut self,
         member: Member,
-        executor: &mut Executor,
+        pass: &mut Pass,
         output: usize,
-        chosen: &[bool],
-        pass: PassStats,
+        stats: PassStats,
         jobs: usize,
     ) -> Result<()> {
-        if !self.again.is_empty() {
-            self.session.take(&self.again, executor, None, false)?;
-            self.again.clear();
-        }
-        let first = member.tokens - member.outputs;
         let started = Instant::now();
-        let mut right = 0;
+        let (mut right, mut again) = (0, member.again);
         loop {
-            let at = first + right;
-            let output = output + right;
-            let chosen = chosen.get(output).is_some_and(|chosen| *chosen);
-            let token = self.session.take(&self.step[at..at + 1], executor, Some(output), chosen)?;
-            self.undecided = true;
-            self.make_token(token)?;
-            if self.has_ended() || self.reads_prompt() || self.step.get(at + 1) != self.made.last() {
+            let (token, left) = (&self.request.step[right..=right], member.tokens - right - 1);
+            let chosen = pass.commit(&mut self.session, (again, token), left, Some(output + right))?;
+            (self.undecided, again) = (true, 0);
+            self.make_token(chosen)?;
+            if self.has_ended() || self.reads_prompt() || self.request.step.get(right + 1) != self.request.made.last() {
                 break;
             }
             right += 1;
         }
         let choice = started.elapsed() / (right + 1) as u32;
         let compared = if self.has_ended() { right } else { right + 1 };
-        if let Some(draft) = &mut self.draft {
-            draft.passed(pass, right, compared, jobs, choice);
+        if let Some(draft) = &mut self.request.draft {
+            draft.passed(stats, right, compared, jobs, choice);
         }
         Ok(())
     }
@@ -573,29 +483,29 @@ impl Job {
     /// Number of steps of one token that may be begun one after the other before their tokens are seen; `None` where
     /// one has to be seen first.
     pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
-        let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
-        let has_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);
-        if waits || has_grammar || self.logprobs.is_some() || self.parked.is_some() || self.made.is_empty() {
+        let Request { draft, chooser, logprobs, made, max_tokens, reasoning, .. } = &self.request;
+        let waits = self.reads_prompt() || draft.is_some() || self.undecided || !self.session.pending().is_empty();
+        let has_grammar = chooser.as_ref().is_some_and(Chooser::has_grammar);
+        if waits || has_grammar || logprobs.is_some() || self.parked.is_some() || made.is_empty() {
             return None;
         }
-        DeviceRules::new(network, self.chooser.as_ref())?;
-        let reasoning = self.reasoning.as_ref().map_or(usize::MAX, |bound| bound.left);
-        Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()).min(reasoning))
+        DeviceRules::new(network, chooser.as_ref())?;
+        let reasoning = reasoning.as_ref().map_or(usize::MAX, |bound| bound.left);
+        Some((max_tokens - made.len()).min(self.session.capacity() - self.session.len()).min(reasoning))
     }
 
     /// Takes the result of a step that was begun ahead, which took so long.
     pub(super) fn accept_ahead(&mut self, token: u32, time: Duration) -> Result<()> {
         self.token_time += time;
-        if let Some(last) = self.made.last() {
-            self.session.commit_ahead(*last);
-        }
+        let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
+        self.session.commit((0, last), 0, |_| Ok(Logits::OnDevice))?;
         self.undecided = true;
         self.make_token(Some(token))
     }
 
     /// Forgets steps that were begun ahead and are not wanted.
     pub(super) fn forget_ahead(&mut self) {
-        self.session.sequence_mut().forget_ahead();
+        self.session.rewind(self.session.len(), self.session.logits_at());
     }
 
     /// True where there are logits of which no token was chosen, because choosing failed.
@@ -605,17 +515,18 @@ impl Job {
 
     /// Chooses a token where the device has not.
     pub(super) fn make_token(&mut self, token: Option<u32>) -> Result<()> {
-        let token = self.session.choose(token, self.chooser.as_mut())?;
-        let was_content = self.text.is_in_content();
+        let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
+        let token = self.session.choose(token, chooser.as_mut())?;
+        let was_content = text.is_in_content();
         let model = self.session.model();
         self.end = if model.ends(token) {
-            let by_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);
+            let by_grammar = chooser.as_ref().is_some_and(Chooser::has_grammar);
             Some(if by_grammar { End::Grammar } else { End::Token })
         } else if let Ok(tokenizer) = model.tokenizer()
-            && self.text.push(tokenizer, token)?
+            && text.push(tokenizer, token)?
         {
             Some(End::Stop)
-        } else if self.made.len() + 1 >= self.max_tokens {
+        } else if made.len() + 1 >= *max_tokens {
             Some(End::Length)
         } else if self.session.len() == self.session.capacity() {
             Some(End::Context)
@@ -623,32 +534,33 @@ impl Job {
             None
         };
         if let Some(end) = self.end.filter(|end| *end != End::Stop) {
-            self.text.end(matches!(end, End::Token | End::Grammar));
+            text.end(matches!(end, End::Token | End::Grammar));
         }
-        if self.made.is_empty() {
+        if made.is_empty() {
             self.first_token = self.begun.elapsed();
         }
-        if let Some(logprobs) = &mut self.logprobs {
+        if let Some(logprobs) = logprobs {
             let none = || Error::invalid("a token without logits");
             let logits = self.session.logits().ok_or_else(none)?;
             let is_end = matches!(self.end, Some(End::Token | End::Grammar));
-            match self.only_content_logprobs {
+            match only_content_logprobs {
                 false => logprobs.push(token, logits),
                 true if was_content && !is_end => logprobs.push_held(token, logits),
                 true => {}
             }
             if is_end || self.end == Some(End::Stop) {
                 logprobs.settle(true);
-            } else if !self.text.is_in_content() {
+            } else if !text.is_in_content() {
                 // What was held was a tag.
                 logprobs.settle(false);
-            } else if !self.text.holds_text() {
+            } else if !text.holds_text() {
                 logprobs.settle(true);
             }
         }
-        self.made.push(token);
+        made.push(token);
+        let is_reasoning = text.is_in_reasoning();
         self.undecided = false;
-        if !self.has_ended() && self.text.is_in_reasoning() {
+        if !self.has_ended() && is_reasoning {
             self.n_reasoning += 1;
             self.bound_reasoning(token)?;
         }
@@ -658,23 +570,24 @@ impl Job {
     /// Writes what ends the reasoning after its last token, `token`, where no more of it may be made and there is room
     /// for that and an answer.
     fn bound_reasoning(&mut self, token: u32) -> Result<()> {
-        let Some(bound) = &mut self.reasoning else { return Ok(()) };
+        let Request { reasoning, prompt, made, text, max_tokens, .. } = &mut self.request;
+        let Some(bound) = reasoning else { return Ok(()) };
         bound.left = bound.left.saturating_sub(1);
         let n = bound.closing.len();
-        let (held, room) = (self.session.len() + 1 + n, self.max_tokens - self.made.len());
+        let (held, room) = (self.session.len() + 1 + n, *max_tokens - made.len());
         if bound.left > 0 || n >= room || held >= self.session.capacity() {
             return Ok(());
         }
-        let closing = self.reasoning.take().map_or_else(Vec::new, |bound| bound.closing);
+        let closing = reasoning.take().map_or_else(Vec::new, |bound| bound.closing);
         let tokenizer = self.session.model().tokenizer()?;
         for &token in &closing {
-            self.text.push(tokenizer, token)?;
+            text.push(tokenizer, token)?;
         }
-        self.made.extend_from_slice(&closing);
-        self.input.clear();
-        self.input.push(token);
-        self.input.extend(closing);
-        (self.writes, self.appended, self.forgotten) = (true, 0, 0);
+        made.extend_from_slice(&closing);
+        prompt.clear();
+        prompt.push(token);
+        prompt.extend(closing);
+        (self.writes, self.appended) = (true, 0);
         Ok(())
     }
 }

@@ -227,7 +227,6 @@ pub struct KvStore {
     spec: SequenceSpec,
     /// One a layer, because a caller may fill them in any order.
     layers: Vec<Sequence>,
-    executor: Executor,
     step: Step,
     q: TensorId,
     k: TensorId,
@@ -289,8 +288,8 @@ impl KvStore {
         for _ in 0..n_layers {
             layers.push(backend.new_sequence(&spec)?);
         }
-        let step = Step::new(max_tokens)?;
-        Ok(KvStore { params: *params, spec, layers, executor, step, q, k, v, out })
+        let step = Step::new(executor, max_tokens)?;
+        Ok(KvStore { params: *params, spec, layers, step, q, k, v, out })
     }
 
     pub fn params(&self) -> &GqaParams {
@@ -313,11 +312,11 @@ impl KvStore {
         before: impl FnOnce(&mut Executor) -> Result<()>,
         after: impl FnOnce(&mut Executor) -> Result<()>,
     ) -> Result<()> {
-        let KvStore { layers, executor, step, .. } = self;
+        let KvStore { layers, step, .. } = self;
         let (layers, whole) = (&mut [&mut layers[layer as usize]], StepBudget::new(&|| false));
-        let done = step.set(&ZEROS[..n], 0).run(executor, layers, ops, (&[], 0), before, &whole);
-        let result = done.and_then(|_| after(executor));
-        self.executor.end().and(result)?;
+        let done = step.clear().add(&ZEROS[..n], 0).advance(layers, ops, (&[], 0), before, &whole);
+        let result = done.and_then(|_| after(&mut step.executor));
+        step.executor.end().and(result)?;
         self.layers[layer as usize].commit(n);
         Ok(())
     }

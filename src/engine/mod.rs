@@ -3,6 +3,7 @@
 mod adapter;
 mod advice;
 mod cache;
+mod calls;
 mod cancel;
 mod chooser;
 mod conversation;
@@ -22,6 +23,7 @@ pub mod metrics;
 mod load_params;
 mod model;
 mod network;
+mod parked;
 mod pass;
 mod pipelined;
 mod plan;
@@ -32,14 +34,13 @@ mod schedule;
 mod session;
 mod step;
 mod store;
-mod decode_batch;
 mod vectors;
 mod draft_policy;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::decode_batch::decode_batch;
+pub use self::calls::{Outcome, decode_batch};
 pub use self::load_params::LoadParams;
 pub use adapter::Adapter;
 pub use advice::Advice;
@@ -54,7 +55,7 @@ pub use job::{End, Job, JobInfo, JobParams, Request};
 pub use model::Model;
 pub use plan::{GpuPlan, Plan};
 pub use schedule::step_jobs;
-pub use session::{Outcome, Session};
+pub use session::Session;
 pub use store::{Store, StoreInfo, StoreParams};
 
 // Parts that pass through as they are, so that a caller need not know where they live.

@@ -1,18 +1,18 @@
 //! The network of a model on its devices: the program, the weights, and the executors that its steps are lent.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cache::{self, CacheParams};
 use super::embedder::Embedder;
-use super::executors::{Counted, Executors};
+use super::executors::{Counted, Executors, Lent};
 use super::load_params::LoadParams;
 use super::metrics::Metrics;
 use super::predictor::Predictor;
 use super::step::Step;
 use super::{Cancel, Reservation, Runtime};
 use crate::cpu::PackedAt;
-use crate::device::{Backend, DeviceKind, Executor, LoadOptions, Sequence, StepBudget};
+use crate::device::{Backend, DeviceKind, LoadOptions, Sequence, StepBudget};
 use crate::error::{Error, Result};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -142,11 +142,6 @@ impl Network {
         }
     }
 
-    /// The capacity of caches above which rotations are those of long contexts, where the network has such.
-    pub fn long_rope_above(&self) -> Option<usize> {
-        self.program.long_rope_above()
-    }
-
     pub fn embedder(&self) -> Result<&Embedder> {
         let embedder = self.embedder.as_ref();
         embedder
@@ -161,7 +156,8 @@ impl Network {
     /// An executor of this program or another one of the model.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
         let memory = self.runtime.reserve("scratch memory", self.backend.executor_bytes(program, limits))?;
-        Ok(Counted { executor: self.backend.new_executor(program, limits)?, _memory: memory })
+        let executor = self.backend.new_executor(program, limits)?;
+        Ok(Counted { step: Step::new(executor, limits.max_tokens)?, _memory: memory })
     }
 
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
@@ -191,69 +187,19 @@ impl Network {
         }
     }
 
-    /// Runs one step; `after` reads its results while they are on the device.
-    pub fn forward<T>(
-        &self,
-        step: &mut Step,
-        sequences: &mut [&mut Sequence],
-        rules: &[Option<SamplingRule>],
-        cancels: &[Option<&Cancel>],
-        after: impl FnOnce(&mut Executor) -> Result<T>,
-    ) -> Result<T> {
-        let stop = || Cancel::check(cancels).is_err();
-        let budget = StepBudget::new(&stop);
-        let lent = self.lend(step.len(), &budget, |executor| {
-            let started = Instant::now();
-            if !self.run(executor, step, sequences, (rules, 0), &budget)? {
-                return Err(Cancel::reason(cancels));
-            }
-            Ok((after(executor)?, started.elapsed(), executor.first_share()))
-        })?;
-        let (result, time, first_share) = lent.ok_or_else(|| Cancel::reason(cancels))?;
-        self.record(time, first_share);
-        Ok(result)
-    }
-
-    /// An executor that the caller keeps for as long as it likes; `give_back` is where it goes.
-    pub fn take_executor(&self) -> Result<Counted> {
-        self.executors.take_apart(|limits| self.new_executor(&self.program, limits))
-    }
-
     /// True where steps choose tokens by a rule.
     pub fn chooses(&self, rule: &SamplingRule) -> bool {
         self.backend.chooses(rule)
     }
 
-    /// Takes an executor back, whose step has ended.
-    pub fn give_back(&self, executor: Counted) {
-        self.executors.give_back(executor);
+    /// Lends an executor for a step of so many tokens, or of some; `None` where `budget` ends the wait for one.
+    pub fn lend(&self, tokens: usize, budget: &StepBudget) -> Result<Option<Lent>> {
+        self.executors.take(tokens, budget, |limits| self.new_executor(&self.program, limits))
     }
 
-    /// Lends an executor for steps of so many tokens to `work`; `None` where `budget` ends the wait for one.
-    pub fn lend<T>(
-        &self,
-        tokens: usize,
-        budget: &StepBudget,
-        work: impl FnOnce(&mut Executor) -> Result<T>,
-    ) -> Result<Option<T>> {
-        let make = |limits| self.new_executor(&self.program, limits);
-        let Some(mut executor) = self.executors.take(tokens, budget, make)? else { return Ok(None) };
-        let result = work(executor.get());
-        let ended = executor.get().end();
-        self.metrics.record_parts(&executor.get().times());
-        result.and_then(|value| ended.map(|()| Some(value)))
-    }
-
-    /// Executes a step; true when all is done, false where `budget` has paused it.
-    pub fn run(
-        &self,
-        executor: &mut Executor,
-        step: &mut Step,
-        sequences: &mut [&mut Sequence],
-        rules: (&[Option<SamplingRule>], usize),
-        budget: &StepBudget,
-    ) -> Result<bool> {
-        step.run(executor, sequences, 0..self.program.ops.len(), rules, |_| Ok(()), budget)
+    /// Lends an executor that the caller keeps for as long as it likes.
+    pub fn lend_apart(&self) -> Result<Lent> {
+        self.executors.take_apart(|limits| self.new_executor(&self.program, limits))
     }
 
     /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.

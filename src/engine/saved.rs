@@ -15,7 +15,7 @@ use super::cache::CacheParams;
 use super::model::Model;
 use super::session::{Logits, Session};
 use crate::device::Checkpoints;
-use crate::device::sequence::Extent;
+use crate::device::sequence::{Extent, Sequence};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::tensor::DType;
@@ -71,15 +71,10 @@ pub fn save(session: &Session, write: Write) -> Result<()> {
         return Err(Error::unsupported("saving a cache that has adapters"));
     }
     let (spec, extent) = (session.sequence().spec(), session.sequence().extent());
-    let logits_at = match (session.logits(), session.has_logits_on_device()) {
-        (Some(_), _) => 1,
-        (None, away) => {
-            if away {
-                2
-            } else {
-                0
-            }
-        }
+    let logits_at = match session.logits_at() {
+        Logits::None => 0,
+        Logits::OnHost => 1,
+        Logits::OnDevice => 2,
     };
     let numbers = [
         MAGIC,
@@ -88,8 +83,8 @@ pub fn save(session: &Session, write: Write) -> Result<()> {
         spec.k_type.0.into(),
         spec.v_type.0.into(),
         spec.capacity as u64,
+        session.len() as u64,
         extent.len as u64,
-        extent.held as u64,
         extent.written as u64,
         logits_at,
     ];
@@ -116,6 +111,8 @@ struct Head {
     /// Types of keys and values, as numbers of tensor types.
     types: [u64; 2],
     capacity: usize,
+    /// Number of tokens, and how far the sequence was.
+    n_tokens: usize,
     extent: Extent,
     logits_at: Logits,
 }
@@ -164,12 +161,12 @@ fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) ->
             return Err(damaged(format!("recurrent layers after {saved} of {held} tokens")));
         }
     }
-    let extent = Extent { len, held, written, checkpoints: Checkpoints::restored(positions) };
-    Ok(Head { types: [k_type, v_type], capacity: was, extent, logits_at })
+    let extent = Extent { len: held, written, checkpoints: Checkpoints::restored(positions) };
+    Ok(Head { types: [k_type, v_type], capacity: was, n_tokens: len, extent, logits_at })
 }
 
-/// An empty session for what was saved, with the types and the capacity that the caller asks for.
-fn empty_session(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Result<Session> {
+/// The cache for what was saved, with the types and the capacity that the caller asks for.
+fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Result<CacheParams> {
     let wanted = [("keys", params.k_type), ("values", params.v_type)];
     for ((name, wanted), saved) in wanted.into_iter().zip(head.types) {
         if let Some(wanted) = wanted.filter(|wanted| u64::from(wanted.0) != saved) {
@@ -178,25 +175,24 @@ fn empty_session(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Res
         }
     }
     let (was, capacity) = (head.capacity, params.capacity.map_or(head.capacity, |n| n as usize));
-    if capacity < head.extent.len {
-        return Err(Error::ContextFull { len: 0, capacity, more: head.extent.len });
+    if capacity < head.n_tokens {
+        return Err(Error::ContextFull { len: 0, capacity, more: head.n_tokens });
     }
     let network = model.network()?;
-    let is_long = |n: usize| network.long_rope_above().is_some_and(|above| n > above);
-    if is_long(was) != is_long(capacity) {
+    if network.program.is_long(was) != network.program.is_long(capacity) {
         return Err(Error::Mismatch(format!(
             "capacities of {was} and {capacity} are on different sides of the context length that the model was trained for"
         )));
     }
     let [k_type, v_type] = head.types.map(|t| DType(u32::try_from(t).unwrap_or(u32::MAX)));
-    Session::new(model, &CacheParams { capacity: capacity as u32, k_type, v_type })
+    Ok(CacheParams { capacity: capacity as u32, k_type, v_type })
 }
 
 /// The tokens of a saved session, and the types of its keys and values, without what follows.
 pub fn peek(model: &Arc<Model>, read: Read) -> Result<(Vec<u32>, [u64; 2])> {
     let head = read_head(model.fingerprint()?, read)?;
-    let mut tokens = try_vec("the tokens of a prefix", head.extent.len)?;
-    read_tokens(&mut tokens, head.extent.len, read)?;
+    let mut tokens = try_vec("the tokens of a prefix", head.n_tokens)?;
+    read_tokens(&mut tokens, head.n_tokens, read)?;
     Ok((tokens, head.types))
 }
 
@@ -213,8 +209,13 @@ fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
 /// A session as it was saved.
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
     let head = read_head(model.fingerprint()?, read)?;
-    let mut session = empty_session(model, params, &head)?;
-    let Head { capacity: was, extent, logits_at, .. } = head;
+    let params = cache_params(model, params, &head)?;
+    Session::filled(model, &params, |tokens, logits, sequence| fill(head, tokens, logits, sequence, read))
+}
+
+/// Fills an empty session with what follows the head.
+fn fill(head: Head, tokens: &mut Vec<u32>, logits: &mut [f32], sequence: &mut Sequence, read: Read) -> Result<Logits> {
+    let Head { capacity: was, n_tokens, extent, logits_at, .. } = head;
     let mut hash = XxHash64::with_seed(0);
     let mut counted = |bytes: &mut [u8]| {
         bytes.chunks_mut(PIECE).try_for_each(|piece| {
@@ -223,9 +224,8 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
             Ok(())
         })
     };
-    let (tokens, logits, sequence) = session.parts();
     let vocab = logits.len();
-    read_tokens(tokens, extent.len, &mut counted)?;
+    read_tokens(tokens, n_tokens, &mut counted)?;
     let mut piece = [0; 4096];
     if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab) {
         return Err(damaged(format!("token {token} of {vocab}")));
@@ -246,6 +246,5 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Se
     if checksum != computed {
         return Err(damaged("the checksum is wrong"));
     }
-    session.set_logits(logits_at);
-    Ok(session)
+    Ok(logits_at)
 }

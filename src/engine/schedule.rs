@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use super::draft_policy::PassStats;
 use super::job::{Cancels, Job};
 use super::network::Network;
-use super::pass::{Member, Parked, Pass};
+use super::parked::{JobPass, Parked};
+use super::pass::{Lane, Pass};
 use super::pipelined::{self, Lanes};
-use crate::device::{Sequence, StepBudget};
+use crate::device::StepBudget;
 use crate::error::{Error, Result, try_vec};
-use crate::sampling::SamplingRule;
 
 /// Tokens of prompts in a pass that has single tokens too, which wait for it.
 const BESIDE: usize = 64;
@@ -70,12 +70,17 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
                         None => {}
                     }
                 }
-                let mut pass = spare.take().map_or_else(|| Pass::new(&network), Ok)?;
+                let mut pass = match spare.take() {
+                    Some(pass) => pass,
+                    None => {
+                        JobPass { pass: Pass::apart(&network)?, members: try_vec("jobs", network.limits.max_tokens)? }
+                    }
+                };
                 fill(&mut pass, jobs, &network, time)?;
                 pass
             }
         };
-        if pass.members().is_empty() {
+        if pass.members.is_empty() {
             spare = Some(pass);
         } else if advance(&mut pass, jobs, &budget)? {
             made |= accept(&mut pass, jobs)?;
@@ -97,7 +102,7 @@ fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
 }
 
 /// A paused pass all members of which are here and run; those that have others are taken apart.
-fn resume(jobs: &mut [&mut Job]) -> Option<Pass> {
+fn resume(jobs: &mut [&mut Job]) -> Option<JobPass> {
     (0..jobs.len()).find_map(|i| {
         let parked = jobs.get_mut(i).filter(|job| job.runs())?.parked.take()?;
         parked.take(|id| jobs.iter().any(|job| job.id == id && job.runs()))
@@ -105,7 +110,7 @@ fn resume(jobs: &mut [&mut Job]) -> Option<Pass> {
 }
 
 /// Leaves a paused pass with its members.
-fn park(pass: Pass, jobs: &mut [&mut Job]) {
+fn park(pass: JobPass, jobs: &mut [&mut Job]) {
     for (id, parked) in Parked::new(pass) {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == id) {
             job.parked = Some(parked);
@@ -126,7 +131,7 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
 
 /// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
 /// room, then pieces of prompts.
-fn fill(pass: &mut Pass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
+fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
     let mut order = try_vec("jobs", jobs.len())?;
     order.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
@@ -145,73 +150,53 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], network: &Network, time: Option<
         let due = job.n_due();
         let Some(free) = limits.max_tokens.checked_sub(pass.tokens() + due + waiting) else { continue };
         let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
-        let id = job.id;
-        let (tokens, n) = job.next_step(room, makers.len(), time);
-        pass.add(id, tokens, n);
-        outputs -= n;
+        let member = job.next_step(room, makers.len(), time);
+        outputs -= member.outputs;
+        pass.members.push(member);
     }
     let beside = if pass.tokens() > 0 { BESIDE } else { network.job_piece() };
     let room = limits.max_tokens.min(pass.tokens() + beside);
     for job in order.iter().map(|&i| &*jobs[i]).filter(|job| job.reads_prompt()) {
-        let pending = job.pending();
-        let n = pending.len().min(room - pass.tokens());
-        let is_last = n == pending.len();
-        if n > 0 && !(is_last && outputs == 0) {
-            pass.add(job.id, &pending[..n], usize::from(is_last));
-            outputs -= usize::from(is_last);
+        let member = job.next_of_prompt(room - pass.tokens());
+        if member.len() > 0 && member.outputs <= outputs {
+            outputs -= member.outputs;
+            pass.members.push(member);
         }
     }
     for job in jobs.iter_mut() {
-        let is_member = pass.members().iter().any(|member| member.id == job.id);
+        let is_member = pass.members.iter().any(|member| member.id == job.id);
         job.waited = if is_member { 0 } else { job.waited.saturating_add(1) };
     }
     Ok(())
 }
 
-fn advance(pass: &mut Pass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
-    let (mut all, mut sequences) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
-    let Some(network) = jobs.first().map(|job| job.session().network().clone()) else { return Ok(true) };
-    let outputs = pass.members().iter().map(|member| member.outputs).sum();
-    let (mut there, mut rules) = (try_vec("rules", outputs)?, try_vec("rules", outputs)?);
-    if pass.is_fresh() {
-        for member in pass.members().iter().filter(|member| member.outputs == 1) {
-            if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-                // Where that fails the host chooses, fails as well and says so, and the other jobs have their tokens.
-                let _ = job.prepare_mask(member.tokens);
-            }
-        }
+fn advance(JobPass { pass, members }: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
+    let (mut all, mut lanes) = (try_vec("caches", jobs.len())?, try_vec("caches", members.len())?);
+    all.extend(jobs.iter_mut().map(Some));
+    for member in members {
+        let found = all.iter_mut().find(|job| job.as_ref().is_some_and(|job| job.id == member.id));
+        let job = found.and_then(Option::take).ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
+        lanes.push(job.lane(*member));
     }
-    all.extend(jobs.iter_mut().map(|job| (job.id, Some(job.sequence_and_choices()))));
-    for member in pass.members() {
-        let found = all.iter_mut().find(|(id, _)| *id == member.id).and_then(|(_, parts)| parts.take());
-        let (sequence, choices) = found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
-        for i in 0..member.outputs {
-            let rule = choices.behind(&network, *member, i);
-            there.push(rule.is_some());
-            rules.push(rule.flatten());
-        }
-        sequences.push(sequence);
-    }
-    pass.advance(&mut sequences, (&there, &rules), budget)
+    pass.run(&mut lanes, budget)
 }
 
 /// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
 /// leaves the others with theirs.
-fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
-    let (time, rows) = (pass.end()?, pass.tokens());
-    let (members, executor, chosen) = pass.results()?;
+fn accept(pass: &mut JobPass, jobs: &mut [&mut Job]) -> Result<bool> {
+    let (rows, JobPass { pass: results, members }) = (pass.tokens(), &mut *pass);
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
-    let taken =
-        PassStats { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
+    let is_mixed = members.iter().any(|member| member.outputs < member.len());
+    let stats = PassStats { time: results.step().time(), rows, drafted, is_mixed };
     let makers = members.iter().filter(|member| member.outputs > 0).count();
     let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
     for member in members {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-            let of_job = job.accept(*member, executor, [row, output], chosen, taken, makers);
+            let of_job = job.accept(*member, results, [row, output], stats, makers);
             let of_job = job.alone(of_job);
             made = made.and_then(|made| Ok(of_job?.unwrap_or(true) || made));
         }
-        row += member.tokens;
+        row += member.len();
         output += member.outputs;
     }
     pass.clear();
@@ -233,9 +218,14 @@ fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
 
 /// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or
 /// `budget` pauses. The number of steps; `None` where the device does not work ahead.
-fn run_pipelined(jobs: &mut [&mut Job], network: &Network, most: usize, budget: &StepBudget) -> Result<Option<usize>> {
+fn run_pipelined(
+    jobs: &mut [&mut Job],
+    network: &Arc<Network>,
+    most: usize,
+    budget: &StepBudget,
+) -> Result<Option<usize>> {
     let n = jobs.iter().filter(|job| job.runs()).count();
-    let result = pipelined::run(network, &mut JobLanes { jobs, network, budget }, [n, most], budget);
+    let result = pipelined::run(network, &mut JobLanes { jobs, budget }, [n, most], budget);
     jobs.iter_mut().for_each(|job| job.forget_ahead());
     result
 }
@@ -243,23 +233,15 @@ fn run_pipelined(jobs: &mut [&mut Job], network: &Network, most: usize, budget: 
 /// The jobs that run, whose steps the device begins ahead.
 struct JobLanes<'a, 'j> {
     jobs: &'a mut [&'j mut Job],
-    network: &'a Network,
     budget: &'a StepBudget<'a>,
 }
 
 impl Lanes for JobLanes<'_, '_> {
-    fn tokens(&mut self, ids: &mut Vec<u32>) {
+    fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>) {
         let n = self.jobs.len();
-        let running = self.jobs.iter_mut().filter(|job| job.runs());
-        running.for_each(|job| ids.extend_from_slice(job.next_step(0, n, None).0));
-    }
-
-    fn sequences<'a>(&'a mut self, sequences: &mut Vec<&'a mut Sequence>, rules: &mut Vec<Option<SamplingRule<'a>>>) {
         for job in self.jobs.iter_mut().filter(|job| job.runs()) {
-            let member = Member { id: job.id, tokens: 1, outputs: 1 };
-            let (sequence, choices) = job.sequence_and_choices();
-            rules.push(choices.behind(self.network, member, 0).flatten());
-            sequences.push(sequence);
+            let member = job.next_step(0, n, None);
+            lanes.push(job.lane(member));
         }
     }
 

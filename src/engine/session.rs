@@ -1,34 +1,20 @@
-//! A session: the tokens of one text, their committed length, rewind, fork, and the tokens that follow. In C it is
-//! `rz_cache`. A call that fails leaves the session as it was.
+//! A session: the tokens of one text, what the layers hold of them, the logits after the last one; rewind, fork, shift.
+//! In C it is `rz_cache`. *Invariant:* the sequence has the first of the tokens; those after them (`pending`) are
+//! computed again by the next call, ahead of its own. What steps make comes in by `commit` alone.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::adapter::{self, Adapter};
 use super::cache::{CacheParams, state_spec};
-use super::chooser::{self, Chooser, DeviceRules};
-use super::metrics::Phase;
+use super::chooser::Chooser;
 use super::model::Model;
 use super::network::Network;
-use super::pipelined::{self, Lanes};
-use super::step::Step;
 use super::{Cancel, LogLevel, Reservation};
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::StepLimits;
 use crate::quant;
-use crate::sampling::{self, SamplingRule};
-
-/// Why generation returned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The output is full.
-    More,
-    /// The last token ends a turn or a text.
-    Done,
-}
+use crate::sampling;
 
 /// The place of the logits after the last token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,17 +26,6 @@ pub(super) enum Logits {
     OnDevice,
 }
 
-/// The result that a step makes beside the cached keys and values.
-#[derive(Clone, Copy)]
-enum Wanted<'a> {
-    Nothing,
-    /// A token that the device chooses.
-    Token(DeviceRules<'a>),
-    Logits,
-    /// The logits after each token, for the function that runs after the step.
-    AllLogits,
-}
-
 /// A sequence, and the bytes of it that count against the ceiling.
 pub(super) type Memory = (Sequence, Option<Reservation>);
 
@@ -58,12 +33,11 @@ pub struct Session {
     model: Arc<Model>,
     network: Arc<Network>,
     sequence: Sequence,
-    /// The committed tokens: as many as `sequence` has.
+    /// The committed tokens, of which `sequence` has the first.
     tokens: Vec<u32>,
     /// Logits after the last token, `[vocab]`; valid where `logits_at` is `OnHost`.
     logits: Vec<f32>,
     logits_at: Logits,
-    step: Step,
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
     /// Those of the sequence, whose memory is counted here.
@@ -92,6 +66,17 @@ impl Session {
         Session::with_sequence(model, sequence, memory)
     }
 
+    /// A session with the tokens, the logits and the sequence that `fill` makes of those of an empty one.
+    pub(super) fn filled(
+        model: &Arc<Model>,
+        params: &CacheParams,
+        fill: impl FnOnce(&mut Vec<u32>, &mut [f32], &mut Sequence) -> Result<Logits>,
+    ) -> Result<Session> {
+        let mut session = Session::new(model, params)?;
+        session.logits_at = fill(&mut session.tokens, &mut session.logits, &mut session.sequence)?;
+        Ok(session)
+    }
+
     /// An empty sequence, and the bytes that count against the ceiling.
     fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
         let sequence = model.network()?.new_sequence(spec)?;
@@ -104,21 +89,12 @@ impl Session {
         self.sequence.is_released().then(|| Session::set_aside(&self.model, self.sequence.spec())).transpose()
     }
 
-    /// Goes on in such memory: all tokens are to be computed again.
-    pub(super) fn set_memory(&mut self, memory: Memory) {
-        let adapters = self.sequence.adapters().cloned().unwrap_or_default();
-        (self.sequence, self.memory) = memory;
-        self.sequence.set_adapters(adapters);
-        self.sequence.claim(self.tokens.len());
-    }
-
     fn with_sequence(model: &Arc<Model>, sequence: Sequence, memory: Option<Reservation>) -> Result<Session> {
         let network = model.network()?;
         Ok(Session {
             tokens: try_vec("the cache's tokens", sequence.spec().capacity)?,
             logits: try_filled("logits", network.program.vocab, 0.0)?,
             logits_at: Logits::None,
-            step: Step::new(network.limits.max_tokens)?,
             model: model.clone(),
             network: network.clone(),
             sequence,
@@ -144,7 +120,7 @@ impl Session {
         let set = adapter::set(&self.model, adapters, scales)?;
         let mut held = try_vec("adapters", adapters.len())?;
         held.extend_from_slice(adapters);
-        self.rewind(0);
+        self.rewind(0, Logits::None);
         self.sequence.set_adapters(set);
         self.adapters = held;
         Ok(())
@@ -171,23 +147,20 @@ impl Session {
         &self.sequence
     }
 
-    /// Memory that one more token of capacity takes, in bytes.
-    /// Bytes of recurrent states, which each step reads and writes.
+    /// The last of the tokens, which are to be computed again.
+    pub(super) fn pending(&self) -> &[u32] {
+        &self.tokens[self.sequence.len()..]
+    }
+
+    /// Bytes of recurrent states, which each step reads and writes; public for benches alone.
+    #[doc(hidden)]
     pub fn memory_bytes(&self) -> u64 {
         self.sequence.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
     }
 
+    /// Memory that one more token of capacity takes, in bytes.
     pub(super) fn token_bytes(&self) -> Result<u64> {
         self.sequence.token_bytes()
-    }
-
-    /// The tokens, the logits and the sequence of an empty session, to be filled in.
-    pub(super) fn parts(&mut self) -> (&mut Vec<u32>, &mut [f32], &mut Sequence) {
-        (&mut self.tokens, &mut self.logits, &mut self.sequence)
-    }
-
-    pub(super) fn set_logits(&mut self, at: Logits) {
-        self.logits_at = at;
     }
 
     /// Number of its tokens whose memory is its own.
@@ -213,7 +186,7 @@ impl Session {
     /// True where rotations are those of long contexts, which follows from the room of all caches of a step: those of a
     /// step are all on one side.
     pub(super) fn is_long(&self) -> bool {
-        self.network.long_rope_above().is_some_and(|above| self.capacity() > above)
+        self.network.program.is_long(self.capacity())
     }
 
     /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has
@@ -222,25 +195,13 @@ impl Session {
         (self.logits_at == Logits::OnHost).then_some(&self.logits[..])
     }
 
+    pub(super) fn logits_at(&self) -> Logits {
+        self.logits_at
+    }
+
     /// True where `fetch_logits` has logits to copy.
     pub fn has_logits_on_device(&self) -> bool {
         self.logits_at == Logits::OnDevice
-    }
-
-    /// Copies logits that stayed on the device when a token was chosen there.
-    pub fn fetch_logits(&mut self) -> Result<()> {
-        if self.logits_at != Logits::OnDevice {
-            return Ok(());
-        }
-        let Some(&token) = self.tokens.last() else { return Ok(()) };
-        self.rewind(self.len() - 1);
-        let result = self.append(&[token], Wanted::Logits, None, |_| Ok(()));
-        if result.is_err() {
-            self.tokens.push(token);
-            self.sequence.claim(self.tokens.len());
-            self.logits_at = Logits::OnDevice;
-        }
-        result
     }
 
     /// Forgets `drop` tokens after the first `keep`. Those after them are computed again, at their new positions, by
@@ -253,7 +214,6 @@ impl Session {
         if drop > 0 {
             self.sequence.truncate(keep);
             self.tokens.drain(keep..end);
-            self.sequence.claim(self.tokens.len());
             self.logits_at = if end == len { Logits::None } else { Logits::OnDevice };
         }
         Ok(())
@@ -279,23 +239,51 @@ impl Session {
             return Err(Error::invalid(format!("the cache holds {now} tokens, it can't be rewound to {len}")));
         }
         if len < now {
-            self.rewind(len);
+            self.rewind(len, Logits::None);
         }
         Ok(())
     }
 
-    /// Forgets the tokens from `len` on, of which there are some.
-    pub(super) fn rewind(&mut self, len: usize) {
+    /// Forgets the tokens from `len` on, and steps that are under way; says where the logits of what is left are.
+    pub(super) fn rewind(&mut self, len: usize, logits_at: Logits) {
         self.sequence.truncate(len);
         self.tokens.truncate(len);
         self.shared = self.shared.min(len);
-        self.logits_at = Logits::None;
+        self.logits_at = logits_at;
     }
 
-    pub(super) fn commit(&mut self, tokens: &[u32], logits_at: Logits) {
-        self.sequence.commit(tokens.len());
+    /// Goes back to the newest token, number `len` at most, after which the layers hold what the next one needs, in new
+    /// memory where there is some. The tokens after it are pending.
+    pub(super) fn step_back(&mut self, len: usize, memory: Option<Memory>) {
+        if let Some(memory) = memory {
+            let adapters = self.sequence.adapters().cloned().unwrap_or_default();
+            (self.sequence, self.memory) = memory;
+            self.sequence.set_adapters(adapters);
+        }
+        self.sequence.truncate(len);
+        if !self.sequence.is_complete() {
+            self.sequence.step_back();
+        }
+    }
+
+    /// Commits what a step has computed next: tokens that were pending, and new ones, after all pending ones; `left`
+    /// tokens of the step come after them. `result` reads the logits or says where they are. Recurrent layers know only
+    /// what they are after a whole step, so that the tokens of a part of one are pending.
+    pub(super) fn commit(
+        &mut self,
+        (again, tokens): (usize, &[u32]),
+        left: usize,
+        result: impl FnOnce(&mut [f32]) -> Result<Logits>,
+    ) -> Result<()> {
+        let logits_at = result(&mut self.logits)?;
         self.tokens.extend_from_slice(tokens);
-        self.logits_at = logits_at;
+        if left == 0 || self.sequence.spec().recurrent.is_empty() {
+            self.sequence.commit(if tokens.is_empty() { again } else { self.pending().len() });
+        }
+        if !tokens.is_empty() || logits_at != Logits::None {
+            self.logits_at = logits_at;
+        }
+        Ok(())
     }
 
     /// A second session with the same past.
@@ -315,7 +303,8 @@ impl Session {
         Ok(fork)
     }
 
-    pub(super) fn check(&self, tokens: &[u32]) -> Result<()> {
+    /// Refuses tokens that cannot be appended, and a chooser of another vocabulary.
+    pub(super) fn check(&self, tokens: &[u32], chooser: Option<&Chooser>) -> Result<()> {
         if self.logits.is_empty() {
             let architecture = &self.model.info().architecture;
             return Err(Error::unsupported(format!(
@@ -329,67 +318,7 @@ impl Session {
         if tokens.len() > self.capacity() - self.len() {
             return Err(Error::ContextFull { len: self.len(), capacity: self.capacity(), more: tokens.len() });
         }
-        Ok(())
-    }
-
-    /// Appends tokens; afterwards the logits of the last one are there.
-    pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
-        self.check(tokens)?;
-        let started = Instant::now();
-        let (before, logits_at) = (self.len(), self.logits_at);
-        let mut rest = tokens;
-        while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(rest.len().min(self.network.call_piece()));
-            rest = behind;
-            let wanted = if rest.is_empty() { Wanted::Logits } else { Wanted::Nothing };
-            if let Err(e) = self.append(piece, wanted, cancel, |_| Ok(())) {
-                self.rewind(before);
-                // Those of before are still there, because logits are read with the last piece only.
-                self.logits_at = logits_at;
-                return Err(e);
-            }
-        }
-        self.model.metrics().record_phase(Phase::Prefill, started.elapsed());
-        Ok(())
-    }
-
-    /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an
-    /// empty session. `out` is as long as `tokens`.
-    pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
-        self.check(tokens)?;
-        let started = Instant::now();
-        let before = self.len();
-        if before > 0 && self.logits_at == Logits::None {
-            self.logits_at = Logits::OnDevice;
-        }
-        self.fetch_logits()?;
-        if let ([score, ..], [token, ..]) = (&mut *out, tokens) {
-            *score = if before == 0 { 0.0 } else { sampling::logprob(&self.logits, *token) };
-        }
-        let mut row = try_filled("logits", self.logits.len(), 0f32)?;
-        let StepLimits { max_tokens, max_outputs } = self.network.limits;
-        let step = max_tokens.min(max_outputs);
-        let network = self.network.clone();
-        for (i, piece) in tokens.chunks(step).enumerate() {
-            let first = i * step + 1;
-            // The token after each, but that after the last.
-            let following = tokens[first..].iter().zip(&mut out[first..]).take(piece.len()).enumerate();
-            let result = self.append(piece, Wanted::AllLogits, cancel, |executor| {
-                for (i, (token, score)) in following {
-                    executor.read_logits(i, &mut row)?;
-                    network.suppress(&mut row);
-                    *score = sampling::logprob(&row, *token);
-                }
-                Ok(())
-            });
-            if let Err(e) = result {
-                self.rewind(before);
-                self.logits_at = if before == 0 { Logits::None } else { Logits::OnDevice };
-                return Err(e);
-            }
-        }
-        self.model.metrics().record_phase(Phase::Prefill, started.elapsed());
-        Ok(())
+        chooser.map_or(Ok(()), |chooser| chooser.check_vocab(vocab))
     }
 
     /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities,
@@ -397,191 +326,6 @@ impl Session {
     pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
         let none = || Error::invalid("the cache has no logits: append a token first");
         sampling::likeliest(self.logits().ok_or_else(none)?, k)
-    }
-
-    /// Computes tokens again where the sequence no longer holds what the next one needs, as after a rewind: from the
-    /// newest position on at which it does.
-    pub(super) fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
-        if self.sequence.is_complete() {
-            return Ok(());
-        }
-        let mut tokens = try_vec("the cache's tokens", self.tokens.capacity())?;
-        if let Some(memory) = self.fresh_memory()? {
-            self.set_memory(memory);
-        }
-        std::mem::swap(&mut tokens, &mut self.tokens);
-        let from = self.sequence.step_back();
-        self.tokens.extend_from_slice(&tokens[..from]);
-        let step = self.network.limits.max_tokens;
-        for piece in tokens[from..].chunks(step) {
-            if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
-                std::mem::swap(&mut tokens, &mut self.tokens);
-                // The next call goes on.
-                self.sequence.claim(self.tokens.len());
-                return Err(e);
-            }
-        }
-        Ok(())
-    }
-
-    /// `step` on a session whose layers hold what it needs.
-    fn append<T>(
-        &mut self,
-        tokens: &[u32],
-        wanted: Wanted,
-        cancel: Option<&Cancel>,
-        after: impl FnOnce(&mut Executor) -> Result<T>,
-    ) -> Result<T> {
-        self.restore(cancel)?;
-        self.step(tokens, wanted, cancel, after)
-    }
-
-    /// One step of some tokens of this session, as many as one step has room for.
-    fn step<T>(
-        &mut self,
-        tokens: &[u32],
-        wanted: Wanted,
-        cancel: Option<&Cancel>,
-        after: impl FnOnce(&mut Executor) -> Result<T>,
-    ) -> Result<T> {
-        let Session { network, sequence, tokens: held, step, logits, cancel: sticky, .. } = self;
-        let (outputs, last) = match wanted {
-            Wanted::Nothing => (0, 0),
-            Wanted::Token(_) | Wanted::Logits => (1, 0),
-            Wanted::AllLogits => (tokens.len(), tokens.len() - 1),
-        };
-        let rule = match wanted {
-            Wanted::Token(rules) => rules.rule([held, tokens], 0),
-            _ => None,
-        };
-        let rules: &[_] = if matches!(wanted, Wanted::Token(_)) { &[rule] } else { &[] };
-        let (step, cancels) = (step.set(tokens, outputs), [sticky.as_deref(), cancel]);
-        let (result, logits_at) = network.forward(step, &mut [sequence], rules, &cancels, |executor| {
-            let result = after(executor)?;
-            let logits_at = match wanted {
-                Wanted::Nothing => Logits::None,
-                Wanted::Token(_) => Logits::OnDevice,
-                _ => executor.read_logits(last, logits).map(|()| Logits::OnHost)?,
-            };
-            network.suppress(logits);
-            Ok((result, logits_at))
-        })?;
-        self.commit(tokens, logits_at);
-        Ok(result)
-    }
-
-    /// Appends a token and chooses the next one; the arg-max where `chooser` is `None`.
-    pub fn decode(&mut self, token: u32, chooser: Option<&mut Chooser>) -> Result<u32> {
-        self.decode_cancellable(token, chooser, None)
-    }
-
-    fn decode_cancellable(
-        &mut self,
-        token: u32,
-        mut chooser: Option<&mut Chooser>,
-        cancel: Option<&Cancel>,
-    ) -> Result<u32> {
-        self.check(&[token])?;
-        if let Some(chooser) = &chooser {
-            chooser.check_vocab(self.logits.len())?;
-        }
-        let (started, network) = (Instant::now(), self.network.clone());
-        if let Some(chooser) = chooser.as_deref_mut() {
-            chooser.prepare_mask(&network, &mut self.tokens, &[token])?;
-        }
-        let rules = DeviceRules::new(&network, chooser.as_deref());
-        let wanted = rules.map_or(Wanted::Logits, Wanted::Token);
-        let read = |executor: &mut Executor| rules.is_some().then(|| executor.token(0)).transpose();
-        let chosen = self.append(&[token], wanted, cancel, read)?;
-        let next = self.choose(chosen, chooser).inspect_err(|_| self.rewind(self.len() - 1))?;
-        self.model.metrics().record_phase(Phase::Decode, started.elapsed());
-        Ok(next)
-    }
-
-    /// Takes the token that the device has chosen after the last one, or chooses it from the logits.
-    pub(super) fn choose(&mut self, chosen: Option<u32>, chooser: Option<&mut Chooser>) -> Result<u32> {
-        match chosen {
-            Some(token) => chooser::chosen(token, chooser),
-            None => self.sample(chooser),
-        }
-    }
-
-    /// Appends `token`, then each token it makes but the last, until `out` is full or a token ends the turn.
-    /// `n` counts the tokens in `out`, also where an error ends the call: those stay in the session.
-    pub fn generate(
-        &mut self,
-        token: u32,
-        mut chooser: Option<&mut Chooser>,
-        out: &mut [u32],
-        n: &mut usize,
-        cancel: Option<&Cancel>,
-    ) -> Result<Outcome> {
-        *n = 0;
-        let mut token = token;
-        while *n < out.len() {
-            let rest = &mut out[*n..];
-            if !self.run_pipelined(token, chooser.as_deref_mut(), rest, n, cancel)? {
-                rest[0] = self.decode_cancellable(token, chooser.as_deref_mut(), cancel)?;
-                *n += 1;
-            }
-            token = out[*n - 1];
-            if self.model.ends(token) {
-                return Ok(Outcome::Done);
-            }
-        }
-        Ok(Outcome::More)
-    }
-
-    /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by
-    /// itself. Steps that were begun after a token that ends the text are forgotten. False where the device does not
-    /// work ahead, or a grammar has to see each token first. `n` grows by the tokens made.
-    fn run_pipelined(
-        &mut self,
-        token: u32,
-        mut chooser: Option<&mut Chooser>,
-        out: &mut [u32],
-        n: &mut usize,
-        cancel: Option<&Cancel>,
-    ) -> Result<bool> {
-        self.check(&[token])?;
-        if let Some(chooser) = &mut chooser {
-            chooser.check_vocab(self.logits.len())?;
-            chooser.forget_mask();
-        }
-        if DeviceRules::new(&self.network, chooser.as_deref()).is_none() {
-            return Ok(false);
-        }
-        self.restore(cancel)?;
-        let most = out.len().min(self.capacity() - self.len()).min(pipelined::MOST);
-        let Session { model, network, sequence, tokens, logits_at, cancel: sticky, .. } = self;
-        let cancels = [sticky.as_deref(), cancel];
-        let stop = || Cancel::check(&cancels).is_err();
-        let mut lane = OneLane {
-            model,
-            network,
-            sequence,
-            tokens,
-            logits_at,
-            chooser,
-            token,
-            out,
-            steps: 0,
-            made: n,
-            stop: &stop,
-        };
-        let result = pipelined::run(network, &mut lane, [1, most], &StepBudget::new(&stop));
-        let last = lane.token;
-        self.sequence.forget_ahead();
-        match result? {
-            None => Ok(false),
-            Some(steps) if (steps < most && !self.model.ends(last)) && stop() => Err(Cancel::reason(&cancels)),
-            Some(_) => Ok(true),
-        }
-    }
-
-    /// Takes the token of a step that ran ahead.
-    pub(super) fn commit_ahead(&mut self, token: u32) {
-        self.commit(&[token], Logits::OnDevice);
     }
 
     pub(super) fn network(&self) -> &Arc<Network> {
@@ -592,129 +336,13 @@ impl Session {
         self.cancel.as_ref()
     }
 
-    /// The memory of the session, for a step that is made elsewhere and ends in `take` and `commit_step`.
-    pub(super) fn sequence_mut(&mut self) -> &mut Sequence {
-        &mut self.sequence
-    }
-
-    /// The memory of the session, its tokens, the place of its logits and its cancel.
-    pub(super) fn parts_of_step(&mut self) -> (&mut Sequence, &[u32], &mut [f32], Option<&Cancel>) {
-        (&mut self.sequence, &self.tokens, &mut self.logits, self.cancel.as_deref())
-    }
-
-    /// The memory of the session and its tokens.
-    pub(super) fn sequence_and_tokens(&mut self) -> (&mut Sequence, &[u32]) {
+    /// What a step works on, and the tokens.
+    pub(super) fn for_step(&mut self) -> (&mut Sequence, &[u32]) {
         (&mut self.sequence, &self.tokens)
     }
 
-    /// Prepares the mask of a chooser for the token after one more.
+    /// Prepares the mask of a chooser for the token after some more.
     pub(super) fn prepare_mask(&mut self, chooser: &mut Chooser, more: &[u32]) -> Result<()> {
         chooser.prepare_mask(&self.network, &mut self.tokens, more)
-    }
-
-    /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the
-    /// last token are read; where the device has `chosen` the token after it, that is returned, and logits stay there.
-    pub(super) fn take(
-        &mut self,
-        tokens: &[u32],
-        executor: &mut Executor,
-        output: Option<usize>,
-        chosen: bool,
-    ) -> Result<Option<u32>> {
-        let Some(i) = output else {
-            self.tokens.extend_from_slice(tokens);
-            self.logits_at = Logits::None;
-            return Ok(None);
-        };
-        let next = if chosen { Some(executor.token(i)?) } else { None };
-        if !chosen {
-            executor.read_logits(i, &mut self.logits)?;
-            self.network.suppress(&mut self.logits);
-        }
-        self.tokens.extend_from_slice(tokens);
-        self.logits_at = if chosen { Logits::OnDevice } else { Logits::OnHost };
-        Ok(next)
-    }
-
-    /// Commits what `take` took of a step of `n` tokens.
-    pub(super) fn commit_step(&mut self, n: usize) {
-        self.sequence.commit_first(self.tokens.len() - self.sequence.len(), n);
-    }
-
-    /// Moves the tokens after the newest position at which layers hold what the next token needs to `forgotten`. They
-    /// are appended again, or claimed with `reclaim`.
-    pub(super) fn forget_incomplete(&mut self, forgotten: &mut Vec<u32>) {
-        if !self.sequence.is_complete() {
-            forgotten.extend(self.tokens.drain(self.sequence.step_back()..));
-            self.logits_at = Logits::None;
-        }
-    }
-
-    /// Takes tokens back that were forgotten and not all appended again: the next call computes what is missing.
-    pub(super) fn reclaim(&mut self, tokens: &[u32]) {
-        if !tokens.is_empty() {
-            self.tokens.extend_from_slice(tokens);
-            self.sequence.claim(self.tokens.len());
-        }
-    }
-
-    /// Chooses from the current logits.
-    pub fn sample(&mut self, chooser: Option<&mut Chooser>) -> Result<u32> {
-        self.fetch_logits()?;
-        if self.logits_at == Logits::None {
-            return Err(Error::invalid("there are no logits yet: append a token first"));
-        }
-        let started = Instant::now();
-        let token = match chooser {
-            None => sampling::argmax(&self.logits),
-            Some(chooser) => chooser.sample(&self.logits, &self.tokens)?,
-        };
-        self.model.metrics().record_phase(Phase::Sample, started.elapsed());
-        Ok(token)
-    }
-}
-
-/// A generation whose steps the device begins ahead.
-struct OneLane<'a> {
-    model: &'a Model,
-    network: &'a Network,
-    sequence: &'a mut Sequence,
-    tokens: &'a mut Vec<u32>,
-    logits_at: &'a mut Logits,
-    chooser: Option<&'a mut Chooser>,
-    /// The newest token, which is not appended yet.
-    token: u32,
-    out: &'a mut [u32],
-    steps: usize,
-    /// Number of tokens made, those of earlier steps included.
-    made: &'a mut usize,
-    stop: &'a dyn Fn() -> bool,
-}
-
-impl Lanes for OneLane<'_> {
-    fn tokens(&mut self, ids: &mut Vec<u32>) {
-        ids.push(self.token);
-    }
-
-    fn sequences<'a>(&'a mut self, sequences: &mut Vec<&'a mut Sequence>, rules: &mut Vec<Option<SamplingRule<'a>>>) {
-        let recent = [&self.tokens[..], std::slice::from_ref(&self.token)];
-        rules.push(DeviceRules::new(self.network, self.chooser.as_deref()).and_then(|all| all.rule(recent, 0)));
-        sequences.push(self.sequence);
-    }
-
-    /// Between two steps the executor goes to a call that waits for it.
-    fn pauses(&self, _: usize, done: usize, _: Duration) -> bool {
-        (self.stop)() || done > 0 && self.network.is_waited_for()
-    }
-
-    fn accept(&mut self, chosen: &[u32], _: Duration) -> Result<bool> {
-        let next = chooser::chosen(chosen[0], self.chooser.as_deref_mut())?;
-        self.sequence.commit(1);
-        self.tokens.push(std::mem::replace(&mut self.token, next));
-        self.out[self.steps] = next;
-        self.steps += 1;
-        *self.made += 1;
-        *self.logits_at = Logits::OnDevice;
-        Ok(!self.model.ends(next))
     }
 }

@@ -1,15 +1,18 @@
-//! The one driver of steps: the tokens of one or several sequences, and the way from `begin` to the end of their work,
-//! which may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through `Step::run`.
+//! The one driver of steps: an executor, the tokens of one or several sequences, and the way from `begin` to the end of
+//! their work, which may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through
+//! `Step::advance`.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use crate::device::{Batch, Executor, Sequence, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::StepInputs;
 use crate::sampling::SamplingRule;
 
-/// The tokens of a step, and how far its work is. Its memory is set aside once for the largest step.
+/// An executor, the tokens of its step, and how far its work is. Memory is set aside once, for the largest step.
 pub struct Step {
+    pub executor: Executor,
     /// `[n]`, of all lanes one after the other.
     ids: Vec<u32>,
     /// Number of tokens of each sequence, and of the last of them whose logits are wanted.
@@ -18,40 +21,39 @@ pub struct Step {
     numbers: Vec<u32>,
     outputs: Vec<u32>,
     begun: bool,
+    /// Time that was worked.
+    busy: Duration,
 }
 
 impl Step {
     /// An empty step with room for so many tokens.
-    pub fn new(max_tokens: usize) -> Result<Step> {
+    pub fn new(executor: Executor, max_tokens: usize) -> Result<Step> {
         let list = || try_vec("the inputs of a step", max_tokens);
-        let (positions, numbers, outputs) = (list()?, list()?, list()?);
+        let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
         let lanes = try_vec("the inputs of a step", max_tokens)?;
-        Ok(Step { ids: list()?, lanes, positions, numbers, outputs, begun: false })
+        Ok(Step { executor, ids, lanes, positions, numbers, outputs, begun: false, busy: Duration::ZERO })
     }
 
     /// Empties it for the next step.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self) -> &mut Step {
         self.ids.clear();
         self.lanes.clear();
         self.begun = false;
-    }
-
-    /// Adds the next tokens of a further sequence; the logits of the last `outputs` of them are wanted.
-    pub fn add(&mut self, tokens: &[u32], outputs: usize) {
-        self.ids.extend_from_slice(tokens);
-        self.lanes.push([tokens.len(), outputs.min(tokens.len())]);
-    }
-
-    /// A step of one sequence.
-    pub fn set(&mut self, tokens: &[u32], outputs: usize) -> &mut Step {
-        self.clear();
-        self.add(tokens, outputs);
+        self.busy = Duration::ZERO;
         self
     }
 
-    /// Number of tokens.
-    pub fn len(&self) -> usize {
-        self.ids.len()
+    /// Adds the next tokens of a further sequence; the logits of the last `outputs` of them are wanted.
+    pub fn add<'a>(&mut self, tokens: impl IntoIterator<Item = &'a u32>, outputs: usize) -> &mut Step {
+        let before = self.ids.len();
+        self.ids.extend(tokens);
+        let n = self.ids.len() - before;
+        self.lanes.push([n, outputs.min(n)]);
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
     }
 
     /// True where nothing of it was worked on.
@@ -59,15 +61,37 @@ impl Step {
         !self.begun
     }
 
+    /// Time that was worked on it.
+    pub fn time(&self) -> Duration {
+        self.busy
+    }
+
+    /// True where it has tokens whose logits are not wanted.
+    pub fn has_prompt(&self) -> bool {
+        self.lanes.iter().any(|[n, outputs]| outputs < n)
+    }
+
+    /// Works on the whole program until it is done, and ends, or until `budget` pauses; true when all is done. An error
+    /// or an abandoned step is ended by who drops it.
+    pub fn run(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+        rules: &[Option<SamplingRule>],
+        write: impl FnOnce(&mut Executor) -> Result<()>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let started = Instant::now();
+        let done = self.advance(sequences, self.executor.ops(), (rules, 0), write, budget);
+        let done = done.and_then(|done| if done { self.executor.end().map(|()| true) } else { Ok(false) });
+        self.busy += started.elapsed();
+        done
+    }
+
     /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were
     /// added, the same each time. `ahead`: the steps of them that were submitted and are not committed yet. What a
     /// device chooses by `rules`, and what `write` hands to the executor, counts for a fresh step alone.
-    ///
-    /// The caller reads the results from the executor and then ends it; an error or an abandoned step is ended
-    /// likewise.
-    pub fn run(
+    pub fn advance(
         &mut self,
-        executor: &mut Executor,
         sequences: &mut [&mut Sequence],
         ops: Range<usize>,
         (rules, ahead): (&[Option<SamplingRule>], usize),
@@ -78,7 +102,7 @@ impl Step {
         if is_fresh {
             self.place(sequences, ahead)?;
         }
-        let Step { ids, positions, numbers, outputs, .. } = self;
+        let Step { executor, ids, positions, numbers, outputs, .. } = self;
         let rules = if is_fresh { rules } else { &[] };
         let mut batch = Batch { inputs: StepInputs { ids, positions, sequences: numbers, outputs, rules }, sequences };
         if is_fresh {

@@ -297,12 +297,11 @@ impl Program {
         Ok((part, weights))
     }
 
-    /// The largest room of caches at which a rotation still uses its first table.
-    pub fn long_rope_above(&self) -> Option<usize> {
-        self.ops.iter().find_map(|op| match op {
-            Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
-            _ => None,
-        })
+    /// True where rotations of caches with so much room are those of long contexts.
+    pub fn is_long(&self, capacity: usize) -> bool {
+        self.ops
+            .iter()
+            .any(|op| matches!(op, Op::Rope { rope, .. } if rope.long.is_some_and(|(above, _)| capacity > above)))
     }
 
     /// True where no token sees one after it.

@@ -375,7 +375,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
     let [q] = model.tensors([60]);
     let rope = RopeChoice { table: short, long: Some((64, long)) };
     let model = model.finish(vec![Op::Rope { rope, head_dim: 10, first: 0, q, k: None }]);
-    assert_eq!(model.program.long_rope_above(), Some(64));
+    assert!(!model.program.is_long(64) && model.program.is_long(65));
     let backend = model.load(1);
     let mut executor = model.executor(&backend, 1, 1);
     let x = values(60, 1);

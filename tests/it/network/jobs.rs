@@ -325,6 +325,33 @@ fn text_that_cannot_be_copied_stays() {
     assert_eq!(job.read_text(|text| Ok(text.len())).unwrap(), 0);
 }
 
+/// A job that ends while it computes again what its session has forgotten leaves all tokens there, and logits that were
+/// read before; the next call computes the rest.
+#[test]
+fn a_job_that_is_freed_early_leaves_its_session_as_it_was() {
+    let model = load(&story(), 1);
+    let prompt = prompt(400, 0);
+    let mut whole = session(&model, 512);
+    whole.prefill(&prompt, None).unwrap();
+    let wanted = whole.logits().unwrap().to_vec();
+    let next = whole.decode(7, None).unwrap();
+    for is_begun in [false, true] {
+        let mut session = session(&model, 512);
+        session.prefill(&prompt, None).unwrap();
+        session.release().unwrap();
+        let mut job = job(session, &[7], JobParams { max_tokens: 6, ..Default::default() });
+        while is_begun && job.info().cache_len == 0 {
+            assert!(!step_jobs(&mut [&mut job], Some(Duration::ZERO)).unwrap());
+        }
+        let held = job.info().cache_len;
+        assert!(if is_begun { (1..400).contains(&held) } else { held == 0 }, "{held}");
+        assert_eq!((job.info().prompt_done, job.info().prompt_total), (0, 1));
+        let mut session = job.into_session();
+        assert_eq!((session.tokens(), session.logits()), (&prompt[..], Some(&wanted[..])));
+        assert_eq!(session.decode(7, None).unwrap(), next);
+    }
+}
+
 #[test]
 fn cancels_and_deadlines_at_random_moments_lose_nothing() {
     let model = load(&story(), 2);

@@ -1,0 +1,337 @@
+//! What a call has a session compute: prompts, scores, single tokens and generations. A call that fails leaves the
+//! session as it was.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Cancel;
+use super::chooser::{self, Chooser, DeviceRules};
+use super::metrics::Phase;
+use super::pass::{Lane, Pass};
+use super::pipelined::{self, Lanes};
+use super::session::{Logits, Session};
+use crate::device::StepBudget;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::step::StepLimits;
+use crate::sampling;
+
+/// Why generation returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The output is full.
+    More,
+    /// The last token ends a turn or a text.
+    Done,
+}
+
+impl Session {
+    /// Copies logits that stayed on the device when a token was chosen there.
+    pub fn fetch_logits(&mut self) -> Result<()> {
+        if self.has_logits_on_device() { self.read_last() } else { Ok(()) }
+    }
+
+    /// Computes the last token again, for its logits.
+    fn read_last(&mut self) -> Result<()> {
+        let Some(before) = self.len().checked_sub(1) else { return Ok(()) };
+        self.restore(before, None)?;
+        Session::step(Lane { again: 1, outputs: 1, ..Lane::new(self, &[]) }, None).map(|_| ())
+    }
+
+    /// Appends tokens; afterwards the logits of the last one are there.
+    pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
+        self.check(tokens, None)?;
+        let started = Instant::now();
+        let (before, logits_at) = (self.len(), self.logits_at());
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.len().min(self.network().call_piece()));
+            rest = after;
+            // Those of before are still there where this fails, because logits are read with the last piece only.
+            let outputs = usize::from(rest.is_empty());
+            let appended = self.append(piece, outputs, cancel);
+            appended.inspect_err(|_| self.rewind(before, logits_at))?;
+        }
+        self.model().metrics().record_phase(Phase::Prefill, started.elapsed());
+        Ok(())
+    }
+
+    /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an
+    /// empty session. `out` is as long as `tokens`.
+    pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
+        self.check(tokens, None)?;
+        let started = Instant::now();
+        let before = self.len();
+        if self.logits().is_none() {
+            self.read_last()?;
+        }
+        if let ([score, ..], [token, ..]) = (&mut *out, tokens) {
+            *score = self.logits().map_or(0.0, |logits| sampling::logprob(logits, *token));
+        }
+        let mut row = try_filled("logits", self.network().program.vocab, 0f32)?;
+        let StepLimits { max_tokens, max_outputs } = self.network().limits;
+        let step = max_tokens.min(max_outputs);
+        for (i, piece) in tokens.chunks(step).enumerate() {
+            let first = i * step + 1;
+            // The token after each, but that after the last.
+            let following = tokens[first..].iter().zip(&mut out[first..]).take(piece.len()).enumerate();
+            let scored = self.append(piece, piece.len(), cancel).and_then(|mut pass| {
+                for (i, (token, score)) in following {
+                    pass.step().executor.read_logits(i, &mut row)?;
+                    self.network().suppress(&mut row);
+                    *score = sampling::logprob(&row, *token);
+                }
+                Ok(())
+            });
+            let left = if before == 0 { Logits::None } else { Logits::OnDevice };
+            scored.inspect_err(|_| self.rewind(before, left))?;
+        }
+        self.model().metrics().record_phase(Phase::Prefill, started.elapsed());
+        Ok(())
+    }
+
+    /// Computes tokens again where the layers no longer hold what the token after the first `len` needs, as after a
+    /// rewind: from the newest position on at which they do. Where that fails the next call goes on.
+    fn restore(&mut self, len: usize, cancel: Option<&Cancel>) -> Result<()> {
+        let memory = self.fresh_memory()?;
+        self.step_back(len, memory);
+        while self.sequence().len() < len {
+            let again = (len - self.sequence().len()).min(self.network().limits.max_tokens);
+            Session::step(Lane { again, ..Lane::new(self, &[]) }, cancel)?;
+        }
+        Ok(())
+    }
+
+    /// A step of tokens, for which there is room in one, once the layers hold what it needs.
+    fn append(&mut self, tokens: &[u32], outputs: usize, cancel: Option<&Cancel>) -> Result<Pass> {
+        self.restore(self.len(), cancel)?;
+        Session::step(Lane { outputs, ..Lane::new(self, tokens) }, cancel).map(|(pass, _)| pass)
+    }
+
+    /// Commits a step of one lane; the token that the device has chosen after it.
+    fn step(mut lane: Lane, cancel: Option<&Cancel>) -> Result<(Pass, Option<u32>)> {
+        let own = lane.session.cancel().cloned();
+        let mut pass = Pass::whole(std::slice::from_mut(&mut lane), &[own.as_deref(), cancel])?;
+        let Lane { session, again, tokens, outputs, .. } = lane;
+        let chosen = pass.commit(session, (again, tokens), 0, outputs.checked_sub(1))?;
+        Ok((pass, chosen))
+    }
+
+    /// Appends a token and chooses the next one; the arg-max where `chooser` is `None`.
+    pub fn decode(&mut self, token: u32, chooser: Option<&mut Chooser>) -> Result<u32> {
+        self.decode_cancellable(token, chooser, None)
+    }
+
+    fn decode_cancellable(
+        &mut self,
+        token: u32,
+        mut chooser: Option<&mut Chooser>,
+        cancel: Option<&Cancel>,
+    ) -> Result<u32> {
+        self.check(&[token], chooser.as_deref())?;
+        let started = Instant::now();
+        self.restore(self.len(), cancel)?;
+        let (tokens, before) = ([token], self.len());
+        let lane = Lane { outputs: 1, chooser: chooser.as_deref_mut(), on_device: true, ..Lane::new(self, &tokens) };
+        let (_, chosen) = Session::step(lane, cancel)?;
+        let next = self.choose(chosen, chooser).inspect_err(|_| self.rewind(before, Logits::None))?;
+        self.model().metrics().record_phase(Phase::Decode, started.elapsed());
+        Ok(next)
+    }
+
+    /// Takes the token that the device has chosen after the last one, or chooses it from the logits.
+    pub(super) fn choose(&mut self, chosen: Option<u32>, chooser: Option<&mut Chooser>) -> Result<u32> {
+        match chosen {
+            Some(token) => chooser::chosen(token, chooser),
+            None => self.sample(chooser),
+        }
+    }
+
+    /// Chooses from the current logits.
+    pub fn sample(&mut self, chooser: Option<&mut Chooser>) -> Result<u32> {
+        self.fetch_logits()?;
+        let none = || Error::invalid("there are no logits yet: append a token first");
+        let logits = self.logits().ok_or_else(none)?;
+        let started = Instant::now();
+        let token = match chooser {
+            None => sampling::argmax(logits),
+            Some(chooser) => chooser.sample(logits, self.tokens())?,
+        };
+        self.model().metrics().record_phase(Phase::Sample, started.elapsed());
+        Ok(token)
+    }
+
+    /// Appends `token`, then each token it makes but the last, until `out` is full or a token ends the turn.
+    /// `n` counts the tokens in `out`, also where an error ends the call: those stay in the session.
+    pub fn generate(
+        &mut self,
+        token: u32,
+        mut chooser: Option<&mut Chooser>,
+        out: &mut [u32],
+        n: &mut usize,
+        cancel: Option<&Cancel>,
+    ) -> Result<Outcome> {
+        *n = 0;
+        let mut token = token;
+        while *n < out.len() {
+            let rest = &mut out[*n..];
+            if !self.run_pipelined(token, chooser.as_deref_mut(), rest, n, cancel)? {
+                rest[0] = self.decode_cancellable(token, chooser.as_deref_mut(), cancel)?;
+                *n += 1;
+            }
+            token = out[*n - 1];
+            if self.model().ends(token) {
+                return Ok(Outcome::Done);
+            }
+        }
+        Ok(Outcome::More)
+    }
+
+    /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by
+    /// itself. Steps that were begun after a token that ends the text are forgotten. False where the device does not
+    /// work ahead, or a grammar has to see each token first. `n` grows by the tokens made.
+    fn run_pipelined(
+        &mut self,
+        token: u32,
+        mut chooser: Option<&mut Chooser>,
+        out: &mut [u32],
+        n: &mut usize,
+        cancel: Option<&Cancel>,
+    ) -> Result<bool> {
+        self.check(&[token], chooser.as_deref())?;
+        let network = self.network().clone();
+        if chooser.as_ref().is_some_and(|chooser| chooser.has_grammar())
+            || DeviceRules::new(&network, chooser.as_deref()).is_none()
+        {
+            return Ok(false);
+        }
+        self.restore(self.len(), cancel)?;
+        let most = out.len().min(self.capacity() - self.len()).min(pipelined::MOST);
+        let own = self.cancel().cloned();
+        let cancels = [own.as_deref(), cancel];
+        let stop = || Cancel::check(&cancels).is_err();
+        let mut lane =
+            OneLane { session: self, chooser: chooser.as_deref_mut(), token: [token], out, made: n, stop: &stop };
+        let result = pipelined::run(&network, &mut lane, [1, most], &StepBudget::new(&stop));
+        let [last] = lane.token;
+        self.rewind(self.len(), self.logits_at());
+        match result? {
+            None => Ok(false),
+            Some(steps) if (steps < most && !self.model().ends(last)) && stop() => Err(Cancel::reason(&cancels)),
+            Some(_) => Ok(true),
+        }
+    }
+}
+
+/// A generation whose steps the device begins ahead.
+struct OneLane<'a> {
+    session: &'a mut Session,
+    chooser: Option<&'a mut Chooser>,
+    /// The newest token, which is not appended yet.
+    token: [u32; 1],
+    /// Room for the next tokens.
+    out: &'a mut [u32],
+    /// Number of tokens made, those of earlier steps included.
+    made: &'a mut usize,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Lanes for OneLane<'_> {
+    fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>) {
+        let chooser = self.chooser.as_deref_mut();
+        lanes.push(Lane { outputs: 1, chooser, on_device: true, ..Lane::new(self.session, &self.token) });
+    }
+
+    /// Between two steps the executor goes to a call that waits for it.
+    fn pauses(&self, _: usize, done: usize, _: Duration) -> bool {
+        (self.stop)() || done > 0 && self.session.network().is_waited_for()
+    }
+
+    fn accept(&mut self, chosen: &[u32], _: Duration) -> Result<bool> {
+        let next = chooser::chosen(chosen[0], self.chooser.as_deref_mut())?;
+        self.session.commit((0, &self.token), 0, |_| Ok(Logits::OnDevice))?;
+        self.token = [next];
+        if let Some((first, rest)) = std::mem::take(&mut self.out).split_first_mut() {
+            *first = next;
+            self.out = rest;
+        }
+        *self.made += 1;
+        Ok(!self.session.model().ends(next))
+    }
+}
+
+/// One token for each of several sessions of one model, in one pass over the weights.
+pub fn decode_batch(
+    sessions: &mut [&mut Session],
+    tokens: &[u32],
+    choosers: &mut [Option<&mut Chooser>],
+    next: &mut [u32],
+) -> Result<()> {
+    let n = sessions.len();
+    if tokens.len() != n || choosers.len() != n || next.len() != n {
+        return Err(Error::invalid("a batch needs as many tokens, samplers and results as caches"));
+    }
+    let Some(first) = sessions.first() else { return Ok(()) };
+    let (model, first_is_long) = (first.model().clone(), first.is_long());
+    for (i, ((session, token), chooser)) in sessions.iter().zip(tokens).zip(&*choosers).enumerate() {
+        if !Arc::ptr_eq(session.model(), &model) {
+            return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
+        }
+        if session.is_long() != first_is_long {
+            let what =
+                "the caches of a batch are on different sides of the context length that the model was trained for";
+            return Err(Error::Mismatch(what.to_owned()));
+        }
+        session.check(std::slice::from_ref(token), chooser.as_deref()).map_err(|e| e.of_entry(i))?;
+    }
+    let started = Instant::now();
+    let mut chosen = try_vec("tokens", n)?;
+    let mut result = step_batch(sessions, tokens, choosers, &mut chosen);
+    if result.is_ok() {
+        for (i, (((session, chooser), chosen), next)) in
+            sessions.iter_mut().zip(choosers).zip(&chosen).zip(next).enumerate()
+        {
+            match session.choose(*chosen, chooser.as_deref_mut()) {
+                Ok(token) => *next = token,
+                Err(e) => result = result.and(Err(e.of_entry(i))),
+            }
+        }
+    }
+    if result.is_err() {
+        for session in &mut sessions[..chosen.len()] {
+            session.rewind(session.len() - 1, Logits::None);
+        }
+    }
+    model.metrics().record_phase(Phase::Decode, started.elapsed());
+    result
+}
+
+/// `chosen`: an entry for each token that is committed, the token that the device has chosen after it.
+fn step_batch(
+    sessions: &mut [&mut Session],
+    tokens: &[u32],
+    choosers: &mut [Option<&mut Chooser>],
+    chosen: &mut Vec<Option<u32>>,
+) -> Result<()> {
+    let Some(StepLimits { max_tokens, max_outputs }) = sessions.first().map(|first| first.network().limits) else {
+        return Ok(());
+    };
+    let width = max_outputs.min(max_tokens);
+    let groups = sessions.chunks_mut(width).zip(tokens.chunks(width)).zip(choosers.chunks_mut(width));
+    for ((sessions, tokens), choosers) in groups {
+        let n = sessions.len();
+        let (mut lanes, mut own, mut cancels) = (try_vec("caches", n)?, try_vec("cancels", n)?, try_vec("cancels", n)?);
+        for ((session, token), chooser) in sessions.iter_mut().zip(tokens).zip(choosers) {
+            session.restore(session.len(), None)?;
+            own.extend(session.cancel().cloned());
+            let chooser = chooser.as_deref_mut();
+            let lane = Lane::new(session, std::slice::from_ref(token));
+            lanes.push(Lane { outputs: 1, chooser, on_device: true, ..lane });
+        }
+        cancels.extend(own.iter().map(|cancel| Some(&**cancel)));
+        let mut pass = Pass::whole(&mut lanes, &cancels)?;
+        for (i, lane) in lanes.into_iter().enumerate() {
+            chosen.push(pass.commit(lane.session, (0, lane.tokens), 0, Some(i))?);
+        }
+    }
+    Ok(())
+}
