@@ -1,5 +1,5 @@
 //! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
-//! `config` translates `config.json`, `names` the names of tensors.
+//! `family` lists those that are known, `config` translates `config.json`, `names` the names of tensors.
 //!
 //! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
 //! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`:
@@ -8,13 +8,9 @@
 
 mod config;
 mod eight_bit;
-mod extras;
 mod family;
 mod folder;
-mod gemma4;
-mod hybrid;
 mod known;
-mod latent;
 mod members;
 mod names;
 mod parts;
@@ -62,15 +58,15 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     let config = Json::parse_python(&config_path, &config)?;
     let mut translated = config::translate(&config_path, &config)?;
     let Weights { files: set, entries, instead } = weights::find(files, folder, alone)?;
-    translated.passed.weights = instead;
+    translated.passed.get_mut().weights = instead;
     // The file of a decoder whose hidden states are its results.
-    translated.embeds |= files.exists(&folder.join("modules.json"));
+    translated.facts.embeds |= files.exists(&folder.join("modules.json"));
     let tensors = names::translate(&opened, &mut translated, &set, entries)?;
     let mut keys = translated.keys;
     if let Some(name) = folder.file_name() {
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
     }
-    if !translated.classifies {
+    if !translated.facts.classifies {
         sentence::pooling(files, folder, translated.family.arch, &mut keys)?;
     }
     let generation_path = folder.join("generation_config.json");
@@ -80,7 +76,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     sampling(&generation, &mut keys)?;
     tokenizer(files, folder, &mut keys)?;
     let metadata = Metadata::new(&opened, keys)?;
-    let passed = translated.passed;
+    let passed = translated.passed.into_inner();
     Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed })
 }
 

@@ -10,6 +10,7 @@ mod per_layer;
 mod predictor;
 
 pub use self::predictor::Predictor;
+pub use super::hyper::Traits;
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
 use super::pooling::EmbeddingHead;
@@ -98,14 +99,6 @@ pub struct Builder<'a> {
     /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`, each for the other where a file has one.
     pub(super) rms_eps: f32,
     layer_eps: f32,
-    /// Applies `.scale` of the feed-forward block.
-    pub ffn_scales: bool,
-    /// Applies `.scale` of the shared expert.
-    pub shared_scales: bool,
-    /// Applies `attn_qkv.scale`.
-    pub fused_scale: bool,
-    /// Adds `output.bias` to the logits.
-    pub output_bias: bool,
     pub(super) tensors: Tensors<'a>,
     pub(super) program: ProgramBuilder,
     matrices: Vec<FileMatrix<'a>>,
@@ -126,8 +119,13 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(source: &'a Source, keys: Keys<'a>, quantize: Option<DType>, predicts: bool) -> Result<Builder<'a>> {
-        let hyper = Hyper::read(&keys, source)?;
+    pub fn new(
+        source: &'a Source,
+        keys: Keys<'a>,
+        hyper: Hyper,
+        quantize: Option<DType>,
+        predicts: bool,
+    ) -> Result<Self> {
         let rms = keys.float("attention.layer_norm_rms_epsilon")?;
         let layer = keys.float("attention.layer_norm_epsilon")?;
         let (Some(rms_eps), Some(layer_eps)) = (rms.or(layer), layer.or(rms)) else {
@@ -141,10 +139,6 @@ impl<'a> Builder<'a> {
             residual_scale: 1.0,
             rms_eps,
             layer_eps,
-            ffn_scales: false,
-            shared_scales: false,
-            fused_scale: true,
-            output_bias: true,
             tensors: Tensors::new(source, quantize)?,
             program: ProgramBuilder::default(),
             matrices: Vec::new(),
@@ -211,8 +205,7 @@ impl<'a> Builder<'a> {
     /// The residual stream: `scale * token_embd[id]`, `[n, hidden]`.
     pub fn embed(&mut self, scale: f32) -> Result<TensorId> {
         let (rows, hidden) = (self.hyper.vocab, self.hyper.hidden);
-        // CodeShell may have one table for both ends.
-        let is_shared = self.keys.architecture == "codeshell" && !self.has("token_embd.weight");
+        let is_shared = self.hyper.traits.head_embeds && !self.has("token_embd.weight");
         let table = self.matrix(if is_shared { "output.weight" } else { "token_embd.weight" }, rows, hidden)?;
         self.embedding = Some(table);
         let out = self.program.tensor(hidden);
@@ -245,7 +238,7 @@ impl<'a> Builder<'a> {
             _ => self.matrix("output.weight", vocab, hidden)?,
         };
         let bias = self.tensors.vector_if_present("output.bias", vocab)?;
-        let bias = bias.filter(|_| self.output_bias).map(|bias| self.vector(bias));
+        let bias = bias.map(|bias| self.vector(bias));
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));
         }
@@ -348,9 +341,8 @@ impl<'a> Builder<'a> {
         let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
         let is_ffn = part.starts_with("ffn_");
         let counts = match part {
-            _ if part.ends_with("_shexp") => self.shared_scales,
-            _ if is_ffn => self.ffn_scales,
-            _ => part != "attn_qkv" || self.fused_scale,
+            _ if part.ends_with("_shexp") => self.hyper.traits.shared_scales,
+            _ => !is_ffn || self.hyper.traits.ffn_scales,
         };
         let factor = if counts { self.tensors.vector_if_present(&scale, 1)? } else { None };
         let factor = factor.map_or(1.0, |s| s[0]);
@@ -652,7 +644,7 @@ impl<'a> Builder<'a> {
         for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
             let [bias, scale] = ["bias", "scale"].map(|ending| self.name(&format!("ffn_{part}_exps.{ending}")));
             biases[i] = self.tensors.values_if_present(&bias, n, rows)?.map(|bias| self.vector(bias));
-            if self.ffn_scales {
+            if self.hyper.traits.ffn_scales {
                 scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
             }
         }

@@ -8,24 +8,26 @@ use crate::format::Source;
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_HEADS: usize = 4096;
 
-/// Architectures without attention.
-const ATTENTIONLESS: &[&str] = &["mamba", "mamba2"];
-
-/// Architectures that may have layers after the trunk, which predict further tokens.
-const PREDICTING: &[&str] = &[
-    "bailingmoe2",
-    "cohere2moe",
-    "deepseek2",
-    "exaone-moe",
-    "glm4moe",
-    "hy_v3",
-    "mimo2",
-    "mistral4",
-    "nemotron_h_moe",
-    "qwen35",
-    "qwen35moe",
-    "qwen3next",
-];
+/// What sets an architecture apart in what networks have in common: nothing unless its file in `arch` says so.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Traits {
+    /// There is no attention.
+    pub attentionless: bool,
+    /// There may be layers after the trunk, which predict further tokens.
+    pub predicts: bool,
+    /// Applies `.scale` of the feed-forward block.
+    pub ffn_scales: bool,
+    /// Applies `.scale` of the shared expert.
+    pub shared_scales: bool,
+    /// The head is the embedding where a file has no other.
+    pub head_embeds: bool,
+    /// Angles of latent attention grow as YaRN has it, whatever the multiplier of scores.
+    pub plain_yarn: bool,
+    /// Classifiers pool by the mean unless they say otherwise, and have GELU for tanh.
+    pub modern_classifier: bool,
+    /// Scores of classifiers are probabilities.
+    pub softmax_classifier: bool,
+}
 
 /// Query heads, key-value heads, and the widths of a key and of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +41,7 @@ pub struct HeadShape {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hyper {
     pub architecture: String,
+    pub traits: Traits,
     pub name: String,
     pub n_layers: usize,
     /// Layers after those, which predict further tokens and are not used.
@@ -56,7 +59,7 @@ pub struct Hyper {
 
 impl Hyper {
     /// Reads and checks the numbers. Tensors are consulted for shapes alone.
-    pub fn read(keys: &Keys, source: &Source) -> Result<Hyper> {
+    pub fn read(keys: &Keys, traits: Traits, source: &Source) -> Result<Hyper> {
         let ranged = |key: &str, value: usize, max: usize| match (1..=max).contains(&value) {
             true => Ok(value),
             false => Err(Error::unsupported(format!("{} is {value}, it must be from 1 to {max}", keys.name(key)))),
@@ -81,12 +84,11 @@ impl Hyper {
             let is_absent = !source.tensors().any(|tensor| tensor.name.starts_with(&layer));
             is_absent || source.tensor(&format!("{layer}nextn.eh_proj.weight")).is_some()
         };
-        let knows = PREDICTING.contains(&keys.architecture);
-        if n_predicting > 0 && !(knows && (n_layers..n_blocks).all(is_predicting)) {
+        if n_predicting > 0 && !(traits.predicts && (n_layers..n_blocks).all(is_predicting)) {
             return Err(keys.unsupported("nextn_predict_layers"));
         }
         let hidden = required("embedding_length", MAX_WIDTH)?;
-        let is_attentive = !ATTENTIONLESS.contains(&keys.architecture);
+        let is_attentive = !traits.attentionless;
         if is_attentive {
             present("attention.head_count")?;
         }
@@ -124,6 +126,7 @@ impl Hyper {
         }
         Ok(Hyper {
             architecture: keys.architecture.to_owned(),
+            traits,
             name: keys.metadata.str("general.name")?.unwrap_or_default().to_owned(),
             n_layers,
             n_predicting,

@@ -241,8 +241,9 @@ mod tests {
     /// The keys that a configuration is translated to, or why it is refused.
     fn keys(config: &str) -> Result<Vec<(String, Value)>> {
         let path = Path::new("config.json");
-        let t = translate(path, &Json::parse(path, config.as_bytes())?)?;
-        t.passed.check("FLAG").map(|()| t.keys)
+        let config = Json::parse(path, config.as_bytes())?;
+        let t = translate(path, &config)?;
+        t.passed.into_inner().check("FLAG").map(|()| t.keys)
     }
 
     fn with(member: &str) -> String {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::config::Translated;
 use super::parts;
+use super::translator::Translator;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::TensorInfo;
 use crate::format::contents::owned;
@@ -321,7 +321,7 @@ type Named = (String, Option<u32>, Entry);
 /// the builder of the network refuses it.
 pub(super) fn translate(
     path: &Path,
-    t: &mut Translated,
+    t: &mut Translator,
     files: &[InputFile],
     entries: Vec<Entry>,
 ) -> Result<Vec<TensorInfo>> {
@@ -335,26 +335,26 @@ pub(super) fn translate(
             Meaning::Effectless => {}
             Meaning::Unknown => match entry.tensor(path, owned(&entry.name)?) {
                 Ok(tensor) => unknown.push(tensor),
-                Err(why) => t.passed.unknown(why.to_string()),
+                Err(why) => t.passed.get_mut().unknown(why.to_string()),
             },
         }
     }
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     scales.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-    match t.tied {
-        Some(true) => tie(path, files, &mut named, &mut scales, &mut t.passed)?,
+    match t.facts.tied {
+        Some(true) => tie(path, files, &mut named, &mut scales, t.passed.get_mut())?,
         Some(false) if !named.is_empty() && find(&named, HEAD).is_none() => {
-            if !t.embeds {
+            if !t.facts.embeds {
                 return Err(Error::format(path, "lm_head.weight is missing, and tie_word_embeddings is false"));
             }
-            t.passed.note("there is no lm_head.weight: the model gives embeddings alone");
+            t.passed.get_mut().note("there is no lm_head.weight: the model gives embeddings alone");
             t.keys.push(("realizar.headless".into(), true.into()));
         }
         _ => {}
     }
     let t = &*t;
     let mut scales_left = scales.len();
-    let checked = |tensor: TensorInfo, entry: &Entry| match t.scaled && tensor.dtype == quant::F8_E4M3 {
+    let checked = |tensor: TensorInfo, entry: &Entry| match t.facts.scaled && tensor.dtype == quant::F8_E4M3 {
         true => Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name))),
         false => Ok(tensor),
     };
@@ -364,7 +364,7 @@ pub(super) fn translate(
         match at.and_then(|at| scales.get(at)) {
             Some((_, _, scale)) => {
                 scales_left -= 1;
-                match t.packed {
+                match t.facts.packed {
                     true => packed(path, name, entry, scale),
                     false => scaled(path, entry.tensor(path, name.clone())?, entry, scale),
                 }
@@ -555,7 +555,7 @@ pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
     translated(&format!("{}.weight", unwrapped(module)), false)
 }
 
-fn meaning(full: &str, t: &Translated) -> Meaning {
+fn meaning(full: &str, t: &Translator) -> Meaning {
     let full = without_training(full);
     let mut name = unwrapped(&full);
     let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t));
@@ -563,35 +563,35 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),
-        EndsScaled(end) => t.scaled && name.ends_with(end),
-        StartsUnclassified(start) => !t.classifies && name.starts_with(start),
+        EndsScaled(end) => t.facts.scaled && name.ends_with(end),
+        StartsUnclassified(start) => !t.facts.classifies && name.starts_with(start),
     };
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
     }
     // Layers after the trunk predict further tokens.
     let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
-    let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.n_layers);
-    let is_first = t.n_predicting > 0 && layer.is_some_and(|layer| u64::from(layer) == t.n_layers);
-    if is_behind && t.predicts && t.n_predicting == 0 {
+    let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.facts.n_layers);
+    let is_first = t.facts.n_predicting > 0 && layer.is_some_and(|layer| u64::from(layer) == t.facts.n_layers);
+    if is_behind && t.facts.predicts && t.facts.n_predicting == 0 {
         return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
-        Some((name, _)) if name.ends_with(".weight_scale") && !t.scaled && !t.packed => Meaning::Unknown,
+        Some((name, _)) if name.ends_with(".weight_scale") && !t.facts.scaled && !t.facts.packed => Meaning::Unknown,
         Some((name, expert)) => Meaning::Tensor { name, expert },
         // It matters to those alone who ask for that layer.
         None if is_first && !name.ends_with(".weight_scale") => {
             Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None }
         }
-        None if is_behind && t.n_predicting > 0 => Meaning::Effectless,
+        None if is_behind && t.facts.n_predicting > 0 => Meaning::Effectless,
         None => Meaning::Unknown,
     }
 }
 
 /// The name of a tensor of the network that predicts further tokens as one of a layer after the trunk.
-fn behind_trunk(name: &str, t: &Translated) -> Option<String> {
-    let first = t.n_layers;
-    if t.n_predicting == 0 {
+fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
+    let first = t.facts.n_layers;
+    if t.facts.n_predicting == 0 {
         return None;
     }
     if let Some((layer, rest)) = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) {

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use super::config::Translated;
-use super::family::Family;
+use super::translator::{Family, Translator};
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::safetensors::Entry;
@@ -17,7 +16,7 @@ const MAX_EXPERTS: u64 = 4096;
 
 /// True where a tensor is stored the other way round. Checkpoints of some networks are of both kinds; the width tells
 /// them apart.
-pub(super) fn is_transposed(path: &Path, t: &Translated, tensor: &TensorInfo) -> Result<bool> {
+pub(super) fn is_transposed(path: &Path, t: &Translator, tensor: &TensorInfo) -> Result<bool> {
     let named = t.family.transposed.iter().any(|end| tensor.name.ends_with(end));
     if !named || !matches!(tensor.storage, TensorStorage::Whole(_) | TensorStorage::Doubles(_)) {
         return Ok(false);
@@ -26,7 +25,7 @@ pub(super) fn is_transposed(path: &Path, t: &Translated, tensor: &TensorInfo) ->
         [_, a, b] if t.family.either_way && a == b => {
             Err(Error::unsupported(format!("{}: square experts, which may be stored either way", path.display())))
         }
-        [_, a, b] if t.family.either_way => Ok(t.width == if tensor.name.contains("_down_") { b } else { a }),
+        [_, a, b] if t.family.either_way => Ok(t.facts.width == if tensor.name.contains("_down_") { b } else { a }),
         _ => Ok(true),
     }
 }
@@ -54,7 +53,7 @@ pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> 
 }
 
 /// The function of a tensor's values that a GGUF file has in their place.
-fn function(t: &Translated, name: &str) -> Option<Function> {
+fn function(t: &Translator, name: &str) -> Option<Function> {
     let is_norm = name.ends_with(".weight") && name.contains("norm");
     if name.ends_with(".ssm_a") {
         Some(Function::NegativeExp)
@@ -83,8 +82,8 @@ struct Part {
 }
 
 /// The products that absorb a query and make a value, from the one for keys and values of all heads.
-fn latent(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
-    let ([keys, values], [rows, rank]) = (t.latent, [tensor.shape.rows(), tensor.shape.cols()]);
+fn latent(path: &Path, t: &Translator, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+    let ([keys, values], [rows, rank]) = (t.facts.latent, [tensor.shape.rows(), tensor.shape.cols()]);
     let stride = keys + values;
     let heads = rows.checked_div(stride).filter(|n| rows.is_multiple_of(stride) && (1..=MAX_EXPERTS).contains(n));
     let (Some(heads), 1) = (heads, quant::format(tensor.dtype)?.block_len) else {
@@ -125,24 +124,24 @@ fn latent(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorI
 }
 
 /// Adds a tensor in the form that GGUF files have, or the parts that it holds where these keep them apart.
-pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
     // A kernel of one channel each: `[channels, 1, taps]`.
     if [".shortconv.conv.weight", ".ssm_conv1d.weight"].iter().any(|end| tensor.name.ends_with(end))
         && let [channels, 1, taps] = *tensor.shape.dims()
     {
         tensor.shape = Shape::new(&[channels, taps])?;
     }
-    if t.family.latent && tensor.name.ends_with(".attn_kv_b.weight") {
+    if t.facts.latent != [0; 2] && tensor.name.ends_with(".attn_kv_b.weight") {
         return latent(path, t, tensor, out);
     }
     if tensor.name.ends_with(".ssm_norm.weight")
         && let [n] = *tensor.shape.dims()
-        && t.groups > 1
-        && n.is_multiple_of(t.groups)
+        && t.facts.groups > 1
+        && n.is_multiple_of(t.facts.groups)
     {
-        tensor.shape = Shape::new(&[t.groups, n / t.groups])?;
+        tensor.shape = Shape::new(&[t.facts.groups, n / t.facts.groups])?;
     }
-    if t.is_dense {
+    if t.facts.is_dense {
         let shared = [("ffn_gate_up_shexp", "ffn_up"), ("ffn_down_shexp", "ffn_down")];
         for (theirs, ours) in shared {
             tensor.name = tensor.name.replace(theirs, ours);
@@ -152,7 +151,7 @@ pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mu
         out.push(computed(path, tensor, function)?);
         return Ok(());
     }
-    divide(path, t.family, t.group, tensor, out)
+    divide(path, t.family, t.facts.group, tensor, out)
 }
 
 /// Adds the parts of a tensor that GGUF files keep apart, or all of it.

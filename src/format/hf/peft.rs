@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use super::family::{Family, of_architecture};
+use super::family::of_architecture;
 use super::folder::{MAX_CONFIG, read};
 use super::members::Members;
+use super::translator::Family;
 use super::{known, names, parts};
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;

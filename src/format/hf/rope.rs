@@ -39,10 +39,8 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         set.number(&[name]).map(|in_set| in_set.or(beside))
     };
     let base = number(&full, "rope_theta")?.or(t.number(&["rotary_emb_base"])?);
-    let partial = number(&full, "partial_rotary_factor")?.or(match t.family.arch {
-        "gptneox" => t.number(&["rotary_pct"])?,
-        _ => None,
-    });
+    let beside = t.number(t.family.turning_part)?;
+    let partial = full.number(&["partial_rotary_factor"])?.or(beside);
     let trained = number(&full, "original_max_position_embeddings")?;
     if let Some(dims) = t.int(&["rotary_dim"])? {
         t.set("rope.dimension_count", Some(dims));
@@ -52,7 +50,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     }
     t.set("rope.freq_base", base);
     sections(t, &full)?;
-    if t.family.arch == "gemma3" {
+    if t.family.windowed_base {
         let beside = t.number(&["rope_local_base_freq"])?;
         t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(beside));
     } else if windowed.number(&["rope_theta"])?.is_some_and(|theta| Some(theta) != base) {
@@ -72,11 +70,9 @@ fn sections(t: &Translator, set: &Members) -> Result<()> {
         return Ok(());
     };
     let pairs = list.iter().map(Json::as_u64).try_fold(0u64, |sum, n| sum.checked_add(n?));
-    match t.family.arch {
-        "qwen2vl" if interleaved != Some(true) && pairs == Some(head_dim(t)? / 2) => Ok(()),
-        "qwen3vl" | "qwen3vlmoe" if pairs == Some(head_dim(t)? / 2) => Ok(()),
-        "qwen35" | "qwen35moe" if interleaved == Some(true) => Ok(()),
-        _ => Err(t.config.unsupported("\"mrope_section\" of another network or length")),
+    match (t.family.sections)(t, interleaved, pairs)? {
+        true => Ok(()),
+        false => Err(t.config.unsupported("\"mrope_section\" of another network or length")),
     }
 }
 
@@ -97,18 +93,7 @@ fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()
     };
     match kind {
         "default" => {}
-        "mrope" if t.family.arch == "qwen2vl" => {}
-        // Nothing is stretched within the context of the configuration.
-        "dynamic" if t.family.arch == "internlm2" => {
-            set.number(&["factor"])?;
-        }
-        // The base is stretched at once, whatever the context.
-        "dynamic" if ["hunyuan-dense", "hunyuan-moe"].contains(&t.family.arch) => {
-            for name in ["beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"] {
-                set.number(&[name])?;
-            }
-            t.set("rope.scaling.alpha", Some(needed(set.number(&["alpha"])?, "alpha")?));
-        }
+        kind if (t.family.own_rope)(t, set, kind)? => {}
         "linear" | "llama3" | "yarn" => {
             let stretch = needed(stretch()?, "factor")?;
             t.set("rope.scaling.type", Some(kind));
@@ -155,7 +140,8 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     let multipliers = set.number(&["mscale"])?.zip(set.number(&["mscale_all_dim"])?);
     let multipliers = multipliers.filter(|(a, b)| *a != 0.0 && *b != 0.0);
     let ratio = multipliers.map(|(m, all)| magnitude(m, stretch) / magnitude(all, stretch));
-    if t.family.latent {
+    let is_latent = t.facts.latent != [0; 2];
+    if is_latent {
         // The magnitude of scores; that of angles is 1 where the multipliers are the same.
         let Some((multiplier, _)) = multipliers.filter(|(m, all)| m == all) else {
             return Err(t
@@ -166,19 +152,18 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     }
     let attention = set.number(&["attention_factor"])?.or(ratio);
     let beta = set.number(&["llama_4_scaling_beta"])?;
-    match t.family.arch {
-        "mistral3" => t.set("attention.temperature_scale", beta),
-        _ if beta.is_some() => return Err(t.config.unsupported("\"llama_4_scaling_beta\"")),
-        _ => {}
+    if beta.is_some() && !t.family.growing_queries {
+        return Err(t.config.unsupported("\"llama_4_scaling_beta\""));
     }
+    t.set("attention.temperature_scale", beta);
     t.set("rope.scaling.yarn_truncate", set.bool(&["truncate"])?);
     t.set("rope.scaling.yarn_beta_fast", set.number(&["beta_fast"])?);
     t.set("rope.scaling.yarn_beta_slow", set.number(&["beta_slow"])?);
     // A GGUF file holds a factor on what YaRN prescribes, a configuration the product.
-    if t.family.latent && attention.is_some_and(|factor| factor != 1.0) {
+    if is_latent && attention.is_some_and(|factor| factor != 1.0) {
         return Err(t.config.unsupported("the rope parameter \"attention_factor\" with latent attention"));
     }
-    let common = if t.family.latent { 1.0 } else { magnitude(1.0, stretch) };
+    let common = if is_latent { 1.0 } else { magnitude(1.0, stretch) };
     t.set("rope.scaling.attn_factor", attention.map(|f| f / common));
     Ok(())
 }

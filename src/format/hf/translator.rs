@@ -1,10 +1,9 @@
-//! The state of a translation: a configuration with the defaults of its family on one side, keys of GGUF on the other.
-//! Knows only the keys that more than one part asks for.
+//! Families of models, and the state of a translation: a configuration with the defaults of its family on one side,
+//! keys of GGUF on the other. Knows only the keys that more than one part asks for.
 
 use std::cell::RefCell;
 use std::path::Path;
 
-use super::family::Family;
 use super::members::Members;
 use crate::error::{Result, try_vec};
 use crate::format::passed::Passed;
@@ -25,6 +24,108 @@ pub(super) const MAX_LAYERS: u64 = 1024;
 /// Larger than any number of heads and any width of one.
 pub(super) const MAX_WIDTH: u64 = 1 << 20;
 
+pub(super) enum KeyType {
+    Int,
+    Number,
+    /// A number; `null` is 0, which turns the cap off.
+    Cap,
+    /// 1 by the root of a number.
+    InverseRoot,
+    Bool,
+}
+
+/// Key after the architecture's name, its type, and the names that configurations give it.
+pub(super) type Key = (&'static str, KeyType, &'static [&'static str]);
+
+/// The models of an architecture whose configurations and checkpoints are alike: all that sets them apart from others.
+pub(super) struct Family {
+    /// `model_type` of a configuration.
+    pub model_types: &'static [&'static str],
+    /// `general.architecture` of a GGUF file.
+    pub arch: &'static str,
+    /// The activations that the architecture implies, by each of their names; the first where a configuration names
+    /// none.
+    pub activations: &'static [&'static str],
+    /// `gelu` is the function itself and not its approximation by tanh.
+    pub exact_gelu: bool,
+    /// The epsilon of norms that `transformers` has where a configuration tells none.
+    pub epsilon: f64,
+    /// That is no matter of configurations.
+    pub fixed_epsilon: bool,
+    /// Keys that not all families know, by groups.
+    pub keys: &'static [&'static [Key]],
+    /// Values of keys that official configurations leave out, `key=number` each; of booleans 0 or 1.
+    pub defaults: &'static str,
+    /// Keys, between spaces, that change no result of the family.
+    pub effectless: &'static str,
+    /// Sets keys that are no plain translation: values that follow from several keys, lists of one value a layer.
+    /// Refuses values that the networks of GGUF files do not have.
+    pub extras: fn(&mut Translator) -> Result<()>,
+    /// Sets the layers with a window.
+    pub windows: fn(&mut Translator) -> Result<()>,
+    /// Sets the rotation.
+    pub rope: fn(&mut Translator) -> Result<()>,
+    /// Names, beside a set of rope parameters, of the part of a head that turns.
+    pub turning_part: &'static [&'static str],
+    /// Layers with a window may have a rotary base of their own.
+    pub windowed_base: bool,
+    /// True for sections of positions in pictures that change nothing in text, by whether they are interleaved and by
+    /// the number of their pairs.
+    pub sections: fn(&Translator, Option<bool>, Option<u64>) -> Result<bool>,
+    /// Sets the keys of a type of rope that is the family's own; false for other types.
+    pub own_rope: fn(&mut Translator, &Members, &str) -> Result<bool>,
+    /// Queries may grow with their position (`llama_4_scaling_beta`).
+    pub growing_queries: bool,
+    /// GGUF files name `post_attention_layernorm` after the attention and not after the feed-forward block.
+    pub post_norms: bool,
+    /// Norm weights are stored less 1.
+    pub norms_less_one: bool,
+    /// The rotary embedding pairs neighbours rather than halves of a head.
+    pub adjacent: bool,
+    /// Endings of the names of matrices that are stored `[in, out]`.
+    pub transposed: &'static [&'static str],
+    /// Those of experts may as well be stored `[experts, out, in]`.
+    pub either_way: bool,
+    /// The tensor for queries, keys and values has those of one key-value head after those of another.
+    pub grouped_qkv: bool,
+    /// The tensor for gates and ups of experts alternates between the two row by row.
+    pub alternating_gate_up: bool,
+    /// Matrices of experts may be 4-bit floats with scales beside them.
+    pub packed_experts: bool,
+}
+
+/// What a configuration tells about a model beside its keys.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Facts {
+    /// The output matrix is the embedding; `None` where the configuration does not say.
+    pub tied: Option<bool>,
+    /// Matrices may be 8-bit floats with scales beside them.
+    pub scaled: bool,
+    /// Matrices of experts may be 4-bit floats with scales beside them.
+    pub packed: bool,
+    pub n_layers: u64,
+    /// Width of the residual stream.
+    pub width: u64,
+    /// There may be layers after the trunk, which predict further tokens.
+    pub predicts: bool,
+    /// Number of those that have a translation.
+    pub n_predicting: u64,
+    /// Query heads for each key-value head, and the width of a head.
+    pub group: [u64; 2],
+    /// The model is a decoder without a head, whose hidden states are its results.
+    pub embeds: bool,
+    pub kv_heads: Option<u64>,
+    /// Rows of keys and of values of a head in a product of latent attention, where keys and values are products of one
+    /// narrow vector.
+    pub latent: [u64; 2],
+    /// Groups of the inner norm of Mamba 2, where there are several.
+    pub groups: u64,
+    /// The shared expert is all there is of a feed-forward block.
+    pub is_dense: bool,
+    /// The model is a classifier, whose scores are its results.
+    pub classifies: bool,
+}
+
 /// A configuration, and the keys and tensors that it has become so far.
 pub(super) struct Translator<'a> {
     /// The configuration's file, for messages.
@@ -32,14 +133,17 @@ pub(super) struct Translator<'a> {
     pub config: Members<'a>,
     pub family: &'static Family,
     pub keys: Vec<(String, Value)>,
+    /// LongRoPE's factors, which a configuration has as numbers and a GGUF file as tensors.
     pub made: Vec<TensorInfo>,
+    pub facts: Facts,
     pub passed: RefCell<Passed>,
 }
 
 impl Translator<'_> {
     /// The value of a key that a configuration of the family may leave out.
     fn default(&self, names: &[&str]) -> Option<f64> {
-        self.family.defaults.iter().find(|d| names.contains(&d.0)).map(|d| d.1)
+        let mut defaults = self.family.defaults.split(' ').filter_map(|default| default.split_once('='));
+        defaults.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())
     }
 
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
@@ -99,6 +203,20 @@ impl Translator<'_> {
             Some(n) if n <= MAX_LAYERS => Ok(n),
             _ => Err(self.config.wrong("num_hidden_layers", "at most 1024")),
         }
+    }
+
+    /// Adds the keys of a table that the configuration or its family tells.
+    pub fn set_all(&mut self, keys: &[Key]) -> Result<()> {
+        for (key, kind, names) in keys {
+            match kind {
+                KeyType::Int => self.set(key, self.int(names)?),
+                KeyType::Number => self.set(key, self.number(names)?),
+                KeyType::Cap => self.set(key, self.number(names)?.or(self.config.says_null(names).then_some(0.0))),
+                KeyType::InverseRoot => self.set(key, self.number(names)?.map(|x| 1.0 / x.sqrt())),
+                KeyType::Bool => self.set(key, self.bool(names)?),
+            }
+        }
+        Ok(())
     }
 
     /// Adds a key after the architecture's name in the place of what it was.

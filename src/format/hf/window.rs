@@ -4,26 +4,8 @@ use super::translator::{LAYERS, MAX_LAYERS, Translator};
 use crate::error::{Result, try_vec};
 use crate::format::Value;
 
-/// Architectures whose layers with a window are no matter of keys, or that have none.
-const NO_WINDOWS: &[&str] = &[
-    "exaone4",
-    "llama4",
-    "lfm2",
-    "lfm2moe",
-    "qwen3next",
-    "qwen35",
-    "qwen35moe",
-    "gemma4",
-    "granitehybrid",
-    "nemotron_h",
-    "jamba",
-];
-
 /// Sets the window and the pattern of its layers.
 pub(super) fn translate(t: &mut Translator) -> Result<()> {
-    if NO_WINDOWS.contains(&t.family.arch) {
-        return Ok(());
-    }
     let window = t.int(&["sliding_window"])?;
     let windowed = windowed_layers(t)?;
     let period = t.int(&["sliding_window_pattern", "_sliding_window_pattern"])?;

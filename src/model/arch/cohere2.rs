@@ -5,14 +5,20 @@
 use crate::error::Result;
 use crate::graph::op::{NormKind, RouterScore};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits {
+    predicts: name == "cohere2moe",
+    ffn_scales: name != "command-r",
+    shared_scales: name == "cohere2moe",
+    ..Traits::default()
+};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
     let [is_first, is_mixture] = ["command-r", "cohere2moe"].map(|name| b.keys.architecture == name);
-    (b.ffn_scales, b.shared_scales) = (!is_first, is_mixture);
     let windows = match b.keys.size("attention.sliding_window")? {
         Some(window) if is_mixture => b.windows_behind_full(window, 4)?,
         Some(window) if !is_first => b.windows(window, 4)?,

@@ -4,7 +4,10 @@
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::Builder;
+use crate::model::builder::{Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits =
+    |name| Traits { predicts: true, plain_yarn: name == "deepseek2", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let latent = b.latent(RopePairs::Adjacent, None)?;

@@ -4,14 +4,20 @@
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits {
+    predicts: name != "dots1",
+    ffn_scales: name == "hy_v3",
+    shared_scales: name == "hy_v3",
+    ..Traits::default()
+};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
     let is_hunyuan = b.keys.architecture == "hy_v3";
-    (b.ffn_scales, b.shared_scales) = (is_hunyuan, is_hunyuan);
     let moe = b.told_moe(if is_hunyuan { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
     let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -4,8 +4,11 @@
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub const TRAITS: fn(&str) -> Traits =
+    |name| Traits { predicts: name == "exaone-moe", ffn_scales: name == "mellum", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
@@ -16,7 +19,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = if is_mellum { b.rope(&unstretched)? } else { rope };
     let windows = b.windows_of_period(4)?;
     let moe = if is_mellum { b.moe(true)? } else { b.told_moe(RouterScore::Sigmoid)? };
-    b.ffn_scales = is_mellum;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -5,9 +5,11 @@ use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::op::{KvLayerId, Mask};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Moe};
+use crate::model::builder::{Attention, Builder, Moe, Traits};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let (common, n_layers) = (b.hyper.heads, b.hyper.n_layers);
@@ -25,7 +27,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let own = n_layers.saturating_sub(b.keys.size("attention.shared_kv_layers")?.unwrap_or(0));
     let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
     let moe = b.moe(true)?;
-    b.ffn_scales = true;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     let inputs = b.layer_inputs(x)?;
     // The keys and values of the last own layer without and with a window.

@@ -4,7 +4,9 @@
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { ffn_scales: name == "llama", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
@@ -17,7 +19,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if let Some(moe) = &mut moe {
         moe.routing.score = RouterScore::SoftmaxOfChosen;
     }
-    b.ffn_scales = b.hyper.architecture == "llama";
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

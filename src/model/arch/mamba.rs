@@ -1,7 +1,9 @@
 //! Mamba 1 and 2: a selective scan in every layer and nothing else. Falcon Mamba normalises the scan's inputs.
 
 use crate::error::Result;
-use crate::model::builder::Builder;
+use crate::model::builder::{Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { attentionless: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let shape = b.mamba_shape()?;

@@ -4,12 +4,14 @@
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::RopeConfig;
 
 /// Tensors of files that the network does not use.
 const UNUSED: [&str; 7] =
     ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_q.scale", "attn_k.scale", "attn_v.scale", "attn_output.bias"];
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.heads_per_layer()?;

@@ -3,8 +3,10 @@
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::RopeScaling;
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
@@ -19,7 +21,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     }
     let rope = b.rope(&config)?;
     let moe = b.moe(true)?;
-    b.ffn_scales = true;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -1,5 +1,5 @@
 //! The architectures: one file each, one line in `ARCHITECTURES`. A file reads the keys of its network and writes the
-//! network down, top to bottom.
+//! network down, top to bottom; `TRAITS` are what the builder has to know beside.
 
 mod afmoe;
 mod arcee;
@@ -71,7 +71,7 @@ mod starcoder2;
 mod talkie;
 
 use super::builder::{Builder, Network};
-use super::hyper::Hyper;
+use super::hyper::{Hyper, Traits};
 use super::keys::Keys;
 use crate::error::{Error, Result};
 use crate::format::Source;
@@ -79,146 +79,107 @@ use crate::tensor::DType;
 
 type Build = fn(&mut Builder) -> Result<()>;
 
-/// `general.architecture` and the function that writes its network down.
-static ARCHITECTURES: &[(&str, Build)] = &[
-    ("llama", llama::build),
-    ("qwen2", qwen2::build),
-    ("qwen3", qwen3::build),
-    ("qwen3moe", qwen3::build),
-    ("gemma", gemma::build),
-    ("gemma2", gemma2::build),
-    ("gemma3", gemma3::build),
-    ("phi3", phi3::build),
-    ("gpt2", gpt2::build),
-    ("starcoder2", starcoder2::build),
-    ("olmo2", olmo2::build),
-    ("granite", granite::build),
-    ("smollm3", smollm3::build),
-    ("internlm2", llama::build),
-    ("xverse", llama::build),
-    ("starcoder", gpt2::build),
-    ("seed_oss", seed_oss::build),
-    ("orion", orion::build),
-    ("phi2", phi2::build),
-    ("gptneox", gptneox::build),
-    ("falcon", falcon::build),
-    ("plamo", plamo::build),
-    ("command-r", cohere2::build),
-    ("cohere2", cohere2::build),
-    ("hunyuan-dense", hunyuan::build),
-    ("arcee", arcee::build),
-    ("nemotron", nemotron::build),
-    ("bloom", bloom::build),
-    ("mpt", mpt::build),
-    ("olmo", olmo::build),
-    ("baichuan", baichuan::build),
-    ("exaone4", exaone4::build),
-    ("glm4", glm4::build),
-    ("glm4moe", glm4moe::build),
-    ("stablelm", stablelm::build),
-    ("mistral3", mistral3::build),
-    ("ernie4_5", ernie4_5::build),
-    ("ernie4_5-moe", ernie4_5::build),
-    ("minicpm", granite::build),
-    ("minicpm3", minicpm3::build),
-    ("granitemoe", granite::build),
-    ("qwen2moe", deepseek::build),
-    ("deepseek", deepseek::build),
-    ("dots1", dots1::build),
-    ("olmoe", olmoe::build),
-    ("minimax-m2", olmoe::build),
-    ("gpt-oss", gpt_oss::build),
-    ("llama4", llama4::build),
-    ("phimoe", phimoe::build),
-    ("hunyuan-moe", hunyuan::build),
-    ("qwen2vl", qwen2::build),
-    ("qwen3vl", qwen3::build),
-    ("qwen3vlmoe", qwen3::build),
-    ("bert", bert::build),
-    ("nomic-bert", bert::build),
-    ("nomic-bert-moe", bert::build),
-    ("jina-bert-v2", bert::build),
-    ("jina-bert-v3", bert::build),
-    ("modern-bert", modern_bert::build),
-    ("eurobert", eurobert::build),
-    ("gemma-embedding", gemma3::build),
-    ("qwen35", qwen35::build),
-    ("qwen35moe", qwen35::build),
-    ("qwen3next", qwen35::build),
-    ("lfm2", lfm2::build),
-    ("lfm2moe", lfm2::build),
-    ("mamba", mamba::build),
-    ("mamba2", mamba::build),
-    ("granitehybrid", granitehybrid::build),
-    ("falcon-h1", falcon_h1::build),
-    ("nemotron_h", nemotron_h::build),
-    ("nemotron_h_moe", nemotron_h::build),
-    ("jamba", jamba::build),
-    ("kimi-linear", kimi_linear::build),
-    ("plamo2", plamo2::build),
-    ("exaone", qwen2::build),
-    ("qwen", qwen2::build),
-    ("pangu-embedded", qwen2::build),
-    ("paddleocr", qwen2::build),
-    ("cogvlm", qwen2::build),
-    ("chatglm", llama::build),
-    ("nanbeige", nanbeige::build),
-    ("codeshell", starcoder2::build),
-    ("jais2", nemotron::build),
-    ("maincoder", hunyuan::build),
-    ("hunyuan_vl", hunyuan::build),
-    ("bailingmoe2", dots1::build),
-    ("hy_v3", dots1::build),
-    ("bailingmoe", deepseek::build),
-    ("granite_swa", granite::build),
-    ("cohere2moe", cohere2::build),
-    ("jais", jais::build),
-    ("refact", jais::build),
-    ("dbrx", dbrx::build),
-    ("grok", grok::build),
-    ("arctic", arctic::build),
-    ("exaone-moe", exaone_moe::build),
-    ("mellum", exaone_moe::build),
-    ("afmoe", afmoe::build),
-    ("spark2_5", spark2_5::build),
-    ("smallthinker", smallthinker::build),
-    ("plamo3", plamo3::build),
-    ("talkie", talkie::build),
-    ("muse-glimmer", muse_glimmer::build),
-    ("qwen3tts", qwen3::build),
-    ("mimo2", mimo2::build),
-    ("openelm", openelm::build),
-    ("deci", deci::build),
-    ("gemma4", gemma4::build),
-    ("deepseek2", deepseek2::build),
-    ("mistral4", deepseek2::build),
+/// Names of architectures (`general.architecture`), the function that writes their networks down, and their traits.
+type Row = (&'static [&'static str], Build, fn(&str) -> Traits);
+
+static ARCHITECTURES: &[Row] = &[
+    (&["llama", "internlm2", "xverse", "chatglm"], llama::build, llama::TRAITS),
+    (&["qwen2", "qwen2vl", "exaone", "qwen", "pangu-embedded", "paddleocr", "cogvlm"], qwen2::build, PLAIN),
+    (&["qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "qwen3tts"], qwen3::build, qwen3::TRAITS),
+    (&["gemma"], gemma::build, PLAIN),
+    (&["gemma2"], gemma2::build, PLAIN),
+    (&["gemma3", "gemma-embedding"], gemma3::build, PLAIN),
+    (&["phi3"], phi3::build, PLAIN),
+    (&["gpt2", "starcoder"], gpt2::build, PLAIN),
+    (&["starcoder2", "codeshell"], starcoder2::build, starcoder2::TRAITS),
+    (&["olmo2"], olmo2::build, PLAIN),
+    (&["granite", "minicpm", "granitemoe", "granite_swa"], granite::build, PLAIN),
+    (&["smollm3"], smollm3::build, PLAIN),
+    (&["seed_oss"], seed_oss::build, PLAIN),
+    (&["orion"], orion::build, PLAIN),
+    (&["phi2"], phi2::build, PLAIN),
+    (&["gptneox"], gptneox::build, PLAIN),
+    (&["falcon"], falcon::build, PLAIN),
+    (&["plamo"], plamo::build, PLAIN),
+    (&["command-r", "cohere2", "cohere2moe"], cohere2::build, cohere2::TRAITS),
+    (&["hunyuan-dense", "hunyuan-moe", "maincoder", "hunyuan_vl"], hunyuan::build, PLAIN),
+    (&["arcee"], arcee::build, PLAIN),
+    (&["nemotron", "jais2"], nemotron::build, PLAIN),
+    (&["bloom"], bloom::build, PLAIN),
+    (&["mpt"], mpt::build, PLAIN),
+    (&["olmo"], olmo::build, PLAIN),
+    (&["baichuan"], baichuan::build, PLAIN),
+    (&["exaone4"], exaone4::build, PLAIN),
+    (&["glm4"], glm4::build, PLAIN),
+    (&["glm4moe"], glm4moe::build, glm4moe::TRAITS),
+    (&["stablelm"], stablelm::build, PLAIN),
+    (&["mistral3"], mistral3::build, mistral3::TRAITS),
+    (&["ernie4_5", "ernie4_5-moe"], ernie4_5::build, PLAIN),
+    (&["minicpm3"], minicpm3::build, PLAIN),
+    (&["qwen2moe", "deepseek", "bailingmoe"], deepseek::build, PLAIN),
+    (&["dots1", "bailingmoe2", "hy_v3"], dots1::build, dots1::TRAITS),
+    (&["olmoe", "minimax-m2"], olmoe::build, PLAIN),
+    (&["gpt-oss"], gpt_oss::build, PLAIN),
+    (&["llama4"], llama4::build, PLAIN),
+    (&["phimoe"], phimoe::build, PLAIN),
+    (&["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3"], bert::build, PLAIN),
+    (&["modern-bert"], modern_bert::build, modern_bert::TRAITS),
+    (&["eurobert"], eurobert::build, PLAIN),
+    (&["qwen35", "qwen35moe", "qwen3next"], qwen35::build, qwen35::TRAITS),
+    (&["lfm2", "lfm2moe"], lfm2::build, PLAIN),
+    (&["mamba", "mamba2"], mamba::build, mamba::TRAITS),
+    (&["granitehybrid"], granitehybrid::build, PLAIN),
+    (&["falcon-h1"], falcon_h1::build, PLAIN),
+    (&["nemotron_h", "nemotron_h_moe"], nemotron_h::build, nemotron_h::TRAITS),
+    (&["jamba"], jamba::build, PLAIN),
+    (&["kimi-linear"], kimi_linear::build, PLAIN),
+    (&["plamo2"], plamo2::build, PLAIN),
+    (&["nanbeige"], nanbeige::build, nanbeige::TRAITS),
+    (&["jais", "refact"], jais::build, PLAIN),
+    (&["dbrx"], dbrx::build, PLAIN),
+    (&["grok"], grok::build, PLAIN),
+    (&["arctic"], arctic::build, PLAIN),
+    (&["exaone-moe", "mellum"], exaone_moe::build, exaone_moe::TRAITS),
+    (&["afmoe"], afmoe::build, PLAIN),
+    (&["spark2_5"], spark2_5::build, PLAIN),
+    (&["smallthinker"], smallthinker::build, PLAIN),
+    (&["plamo3"], plamo3::build, PLAIN),
+    (&["talkie"], talkie::build, talkie::TRAITS),
+    (&["muse-glimmer"], muse_glimmer::build, PLAIN),
+    (&["mimo2"], mimo2::build, mimo2::TRAITS),
+    (&["openelm"], openelm::build, PLAIN),
+    (&["deci"], deci::build, PLAIN),
+    (&["gemma4"], gemma4::build, gemma4::TRAITS),
+    (&["deepseek2", "mistral4"], deepseek2::build, deepseek2::TRAITS),
 ];
 
-/// The keys of a file and the function for its architecture.
-fn find(source: &Source) -> Result<(Keys<'_>, Build)> {
+/// The traits of most.
+const PLAIN: fn(&str) -> Traits = |_| Traits::default();
+
+/// The keys and the hyper-parameters of a file, and the function for its architecture.
+fn find(source: &Source) -> Result<(Keys<'_>, Hyper, Build)> {
     let key = "general.architecture";
     let Some(architecture) = source.metadata.str(key)? else { return Err(source.metadata.missing(key)) };
-    match ARCHITECTURES.iter().find(|(name, _)| *name == architecture) {
-        Some((_, build)) => Ok((Keys::new(&source.metadata, architecture), *build)),
-        None => {
-            let known: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
-            let known = known.join(", ");
-            Err(Error::unsupported(format!("the architecture {architecture:?} is not supported; known are {known}")))
-        }
-    }
+    let Some((_, build, traits)) = ARCHITECTURES.iter().find(|(names, ..)| names.contains(&architecture)) else {
+        let known: Vec<String> = ARCHITECTURES.iter().map(|(names, ..)| names.join(", ")).collect();
+        let what = format!("the architecture {architecture:?} is not supported; known are {}", known.join(", "));
+        return Err(Error::unsupported(what));
+    };
+    let keys = Keys::new(&source.metadata, architecture);
+    let hyper = Hyper::read(&keys, traits(architecture), source)?;
+    Ok((keys, hyper, *build))
 }
 
 /// The hyper-parameters of a file, of which nothing else need be there.
 pub fn hyper(source: &Source) -> Result<Hyper> {
-    let (keys, _) = find(source)?;
-    Hyper::read(&keys, source)
+    find(source).map(|(_, hyper, _)| hyper)
 }
 
 /// The network of a file. Matrices are only looked up. `quantize`: the type that matrices of floats are converted to
 /// while they load. `predicts`: the layer that predicts a further token is wanted as well.
 pub fn network(source: &Source, quantize: Option<DType>, predicts: bool) -> Result<Network<'_>> {
-    let (keys, build) = find(source)?;
-    let mut builder = Builder::new(source, keys, quantize, predicts)?;
+    let (keys, hyper, build) = find(source)?;
+    let mut builder = Builder::new(source, keys, hyper, quantize, predicts)?;
     build(&mut builder)?;
     builder.finish()
 }

@@ -5,8 +5,10 @@ use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::Mask;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::RopeConfig;
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { modern_classifier: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

@@ -4,10 +4,12 @@
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 
 /// Bound of layers times turns.
 const MAX_LAYERS: usize = 1024;
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
@@ -18,7 +20,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("num_loops"));
     }
     let skips_norm = b.keys.flag("skip_loop_final_norm")?.unwrap_or(false);
-    b.ffn_scales = true;
     let x = b.embed(1.0)?;
     for turn in 0..turns {
         if turn > 0 && !skips_norm {

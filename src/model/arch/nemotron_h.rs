@@ -4,7 +4,10 @@
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;
 use crate::graph::op::{RouterScore, TensorId};
-use crate::model::builder::{Attention, Builder, Moe};
+use crate::model::builder::{Attention, Builder, Moe, Traits};
+
+pub const TRAITS: fn(&str) -> Traits =
+    |name| Traits { predicts: name == "nemotron_h_moe", ffn_scales: true, shared_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, shape) = (b.heads_per_layer()?, b.mamba_shape()?);
@@ -13,7 +16,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.keys.ignore("rope.");
     // The tensors tell it.
     b.keys.ignore("moe_latent_size");
-    (b.ffn_scales, b.shared_scales) = (true, true);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -8,11 +8,10 @@ use crate::model::builder::{Attention, Builder};
 pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    b.fused_scale = false;
+    b.leave_out(&["attn_qkv.scale"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let heads = b.heads(i)?;
-        b.ignore("attn_qkv.scale");
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, Attention::new(heads), |b, q, k| {
             b.head_norms(q, k)?;

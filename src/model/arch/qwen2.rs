@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         "qwen" => b.hyper.ffn /= 2,
         "qwen2vl" => {
             config.sections = sections(&b.keys, false)?;
-            b.output_bias = false;
+            b.leave_out(&["output.bias"]);
         }
         "paddleocr" => {
             config.sections = sections(&b.keys, false)?;

@@ -3,20 +3,28 @@
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::sections;
+
+fn sees_images(name: &str) -> bool {
+    name.starts_with("qwen3vl") || name == "qwen3tts"
+}
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits {
+    ffn_scales: !sees_images(name),
+    softmax_classifier: matches!(name, "qwen3" | "qwen3vl"),
+    ..Traits::default()
+};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let mut config = b.rope_config(RopePairs::Halves)?;
-    let sees_images = b.keys.architecture.starts_with("qwen3vl") || b.keys.architecture == "qwen3tts";
-    if sees_images {
+    if sees_images(b.keys.architecture) {
         config.sections = sections(&b.keys, true)?;
         b.keys.get("n_deepstack_layers");
     }
     let rope = b.rope(&config)?;
     let moe = if b.hyper.architecture.ends_with("moe") { b.moe(true)? } else { None };
-    b.ffn_scales = !sees_images;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;

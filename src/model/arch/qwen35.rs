@@ -4,9 +4,12 @@ use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::op::{RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::mixers::MambaShape;
 use crate::model::rope::sections;
+
+pub const TRAITS: fn(&str) -> Traits =
+    |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let mut config = b.rope_config(RopePairs::Halves)?;
@@ -14,7 +17,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope(&config)?;
     let shape = b.mamba_shape()?;
     let recurrent = b.recurrent_layers()?;
-    (b.ffn_scales, b.shared_scales) = (true, true);
     let moe = if b.hyper.architecture == "qwen35" { None } else { b.moe(true)? };
     if b.hyper.architecture == "qwen3next" {
         b.leave_out(&["attn_qkv.scale", "attn_gate.scale", "ssm_in.scale", "ssm_out.scale"]);

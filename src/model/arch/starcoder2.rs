@@ -3,7 +3,9 @@
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { head_embeds: name == "codeshell", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

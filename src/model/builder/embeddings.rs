@@ -53,9 +53,8 @@ impl Builder<'_> {
 }
 
 fn read_ranker(b: &mut Builder, encoder: bool) -> Result<Option<Ranker>> {
-    let is_modern = b.hyper.architecture == "modern-bert";
+    let is_modern = b.hyper.traits.modern_classifier;
     let pooling = match b.keys.size("classifier.pooling_type")? {
-        // ModernBERT's classifiers pool by the mean unless they say otherwise.
         Some(1) => Pooling::Mean,
         None if is_modern => Pooling::Mean,
         None | Some(2) if encoder => Pooling::Cls,
@@ -71,8 +70,7 @@ fn read_ranker(b: &mut Builder, encoder: bool) -> Result<Option<Ranker>> {
         layers.push(layer);
     }
     layers.extend(read_dense(b, "cls.output", cols)?);
-    let softmax = matches!(b.hyper.architecture.as_str(), "qwen3" | "qwen3vl");
-    Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, softmax }))
+    Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, softmax: b.hyper.traits.softmax_classifier }))
 }
 
 /// A layer from `part.weight` and `part.bias`, where the file has it.

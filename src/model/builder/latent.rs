@@ -61,7 +61,7 @@ impl Builder<'_> {
         if let RopeScaling::Yarn { factor: stretch, .. } = config.scaling {
             // The table grows by `growth(1)`, which a multiplier replaces.
             if multiplier != 0.0 {
-                let plain = self.hyper.architecture == "deepseek2" && multiplier != 1.0;
+                let plain = self.hyper.traits.plain_yarn && multiplier != 1.0;
                 config.magnitude /= growth(if plain { 1.0 } else { multiplier }, stretch);
             }
             factor = config.magnitude * growth(1.0, stretch) * growth(multiplier, stretch);

@@ -1,60 +1,138 @@
-//! Keys of networks whose layers have a recurrence, in all of them or in some: what the layers are, and the numbers of
-//! their mixers.
+//! Families with a recurrence or a convolution in all of their layers or in some: what the layers are, and the numbers
+//! of their mixers. Granite stands here with its older generations.
 
-use super::rope;
-use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed};
+use super::common::{EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use crate::error::{Result, try_vec};
+use crate::format::hf::rope;
+use crate::format::hf::translator::KeyType::{Int, Number};
+use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed};
 use crate::format::json::Json;
 use crate::format::value::{narrow, whole};
 
-/// Sets the layers with a recurrence, by 1, and without one, by 0.
-fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bool>) -> Result<()> {
-    let mut list = try_vec("layers", layers.len())?;
-    list.extend(layers.map(i64::from));
-    // A list of zeros would be an unset one.
-    if !list.contains(&1) {
-        t.set("full_attention_interval", Some(1u64));
-    }
-    t.set("attention.recurrent_layers", Some(list));
-    Ok(())
-}
+const MAMBA: Family = Family { effectless: EFFECTLESS, ..PLAIN };
 
-/// Qwen 3 Next and Qwen 3.5: gated delta nets, and attention in each fourth layer.
-pub(super) fn delta_nets(t: &mut Translator) -> Result<()> {
-    let interval = t.size("full_attention_interval")?;
-    match t.layers("layer_types", &["full_attention", "linear_attention"])? {
-        Some(kinds) => recurrent_layers(t, kinds.into_iter().map(|kind| kind == 1))?,
-        None => {
-            let n = usize::try_from(t.n_layers()?).unwrap_or(0);
-            recurrent_layers(t, (0..n).map(|i| !(i as u64 + 1).is_multiple_of(interval)))?;
-        }
-    }
-    let [heads, key_heads] = [t.size("linear_num_value_heads")?, t.size("linear_num_key_heads")?];
-    let width = t.size("linear_key_head_dim")?;
-    if t.size("linear_value_head_dim")? != width {
-        return Err(t.config.unsupported("a \"linear_value_head_dim\" other than \"linear_key_head_dim\""));
-    }
-    t.set("ssm.conv_kernel", t.int(&["linear_conv_kernel_dim"])?);
-    t.set("ssm.inner_size", heads.checked_mul(width));
-    t.set("ssm.state_size", Some(width));
-    t.set("ssm.time_step_rank", Some(heads));
-    t.set("ssm.group_count", Some(key_heads));
-    t.expect("attn_output_gate", true)
-}
+/// The first generation.
+const FIRST: Family = Family { arch: "mamba", defaults: "expand=2 conv_kernel=4 state_size=16", ..MAMBA };
 
-/// Mamba 1, and Falcon Mamba.
-pub(super) fn mamba(t: &mut Translator) -> Result<()> {
+const FACTORS: &[Key] = &[
+    ("attention.scale", Number, &["attention_multiplier"]),
+    ("embedding_scale", Number, &["embedding_multiplier"]),
+    ("residual_scale", Number, &["residual_multiplier"]),
+    ("logit_scale", Number, &["logits_scaling"]),
+];
+const SHARED: &[Key] = &[("expert_shared_feed_forward_length", Int, &["shared_intermediate_size"])];
+
+const TAPS: &[Key] = &[("shortconv.l_cache", Int, &["conv_L_cache"])];
+
+pub const ALL: &[Family] = &[
+    Family { model_types: &["mamba"], extras: first, ..FIRST },
+    Family { model_types: &["falcon_mamba"], extras: falcon_mamba, ..FIRST },
+    Family {
+        model_types: &["mamba2"],
+        arch: "mamba2",
+        defaults: "expand=2 conv_kernel=4 state_size=128 n_groups=8",
+        extras: second,
+        ..MAMBA
+    },
+    Family {
+        model_types: &["falcon_h1"],
+        arch: "falcon-h1",
+        defaults: "rope_theta=1e4 mamba_expand=2 mamba_d_conv=4 mamba_d_state=256 mamba_n_groups=1 \
+                   mamba_norm_before_gate=1",
+        extras: falcon_h1,
+        ..MAMBA
+    },
+    Family {
+        model_types: &["nemotron_h"],
+        arch: "nemotron_h",
+        activations: &["relu2"],
+        keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS],
+        defaults: "head_dim=128 conv_kernel=4 ssm_state_size=128 n_groups=8 mamba_num_heads=128 mamba_head_dim=64 \
+                   norm_topk_prob=1",
+        extras: nemotron,
+        windows: |_| Ok(()),
+        ..MAMBA
+    },
+    Family {
+        model_types: &["jamba"],
+        arch: "jamba",
+        epsilon: 1e-6,
+        keys: &[EXPERTS],
+        defaults: "num_experts=16 num_experts_per_tok=2 attn_layer_period=8 attn_layer_offset=4 mamba_expand=2 \
+                   mamba_d_conv=4 mamba_d_state=16",
+        extras: jamba,
+        windows: |_| Ok(()),
+        ..MAMBA
+    },
+    Family { model_types: &["granite"], arch: "granite", epsilon: 1e-6, keys: &[FACTORS], ..PLAIN },
+    Family {
+        model_types: &["granitemoe", "granitemoeshared"],
+        arch: "granitemoe",
+        epsilon: 1e-6,
+        keys: &[FACTORS, EXPERTS, SHARED],
+        defaults: "rope_theta=1e4 attention_multiplier=1 num_local_experts=8 num_experts_per_tok=2",
+        ..PLAIN
+    },
+    Family {
+        model_types: &["granitemoehybrid"],
+        arch: "granitehybrid",
+        epsilon: 1e-6,
+        keys: &[FACTORS, EXPERTS, SHARED],
+        defaults: "rope_theta=1e4 attention_multiplier=1 num_local_experts=8 num_experts_per_tok=2 \
+                   shared_intermediate_size=1024 mamba_expand=2 mamba_d_conv=4 mamba_d_state=256 mamba_n_groups=1 \
+                   mamba_n_heads=128",
+        extras: granite,
+        windows: |_| Ok(()),
+        ..MAMBA
+    },
+    Family {
+        model_types: &["lfm2"],
+        arch: "lfm2",
+        keys: &[TAPS],
+        defaults: "rope_theta=1e6 conv_L_cache=3 intermediate_size=12288 block_auto_adjust_ff_dim=1 \
+                   block_multiple_of=256 block_ffn_dim_multiplier=1",
+        effectless: " conv_bias block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu \
+                     block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_heads use_pos_enc ",
+        extras: lfm2,
+        windows: |_| Ok(()),
+        ..PLAIN
+    },
+    Family {
+        model_types: &["lfm2_moe"],
+        arch: "lfm2moe",
+        keys: &[TAPS, EXPERTS, EXPERT_WIDTH],
+        defaults: "rope_theta=1e6 conv_L_cache=3 num_experts=32 num_experts_per_tok=4",
+        effectless: " conv_bias num_dense_layers ",
+        extras: lfm2_moe,
+        windows: |_| Ok(()),
+        ..PLAIN
+    },
+];
+
+/// Members that tell training and caches of blocks of Mamba.
+const EFFECTLESS: &str = " \
+     chunk_size mamba_chunk_size rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_min time_step_max \
+     time_step_scale time_step_init_scheme use_bias use_conv_bias use_mambapy use_falcon_mambapy use_associative_scan \
+     fused_add_norm rms_norm pad_vocab_size_multiple ssm_cfg mamba_conv_bias mamba_proj_bias use_mamba_kernels \
+     num_logits_to_keep mamba_ssm_cache_dtype d_inner init_method mamba_dt_min mamba_dt_max mamba_dt_init_floor \
+     moe_shared_expert_overlap moe_shared_expert_intermediate_size moe_latent_size mtp_layers_block_type \
+     mtp_hybrid_override_pattern calc_logits_for_entire_prompt mamba_inner_layernorms mlp_expansion_factor \
+     norm_before_gate ";
+
+fn first(t: &mut Translator) -> Result<()> {
     let inner = inner_width(t, &["intermediate_size", "d_inner"], "expand")?;
     let rank = step_rank(t, "time_step_rank")?;
-    block(t, inner, rank, None, ["conv_kernel", "state_size"])?;
-    if t.config.text(&["model_type"])? == Some("falcon_mamba") {
-        t.set("ssm.dt_b_c_rms", Some(true));
-        t.set("ssm.norm_epsilon", t.number(&["mixer_rms_eps"])?.or(Some(1e-6)));
-    }
+    block(t, inner, rank, None, ["conv_kernel", "state_size"])
+}
+
+fn falcon_mamba(t: &mut Translator) -> Result<()> {
+    first(t)?;
+    t.set("ssm.dt_b_c_rms", Some(true));
+    t.set("ssm.norm_epsilon", t.number(&["mixer_rms_eps"])?.or(Some(1e-6)));
     Ok(())
 }
 
-pub(super) fn mamba2(t: &mut Translator) -> Result<()> {
+fn second(t: &mut Translator) -> Result<()> {
     // A rank of steps is the first generation's.
     t.config.skip(&["time_step_rank"]);
     step_limit(t)?;
@@ -63,7 +141,7 @@ pub(super) fn mamba2(t: &mut Translator) -> Result<()> {
 }
 
 /// Falcon H1: attention and Mamba 2 in every layer, with factors on many products.
-pub(super) fn falcon_h1(t: &mut Translator) -> Result<()> {
+fn falcon_h1(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
     let inner = match t.config.int(&["mamba_d_ssm"])? {
         Some(_) => t.size("mamba_d_ssm")?,
@@ -99,28 +177,8 @@ pub(super) fn falcon_h1(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Granite 4: blocks of Mamba 2 but for some layers, and one feed-forward block or experts beside a shared one.
-pub(super) fn granite(t: &mut Translator) -> Result<()> {
-    step_limit(t)?;
-    let inner = inner_width(t, &[], "mamba_expand")?;
-    heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
-    let kinds = ["full_attention", "attention", "linear_attention", "mamba"];
-    let kinds = t.layers("layer_types", &kinds)?.or(t.layers("layers_block_type", &kinds)?);
-    attending_layers(t, kinds.unwrap_or_default().into_iter().map(|kind| kind < 2))?;
-    t.expect_text("position_embedding_type", &["rope", "nope"])?;
-    t.expect_text("normalization_function", &["rmsnorm"])?;
-    let turns = t.config.text(&["position_embedding_type"])? == Some("rope");
-    t.set("rope.scaling.finetuned", Some(turns));
-    if t.int(&["num_local_experts"])? == Some(0) {
-        let width = t.size("shared_intermediate_size")?;
-        t.replace("feed_forward_length", Some(width));
-        t.keys.retain(|(key, _)| !key.contains(".expert_"));
-    }
-    Ok(())
-}
-
 /// Nemotron H: each layer is a block of Mamba 2, attention, a feed-forward block, or experts.
-pub(super) fn nemotron(t: &mut Translator) -> Result<()> {
+fn nemotron(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
     t.expect_text("mlp_hidden_act", &["relu2"])?;
     t.expect_text("mamba_hidden_act", &["silu"])?;
@@ -183,7 +241,7 @@ fn nemotron_layers(t: &Translator) -> Result<Vec<char>> {
 }
 
 /// Jamba: blocks of Mamba 1, attention in some layers, experts in others.
-pub(super) fn jamba(t: &mut Translator) -> Result<()> {
+fn jamba(t: &mut Translator) -> Result<()> {
     let inner = inner_width(t, &[], "mamba_expand")?;
     let rank = step_rank(t, "mamba_dt_rank")?;
     block(t, inner, rank, None, ["mamba_d_conv", "mamba_d_state"])?;
@@ -195,6 +253,85 @@ pub(super) fn jamba(t: &mut Translator) -> Result<()> {
     }
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     attending_layers(t, (0..n).map(|i| i as u64 % period == offset))
+}
+
+/// Granite 4: blocks of Mamba 2 but for some layers, and one feed-forward block or experts beside a shared one.
+fn granite(t: &mut Translator) -> Result<()> {
+    step_limit(t)?;
+    let inner = inner_width(t, &[], "mamba_expand")?;
+    heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
+    let kinds = ["full_attention", "attention", "linear_attention", "mamba"];
+    let kinds = t.layers("layer_types", &kinds)?.or(t.layers("layers_block_type", &kinds)?);
+    attending_layers(t, kinds.unwrap_or_default().into_iter().map(|kind| kind < 2))?;
+    t.expect_text("position_embedding_type", &["rope", "nope"])?;
+    t.expect_text("normalization_function", &["rmsnorm"])?;
+    let turns = t.config.text(&["position_embedding_type"])? == Some("rope");
+    t.set("rope.scaling.finetuned", Some(turns));
+    t.facts.is_dense = t.int(&["num_local_experts"])? == Some(0);
+    if t.facts.is_dense {
+        let width = t.size("shared_intermediate_size")?;
+        t.replace("feed_forward_length", Some(width));
+        t.keys.retain(|(key, _)| !key.contains(".expert_"));
+    }
+    Ok(())
+}
+
+/// Layers of convolutions have no key-value heads.
+fn convolutions(t: &mut Translator) -> Result<()> {
+    let kinds = t.config.list(&["layer_types"])?;
+    let attending = t.config.list(&["full_attn_idxs"])?;
+    let n = t.int(LAYERS)?.unwrap_or(0);
+    if n > MAX_LAYERS || kinds.is_some_and(|kinds| kinds.len() as u64 != n) {
+        return Err(t.config.wrong("layer_types", "one for each of at most 1024 layers"));
+    }
+    let kv_heads = t.facts.kv_heads.unwrap_or(8);
+    let mut heads = try_vec("layers", usize::try_from(n).unwrap_or(0))?;
+    for i in 0..n {
+        let kind = kinds.and_then(|kinds| kinds.get(usize::try_from(i).ok()?));
+        let attends = match (kind, attending) {
+            (Some(kind), _) => match kind.as_str() {
+                Some("conv") => false,
+                Some("full_attention") => true,
+                _ => return Err(t.config.unsupported(&format!("\"layer_types\" with the value {kind}"))),
+            },
+            (None, Some(list)) => list.iter().any(|at| at.as_u64() == Some(i)),
+            (None, None) => true,
+        };
+        heads.push(if attends { i64::try_from(kv_heads).unwrap_or(i64::MAX) } else { 0 });
+    }
+    t.replace("attention.head_count_kv", Some(heads));
+    Ok(())
+}
+
+fn lfm2(t: &mut Translator) -> Result<()> {
+    convolutions(t)?;
+    let written = t.config.int(&["block_ff_dim"])?.or(t.int(&["intermediate_size"])?).filter(|&n| n <= MAX_WIDTH);
+    t.config.skip(&["intermediate_size"]);
+    let step = t.int(&["block_multiple_of"])?.filter(|n| (1..=MAX_WIDTH).contains(n));
+    let (Some(mut width), Some(step)) = (written, step) else {
+        return Err(t.config.unsupported("a \"block_ff_dim\" or \"block_multiple_of\" of such a size"));
+    };
+    let factor = t.number(&["block_ffn_dim_multiplier"])?.unwrap_or(1.0);
+    if t.bool(&["block_auto_adjust_ff_dim"])? != Some(false) {
+        let part = (factor * (2 * width / 3) as f64).trunc();
+        let part = whole(part).filter(|&n| n <= MAX_WIDTH);
+        width = part.ok_or_else(|| t.config.wrong("block_ffn_dim_multiplier", "smaller"))?.next_multiple_of(step);
+    }
+    t.replace("feed_forward_length", Some(width));
+    Ok(())
+}
+
+fn lfm2_moe(t: &mut Translator) -> Result<()> {
+    convolutions(t)?;
+    t.set("expert_gating_func", Some(2u64));
+    t.expect("use_expert_bias", true)?;
+    t.expect("norm_topk_prob", true)?;
+    match t.number(&["routed_scaling_factor"])? {
+        Some(scale) if scale != 1.0 => {
+            Err(t.config.unsupported(&format!("\"routed_scaling_factor\" with the value {scale}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 // ---- shared by them
@@ -256,6 +393,7 @@ fn heads(t: &mut Translator, inner: u64, [n, width, groups]: [&str; 3], taps_and
     if told.is_some_and(|(_, value)| value.as_u64().and_then(|width| width.checked_mul(n_heads)) != Some(inner)) {
         return Err(t.config.unsupported(&format!("{width:?} other than {inner} / {n:?}")));
     }
+    t.facts.groups = t.int(&["n_groups", "mamba_n_groups"])?.unwrap_or(1);
     block(t, inner, n_heads, Some(groups), taps_and_state)
 }
 

@@ -1,16 +1,61 @@
-//! Keys of Gemma 4, whose layers without a window have heads and rotations of their own.
+//! Gemma. In the fourth generation layers without a window have heads and rotations of their own.
 
-use super::known;
-use super::members::Members;
-use super::rope;
-use super::translator::{MAX_WIDTH, Translator, signed};
+use super::common::PLAIN;
 use crate::error::{Result, try_vec};
+use crate::format::hf::members::Members;
+use crate::format::hf::translator::KeyType::{Cap, InverseRoot};
+use crate::format::hf::translator::{Family, Key, MAX_WIDTH, Translator, signed};
+use crate::format::hf::{known, rope};
 use crate::format::json::Json;
 
-/// The kinds of layers.
+const GEMMA: Family = Family { activations: &["gelu_pytorch_tanh"], epsilon: 1e-6, norms_less_one: true, ..PLAIN };
+
+const LOGIT_CAP: &[Key] = &[("final_logit_softcapping", Cap, &["final_logit_softcapping"])];
+const SCALE: &[Key] = &[("attention.scale", InverseRoot, &["query_pre_attn_scalar"])];
+
+pub const ALL: &[Family] = &[
+    // The first configurations say "gelu" and mean its approximation.
+    Family { model_types: &["gemma"], arch: "gemma", activations: &["gelu", "gelu_pytorch_tanh"], ..GEMMA },
+    Family {
+        model_types: &["gemma2"],
+        arch: "gemma2",
+        keys: &[&[("attn_logit_softcapping", Cap, &["attn_logit_softcapping"])], LOGIT_CAP, SCALE],
+        post_norms: true,
+        ..GEMMA
+    },
+    Family {
+        model_types: &["gemma3_text", "gemma3"],
+        arch: "gemma3",
+        keys: &[LOGIT_CAP, SCALE],
+        defaults: "max_position_embeddings=131072 num_attention_heads=8 num_key_value_heads=4 head_dim=256 \
+                   vocab_size=262208 query_pre_attn_scalar=256 sliding_window=4096 sliding_window_pattern=6 \
+                   rope_theta=1e6 rope_local_base_freq=1e4",
+        windowed_base: true,
+        post_norms: true,
+        ..GEMMA
+    },
+    Family {
+        model_types: &["gemma4_text", "gemma4"],
+        arch: "gemma4",
+        activations: &["gelu_pytorch_tanh"],
+        epsilon: 1e-6,
+        keys: &[LOGIT_CAP],
+        defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=512 \
+                   hidden_size_per_layer_input=256",
+        effectless: " vocab_size_per_layer_input audio_config audio_token_id boa_token_id boa_token_index eoa_token_id \
+                     eoa_token_index vision_soft_tokens_per_image ",
+        extras: fourth,
+        windows: |_| Ok(()),
+        rope: rotations,
+        post_norms: true,
+        ..PLAIN
+    },
+];
+
+/// The kinds of layers of the fourth generation.
 const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
-pub(super) fn translate(t: &mut Translator) -> Result<()> {
+fn fourth(t: &mut Translator) -> Result<()> {
     let windowed = windowed_layers(t)?;
     let n = windowed.len();
     let width = t.size("head_dim")?;
@@ -98,7 +143,7 @@ fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
 }
 
 /// Rotations of the two kinds of layers. In layers without a window a part of the pairs turns, with the angles of all.
-pub(super) fn rotations(t: &mut Translator) -> Result<()> {
+fn rotations(t: &mut Translator) -> Result<()> {
     let nothing = Json::Null;
     let sets = match t.config.find(&["rope_parameters"]) {
         Some((_, sets @ Json::Object(_))) => sets,

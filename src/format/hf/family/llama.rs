@@ -1,0 +1,311 @@
+//! Llama, and the families whose layers differ from its in little: a norm, the layers that rotate, a window, experts.
+
+use super::common::{EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, STACKED_EXPERTS};
+use crate::error::{Error, Result};
+use crate::format::hf::members::Members;
+use crate::format::hf::rope::head_dim;
+use crate::format::hf::translator::KeyType::Number;
+use crate::format::hf::translator::{Family, Key, LAYERS, MAX_LAYERS, Translator};
+use crate::format::json::Json;
+
+const LOGIT_SCALE: &[Key] = &[("logit_scale", Number, &["logit_scale"])];
+
+const HUNYUAN: Family = Family { effectless: EFFECTLESS_HUNYUAN, own_rope: hunyuan_rope, ..PLAIN };
+
+pub const ALL: &[Family] = &[
+    Family { model_types: &["llama", "mistral"], arch: "llama", epsilon: 1e-6, keys: &[EXPERTS], ..PLAIN },
+    Family { model_types: &["mixtral"], arch: "llama", keys: &[EXPERTS], ..PLAIN },
+    Family { model_types: &["ministral3"], arch: "mistral3", growing_queries: true, ..PLAIN },
+    Family {
+        model_types: &["internlm2"],
+        arch: "internlm2",
+        epsilon: 1e-6,
+        // Nothing is stretched within the context of the configuration.
+        own_rope: |_, set, kind| Ok(kind == "dynamic" && set.number(&["factor"]).map(|_| true)?),
+        grouped_qkv: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["xverse"],
+        arch: "xverse",
+        epsilon: 1e-6,
+        effectless: " max_tokenizer_truncation ",
+        ..PLAIN
+    },
+    Family { model_types: &["baichuan"], arch: "baichuan", epsilon: 1e-6, extras: baichuan, ..PLAIN },
+    Family { model_types: &["seed_oss"], arch: "seed_oss", epsilon: 1e-6, post_norms: true, ..PLAIN },
+    Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
+    Family { model_types: &["orion"], arch: "orion", ..PLAIN },
+    Family { model_types: &["phi3"], arch: "phi3", ..PLAIN },
+    Family {
+        model_types: &["nemotron"],
+        arch: "nemotron",
+        activations: &["relu2"],
+        defaults: "rope_theta=1e4 partial_rotary_factor=0.5",
+        norms_less_one: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["smollm3"],
+        arch: "smollm3",
+        epsilon: 1e-6,
+        defaults: "rope_theta=2e6 use_sliding_window=0",
+        extras: rotating_layers,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["llama4_text", "llama4"],
+        arch: "llama4",
+        keys: &[EXPERTS],
+        defaults: "rope_theta=5e5 head_dim=128 attention_chunk_size=8192",
+        effectless: " moe_layers interleave_moe_layer_step ",
+        extras: llama4,
+        windows: |_| Ok(()),
+        adjacent: true,
+        transposed: STACKED_EXPERTS,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["olmo"],
+        arch: "olmo",
+        fixed_epsilon: true,
+        keys: &[&[("attention.clamp_kqv", Number, &["clip_qkv"])]],
+        ..PLAIN
+    },
+    Family { model_types: &["olmo2"], arch: "olmo2", post_norms: true, ..PLAIN },
+    Family {
+        model_types: &["olmo3"],
+        arch: "olmo2",
+        defaults: "rope_theta=1e4 sliding_window=4096 sliding_window_pattern=4",
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["olmoe"],
+        arch: "olmoe",
+        keys: &[EXPERTS, EXPERT_NORM],
+        defaults: "rope_theta=1e4 norm_topk_prob=0 num_experts=64 num_experts_per_tok=8",
+        ..PLAIN
+    },
+    Family {
+        model_types: &["gpt_oss"],
+        arch: "gpt-oss",
+        keys: &[EXPERTS],
+        defaults: "rope_theta=15e4 head_dim=64 sliding_window=128 sliding_window_pattern=2",
+        effectless: " initial_context_length ",
+        post_norms: true,
+        transposed: STACKED_EXPERTS,
+        alternating_gate_up: true,
+        packed_experts: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["ernie4_5"],
+        arch: "ernie4_5",
+        defaults: "rope_theta=5e5 head_dim=128 num_key_value_heads=2",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["ernie4_5_moe"],
+        arch: "ernie4_5-moe",
+        keys: &[EXPERTS, EXPERT_WIDTH],
+        defaults: "rope_theta=5e5 num_key_value_heads=4 moe_k=6 moe_num_experts=64",
+        effectless: " moe_num_shared_experts moe_layer_start_index moe_layer_end_index moe_layer_interval moe_capacity \
+                     moe_use_aux_free moe_norm_min ",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["exaone4"],
+        arch: "exaone4",
+        extras: exaone4,
+        windows: |_| Ok(()),
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["glm4"],
+        arch: "glm4",
+        epsilon: 1.5625e-7,
+        defaults: "rope_theta=1e4 partial_rotary_factor=0.5 head_dim=128",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["cohere"],
+        arch: "command-r",
+        keys: &[LOGIT_SCALE],
+        defaults: "rope_theta=1e4 logit_scale=0.0625",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["cohere2"],
+        arch: "cohere2",
+        keys: &[LOGIT_SCALE],
+        defaults: "rope_theta=1e4 logit_scale=0.0625 sliding_window=4096 sliding_window_pattern=4",
+        extras: cohere2,
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["stablelm"],
+        arch: "stablelm",
+        defaults: "rope_theta=1e4 partial_rotary_factor=0.25",
+        effectless: " use_parallel_residual use_qkv_bias qk_layernorm ",
+        ..PLAIN
+    },
+    Family { model_types: &["hunyuan_v1_dense"], arch: "hunyuan-dense", extras: hunyuan, ..HUNYUAN },
+    Family { model_types: &["hunyuan_v1_moe"], arch: "hunyuan-moe", extras: hunyuan_moe, ..HUNYUAN },
+];
+
+/// The first generation alone: the second has output rows of length 1, which its files do not.
+fn baichuan(t: &mut Translator) -> Result<()> {
+    let layers = t.int(LAYERS)?;
+    if !matches!(layers, Some(32 | 40)) || t.int(&["vocab_size"])? == Some(125_696) {
+        return Err(t.config.unsupported("another Baichuan than the 7B and the 13B of the first generation"));
+    }
+    Ok(())
+}
+
+/// Refuses other layers without rotation than each fourth.
+fn rotating_layers(t: &mut Translator) -> Result<()> {
+    let interval = t.int(&["no_rope_layer_interval"])?;
+    if let Some(list) = t.config.list(&["no_rope_layers"])?.filter(|list| !list.is_empty()) {
+        let fourth = |(i, turns): (usize, &Json)| turns.as_u64() == Some(u64::from(!(i + 1).is_multiple_of(4)));
+        if !list.iter().enumerate().all(fourth) {
+            return Err(t.config.unsupported("\"no_rope_layers\" other than each fourth"));
+        }
+    } else if interval.is_some_and(|n| n != 4) {
+        return Err(t.config.unsupported("a \"no_rope_layer_interval\" other than 4"));
+    }
+    Ok(())
+}
+
+fn llama4(t: &mut Translator) -> Result<()> {
+    rotating_layers(t)?;
+    let experts = t.int(&["num_local_experts"])?;
+    let width = t.config.int(&["intermediate_size"])?;
+    t.set("expert_feed_forward_length", width);
+    if t.config.bool(&["use_qk_norm"])?.unwrap_or(true) == (experts == Some(128)) {
+        return Err(t.config.unsupported("\"use_qk_norm\" other than false for 128 experts and true for fewer"));
+    }
+    t.expect("attn_temperature_tuning", true).or_else(|error| {
+        // Older configurations write the number of a length.
+        if t.config.int(&["attn_temperature_tuning"]).is_ok_and(|n| n != Some(0)) { Ok(()) } else { Err(error) }
+    })?;
+    for name in ["attention_chunk_size", "floor_scale"] {
+        if let Some(n) = t.number(&[name])?.filter(|&n| n != 8192.0) {
+            return Err(t.config.unsupported(&format!("{name:?} with the value {n}")));
+        }
+    }
+    t.set("attention.temperature_scale", t.number(&["attn_scale"])?);
+    let kinds = t.config.list(&["layer_types"])?.unwrap_or_default();
+    let chunked = |i: usize| !(i + 1).is_multiple_of(4);
+    let is_expected = |(i, kind): (usize, &Json)| {
+        kind.as_str() == Some(if chunked(i) { "chunked_attention" } else { "full_attention" })
+    };
+    if kinds.len() as u64 > MAX_LAYERS || !kinds.iter().enumerate().all(is_expected) {
+        return Err(t.config.unsupported("\"layer_types\" other than chunks in three layers of four"));
+    }
+    Ok(())
+}
+
+fn cohere2(t: &mut Translator) -> Result<()> {
+    t.expect_text("position_embedding_type", &["rope_gptj"])?;
+    match t.number(&["rotary_pct"])? {
+        Some(part) if part != 1.0 => Err(t.config.unsupported("a \"rotary_pct\" other than 1")),
+        _ => Ok(()),
+    }
+}
+
+/// The network of GGUF files has windows where it has 64 layers, and in three of four.
+fn exaone4(t: &mut Translator) -> Result<()> {
+    let window = t.int(&["sliding_window"])?;
+    let is_largest = t.int(LAYERS)? == Some(64);
+    if window.is_some() != is_largest {
+        return Err(t.config.unsupported(&format!("\"sliding_window\" with the value {window:?} in this size")));
+    }
+    t.set("attention.sliding_window", window);
+    if let Some((name, pattern)) = t.config.find(&["sliding_window_pattern"])
+        && is_largest
+        && pattern.as_str() != Some("LLLG")
+        && pattern.as_u64() != Some(4)
+    {
+        return Err(t.config.unsupported(&format!("{name:?} with the value {pattern}")));
+    }
+    let kinds = t.config.list(&["layer_types"])?.unwrap_or_default();
+    let windowed = |i: usize| is_largest && !(i + 1).is_multiple_of(4);
+    let is_expected = |(i, kind): (usize, &Json)| {
+        kind.as_str() == Some(if windowed(i) { "sliding_attention" } else { "full_attention" })
+    };
+    match kinds.iter().enumerate().all(is_expected) {
+        true => Ok(()),
+        false => Err(t.config.unsupported("\"layer_types\" other than a window in three layers of four")),
+    }
+}
+
+/// Keys of Hunyuan about pictures, speech, and training.
+const EFFECTLESS_HUNYUAN: &str = " \
+     add_classification_head class_num cla_share_factor dense_list eod_token_id enable_lm_head_fp32 im_end_id \
+     im_newline_id im_start_id image_token_id video_start_id video_end_id mask_init_id text_start_id text_end_id \
+     org_vocab_size max_seqlen num_media_embeds pool_type num_shared_expert vit_path vit_type vit_token \
+     vit_used_rms_norm vit_patch vit_norm_type vit_mapping_type vit_input_resolution vit_dtype vit_add_patchemb_bias \
+     anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views skip_cls_token moe_drop_tokens \
+     moe_random_routing_dropped_token capacity_factor kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim \
+     v_head_dim unk_token_id ";
+
+fn hunyuan_attention(t: &Translator) -> Result<()> {
+    t.expect("use_qk_norm", true)?;
+    t.expect_text("norm_type", &["rms"])?;
+    match t.config.int(&["attention_head_dim"])? {
+        Some(width) if head_dim(t)? != width => {
+            Err(t.config.unsupported(&format!("\"attention_head_dim\" with the value {width}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+const N_EXPERTS: &[&str] = &["num_experts", "num_local_experts"];
+
+fn hunyuan(t: &mut Translator) -> Result<()> {
+    hunyuan_attention(t)?;
+    match t.int(N_EXPERTS)? {
+        None | Some(0 | 1) => Ok(()),
+        Some(n) => Err(t.config.unsupported(&format!("\"num_experts\" with the value {n}"))),
+    }
+}
+
+fn hunyuan_moe(t: &mut Translator) -> Result<()> {
+    hunyuan_attention(t)?;
+    t.set("expert_count", t.int(N_EXPERTS)?);
+    for (key, name) in [("expert_used_count", "moe_topk"), ("expert_feed_forward_length", "moe_intermediate_size")] {
+        let n = same_in_all(t, name)?;
+        t.set(key, n);
+    }
+    Ok(())
+}
+
+/// A number, or a list of one a layer in which all are equal.
+fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
+    let Some((_, value)) = t.config.find(&[name]) else { return Ok(None) };
+    let list = value.as_array().unwrap_or(std::slice::from_ref(value));
+    match list.first().map(Json::as_u64) {
+        Some(Some(n)) if list.iter().all(|other| other.as_u64() == Some(n)) => Ok(Some(n)),
+        _ => Err(t.config.unsupported(&format!("{name:?} with the value {value}"))),
+    }
+}
+
+/// The base is stretched at once, whatever the context.
+fn hunyuan_rope(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
+    if kind != "dynamic" {
+        return Ok(false);
+    }
+    for name in ["beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"] {
+        set.number(&[name])?;
+    }
+    let alpha = set.number(&["alpha"])?.ok_or_else(|| Error::format(t.path, "dynamic rope without alpha"))?;
+    t.set("rope.scaling.alpha", Some(alpha));
+    Ok(true)
+}
