@@ -248,7 +248,7 @@ struct ProjectArgs {
     Segment segments[4];
     u32 n_segments;
     u32 cols;  // Columns of the input, without padding.
-    u32 epilogue;  // `Epilogue`.
+    u32 epilogue;
     u32 activation;  // `Activation` of the epilogue `Glu`.
     float scale;  // Of the epilogues `Add` and `Cap`.
     float softcap;  // Of the epilogue `Cap`.
@@ -342,7 +342,7 @@ struct AttendArgs {
     u32 kv_heads;
     u32 head_dim;
     u32 value_dim;
-    u32 mask;  // `Mask`.
+    u32 mask;
     u32 window;  // Positions.
     u32 splits;  // Blocks that share the positions of a tile.
     float scale;

@@ -340,7 +340,7 @@ fn samplers() -> Vec<SamplerParams> {
         SamplerParams { order: Filter::TEMPERATURE_FIRST.to_vec(), top_p: 0.8, xtc_probability: 0.5, ..warm.clone() },
         SamplerParams { mirostat_tau: 3.0, typical_p: 0.9, top_n_sigma: 2.0, temperature_range: 0.3, ..warm.clone() },
         SamplerParams { no_repeat_ngram_size: 2, dry_multiplier: 0.8, dry_window: 20, ..Default::default() },
-        SamplerParams { banned_sequences: vec![vec![403], vec![13, 1]], ..Default::default() },
+        SamplerParams { banned_sequences: vec![vec![203], vec![13, 1]], ..Default::default() },
         // More than a device takes.
         SamplerParams { penalty_window: 5000, presence_penalty: 0.5, ..warm },
     ]

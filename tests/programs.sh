@@ -94,7 +94,7 @@ expect "serve" "16 conversations together: " "$("$programs/serve" $story 24)"
 awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/readme.c"
 ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \
     -Wl,-rpath,"$programs/stage/lib"
-expect "the program in the README" "${expected#"$prompt"}" "$("$temporary/readme" $story)"
+expect "the program in the README" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$temporary/readme" "$chat")"
 
 if [ "$(uname -s)" = Linux ]; then
     # Built against the first release: against its header, and a library that has its functions alone, under the versions they

@@ -16,7 +16,7 @@ use super::matmul;
 use super::memory::Floats;
 use super::sequence::CpuSequence;
 use super::tensors::{Rows, SMALL, StepTensors, each, each_row};
-use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, ProductCursor, Share};
+use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OpChunk, ProductCursor};
 use crate::cpu::ops::adapt::{AdaptScratch, Adapted};
 use crate::cpu::ops::experts::ExpertScratch;
 use crate::cpu::ops::heads::HeadScratch;
@@ -46,7 +46,7 @@ pub struct CpuExecutor {
     /// The ops of the step that are left, and the place in the first of them.
     ops: Range<usize>,
     cursor: OpCursor,
-    /// Seconds that a share of each op has lately taken, of one row, of few and of many.
+    /// Seconds that a chunk of each op has lately taken, of one row, of few and of many.
     expected: [Vec<f32>; 3],
     tensors: StepTensors,
     /// `[rows]`, of the tokens that the activations have rows for.
@@ -67,7 +67,7 @@ pub struct CpuExecutor {
     max_tokens: usize,
 }
 
-/// The place in an op that is divided into shares.
+/// The place in an op that is divided into chunks.
 #[derive(Default)]
 struct OpCursor {
     /// Groups of products, or experts, that are done.
@@ -193,9 +193,9 @@ impl CpuExecutor {
                 return Ok(false);
             }
             let started = budget.is_timed().then(Instant::now);
-            let share = if budget.is_timed() || self.was_waited_for { Share::Short } else { Share::Long };
-            self.cursor.products.share = share;
-            self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.share = share);
+            let chunk = if budget.is_timed() || self.was_waited_for { OpChunk::Short } else { OpChunk::Long };
+            self.cursor.products.op_chunk = chunk;
+            self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.op_chunk = chunk);
             let taken = match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
                 (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. })) if self.residual_norms[self.ops.start] => {
                     self.residual_norm(*x, *scale, norm, *out)?;
@@ -216,7 +216,7 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Has the threads for the next share, after other steps where this one has had its turn; false where `budget` ends
+    /// Has the threads for the next chunk, after other steps where this one has had its turn; false where `budget` ends
     /// the wait.
     fn has_turn(&mut self, budget: &StepBudget) -> Result<bool> {
         if self.team.as_ref().is_some_and(Team::is_over) {
@@ -290,7 +290,8 @@ impl CpuExecutor {
         self.tensors.n
     }
 
-    /// Executes an op, or, where time counts, the next share of a long one; true when all of it is done.
+    /// Executes an op, or, where time counts, the next chunk of a long one; true when all of it is done.
+    // One piece: an arm for each op.
     fn execute(&mut self, op: &Op, inputs: &StepInputs, sequences: &mut dyn SequencesMut<CpuSequence>) -> Result<bool> {
         let isa = self.backend.isa;
         match op {
@@ -373,7 +374,7 @@ impl CpuExecutor {
                 if cursor.parts == 0 {
                     scratch.route(backend, tensors, experts);
                 }
-                let place = (&mut cursor.parts, cursor.products.share);
+                let place = (&mut cursor.parts, cursor.products.op_chunk);
                 return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, place));
             }
             Op::Logits { x, head, bias, scale, softcap } => {
@@ -458,7 +459,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// Logits of the outputs, or the next share of them; true when all are done.
+    /// Logits of the outputs, or the next chunk of them; true when all are done.
     fn multiply_head(
         &mut self,
         x: TensorId,
@@ -473,7 +474,7 @@ impl CpuExecutor {
         let (x, _) = tensors.get(x);
         let logits = &mut logits[..m * vocab];
         let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
-        if !matmul::multiply_share(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
+        if !matmul::multiply_chunk(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
             return Ok(false);
         }
         if adapted.is_active() {
@@ -523,7 +524,7 @@ impl CpuExecutor {
             MatmulJob::new(matrix, bytes, bias, outs[i].take().expect("`Program` lays them apart"))
         });
         let (team, cursor) = (team(open)?, &mut cursor.products);
-        Ok(matmul::multiply_share(&team, backend.isa, products, x, n, &mut jobs, cursor))
+        Ok(matmul::multiply_chunk(&team, backend.isa, products, x, n, &mut jobs, cursor))
     }
 
     fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: TensorId, k: Option<TensorId>) -> Result<()> {
@@ -716,7 +717,6 @@ impl Drop for OpenTeam<'_> {
     }
 }
 
-/// A norm with its weights.
 struct WeightedNorm<'a> {
     isa: Isa,
     norm: Norm,

@@ -266,7 +266,6 @@ impl CpuKv {
         l.runs(positions).try_for_each(|(_, range)| read(&mut memory[range]))
     }
 
-    /// The mapping of a chunk.
     fn mapping(&self, chunk: usize) -> &[u8] {
         match &self.chunks[chunk] {
             Chunk::Shared(memory) => memory,
@@ -380,7 +379,6 @@ impl KvWriter<'_> {
     }
 }
 
-/// Stores one key in lane `lane` of a panel.
 fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f32]) {
     match storage {
         Storage::F32 => {

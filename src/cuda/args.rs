@@ -289,7 +289,6 @@ pub struct ProjectArgs {
     pub n_segments: u32,
     /// Columns of the input, without padding.
     pub cols: u32,
-    /// `Epilogue`.
     pub epilogue: u32,
     /// `Activation` of the epilogue `Glu`.
     pub activation: u32,
@@ -472,7 +471,6 @@ pub struct AttendArgs {
     pub kv_heads: u32,
     pub head_dim: u32,
     pub value_dim: u32,
-    /// `Mask`.
     pub mask: u32,
     /// Positions.
     pub window: u32,

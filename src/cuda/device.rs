@@ -141,7 +141,6 @@ impl CudaDevice {
         weights::bytes(weights)
     }
 
-    /// Bytes of a cache.
     pub fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64> {
         kv_bytes(cache)
     }

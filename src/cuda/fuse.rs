@@ -20,7 +20,6 @@ pub enum Fusion {
     Delayed,
     /// Rows of a table and their sum with an activation.
     EmbedSum,
-    /// A sum and its norm.
     SumNorm,
     /// A norm and its sum with an activation.
     NormSum,
@@ -34,11 +33,13 @@ pub enum Fusion {
     Heads(usize),
     /// So many of these and the attention after them, which tokens that are alone of their sequences have in one
     /// kernel; with the choice of outputs between them so many ops.
-    Attention { heads: usize, ops: usize },
+    Attention {
+        heads: usize,
+        ops: usize,
+    },
 }
 
 impl Fusion {
-    /// Number of ops.
     pub fn ops(self) -> usize {
         match self {
             Fusion::Alone | Fusion::Delayed => 1,
@@ -279,7 +280,6 @@ pub struct HeadOps<'a> {
     pub first: usize,
     /// The layer, and the values that are stored beside the keys unless they are parts of these.
     pub store: Option<(KvLayerId, Option<TensorId>)>,
-    /// Number of ops.
     pub taken: usize,
 }
 

@@ -247,7 +247,6 @@ impl Driver {
         self.patience.store(patience.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Number of devices.
     pub fn devices(&self) -> Result<i32, String> {
         let mut n = 0;
         // SAFETY: writes one integer.

@@ -60,6 +60,26 @@ pub struct LoadOptions {
     pub cache: SequenceSpec,
 }
 
+/// The numbers of the GPUs that somebody asked for.
+fn ordinals(options: &LoadOptions) -> Result<Vec<i32>> {
+    let all = devices();
+    let ordinal = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
+        Some(d) if d.kind == DeviceKind::Cpu => {
+            Err(Error::invalid("the CPU in a list of GPUs: it takes the layers that they leave"))
+        }
+        Some(d) if options.packed_at.is_some() => {
+            Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
+        }
+        Some(d) if options.beside.is_some() => {
+            Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)))
+        }
+        Some(d) if d.unavailable.is_empty() => Ok(device as i32 - 2),
+        Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
+        None => Err(Error::invalid(format!("device {device} does not exist"))),
+    };
+    options.devices.iter().map(ordinal).collect()
+}
+
 /// A model on its device or devices.
 #[derive(Clone)]
 pub enum Backend {
@@ -134,28 +154,7 @@ impl Backend {
         if options.devices == [CPU_DEVICE] {
             return on_cpu(progress);
         }
-        let all = devices();
-        let mut ordinals = Vec::new();
-        for &device in &options.devices {
-            match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
-                Some(d) if d.kind == DeviceKind::Cpu => {
-                    let what = "the CPU in a list of GPUs: it takes the layers that they leave";
-                    return Err(Error::invalid(what));
-                }
-                Some(d) if packed_at.is_some() => {
-                    return Err(Error::unsupported(format!("packed weights in a file for {}", d.name)));
-                }
-                Some(d) if beside.is_some() => {
-                    return Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)));
-                }
-                Some(d) if d.unavailable.is_empty() => ordinals.push(device as i32 - 2),
-                Some(d) => {
-                    return Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() });
-                }
-                None => return Err(Error::invalid(format!("device {device} does not exist"))),
-            }
-        }
-        on_gpus(&open(&ordinals)?, progress)
+        on_gpus(&open(&ordinals(options)?)?, progress)
     }
 
     /// The parts that are on GPUs, in the order of the layers.

@@ -24,7 +24,6 @@ pub struct Executor {
     device: DeviceExecutor,
 }
 
-/// The executor of a device.
 pub enum DeviceExecutor {
     Cpu(Box<CpuExecutor>),
     Cuda(Box<CudaExecutor>),
@@ -103,7 +102,7 @@ impl Executor {
         }
     }
 
-    /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are
+    /// Executes ops in order until none is left or `stop`, asked between chunks of them, says so; true when all are
     /// done.
     pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
         self.advance_at(batch, &StepBudget::new(stop))

@@ -192,16 +192,15 @@ impl Session {
     fn run_pipelined(
         &mut self,
         token: u32,
-        mut chooser: Option<&mut Chooser>,
+        chooser: Option<&mut Chooser>,
         out: &mut [u32],
         n: &mut usize,
         cancel: Option<&Cancel>,
     ) -> Result<bool> {
         self.check(&[token], chooser.as_deref())?;
         let network = self.network().clone();
-        if chooser.as_ref().is_some_and(|chooser| chooser.has_grammar())
-            || DeviceRules::new(&network, chooser.as_deref()).is_none()
-        {
+        let has_grammar = chooser.as_deref().is_some_and(Chooser::has_grammar);
+        if has_grammar || DeviceRules::new(&network, chooser.as_deref()).is_none() {
             return Ok(false);
         }
         self.restore(self.len(), cancel)?;
@@ -209,8 +208,7 @@ impl Session {
         let own = self.cancel().cloned();
         let cancels = [own.as_deref(), cancel];
         let stop = || Cancel::check(&cancels).is_err();
-        let mut lane =
-            OneLane { session: self, chooser: chooser.as_deref_mut(), token: [token], out, made: n, stop: &stop };
+        let mut lane = OneLane { session: self, chooser, token: [token], out: out.iter_mut(), made: n, stop: &stop };
         let result = pipelined::run(&network, &mut lane, [1, most], &StepBudget::new(&stop));
         let [last] = lane.token;
         self.rewind(self.len(), self.logits_at());
@@ -229,7 +227,7 @@ struct OneLane<'a> {
     /// The newest token, which is not appended yet.
     token: [u32; 1],
     /// Room for the next tokens.
-    out: &'a mut [u32],
+    out: std::slice::IterMut<'a, u32>,
     /// Number of tokens made, those of earlier steps included.
     made: &'a mut usize,
     stop: &'a dyn Fn() -> bool,
@@ -250,10 +248,7 @@ impl Lanes for OneLane<'_> {
         let next = chooser::chosen(chosen[0], self.chooser.as_deref_mut())?;
         self.session.commit((0, &self.token), 0, |_| Ok(Logits::OnDevice))?;
         self.token = [next];
-        if let Some((first, rest)) = std::mem::take(&mut self.out).split_first_mut() {
-            *first = next;
-            self.out = rest;
-        }
+        self.out.next().into_iter().for_each(|out| *out = next);
         *self.made += 1;
         Ok(!self.session.model().ends(next))
     }

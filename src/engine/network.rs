@@ -29,7 +29,7 @@ const JOB_STEP_TOKENS: usize = 256;
 const SHARED_STEP_TOKENS: usize = 128;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
-/// Sequences whose logits one step can give.
+/// Sequences whose logits one step can give; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
 
 pub struct Network {

@@ -85,7 +85,6 @@ fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
     }
 }
 
-/// One file of a set.
 struct SetFile {
     metadata: Metadata,
     tensors: Vec<TensorInfo>,

@@ -346,7 +346,6 @@ fn caught<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     secured("the grammar", bytes, || catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result))
 }
 
-/// The error of a parser that stopped.
 fn stopped(parser: &TokenParser, error: &dyn fmt::Display) -> Error {
     match parser.stop_reason() {
         StopReason::LexerTooComplex | StopReason::ParserTooComplex => {

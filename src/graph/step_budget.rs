@@ -1,4 +1,4 @@
-//! The budget of a step: says ahead of each share of its work whether to go on, and how long it may wait for its turn.
+//! The budget of a step: says ahead of each chunk of its work whether to go on, and how long it may wait for its turn.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub struct StepBudget<'a> {
     stop: &'a dyn Fn() -> bool,
     /// Time by which work shall have ended.
     until: Option<Instant>,
-    /// A share of work was done: without one, a call with too little time would never come to an end.
+    /// A chunk of work was done: without one, a call with too little time would never come to an end.
     moved: Cell<bool>,
 }
 
@@ -22,12 +22,12 @@ impl<'a> StepBudget<'a> {
         StepBudget { stop, until: None, moved: Cell::new(false) }
     }
 
-    /// Work that shall end by some time as well, but for one share in any case.
+    /// Work that shall end by some time as well, but for one chunk in any case.
     pub fn until(stop: &'a dyn Fn() -> bool, until: Option<Instant>) -> StepBudget<'a> {
         StepBudget { until, ..StepBudget::new(stop) }
     }
 
-    /// True where the next share of work, which takes so long, is not to be begun.
+    /// True where the next chunk of work, which takes so long, is not to be begun.
     pub fn pauses(&self, expected: Duration) -> bool {
         let late = || self.until.is_some_and(|until| Instant::now() + expected > until);
         (self.stop)() || (self.moved.replace(true) && late())
@@ -45,7 +45,7 @@ impl<'a> StepBudget<'a> {
         left.map(|left| left.min(LOOK)).filter(|left| !left.is_zero() && !(self.stop)())
     }
 
-    /// True where work shall end by some time, so that what shares take is worth measuring.
+    /// True where work shall end by some time, so that what chunks take is worth measuring.
     pub fn is_timed(&self) -> bool {
         self.until.is_some()
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_share_is_done_in_any_case_and_none_after_a_stop() {
+    fn one_chunk_is_done_in_any_case_and_none_after_a_stop() {
         let stop = Cell::new(false);
         let asks = || stop.get();
         let budget = StepBudget::until(&asks, Some(Instant::now()));

@@ -29,7 +29,6 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Returns whether `file` is a regular one.
 pub fn is_regular(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.is_file())
 }

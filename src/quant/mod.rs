@@ -33,7 +33,6 @@ pub struct Format {
     pub name: &'static str,
     /// Values in a block; a row is a whole number of blocks.
     pub block_len: usize,
-    /// Bytes of a block.
     pub block_bytes: usize,
     /// Expands whole blocks: `blocks.len() / block_bytes * block_len == out.len()`.
     pub dequantize: Decoder,

@@ -241,7 +241,6 @@ impl Chat {
         self.messages().iter().skip(first).any(is_system)
     }
 
-    /// Bytes of its texts.
     pub fn text_bytes(&self) -> usize {
         let mut len = 0;
         self.variables.values().for_each(|value| each_text(value, &mut |text| len += text.len()));

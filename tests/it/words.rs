@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// Columns of a comment.
 const WIDTH: usize = 120;
 
+/// Lines of a function, tests apart.
+const FUNCTION: usize = 100;
+
 /// Phrases that comments do without, in lower case.
 const BANNED: &[&str] = &["timeline", "refuses to know", "behead", " gait", "knows nothing of", " told ", "wishes"];
 
@@ -90,5 +93,45 @@ fn files_that_are_named_exist() {
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Tells whether a line begins a function.
+fn begins_function(line: &str) -> bool {
+    let mut words = line.split_whitespace().take_while(|word| *word != "fn");
+    let is_part = |word: &str| {
+        ["const", "async", "unsafe", "extern", "\"C\""].contains(&word)
+            || word.starts_with("pub")
+            || word.ends_with(')')
+    };
+    line.split_whitespace().any(|word| word == "fn") && words.all(is_part)
+}
+
+#[test]
+fn functions_are_not_long() {
+    let mut sources = Vec::new();
+    ["src", "src/ffi"].iter().for_each(|folder| files(&root().join(folder), &["rs"], &mut sources));
+    let (mut n, mut longest, mut wrong) = (0, 0, Vec::new());
+    for path in sources {
+        let text = fs::read_to_string(&path).expect("a source");
+        let code = text.split("\n#[cfg(test)]\nmod ").next().expect("the code");
+        let lines: Vec<&str> = code.lines().collect();
+        for (i, line) in lines.iter().enumerate().filter(|(_, line)| begins_function(line)) {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            // A declaration ends with a semicolon.
+            let ends = |later: &str| match later.strip_prefix(indent) {
+                Some(rest) => rest == "}" || rest.starts_with(')') && rest.ends_with(';'),
+                None => false,
+            };
+            let more = lines[i + 1..].iter().position(|later| ends(later)).map_or(0, |at| at + 1);
+            let len = if line.ends_with(['}', ';']) { 1 } else { 1 + more };
+            (n, longest) = (n + 1, longest.max(len));
+            if len > FUNCTION {
+                let place = path.strip_prefix(root()).expect("below the root").display();
+                wrong.push(format!("{place}:{} has {len} lines: {}", i + 1, line.trim()));
+            }
+        }
+    }
+    assert!(n > 3000 && longest > FUNCTION / 2, "{n} functions, the longest of {longest} lines");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -161,7 +161,7 @@ class Tests {
                     check((one.sample(banned) == token) == (before == token), "a banned sequence");
                 }
             }
-            thrown(IllegalArgumentException.class, () -> new Sampler(new Options().temperature(0.7).order(Filter.TOP_P)));
+            thrown(RealizarException.class, () -> new Sampler(new Options().temperature(0.7).order(Filter.TOP_P)));
             var likeliest = one.logprobs(3);
             check(likeliest.get(0).token() == token && likeliest.size() == 3 && one.logprobs(1000).size() == 512, "the likeliest tokens");
             int[] next = Session.decodeAll(List.of(one, two), new int[] {token, token}, java.util.Arrays.asList(null, sampler));

@@ -53,7 +53,7 @@ pub fn attend(
     let per_thread = DisjointSlice::new(per_thread);
     let products: usize = tiles.iter().map(|t| t.tokens.len() * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
-    // The threads of the scratch, because those of the team may change between shares.
+    // The threads of the scratch, because those of the team may change between chunks of the op.
     if pairs >= 2 * threads || products <= SMALL || partials.is_empty() {
         let execute = |share: usize, i: usize| {
             // The last tiles see most; those that are left when other threads are done should be short.
@@ -86,7 +86,7 @@ pub fn attend(
                     cursor.done += tasks.len();
                     tasks.clear();
                     waves += 1;
-                    if waves >= cursor.share.of(1) {
+                    if waves >= cursor.op_chunk.of(1) {
                         return false;
                     }
                 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::cpu::kernels::attention::CHUNK;
-use crate::cpu::matmul::plan::Share;
+use crate::cpu::matmul::plan::OpChunk;
 use crate::graph::op::Mask;
 
 /// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk
@@ -84,24 +84,24 @@ pub(super) struct SegmentTask {
     pub segment: usize,
 }
 
-/// Products in a short share of attention, for each thread.
-const SHARE_PRODUCTS: usize = 4 << 20;
+/// Products in a short chunk of attention, for each thread.
+const OP_CHUNK_PRODUCTS: usize = 4 << 20;
 
 /// The place in an attention: the number of its parts that are done.
 #[derive(Default)]
 pub struct AttendCursor {
     pub done: usize,
-    /// The share that a call computes.
-    pub share: Share,
+    /// The chunk that a call computes.
+    pub op_chunk: OpChunk,
 }
 
 impl AttendCursor {
     /// Takes the next of `parts` parts of about the same length.
     pub(super) fn take(&mut self, parts: usize, products: usize, threads: usize) -> Range<usize> {
         let each = products / parts.max(1) + 1;
-        let share = threads.saturating_mul((self.share.of(SHARE_PRODUCTS) / each).max(1));
+        let taken = threads.saturating_mul((self.op_chunk.of(OP_CHUNK_PRODUCTS) / each).max(1));
         let start = self.done;
-        self.done = parts.min(start.saturating_add(share));
+        self.done = parts.min(start.saturating_add(taken));
         start..self.done
     }
 

@@ -15,7 +15,7 @@ pub struct AttentionScratch {
     pub(super) joined: PartialBuffer,
     pub(super) tiles: Vec<QueryTile>,
     pub(super) tasks: Vec<SegmentTask>,
-    /// Between two shares of an attention nothing else may use the scratch.
+    /// Between two chunks of an attention nothing else may use the scratch.
     pub cursor: AttendCursor,
 }
 

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use super::*;
 use crate::cpu::kernels::quantize::{quantize_to_bytes, quantize_to_nibbles};
 use crate::cpu::kv::CpuKv;
-use crate::cpu::matmul::plan::Share;
+use crate::cpu::matmul::plan::OpChunk;
 use crate::cpu::threads::pool::Pool;
 use crate::graph::op::Mask;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -206,7 +206,7 @@ impl Case {
             let sequences = vec![0; tokens.len()];
             let (q, out) = (&q[range(queries * dim)], &mut out[range(queries * value_dim)]);
             let source = LayerSource::new(isa, 1, |_| &cache);
-            scratch.cursor.share = if threads == 3 { Share::Short } else { Share::Whole };
+            scratch.cursor.op_chunk = if threads == 3 { OpChunk::Short } else { OpChunk::Whole };
             while !attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch) {}
         }
         out

@@ -1,11 +1,11 @@
 //! The activations as integers: owns how a token's values are rounded and laid out before they are multiplied with
 //! quantized weights.
 //!
-//! Columns are cut into sets of 32. For each set, the integers and factors of some tokens lie one token after the
+//! Columns are cut into groups of 32. For each group, the integers and factors of some tokens lie one token after the
 //! other; each begins with the integers in the order of the columns, followed by the fields of `offset`.
 #![allow(unsafe_code)]
 
-use super::simd::SET;
+use super::simd::GROUP;
 use super::simd::{LANES, Simd};
 
 /// Byte offsets of the factors after the integers of a token.
@@ -16,9 +16,9 @@ pub mod offset {
     pub const ZERO: usize = 36;
     /// f32: step times sum, the factor of the weights' mins.
     pub const MIN: usize = 40;
-    /// `ZERO` of both halves of the set.
+    /// `ZERO` of both halves of the group.
     pub const ZERO_HALVES: usize = 44;
-    /// `MIN` of both halves of the set.
+    /// `MIN` of both halves of the group.
     pub const MIN_HALVES: usize = 52;
     /// `SCALE` after integers of 16 bits, which have no other factor.
     pub const SCALE_I16: usize = 64;
@@ -34,7 +34,7 @@ pub enum InputType {
 }
 
 impl InputType {
-    /// Returns the bytes of a token in a set.
+    /// Returns the bytes of a token in a group.
     pub const fn bytes(self) -> usize {
         match self {
             InputType::I8 => 60,
@@ -50,7 +50,7 @@ impl InputType {
         }
     }
 
-    /// Returns the number of vectors of integers that a row panel has in a set.
+    /// Returns the number of vectors of integers that a row panel has in a group.
     pub const fn registers(self) -> usize {
         match self {
             InputType::I8 => 8,
@@ -66,13 +66,13 @@ pub const ZERO_STEP: i32 = 64;
 const I16_MAX: f32 = 8191.0;
 
 /// Quantizes the values of one token, number `t` of `n` side by side: for each 32 values `scale = max |x| / 127` and `q
-/// = round(x / scale)`, ties to even. A value that is not finite makes the products of its whole set so. The factors of
-/// halves of sets are written only where `halves`.
+/// = round(x / scale)`, ties to even. A value that is not finite makes the products of its group so. The factors of the
+/// halves of groups are written only where `halves`.
 #[inline(always)]
 pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {
     assert!(t < n);
     let bytes = const { InputType::I8.bytes() };
-    for (x, out) in x.as_chunks::<SET>().0.iter().zip(out.chunks_exact_mut(bytes * n)) {
+    for (x, out) in x.as_chunks::<GROUP>().0.iter().zip(out.chunks_exact_mut(bytes * n)) {
         // SAFETY: 32 values.
         let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(LANES))) };
         let (scale, inverse) = scale_and_inverse(s.max_abs(a, b), 127.0);
@@ -98,12 +98,12 @@ pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize,
 pub fn quantize_i16<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize) {
     assert!(t < n);
     let bytes = const { InputType::I16.bytes() };
-    for (x, out) in x.as_chunks::<SET>().0.iter().zip(out.chunks_exact_mut(bytes * n)) {
+    for (x, out) in x.as_chunks::<GROUP>().0.iter().zip(out.chunks_exact_mut(bytes * n)) {
         // SAFETY: 32 values.
         let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(LANES))) };
         let (scale, inverse) = scale_and_inverse(s.max_abs(a, b), I16_MAX);
         let inverse = s.splat(inverse);
-        let mut q = [0i32; SET];
+        let mut q = [0i32; GROUP];
         // SAFETY: 64 bytes twice.
         unsafe {
             s.store_bytes(q.as_mut_ptr().cast(), s.to_i32(s.mul(a, inverse)));
@@ -120,6 +120,6 @@ pub fn quantize_i16<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize
 /// Computes the step of integers of at most `most` for values of at most `max`, and its inverse.
 #[inline(always)]
 fn scale_and_inverse(max: f32, most: f32) -> (f32, f32) {
-    // The inverse of so small a maximum could overflow, and the set is negligible beside other values.
+    // The inverse of so small a maximum could overflow, and the group is negligible beside other values.
     if max < 1e-30 { (0.0, 0.0) } else { (max * (1.0 / most), most / max) }
 }

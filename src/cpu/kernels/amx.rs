@@ -2,7 +2,7 @@
 //! is that of AVX-512 with VBMI. Instructions are those of Intel's Software Developer's Manual, volume 2, chapter 8
 //! ("AMX").
 //!
-//! The rows of a panel are the columns of a tile, and the bytes of a set are in the order that `tdpbsud` reads. Its
+//! The rows of a panel are the columns of a tile, and the bytes of a group are in the order that `tdpbsud` reads. Its
 //! sums are exact, so that results have the bits of all other instruction sets.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
@@ -116,7 +116,7 @@ unsafe fn product<K: Kind, T: Tiles>(
             }
             return;
         }
-        // A half of a set, or all of it.
+        // A half of a group, or all of it.
         let quads = const { 8 / K::SUBS };
         let mut tiles = T::new(&Config::new(tokens, quads));
         gemm::gemm_of_sums::<_, K, PANELS>(s, tile, n, x, tokens, sum, first, out, stride, |tile, x, sums| {

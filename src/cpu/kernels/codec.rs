@@ -65,26 +65,36 @@ impl Kind for Int16 {
 
 /// A block format, sixteen rows side by side.
 pub trait Codec {
-    /// Sets of 32 columns in a block: 1 or 8.
-    const SETS: usize;
+    /// Groups of 32 columns in a block: 1 or 8.
+    const GROUPS: usize = 8;
     /// Bytes of sixteen rows of a block.
     const BYTES: usize;
-    /// Selects a copy of the code for each set of a block; of no use where look-ups take most of the time.
+    /// Selects a copy of the code for each group of a block; of no use where look-ups take most of the time.
     const UNROLL: bool = true;
     type Kind: Kind;
     /// Zero point of the bytes, a power of two; 0 where the kind has mins or an offset of its own.
     const ZERO: i32 = 0;
 
-    /// Reads the scales of the sub-blocks in order, and the mins where there are any.
+    /// Reads the scales of the sub-blocks in order, and the mins where there are any: one of each, unless a format has
+    /// them otherwise.
     ///
     /// # Safety
     /// `p` points to `BYTES` readable bytes.
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]);
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            scale[0] = s.load_f16(p);
+            if <Self::Kind as Kind>::MIN {
+                min[0] = s.load_f16(p.add(32));
+            }
+        }
+    }
 
     /// Decodes the bytes of 32 columns, columns `4 j .. 4 j + 4` to vector `j`, or 16-bit integers of 16 columns, two
     /// to a vector. `scale` is that of `scales` for them.
     ///
-    /// # Safety `p` points to `BYTES` readable bytes; `b < SETS`, or twice that of 16-bit integers.
+    /// # Safety `p` points to `BYTES` readable bytes; `b < GROUPS`, or twice that of 16-bit integers.
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 
@@ -135,15 +145,10 @@ struct ScaleBytes([u8; 256]);
 pub struct Q4_0;
 impl Codec for Q4_0 {
     type Kind = Offset4;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 32 + 256;
     const ZERO: i32 = 8;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        scale[0] = unsafe { s.load_f16(p) };
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
@@ -154,17 +159,9 @@ impl Codec for Q4_0 {
 pub struct Q4_1;
 impl Codec for Q4_1 {
     type Kind = Min4;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 64 + 256;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        unsafe {
-            scale[0] = s.load_f16(p);
-            min[0] = s.load_f16(p.add(32));
-        }
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
@@ -175,15 +172,10 @@ impl Codec for Q4_1 {
 pub struct Q5_0;
 impl Codec for Q5_0 {
     type Kind = Offset5;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 32 + 64 + 256;
     const ZERO: i32 = 16;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        scale[0] = unsafe { s.load_f16(p) };
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
@@ -194,17 +186,9 @@ impl Codec for Q5_0 {
 pub struct Q5_1;
 impl Codec for Q5_1 {
     type Kind = Min5;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 64 + 64 + 256;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        unsafe {
-            scale[0] = s.load_f16(p);
-            min[0] = s.load_f16(p.add(32));
-        }
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
@@ -215,14 +199,9 @@ impl Codec for Q5_1 {
 pub struct Q8_0;
 impl Codec for Q8_0 {
     type Kind = Wide;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 32 + 512;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        scale[0] = unsafe { s.load_f16(p) };
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
@@ -254,7 +233,6 @@ unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &m
 pub struct Q4K;
 impl Codec for Q4K {
     type Kind = Min4;
-    const SETS: usize = 8;
     const BYTES: usize = 64 + 192 + 2048;
 
     #[inline(always)]
@@ -272,7 +250,6 @@ impl Codec for Q4K {
 pub struct Q5K;
 impl Codec for Q5K {
     type Kind = Min5;
-    const SETS: usize = 8;
     const BYTES: usize = 64 + 192 + 512 + 2048;
 
     #[inline(always)]
@@ -293,7 +270,6 @@ impl Codec for Q5K {
 pub struct Q6K;
 impl Codec for Q6K {
     type Kind = OffsetHalves6;
-    const SETS: usize = 8;
     const BYTES: usize = 2048 + 1024 + 256 + 32;
     const ZERO: i32 = 32;
 
@@ -322,7 +298,6 @@ impl Codec for Q6K {
 pub struct Q2K;
 impl Codec for Q2K {
     type Kind = MinHalves4;
-    const SETS: usize = 8;
     const BYTES: usize = 256 + 1024 + 32 + 32;
 
     #[inline(always)]
@@ -353,7 +328,6 @@ impl Codec for Q2K {
 pub struct Q3K;
 impl Codec for Q3K {
     type Kind = OffsetHalves4;
-    const SETS: usize = 8;
     const BYTES: usize = 512 + 1024 + 192 + 32;
     const ZERO: i32 = 4;
 
@@ -388,14 +362,9 @@ impl Codec for Q3K {
 pub struct Iq4Nl;
 impl Codec for Iq4Nl {
     type Kind = Wide;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 32 + 256;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        scale[0] = unsafe { s.load_f16(p) };
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
@@ -407,7 +376,6 @@ impl Codec for Iq4Nl {
 pub struct Iq4Xs;
 impl Codec for Iq4Xs {
     type Kind = Wide;
-    const SETS: usize = 8;
     const BYTES: usize = 32 + 32 + 64 + 2048;
 
     #[inline(always)]
@@ -440,7 +408,7 @@ impl Codec for Iq4Xs {
 pub struct Mxfp4;
 impl Codec for Mxfp4 {
     type Kind = Offset5;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 16 + 256;
     const ZERO: i32 = 16;
 
@@ -465,7 +433,6 @@ impl Codec for Mxfp4 {
 pub struct Tq1_0;
 impl Codec for Tq1_0 {
     type Kind = Offset4;
-    const SETS: usize = 8;
     const BYTES: usize = 512 + 256 + 64 + 32;
     const ZERO: i32 = 1;
 
@@ -493,7 +460,6 @@ impl Codec for Tq1_0 {
 pub struct Tq2_0;
 impl Codec for Tq2_0 {
     type Kind = Offset4;
-    const SETS: usize = 8;
     const BYTES: usize = 1024 + 32;
     const ZERO: i32 = 1;
 
@@ -514,7 +480,7 @@ impl Codec for Tq2_0 {
 pub struct F8Blocks;
 impl Codec for F8Blocks {
     type Kind = Int16;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 32 * 16;
 
     #[inline(always)]

@@ -113,7 +113,6 @@ unsafe fn sixteen_scales<S: Simd>(s: S, d: S::F, p: *const u8, scale: &mut [S::F
 pub struct Iq2Xxs;
 impl Codec for Iq2Xxs {
     type Kind = Offset7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024;
     const ZERO: i32 = ZERO;
@@ -139,7 +138,6 @@ impl Codec for Iq2Xxs {
 pub struct Iq2Xs;
 impl Codec for Iq2Xs {
     type Kind = OffsetHalves7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128;
     const ZERO: i32 = ZERO;
@@ -163,7 +161,6 @@ impl Codec for Iq2Xs {
 pub struct Iq2S;
 impl Codec for Iq2S {
     type Kind = OffsetHalves7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 512 + 128 + 128;
     const ZERO: i32 = ZERO;
@@ -194,7 +191,6 @@ impl Codec for Iq2S {
 pub struct Iq3Xxs;
 impl Codec for Iq3Xxs {
     type Kind = Offset7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 512;
     const ZERO: i32 = ZERO;
@@ -222,7 +218,6 @@ impl Codec for Iq3Xxs {
 pub struct Iq3S;
 impl Codec for Iq3S {
     type Kind = Offset7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128 + 512 + 64;
     const ZERO: i32 = ZERO;
@@ -263,7 +258,6 @@ fn positive<S: Simd>(s: S, v: S::I, n: usize, bit: i32) -> S::I {
 pub struct Iq1S;
 impl Codec for Iq1S {
     type Kind = Offset7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 256;
     const ZERO: i32 = ZERO;
@@ -294,7 +288,6 @@ impl Codec for Iq1S {
 pub struct Iq1M;
 impl Codec for Iq1M {
     type Kind = OffsetHalves7;
-    const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 512 + 256 + 128;
     const ZERO: i32 = ZERO;

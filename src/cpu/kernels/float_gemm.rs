@@ -1,4 +1,4 @@
-//! Products of float weights with float activations, for F32 and for rows that are no whole number of sets.
+//! Products of float weights with float activations, for F32 and for rows that are no whole number of groups.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]

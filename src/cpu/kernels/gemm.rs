@@ -2,8 +2,8 @@
 //! `unpack` and `gemm` unpack them once into a tile in the first-level cache for many. Relies on `codec` for the
 //! weights and on `activations` for the tokens.
 //!
-//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each set of
-//! 32 columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its
+//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each group
+//! of 32 columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its
 //! halves have scales of their own, then `acc += x_min * min` for each min. `isum` is an exact integer, and every
 //! product is fused with the sum to its left.
 #![allow(unsafe_code)]
@@ -19,7 +19,7 @@ use super::prefetch;
 use super::simd::PANEL_ROWS;
 use super::simd::Simd;
 
-/// Returns the bytes of a row panel in one set of a tile: integers, scales, mins.
+/// Returns the bytes of a row panel in one group of a tile: integers, scales, mins.
 pub const fn tile_bytes<K: Kind>() -> usize {
     64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
 }
@@ -85,19 +85,19 @@ const GEMV_PREFETCH: [usize; 2] = [2048, 8192];
 /// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
 const UNPACK_PREFETCH: usize = 4096;
 
-/// Calls `prefetch` for the lines of set `b` of the block at `w`.
+/// Calls `prefetch` for the lines of group `b` of the block at `w`.
 #[inline(always)]
 fn prefetch_block<Q: Codec>(w: *const u8, b: usize, prefetch: impl Fn(*const u8)) {
     // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
     compiler_fence(Ordering::SeqCst);
     let lines = Q::BYTES.div_ceil(64);
-    for line in b * lines / Q::SETS..(b + 1) * lines / Q::SETS {
+    for line in b * lines / Q::GROUPS..(b + 1) * lines / Q::GROUPS {
         prefetch(w.wrapping_add(64 * line));
     }
 }
 
-/// The weights of one set of 32 columns and `R` row panels, packed or unpacked.
-trait WeightSet<S: Simd> {
+/// The weights of one group of 32 columns and `R` row panels, packed or unpacked.
+trait WeightGroup<S: Simd> {
     /// Zero point of the bytes.
     const ZERO: i32;
     /// True where vectors of integers are woven by twos.
@@ -105,23 +105,23 @@ trait WeightSet<S: Simd> {
     /// Returns vector `j` of the integers of panel `r`.
     ///
     /// # Safety
-    /// `r` is one of the panels, and the memory of the set is readable, as for the functions below.
+    /// `r` is one of the panels, and the memory of the group is readable, as for the functions below.
     unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I;
-    /// Returns the scales of the set or of one of its halves.
+    /// Returns the scales of the group or of one of its halves.
     ///
     /// # Safety
     /// As for `quants`.
     unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F;
-    /// Returns the mins of the set or of one of its halves.
+    /// Returns the mins of the group or of one of its halves.
     ///
     /// # Safety
     /// As for `quants`; the kind has mins.
     unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F;
 }
 
-/// Set `b` of a block of one row panel, in registers.
+/// Group `b` of a block of one row panel, in registers.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-struct RegisterSet<'a, S: Simd, Q> {
+struct RegisterGroup<'a, S: Simd, Q> {
     quants: [S::I; 16],
     scale: &'a [S::F; 16],
     min: &'a [S::F; 16],
@@ -130,7 +130,7 @@ struct RegisterSet<'a, S: Simd, Q> {
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
+impl<S: Simd, Q: Codec> WeightGroup<S> for RegisterGroup<'_, S, Q> {
     const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
     const WOVEN: bool = false;
     #[inline(always)]
@@ -147,10 +147,10 @@ impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
     }
 }
 
-/// A set of a tile made by `unpack`.
-struct TileSet<K, const R: usize>(*const u8, PhantomData<K>);
+/// A group of a tile made by `unpack`.
+struct TileGroup<K, const R: usize>(*const u8, PhantomData<K>);
 
-impl<S: Simd, K: Kind, const R: usize> WeightSet<S> for TileSet<K, R> {
+impl<S: Simd, K: Kind, const R: usize> WeightGroup<S> for TileGroup<K, R> {
     const ZERO: i32 = match (K::INPUT, K::WIDE) {
         (InputType::I16, _) => 0,
         (_, true) => S::WIDE_ZERO,
@@ -159,27 +159,27 @@ impl<S: Simd, K: Kind, const R: usize> WeightSet<S> for TileSet<K, R> {
     const WOVEN: bool = woven::<S>(K::INPUT);
     #[inline(always)]
     unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
-        // SAFETY: inside the set.
+        // SAFETY: inside the group.
         unsafe { s.load_bytes(self.0.add(64 * (R * j + r))) }
     }
     #[inline(always)]
     unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F {
-        // SAFETY: inside the set.
+        // SAFETY: inside the group.
         unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + half) + r)).cast()) }
     }
     #[inline(always)]
     unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F {
-        // SAFETY: inside the set, for kinds that have mins.
+        // SAFETY: inside the group, for kinds that have mins.
         unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + K::SUBS + half) + r)).cast()) }
     }
 }
 
-/// Adds the products of a set of `R` row panels with `N` tokens to `acc`.
+/// Adds the products of a group of `R` row panels with `N` tokens to `acc`.
 ///
 /// # Safety
-/// `w` is readable and `x` points to the set's activations of `N` tokens.
+/// `w` is readable and `x` points to the group's activations of `N` tokens.
 #[inline(always)]
-unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+unsafe fn add_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
     w: &W,
     x: *const u8,
@@ -192,7 +192,7 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
         for half in 0..K::SUBS {
             let sum = match W::WOVEN {
                 true => woven_sums::<S, K, W, R, N>(s, w, x, half),
-                false => sums_of_set::<S, K, W, R, N>(s, w, x, half),
+                false => sums_of_group::<S, K, W, R, N>(s, w, x, half),
             };
             add_half::<S, K, W, R, N>(s, w, x, half, sum, &mut scaled, acc);
         }
@@ -200,12 +200,12 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
     }
 }
 
-/// Adds the integer sums of a half of a set, times its scales, to `acc`, or the first half's to `scaled`.
+/// Adds the integer sums of a half of a group, times its scales, to `acc`, or the first half's to `scaled`.
 ///
 /// # Safety
-/// As for `add_set`.
+/// As for `add_group`.
 #[inline(always)]
-unsafe fn add_half<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+unsafe fn add_half<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
     w: &W,
     x: *const u8,
@@ -232,12 +232,12 @@ unsafe fn add_half<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: u
     }
 }
 
-/// Adds the mins of a set to `acc`.
+/// Adds the mins of a group to `acc`.
 ///
 /// # Safety
-/// As for `add_set`.
+/// As for `add_group`.
 #[inline(always)]
-unsafe fn add_mins<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+unsafe fn add_mins<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
     w: &W,
     x: *const u8,
@@ -257,12 +257,13 @@ unsafe fn add_mins<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: u
     }
 }
 
-/// Computes the integer sums of products of a half of a set, or of all of it where there are no halves.
+/// Computes the integer sums of products of a half of a group, or of all of it where there are no halves.
 ///
 /// # Safety
-/// As for `add_set`.
+/// As for `add_group`.
+// One piece: all of it works on sums that stay in registers.
 #[inline(always)]
-unsafe fn sums_of_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
     w: &W,
     x: *const u8,
@@ -344,12 +345,12 @@ unsafe fn sums_of_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N
     }
 }
 
-/// Computes the sums of products of a half of a woven set, or of all of it where there are no halves. An odd last token
-/// is its own partner.
+/// Computes the sums of products of a half of a woven group, or of all of it where there are no halves. An odd last
+/// token is its own partner.
 ///
-/// # Safety As for `add_set`.
+/// # Safety As for `add_group`.
 #[inline(always)]
-unsafe fn woven_sums<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+unsafe fn woven_sums<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
     w: &W,
     x: *const u8,
@@ -432,7 +433,7 @@ pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
 /// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with
 /// registers.
 ///
-/// # Safety `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
+/// # Safety `w` points to `n` blocks, `x` to the activations of `N` tokens in their groups, `sum` and `out` to results.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
@@ -451,23 +452,23 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
         for _ in 0..n {
             let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
-            unroll!(S Q, b < Q::SETS, {
+            unroll!(S Q, b < Q::GROUPS, {
                 prefetch_block::<Q>(w, b, |line| {
                     let [near, next] = GEMV_PREFETCH;
                     prefetch::near(line.wrapping_add(near));
                     prefetch::next(line.wrapping_add(next));
                 });
-                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
-                let set = RegisterSet::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
+                let quants = quants_of_group::<S, Q>(s, w, b, &scale);
+                let group = RegisterGroup::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
                 let bytes = const { Q::Kind::INPUT.bytes() };
                 if N <= 4 {
-                    add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
+                    add_group::<S, Q::Kind, _, 1, N>(s, &group, x, &mut acc);
                 } else {
                     // Four at a time: with more, the compiler moves all products of a block after its loads, which
                     // then go through memory.
                     unroll!(S, i < N / 4, {
                         let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
-                        add_set::<S, Q::Kind, _, 1, 4>(s, &set, x.add(bytes * 4 * i), acc);
+                        add_group::<S, Q::Kind, _, 1, 4>(s, &group, x.add(bytes * 4 * i), acc);
                     });
                 }
                 x = x.add(bytes * N);
@@ -478,12 +479,12 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
     }
 }
 
-/// Decodes set `b` of a block, in as many vectors as its kind has.
+/// Decodes group `b` of a block, in as many vectors as its kind has.
 ///
 /// # Safety
 /// `w` points to a block.
 #[inline(always)]
-unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
+unsafe fn quants_of_group<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
     let mut quants = [s.splat_i32(0); 16];
     let octets = const { Q::Kind::INPUT.registers() / 8 };
     unroll!(S, octet < Q::Kind::INPUT.registers() / 8, {
@@ -496,23 +497,23 @@ unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: 
     quants
 }
 
-/// Unpacks `n` blocks of one row panel into a tile of `R` panels, whose sets of 32 columns hold `R` times the kind's
+/// Unpacks `n` blocks of one row panel into a tile of `R` panels, whose groups of 32 columns hold `R` times the kind's
 /// vectors of integers, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the panel's
 /// first vector.
 ///
 /// # Safety
-/// `w` points to `n` blocks, `tile` to a tile of their sets.
+/// `w` points to `n` blocks, `tile` to a tile of their groups.
 #[inline(always)]
 pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, n: usize, mut tile: *mut u8) {
     let registers = const { Q::Kind::INPUT.registers() };
     for _ in 0..n {
         let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
-        // SAFETY: block and sets are inside by this function's contract.
+        // SAFETY: block and groups are inside by this function's contract.
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
-            unroll!(S Q, b < Q::SETS, {
+            unroll!(S Q, b < Q::GROUPS, {
                 prefetch_block::<Q>(w, b, |line| prefetch::near(line.wrapping_add(UNPACK_PREFETCH)));
-                let mut quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                let mut quants = quants_of_group::<S, Q>(s, w, b, &scale);
                 if const { woven::<S>(Q::Kind::INPUT) } {
                     for j in (0..registers).step_by(2) {
                         [quants[j], quants[j + 1]] = s.weave(quants[j], quants[j + 1]);
@@ -537,11 +538,11 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
     }
 }
 
-/// Multiplies a tile of `R` row panels and `n` sets of 32 columns with `N` tokens and adds the results of earlier
+/// Multiplies a tile of `R` row panels and `n` groups of 32 columns with `N` tokens and adds the results of earlier
 /// columns unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the
 /// new ones at `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
 ///
-/// # Safety `tile` points to `n` sets of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum`
+/// # Safety `tile` points to `n` groups of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum`
 /// and `out` to results.
 #[inline(always)]
 pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
@@ -561,11 +562,11 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
             prefetch::near(out.wrapping_add(t * stride + PANEL_ROWS * r).cast());
         }
     }
-    // SAFETY: results, sets and activations are inside by this function's contract.
+    // SAFETY: results, groups and activations are inside by this function's contract.
     unsafe {
         let mut acc = load_results::<S, R, N>(s, sum, first);
         for _ in 0..n {
-            add_set::<S, K, _, R, N>(s, &TileSet::<K, R>(tile, PhantomData), x, &mut acc);
+            add_group::<S, K, _, R, N>(s, &TileGroup::<K, R>(tile, PhantomData), x, &mut acc);
             x = x.add(K::INPUT.bytes() * tokens);
             tile = tile.add(tile_bytes::<K>() * R);
         }
@@ -576,11 +577,11 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
 /// Most tokens of `gemm_of_sums`.
 #[cfg(target_arch = "x86_64")]
 pub const MANY_TOKENS: usize = 16;
-/// Integer sums of some tokens, for halves of a set and `R` row panels; without halves, the first are those of the set.
+/// Integer sums of some tokens, for halves of a group and `R` row panels; without halves, the first are the group's.
 #[cfg(target_arch = "x86_64")]
 pub type TileSums<const R: usize> = [[[[i32; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
 
-/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a set `sums` computes from tile and
+/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a group `sums` computes from tile and
 /// activations.
 ///
 /// # Safety As for `gemm`, with `tokens` in place of `N`; `sums` may rely on it too.
@@ -601,26 +602,26 @@ pub unsafe fn gemm_of_sums<S: Simd, K: Kind, const R: usize>(
     let bytes = const { K::INPUT.bytes() };
     let mut acc = [[[s.splat(0.0); 1]; R]; MANY_TOKENS];
     let mut tile_sums = [[[[0; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
-    // SAFETY: results, sets and activations are inside by this function's contract.
+    // SAFETY: results, groups and activations are inside by this function's contract.
     unsafe {
         for t in 0..tokens {
             acc[t] = load_results::<S, R, 1>(s, sum.wrapping_add(PANEL_ROWS * R * t), first);
         }
         for _ in 0..n {
             sums(tile, x, &mut tile_sums);
-            let set = TileSet::<K, R>(tile, PhantomData);
+            let group = TileGroup::<K, R>(tile, PhantomData);
             for t in 0..tokens {
                 let x = x.add(bytes * t);
                 let mut scaled = [[s.splat(0.0); 1]; R];
                 for half in 0..K::SUBS {
-                    let start = start::<S, K>(s, x, half, <TileSet<K, R> as WeightSet<S>>::ZERO);
+                    let start = start::<S, K>(s, x, half, <TileGroup<K, R> as WeightGroup<S>>::ZERO);
                     let mut sum = [[start]; R];
                     for r in 0..R {
                         sum[r][0] = s.add_i32(start, s.load_bytes(tile_sums[half][r][t].as_ptr().cast()));
                     }
-                    add_half::<S, K, _, R, 1>(s, &set, x, half, sum, &mut scaled, &mut acc[t]);
+                    add_half::<S, K, _, R, 1>(s, &group, x, half, sum, &mut scaled, &mut acc[t]);
                 }
-                add_mins::<S, K, _, R, 1>(s, &set, x, &mut acc[t]);
+                add_mins::<S, K, _, R, 1>(s, &group, x, &mut acc[t]);
             }
             x = x.add(bytes * tokens);
             tile = tile.add(tile_bytes::<K>() * R);

@@ -28,7 +28,7 @@ pub(super) mod table;
 #[cfg(target_arch = "aarch64")]
 use self::neon::{BASE, DOTPROD, I8MM, Neon};
 use self::scalar::Scalar;
-pub use self::simd::{PANEL_ROWS, SET};
+pub use self::simd::{GROUP, PANEL_ROWS};
 use self::table::MatmulKernels;
 #[cfg(target_arch = "x86_64")]
 use self::{amx::Amx, avx2::Avx2, avx512vnni::Avx512Vnni};

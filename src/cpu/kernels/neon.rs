@@ -67,7 +67,7 @@ mod dotprod {
         #[target_feature(enable = "neon,dotprod")]
     );
 }
-// Two pairs of tokens share each load of weights: sixteen integer sums, and results that go through memory once a set.
+// Two pairs of tokens share each load of weights: sixteen integer sums, results that go through memory once a group.
 mod i8mm {
     use super::{I8MM, Neon};
     use crate::cpu::kernels::table::instantiate;

@@ -15,7 +15,7 @@ pub const LANES: usize = 16;
 pub const PANEL_ROWS: usize = LANES;
 
 /// Number of columns that share a scale of the quantized activations.
-pub const SET: usize = 32;
+pub const GROUP: usize = 32;
 
 /// Mask of the exponent in the bits of an f32.
 pub const EXPONENT: i32 = 0x7f80_0000;

@@ -1,10 +1,10 @@
 //! The integers as which 16-bit floats are multiplied: integers of 14 bits and a power of two for each 32 columns of a
 //! row, packed without loss into 13 bits (F16) or 11 bits (BF16) each and a byte for the power. Owns that code, and how
-//! a set of 32 columns and sixteen rows is written and read.
+//! a group of 32 columns and sixteen rows is written and read.
 //!
 //! `q = round(w / scale)`, ties to even, where `scale` is the least power of two with which the largest of the 32 fits,
 //! so that only weights far below it lose a bit. Such a `q` has no more significant bits than `w`, and is therefore a
-//! float again, with a small exponent. A dot product takes two columns of sixteen rows from a register, and a set has
+//! float again, with a small exponent. A dot product takes two columns of sixteen rows from a register, and a group has
 //! sixteen of those; they lie in as many registers as a small float has bits, the others in their spare bits.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
@@ -16,7 +16,7 @@ use super::codec::{Codec, Int16};
 use super::float::{self, Float};
 use super::gemm::unroll;
 use super::simd::Simd;
-use super::simd::{PANEL_ROWS, SET};
+use super::simd::{GROUP, PANEL_ROWS};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -118,16 +118,16 @@ pub struct SmallFloats<T, const M: u32>(PhantomData<T>);
 pub type SmallF16 = SmallFloats<float::F16, 10>;
 pub type SmallBf16 = SmallFloats<float::Bf16, 7>;
 
-/// The columns of a set, two at a time, of sixteen rows, in the bits of the file: the first column in the low halves.
-pub type Columns = [[u32; PANEL_ROWS]; SET / 2];
+/// The columns of a group, two at a time, of sixteen rows, in the bits of the file: the first column in the low halves.
+pub type Columns = [[u32; PANEL_ROWS]; GROUP / 2];
 
-/// The packed form of a float type in rows of whole sets.
+/// The packed form of a float type in rows of whole groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
-    /// Bytes of sixteen rows of a set.
+    /// Bytes of sixteen rows of a group.
     pub bytes: usize,
-    /// Decodes row `row` of a set.
-    pub decode: fn(set: &[u8], row: usize, out: &mut [f32]),
+    /// Decodes row `row` of a group.
+    pub decode: fn(group: &[u8], row: usize, out: &mut [f32]),
 }
 
 /// Returns the packing of a type that is packed as small floats.
@@ -141,7 +141,7 @@ pub fn packing(dtype: DType) -> Option<Packing> {
 
 /// A type that is packed as small floats.
 pub trait Pack {
-    /// Packs a set. A row with a weight that is not finite has an infinite power and unspecified floats.
+    /// Packs a group. A row with a weight that is not finite has an infinite power and unspecified floats.
     ///
     /// # Safety
     /// `out` points to as many writable bytes as `packing` says.
@@ -151,9 +151,9 @@ pub trait Pack {
 impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
     #[inline(always)]
     unsafe fn pack<S: Simd>(s: S, columns: &Columns, out: *mut u8) {
-        let mut values = [[s.splat(0.0); 2]; SET / 2];
+        let mut values = [[s.splat(0.0); 2]; GROUP / 2];
         let mut max = s.splat_i32(0);
-        for j in 0..SET / 2 {
+        for j in 0..GROUP / 2 {
             for half in 0..2 {
                 let mut column = [0u16; PANEL_ROWS];
                 for row in 0..PANEL_ROWS {
@@ -166,8 +166,8 @@ impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
         }
         let scale = s.pair_scale(max);
         let inverse = s.inverse_power(scale);
-        let mut small = [[0u16; 2 * PANEL_ROWS]; SET / 2];
-        for j in 0..SET / 2 {
+        let mut small = [[0u16; 2 * PANEL_ROWS]; GROUP / 2];
+        for j in 0..GROUP / 2 {
             let [even, odd] = values[j];
             // SAFETY: 64 bytes.
             unsafe {
@@ -199,8 +199,8 @@ impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
 impl<T: Float, const M: u32> SmallFloats<T, M> {
     const PACKING: Packing = Packing { bytes: Self::BYTES, decode: Self::decode };
 
-    fn decode(set: &[u8], row: usize, out: &mut [f32]) {
-        let (floats, powers) = set.split_at(64 * Small::<M>::BITS);
+    fn decode(group: &[u8], row: usize, out: &mut [f32]) {
+        let (floats, powers) = group.split_at(64 * Small::<M>::BITS);
         let scale = f32::from_bits(u32::from(powers[row]) << 23);
         for (column, y) in out.iter_mut().enumerate() {
             let read = |register: usize| {
@@ -221,7 +221,7 @@ impl<T: Float, const M: u32> SmallFloats<T, M> {
 
 impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
     type Kind = Int16;
-    const SETS: usize = 1;
+    const GROUPS: usize = 1;
     const BYTES: usize = 64 * Small::<M>::BITS + PANEL_ROWS;
 
     #[inline(always)]
@@ -268,16 +268,16 @@ mod tests {
         ((w / scale).round_ties_even() as i16, scale)
     }
 
-    /// Packs a set; returns its bytes and values row by row.
-    fn pack(isa: Isa, dtype: DType, columns: &Columns) -> (Vec<u8>, [[f32; SET]; PANEL_ROWS]) {
+    /// Packs a group; returns its bytes and values row by row.
+    fn pack(isa: Isa, dtype: DType, columns: &Columns) -> (Vec<u8>, [[f32; GROUP]; PANEL_ROWS]) {
         let packing = packing(dtype).unwrap();
-        let mut set = vec![0; packing.bytes];
-        isa.matmul().pack_floats(dtype, columns, &mut set);
-        let mut rows = [[0f32; SET]; PANEL_ROWS];
+        let mut group = vec![0; packing.bytes];
+        isa.matmul().pack_floats(dtype, columns, &mut group);
+        let mut rows = [[0f32; GROUP]; PANEL_ROWS];
         for (r, row) in rows.iter_mut().enumerate() {
-            (packing.decode)(&set, r, row);
+            (packing.decode)(&group, r, row);
         }
-        (set, rows)
+        (group, rows)
     }
 
     fn every_integer<const M: u32>() {
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!((Small::<10>::BITS, Small::<7>::BITS), (13, 11));
     }
 
-    /// Each of the 65536 floats beside each power of two that may be the largest of its set.
+    /// Each of the 65536 floats beside each power of two that may be the largest of its group.
     #[test]
     fn every_float_beside_every_exponent_is_rounded_once() {
         let f16_value = |bits| f16::from_bits(bits).to_f64();
@@ -314,7 +314,7 @@ mod tests {
                 v.is_finite() && v > 0.0 && v == v.log2().floor().exp2()
             }) {
                 let max = value(top);
-                // Weights no larger than twice the power, in every place of a set but one.
+                // Weights no larger than twice the power, in every place of a group but one.
                 let mut bits = (0..=u16::MAX).filter(|&b| value(b).abs() < 2.0 * max);
                 loop {
                     let mut columns = Columns::default();
@@ -367,7 +367,7 @@ mod tests {
                     columns[3][5] = bad << 16;
                     let (_, rows) = pack(isa, dtype, &columns);
                     assert!(rows[5].iter().all(|w| !w.is_finite()));
-                    assert!(rows.iter().enumerate().all(|(r, row)| r == 5 || *row == [0.0; SET]));
+                    assert!(rows.iter().enumerate().all(|(r, row)| r == 5 || *row == [0.0; GROUP]));
                 }
             }
         }

@@ -24,12 +24,12 @@ pub type PackFloats = unsafe fn(&Columns, *mut u8);
 
 /// The kernels of a block format.
 pub struct BlockKernels {
-    /// Sets of 32 columns in a block.
-    pub sets: usize,
+    /// Groups of 32 columns in a block.
+    pub groups: usize,
     pub input: InputType,
-    /// True where halves of a set have scales of their own.
+    /// True where halves of a group have scales of their own.
     pub halves: bool,
-    /// Bytes of a row panel in a set of an unpacked tile.
+    /// Bytes of a row panel in a group of an unpacked tile.
     pub tile_bytes: usize,
     /// For 1, 2, 4, ... tokens.
     pub gemv: &'static [QuantProduct],
@@ -64,7 +64,7 @@ pub struct MatmulKernels {
 }
 
 impl MatmulKernels {
-    /// Packs a set of 32 columns and sixteen rows of 16-bit floats into exactly the bytes that they take.
+    /// Packs a group of 32 columns and sixteen rows of 16-bit floats into exactly the bytes that they take.
     pub fn pack_floats(&self, dtype: DType, columns: &Columns, out: &mut [u8]) {
         let (Some(pack), Some(packing)) = ((self.pack)(dtype), packing(dtype)) else { return };
         assert!(out.len() == packing.bytes);
@@ -168,7 +168,7 @@ macro_rules! instantiate_gemm {
 
         impl<Q: Codec> Packed<Q> {
             pub const BLOCKS: BlockKernels = BlockKernels {
-                sets: Q::SETS,
+                groups: Q::GROUPS,
                 input: Q::Kind::INPUT,
                 halves: Q::Kind::SUBS == 2,
                 tile_bytes: gemm::tile_bytes::<Q::Kind>(),

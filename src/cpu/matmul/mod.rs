@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use super::kernels::float_gemm::{FLOAT_PANELS, FloatPanels};
 use super::kernels::table::{BlockKernels, FloatKernels, MatmulKernels};
-use super::kernels::{Isa, PANEL_ROWS, SET, prefetch};
+use super::kernels::{GROUP, Isa, PANEL_ROWS, prefetch};
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::matmul::plan::{
     FLOAT_COLUMNS, JobKernels, MatmulJob, MatmulWorkspace, ProductCursor, QuantizedActivations, SCRATCH, TILE_PANELS,
@@ -30,7 +30,7 @@ use crate::quant;
 use crate::tensor::DType;
 
 /// Computes `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantized once, in
-/// sets of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits and less.
+/// groups of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits and less.
 /// Other matrices read them as floats.
 pub fn multiply(
     team: &Team,
@@ -40,11 +40,11 @@ pub fn multiply(
     tokens: usize,
     jobs: &mut [MatmulJob],
 ) {
-    multiply_share(team, isa, workspace, x, tokens, jobs, &mut ProductCursor::default());
+    multiply_chunk(team, isa, workspace, x, tokens, jobs, &mut ProductCursor::default());
 }
 
-/// Computes `multiply` from the cursor on; true when all is done. Between shares nothing may change the workspace.
-pub fn multiply_share(
+/// Computes `multiply` from the cursor on; true when all is done. Between chunks nothing may change the workspace.
+pub fn multiply_chunk(
     team: &Team,
     isa: Isa,
     workspace: &mut MatmulWorkspace,
@@ -179,7 +179,7 @@ impl MatmulCall<'_> {
                 let x = self.activations.of(kernels.input);
                 let x = &x[self.tiling.activations(kernels.input, &tokens, &columns)];
                 let weights = weights_of(self.kernels, job, panels.start + i, columns.clone(), scratch.weights);
-                let blocks = columns.len() / SET / kernels.sets;
+                let blocks = columns.len() / GROUP / kernels.groups;
                 let (out, stride) = if i < done && columns.end == self.cols {
                     (job.out.as_mut_ptr().wrapping_add((panels.start + i) * PANEL_ROWS), rows)
                 } else {
@@ -262,14 +262,16 @@ impl MatmulCall<'_> {
 
     fn gemm_tile(&self, job: &MatmulJob, kernels: &BlockKernels, tile: WeightTile, scratch: &mut ThreadScratch) {
         let WeightTile { panels, columns, tiling, token_tiles, results, next } = tile;
-        let sets = columns.len() / SET;
+        let groups = columns.len() / GROUP;
         for r in 0..self.kernels.panels {
             // The last panel stands in for one that is missing from the last tile.
             let panel = (panels.start + r).min(panels.end - 1);
             let weights = weights_of(self.kernels, job, panel, columns.clone(), scratch.weights);
-            assert!(scratch.tile.len() >= sets * self.kernels.panels * kernels.tile_bytes);
+            assert!(scratch.tile.len() >= groups * self.kernels.panels * kernels.tile_bytes);
             // SAFETY: the table is that of a detected instruction set; weights of these columns, and a tile of them.
-            unsafe { (kernels.unpack)(weights.as_ptr(), sets / kernels.sets, scratch.tile.as_mut_ptr().add(64 * r)) }
+            unsafe {
+                (kernels.unpack)(weights.as_ptr(), groups / kernels.groups, scratch.tile.as_mut_ptr().add(64 * r))
+            }
         }
         // Sums stay together until the last columns complete them: rows of many tokens, a power of two apart, would
         // drive each other out of the caches.
@@ -295,7 +297,7 @@ impl MatmulCall<'_> {
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
                 let (tile, x) = (scratch.tile.as_ptr(), x.as_ptr());
-                gemm(tile, sets, x, tokens.len(), sum.as_ptr(), columns.start == 0, out, stride);
+                gemm(tile, groups, x, tokens.len(), sum.as_ptr(), columns.start == 0, out, stride);
             }
         }
     }
@@ -436,7 +438,7 @@ mod tests {
 
     use super::*;
     use crate::cpu::kernels::activations::InputType;
-    use crate::cpu::matmul::plan::Share;
+    use crate::cpu::matmul::plan::OpChunk;
     use crate::cpu::threads::pool::Pool;
     use crate::quant::{FORMATS, Format};
 
@@ -513,22 +515,22 @@ mod tests {
                 Some(InputType::I16) => 8191.0,
                 None => f32::INFINITY,
             };
-            let max = |set: &[f32]| set.iter().fold(0f32, |m, v| m.max(v.abs()));
+            let max = |group: &[f32]| group.iter().fold(0f32, |m, v| m.max(v.abs()));
             // In f32, so that what lies near a tie is rounded the same way.
-            let round = |set: &[f32], inverse: f32, step: f64| -> Vec<f64> {
+            let round = |group: &[f32], inverse: f32, step: f64| -> Vec<f64> {
                 let round =
                     |v: f32| if step > 0.0 { step * f64::from((v * inverse).round_ties_even()) } else { v.into() };
-                set.iter().map(|&v| round(v)).collect()
+                group.iter().map(|&v| round(v)).collect()
             };
-            let quantize = |set: &[f32]| round(set, most / max(set), f64::from(max(set) / most));
+            let quantize = |group: &[f32]| round(group, most / max(group), f64::from(max(group) / most));
             let x: Vec<f64> = self.x.chunks(32).flat_map(quantize).collect();
             let mut out = vec![(0.0, 0.0); self.tokens * self.rows];
             for row in 0..self.rows {
                 (self.format.dequantize)(&self.raw[row * row_bytes..(row + 1) * row_bytes], &mut w);
-                let quantize = |set: &[f32]| {
-                    let power = max(set).log2().floor().exp2();
+                let quantize = |group: &[f32]| {
+                    let power = max(group).log2().floor().exp2();
                     let step = if input == Some(InputType::I16) { power / 4096.0 } else { 0.0 };
-                    round(set, 4096.0 / power, f64::from(step))
+                    round(group, 4096.0 / power, f64::from(step))
                 };
                 let w: Vec<f64> = w.chunks(32).flat_map(quantize).collect();
                 for token in 0..self.tokens {
@@ -553,9 +555,9 @@ mod tests {
             let mut workspace = MatmulWorkspace::new(threads, self.tokens, cols).unwrap();
             let pool = Arc::new(Pool::new(threads).unwrap());
             let mut jobs = [MatmulJob::new(matrix, &bytes, Some(&self.bias), &mut out)];
-            let share = if threads > 1 { Share::Short } else { Share::Whole };
-            let (team, mut cursor) = (pool.enter().unwrap(), ProductCursor { share, ..Default::default() });
-            while !multiply_share(&team, isa, &mut workspace, &self.x, self.tokens, &mut jobs, &mut cursor) {}
+            let op_chunk = if threads > 1 { OpChunk::Short } else { OpChunk::Whole };
+            let (team, mut cursor) = (pool.enter().unwrap(), ProductCursor { op_chunk, ..Default::default() });
+            while !multiply_chunk(&team, isa, &mut workspace, &self.x, self.tokens, &mut jobs, &mut cursor) {}
             out
         }
     }

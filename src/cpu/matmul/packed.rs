@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::cpu::kernels::small::{self, Columns, Packing};
 use crate::cpu::kernels::table::MatmulKernels;
-use crate::cpu::kernels::{PANEL_ROWS, SET};
+use crate::cpu::kernels::{GROUP, PANEL_ROWS};
 use crate::error::{Error, Result};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
@@ -77,7 +77,7 @@ pub struct PackedLayout {
     block_len: usize,
     block_bytes: usize,
     fields: &'static [Field],
-    /// Takes the place of the fields where rows are whole sets of 16-bit floats.
+    /// Takes the place of the fields where rows are whole groups of 16-bit floats.
     small: Option<Packing>,
 }
 
@@ -96,13 +96,13 @@ impl PackedLayout {
             .ok()
             .filter(|bytes| bytes.checked_mul(PANEL_ROWS).is_some())
             .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))?;
-        let small = small::packing(dtype).filter(|_| cols.is_multiple_of(SET));
+        let small = small::packing(dtype).filter(|_| cols.is_multiple_of(GROUP));
         Ok(PackedLayout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields, small })
     }
 
     /// Returns the columns that are packed together, and their bytes in a row panel.
     fn unit(&self) -> (usize, usize) {
-        self.small.map_or((self.block_len, PANEL_ROWS * self.block_bytes), |small| (SET, small.bytes))
+        self.small.map_or((self.block_len, PANEL_ROWS * self.block_bytes), |small| (GROUP, small.bytes))
     }
 
     /// Returns the bytes of an interleaved row panel.
@@ -136,21 +136,21 @@ impl PackedLayout {
         }
     }
 
-    /// Interleaves some columns, whole blocks or sets, of a row panel whose rows are in the order of the file. `out`
+    /// Interleaves some columns, whole blocks or groups, of a row panel whose rows are in the order of the file. `out`
     /// holds sixteen rows of them.
     pub fn pack_columns(&self, kernels: &MatmulKernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
         if let Some(small) = self.small {
-            let first = columns.start / SET;
+            let first = columns.start / GROUP;
             // Rows that are missing stay zero.
-            let mut set = Columns::default();
+            let mut group = Columns::default();
             for (i, out) in out.chunks_exact_mut(small.bytes).enumerate() {
                 for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
-                    let row = &row[2 * SET * (first + i)..][..2 * SET];
-                    for (pair, rows) in row.as_chunks::<4>().0.iter().zip(&mut set) {
+                    let row = &row[2 * GROUP * (first + i)..][..2 * GROUP];
+                    for (pair, rows) in row.as_chunks::<4>().0.iter().zip(&mut group) {
                         rows[r] = u32::from_le_bytes(*pair);
                     }
                 }
-                kernels.pack_floats(self.dtype, &set, out);
+                kernels.pack_floats(self.dtype, &group, out);
             }
             return;
         }
@@ -188,8 +188,8 @@ impl PackedLayout {
         }
         let panel = &bytes[row / PANEL_ROWS * self.panel_bytes()..][..self.panel_bytes()];
         if let Some(small) = self.small {
-            for (set, out) in panel.chunks_exact(small.bytes).zip(out.chunks_exact_mut(SET)) {
-                (small.decode)(set, row % PANEL_ROWS, out);
+            for (group, out) in panel.chunks_exact(small.bytes).zip(out.chunks_exact_mut(GROUP)) {
+                (small.decode)(group, row % PANEL_ROWS, out);
             }
             return;
         }
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_packed_row_decodes_as_in_the_file() {
         for format in quant::FORMATS {
-            // No whole sets of floats.
+            // No whole groups of floats.
             let cols = if format.block_len == 1 { 195 } else { 3 * format.block_len };
             let layout = PackedLayout::packed(format.dtype, cols).unwrap();
             for rows in [1, 15, 16, 17, 40] {

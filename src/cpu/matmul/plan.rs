@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::cpu::kernels::activations::InputType;
 use crate::cpu::kernels::float_gemm::FLOAT_PANELS;
 use crate::cpu::kernels::table::{BlockKernels, FloatKernels, MatmulKernels};
-use crate::cpu::kernels::{PANEL_ROWS, SET};
+use crate::cpu::kernels::{GROUP, PANEL_ROWS};
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::memory::Lines;
 use crate::cpu::threads::disjoint::DisjointSlice;
@@ -69,7 +69,7 @@ pub enum JobKernels {
 impl JobKernels {
     pub fn of(kernels: &MatmulKernels, matrix: &WeightMatrix) -> JobKernels {
         match ((kernels.blocks)(matrix.dtype()), (kernels.floats)(matrix.dtype())) {
-            (Some(blocks), _) if matrix.cols().is_multiple_of(SET * blocks.sets) => JobKernels::Blocks(blocks),
+            (Some(blocks), _) if matrix.cols().is_multiple_of(GROUP * blocks.groups) => JobKernels::Blocks(blocks),
             (_, floats) => JobKernels::Floats(floats.expect("`PackedLayout` has checked the type")),
         }
     }
@@ -105,7 +105,7 @@ impl QuantizedActivations {
 }
 
 /// Bytes of the parts of a thread's scratch.
-const TILE: usize = TILE_PANELS * max_columns(InputType::I8) / SET * 12 * 64;
+const TILE: usize = TILE_PANELS * max_columns(InputType::I8) / GROUP * 12 * 64;
 pub const WEIGHTS: usize = FLOAT_PANELS * FLOAT_COLUMNS * PANEL_ROWS * 4;
 const RESULTS: usize = TILES_PER_UNIT * TOKEN_BLOCK * TILE_PANELS * PANEL_ROWS * 4;
 pub const SCRATCH: usize = TILE + WEIGHTS + RESULTS;
@@ -116,7 +116,7 @@ impl MatmulWorkspace {
         // Tokens of `gemv` are rounded up to a power of two.
         let slots = max_tokens.max(1).checked_next_power_of_two().unwrap_or(max_tokens);
         let activations = |input: InputType| {
-            let bytes = max_cols.div_ceil(SET).checked_mul(input.bytes()).and_then(|n| n.checked_mul(slots));
+            let bytes = max_cols.div_ceil(GROUP).checked_mul(input.bytes()).and_then(|n| n.checked_mul(slots));
             Lines::new("activations", bytes)
         };
         Ok(MatmulWorkspace {
@@ -126,9 +126,9 @@ impl MatmulWorkspace {
     }
 }
 
-/// Length of the shares of an op that is divided. Ahead of each share a step may stop, or let others have the threads.
+/// Length of the chunks of an op that is divided. Ahead of each chunk a step may stop, or let others have the threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub enum Share {
+pub enum OpChunk {
     /// The op is not divided.
     #[default]
     Whole,
@@ -138,39 +138,39 @@ pub enum Share {
     Short,
 }
 
-impl Share {
-    /// How much of an op a share has, `short` being that of the short ones.
+impl OpChunk {
+    /// How much of an op a chunk has, `short` being that of the short ones.
     pub fn of(self, short: usize) -> usize {
         match self {
-            Share::Whole => usize::MAX,
-            Share::Long => short.saturating_mul(LONG),
-            Share::Short => short,
+            OpChunk::Whole => usize::MAX,
+            OpChunk::Long => short.saturating_mul(LONG),
+            OpChunk::Short => short,
         }
     }
 }
 
-/// Number of short shares in a long one.
+/// Number of short chunks in a long one.
 const LONG: usize = 16;
 
-/// Products of many tokens in a short share, for each thread.
-pub const SHARE_PRODUCTS: usize = 32 << 20;
+/// Products of many tokens in a short chunk, for each thread.
+pub const OP_CHUNK_PRODUCTS: usize = 32 << 20;
 
-/// Bytes of weights that all threads together read in a short share where there are few tokens.
-const SHARE_BYTES: usize = 4 << 20;
+/// Bytes of weights that all threads together read in a short chunk where there are few tokens.
+const OP_CHUNK_BYTES: usize = 4 << 20;
 
 /// The place in some products.
 #[derive(Default)]
 pub struct ProductCursor {
-    /// The share that a call computes.
-    pub share: Share,
+    /// The chunk that a call computes.
+    pub op_chunk: OpChunk,
     /// Number of units that are done.
     pub(crate) unit: usize,
-    /// Row panels in a unit, fixed by the first share; 0 before it.
+    /// Row panels in a unit, fixed by the first chunk; 0 before it.
     pub(crate) unit_panels: usize,
 }
 
 impl ProductCursor {
-    /// True ahead of the first share.
+    /// True ahead of the first chunk.
     pub fn is_new(&self) -> bool {
         self.unit_panels == 0
     }
@@ -180,7 +180,7 @@ impl ProductCursor {
     pub fn unit_panels(&mut self, most: usize, cols: usize, tiling: TokenTiling, kernels: &MatmulKernels) -> usize {
         if self.is_new() {
             let tile = kernels.panels * PANEL_ROWS * cols * tiling.tokens;
-            let tiles = if tiling.gemv { most } else { (self.share.of(SHARE_PRODUCTS) / tile.max(1)).max(1) };
+            let tiles = if tiling.gemv { most } else { (self.op_chunk.of(OP_CHUNK_PRODUCTS) / tile.max(1)).max(1) };
             self.unit_panels = most.min(kernels.panels.saturating_mul(tiles));
         }
         self.unit_panels
@@ -195,9 +195,10 @@ impl ProductCursor {
         tiling: TokenTiling,
     ) -> (usize, Range<usize>) {
         let most = match tiling.gemv {
-            true => self.share.of(SHARE_BYTES) / self.unit_panels / (1 + tiling.tokens / 4),
+            true => self.op_chunk.of(OP_CHUNK_BYTES) / self.unit_panels / (1 + tiling.tokens / 4),
             false => {
-                self.share.of(SHARE_PRODUCTS).saturating_mul(threads) / (self.unit_panels * PANEL_ROWS * tiling.tokens)
+                self.op_chunk.of(OP_CHUNK_PRODUCTS).saturating_mul(threads)
+                    / (self.unit_panels * PANEL_ROWS * tiling.tokens)
             }
         };
         let (start, mut sum) = (self.unit, 0);
@@ -266,9 +267,9 @@ impl TokenTiling {
     /// Returns the place of the activations of a tile's tokens in some columns: column block by column block, and tile
     /// by tile within each, so that a tile of weights reads them as one stream.
     pub fn activations(self, input: InputType, tokens: &Range<usize>, columns: &Range<usize>) -> Range<usize> {
-        let sets = columns.len() / SET * input.bytes();
-        let before = columns.start / SET * input.bytes() * self.slots(&(0..self.tokens));
-        before + tokens.start * sets..before + (tokens.start + self.slots(tokens)) * sets
+        let groups = columns.len() / GROUP * input.bytes();
+        let before = columns.start / GROUP * input.bytes() * self.slots(&(0..self.tokens));
+        before + tokens.start * groups..before + (tokens.start + self.slots(tokens)) * groups
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cpu::CpuBackend;
 use crate::cpu::kernels::{Isa, PANEL_ROWS, elementwise};
 use crate::cpu::matmul;
 use crate::cpu::matmul::matrix::WeightMatrix;
-use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, SHARE_PRODUCTS, Share};
+use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OP_CHUNK_PRODUCTS, OpChunk};
 use crate::cpu::memory::Floats;
 use crate::cpu::tensors::{StepTensors, each, each_row};
 use crate::cpu::threads::pool::Team;
@@ -110,7 +110,25 @@ impl ExpertScratch {
         }
     }
 
-    /// Multiplies, expert by expert, the rows that chose it: the experts of a share, from number `next` on, which moves
+    /// Copies the rows of `x` that chose an expert; the number of them.
+    fn gather(&mut self, isa: Isa, op: &Experts, x: &[f32], hidden: usize, expert: usize) -> usize {
+        let ExpertScratch { chosen, members, input, .. } = self;
+        let (n, n_used) = (x.len() / hidden, op.routing.n_used);
+        members.clear();
+        let tokens = chosen[..n * n_used].chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
+            chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
+        });
+        members.extend(tokens);
+        for ((t, weight), row) in members.iter_mut().zip(input.chunks_exact_mut(hidden)) {
+            row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
+            if op.routing.on_input {
+                elementwise::scale(isa, row, std::mem::replace(weight, 1.0));
+            }
+        }
+        members.len()
+    }
+
+    /// Multiplies, expert by expert, the rows that chose it: the experts of a chunk, from number `next` on, which moves
     /// after them. True when all are done.
     pub fn multiply(
         &mut self,
@@ -119,9 +137,9 @@ impl ExpertScratch {
         products: &mut MatmulWorkspace,
         tensors: &mut StepTensors,
         op: &Experts,
-        (next, share): (&mut usize, Share),
+        (next, chunk): (&mut usize, OpChunk),
     ) -> bool {
-        let (isa, n_used) = (backend.isa, op.routing.n_used);
+        let isa = backend.isa;
         let [up, down] = [op.up, op.down].map(|weight| backend.matrix(weight));
         let gate = op.gate.map(|gate| backend.matrix(gate));
         // Rows of an expert in the matrices of gate and up, and those ahead of its `up`.
@@ -132,36 +150,24 @@ impl ExpertScratch {
             scales: op.scales[i].map(|v: Vector| backend.vector(v)),
             biases: op.biases[i].map(|v: Vector| backend.vector(v)),
         });
-        let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = self;
-        let chosen = &chosen[..tensors.n * n_used];
         let [(x, hidden), (out, _)] = tensors.disjoint([op.x, op.out]);
         if *next == 0 {
             out.fill(0.0);
         }
-        let most = share.of(SHARE_PRODUCTS).saturating_mul(team.threads());
+        let most = chunk.of(OP_CHUNK_PRODUCTS).saturating_mul(team.threads());
         let mut spent = 0usize;
         for expert in *next..op.n_experts {
             if spent > most {
                 return false;
             }
             *next = expert + 1;
-            members.clear();
-            let tokens = chosen.chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
-                chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
-            });
-            members.extend(tokens);
-            let m = members.len();
+            let m = self.gather(isa, op, x, hidden, expert);
             if m == 0 {
                 continue;
             }
             // A few rows take as long as reading the weights does.
             spent = spent.saturating_add(m.max(FEW) * hidden * ffn * if gate.is_some() { 3 } else { 2 });
-            for ((t, weight), row) in members.iter_mut().zip(input.chunks_exact_mut(hidden)) {
-                row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
-                if op.routing.on_input {
-                    elementwise::scale(isa, row, std::mem::replace(weight, 1.0));
-                }
-            }
+            let ExpertScratch { members, input, gate: gates, up: ups, down: downs, .. } = self;
             let input = &input[..m * hidden];
             let up_rows = Slab::new(expert * stride + ahead, ffn, &up.0);
             match gate {
@@ -236,7 +242,6 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// `rows` rows of a matrix from `first` on.
     pub fn new(first: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
         let wanted = first..first + rows;
         let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);

@@ -44,7 +44,6 @@ fn for_each(team: &Team, small: bool, n: usize, item: impl Fn(usize) + Sync) {
     if small { (0..n).for_each(item) } else { team.for_each(n, item) }
 }
 
-/// `kernel` and `bias` of the op.
 pub fn conv(
     team: &Team,
     isa: Isa,
@@ -76,7 +75,6 @@ fn columns<'a>(values: &'a [f32], width: usize, rows: &std::ops::Range<usize>, f
     Columns { values: &values[rows.start * width..rows.end * width], width, first }
 }
 
-/// `rate`: of the op.
 pub fn delta_rule(
     team: &Team,
     isa: Isa,
@@ -122,7 +120,6 @@ pub fn delta_rule(
     })
 }
 
-/// `rate` and `skip` of the op.
 pub fn scan(
     team: &Team,
     isa: Isa,

@@ -1,4 +1,4 @@
-//! The division of items among the shares of a job: ranges by index, and the claims by which threads take single items
+//! The division of items among the shares of a task: ranges by index, and the claims by which threads take single items
 //! of them. Which thread takes an item depends on time, which items there are does not.
 
 use std::ops::Range;

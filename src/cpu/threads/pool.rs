@@ -1,7 +1,7 @@
-//! The threads that compute tokens. Owns the workers and the barrier of a job. A step takes the pool once (`enter`) and
-//! then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a
-//! system call. Relies on `thread` to start workers and on `partition` to divide items. In
-//! place of workers, the host's own threads may execute the shares of a job, in any order and any number at once.
+//! The threads that compute tokens. Owns the workers and the barrier of a task. A step takes the pool once (`enter`)
+//! and then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a
+//! system call. Relies on `thread` to start workers and on `partition` to divide items. In place of workers, the host's
+//! own threads may execute the shares of a task, in any order and any number at once.
 //!
 //! The division of work never depends on the thread that executes a part, so that results do not depend on timing.
 #![allow(unsafe_code)]
@@ -49,10 +49,10 @@ thread_local! {
     static WITHIN_HOST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The function that every share of a job executes.
+/// The function that every share of a task executes.
 type ShareFn = dyn Fn(usize) + Sync;
 
-/// A share of a job, by a context and its number, for the host to call.
+/// A share of a task, by a context and its number, for the host to call.
 pub type Share = unsafe extern "C" fn(context: *mut c_void, i: u32);
 
 /// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or
@@ -69,7 +69,7 @@ pub struct Pool {
     /// One permit: the workers.
     turns: FairSemaphore,
     host: Option<HostParallel>,
-    /// The reason why the host has not executed all shares of a job.
+    /// The reason why the host has not executed all shares of a task.
     fault: Mutex<Option<Error>>,
 }
 
@@ -84,9 +84,9 @@ struct Crew {
 /// The state that the caller and the workers share.
 struct Core {
     phase: AtomicU8,
-    /// Number of the current job.
+    /// Number of the current task.
     epoch: AtomicUsize,
-    job: UnsafeCell<Option<&'static ShareFn>>,
+    task: UnsafeCell<Option<&'static ShareFn>>,
     slots: Vec<Slot>,
     /// The claims of every share.
     claims: Vec<Claims>,
@@ -94,18 +94,18 @@ struct Core {
     spins: usize,
 }
 
-// SAFETY: `job` is written only by the holder of the one team, while every slot has finished the job before
-// (`Team::run` waits for that), and read only after a slot of the current job was claimed.
+// SAFETY: `task` is written only by the holder of the one team, while every slot has finished the task before
+// (`Team::run` waits for that), and read only after a slot of the current task was claimed.
 unsafe impl Sync for Core {}
-// SAFETY: the job inside is `Sync`, so that a reference to it may be used from any thread.
+// SAFETY: the task inside is `Sync`, so that a reference to it may be used from any thread.
 unsafe impl Send for Core {}
 
 /// The part of the barrier that belongs to one share, on two cache lines of its own, for the adjacent-line prefetcher.
 #[repr(align(128))]
 struct Slot {
-    /// The last job whose share was claimed; it rises by one with each job.
+    /// The last task whose share was claimed; it rises by one with each task.
     claimed: AtomicUsize,
-    /// The last job whose share is done.
+    /// The last task whose share is done.
     done: AtomicUsize,
     parked: AtomicBool,
 }
@@ -129,7 +129,7 @@ impl Pool {
         Pool::start(threads, copy, None)
     }
 
-    /// A pool without workers, whose jobs of so many shares the host executes.
+    /// A pool without workers, whose tasks of so many shares the host executes.
     pub fn of_host(threads: usize, host: HostParallel) -> Result<Pool> {
         Pool::start(threads, Vec::new(), Some(host))
     }
@@ -163,7 +163,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Returns the number of threads that work on a job, the caller included.
+    /// Returns the number of threads that work on a task, the caller included.
     pub fn threads(&self) -> usize {
         self.threads.load(Ordering::Relaxed)
     }
@@ -178,12 +178,12 @@ impl Pool {
         self.host.is_some()
     }
 
-    /// Takes the reason why the host has not executed all shares of a job; the caller of `run` has.
+    /// Takes the reason why the host has not executed all shares of a task; the caller of `run` has.
     pub fn take_fault(&self) -> Result<()> {
         lock(&self.fault).take().map_or(Ok(()), Err)
     }
 
-    /// Refuses a call on a thread that waits for shares of a job: with threads of the host it may be handed other work
+    /// Refuses a call on a thread that waits for shares of a task: with threads of the host it may be handed other work
     /// meanwhile, which would wait for the step that waits for this thread.
     pub fn check_not_within_share(&self) -> Result<()> {
         match self.is_of_host() && WITHIN_HOST.get() {
@@ -192,12 +192,12 @@ impl Pool {
         }
     }
 
-    /// `enter_at` for jobs of any number of shares, however long other steps have the workers.
+    /// `enter_at` for tasks of any number of shares, however long other steps have the workers.
     pub fn enter(self: &Arc<Self>) -> Result<Team> {
         self.enter_at(usize::MAX, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)
     }
 
-    /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for
+    /// Takes the workers for one step with tasks of at most `most` shares. While another step has them this waits for
     /// its turn, or gives up where `budget` says so: `None`. A pool of one thread is never waited for.
     pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
@@ -240,7 +240,7 @@ impl Crew {
         let core = Arc::new(Core {
             phase: AtomicU8::new(RESTING),
             epoch: AtomicUsize::new(0),
-            job: UnsafeCell::new(None),
+            task: UnsafeCell::new(None),
             slots,
             claims,
             panic: Mutex::new(None),
@@ -255,7 +255,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Returns the number of shares of a job.
+    /// Returns the number of shares of a task.
     fn threads(&self) -> usize {
         if os::process_id() == self.process { self.core.slots.len() } else { 1 }
     }
@@ -280,7 +280,7 @@ impl Drop for Crew {
         self.core.phase.store(STOPPING, Ordering::SeqCst);
         self.wake();
         for worker in self.workers.drain(..) {
-            // A worker catches the panics of its jobs, so that there is no error to see here.
+            // A worker catches the panics of its tasks, so that there is no error to see here.
             let _ = worker.join();
         }
     }
@@ -295,7 +295,7 @@ impl Core {
         }
     }
 
-    /// Executes share `index` of a job, unless somebody has claimed it.
+    /// Executes share `index` of a task, unless somebody has claimed it.
     fn execute_once(&self, index: usize, epoch: usize) {
         let slot = &self.slots[index];
         if slot.claim(epoch) {
@@ -305,7 +305,7 @@ impl Core {
         }
     }
 
-    /// Waits for the next job after `seen`; `None` when the pool ends.
+    /// Waits for the next task after `seen`; `None` when the pool ends.
     fn wait(&self, slot: &Slot, seen: usize) -> Option<usize> {
         let mut looks = 0;
         loop {
@@ -336,22 +336,22 @@ impl Core {
         }
     }
 
-    /// Executes share `index` of the current job; keeps its panic for the caller.
+    /// Executes share `index` of the current task; keeps its panic for the caller.
     ///
     /// # Safety
     /// The share was claimed for the current epoch and is not yet done.
     unsafe fn execute(&self, index: usize) {
-        // SAFETY: nobody writes `job` before this share is done, by this function's contract.
-        let job = unsafe { *self.job.get() };
-        if let Some(job) = job
-            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(index)))
+        // SAFETY: nobody writes `task` before this share is done, by this function's contract.
+        let task = unsafe { *self.task.get() };
+        if let Some(task) = task
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(index)))
         {
             lock(&self.panic).get_or_insert(panic);
         }
     }
 }
 
-/// Executes share `i` of the job that the core at `context` has, unless it was executed; any other number is passed
+/// Executes share `i` of the task that the core at `context` has, unless it was executed; any other number is passed
 /// over.
 unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
     // SAFETY: the host passes the context that `run` gave it, while the function that it was given to runs.
@@ -371,11 +371,11 @@ impl Slot {
 
 /// The right of one step to use the workers. Dropping it lets them park.
 ///
-/// It is not `Sync`, so that a job cannot start another one.
+/// It is not `Sync`, so that a task cannot start another one.
 pub struct Team {
     pool: Arc<Pool>,
     crew: Arc<Crew>,
-    /// Shares of a job, at most as many as the crew has.
+    /// Shares of a task, at most as many as the crew has.
     threads: usize,
     /// The pool's permit is held, since then.
     locked: bool,
@@ -384,7 +384,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// Returns the number of shares of a job.
+    /// Returns the number of shares of a task.
     pub fn threads(&self) -> usize {
         self.threads
     }
@@ -396,28 +396,28 @@ impl Team {
         self.locked && turns.waiting() > 0 && self.since.elapsed() >= if turns.is_urgent() { SHORT_TURN } else { TURN }
     }
 
-    /// Executes `job(0)`, ..., `job(threads - 1)`, each once, and returns when all are done. A panic of one of
+    /// Executes `task(0)`, ..., `task(threads - 1)`, each once, and returns when all are done. A panic of one of
     /// them is raised here after the others have ended.
     ///
     /// Worker i takes share i; the caller executes the share of a worker that has not run so far, so that a step never
     /// waits for a processor that is busy elsewhere.
-    pub fn run(&self, job: impl Fn(usize) + Sync) {
+    pub fn run(&self, task: impl Fn(usize) + Sync) {
         let core = &*self.crew.core;
         if self.threads == 1 {
-            return job(0);
+            return task(0);
         }
         let threads = self.threads;
-        let job = |share: usize| {
+        let task = |share: usize| {
             if share < threads {
-                job(share)
+                task(share)
             }
         };
-        let job: &(dyn Fn(usize) + Sync) = &job;
+        let task: &(dyn Fn(usize) + Sync) = &task;
         // SAFETY: only the lifetime changes. Shares are executed between their claim and `done`, and this
         // function returns (`execute` catches panics, so it cannot be left early) after every share is done.
-        let job: &'static ShareFn = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static ShareFn>(job) };
-        // SAFETY: all shares of the previous job are done and no worker reads the cell before the store below.
-        unsafe { *core.job.get() = Some(job) };
+        let task: &'static ShareFn = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static ShareFn>(task) };
+        // SAFETY: all shares of the previous task are done and no worker reads the cell before the store below.
+        unsafe { *core.task.get() = Some(task) };
         let epoch = core.epoch.load(Ordering::Relaxed).wrapping_add(1);
         core.epoch.store(epoch, Ordering::SeqCst);
         self.crew.wake();
@@ -444,7 +444,7 @@ impl Team {
             }
         }
         // SAFETY: every share is done.
-        unsafe { *core.job.get() = None };
+        unsafe { *core.task.get() = None };
         let panic = lock(&core.panic).take();
         if let Some(panic) = panic {
             resume_unwind(panic);

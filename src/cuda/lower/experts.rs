@@ -38,7 +38,7 @@ impl Lowering<'_> {
     /// activation, times its factor.
     pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
-        let (y, picks) = (self.shape.n * used, self.shape.n * used);
+        let picks = self.shape.n * used;
         let weights = &self.model.weights;
         let one = |weight: Weight, rows: usize, out: Address| {
             let w = DeviceMatrix { rows: rows as u32, ..weights.matrix(weight) };
@@ -107,26 +107,37 @@ impl Lowering<'_> {
         if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
             self.gathered(input, first, second, &glu, op)?;
         } else {
-            self.gemv(&mut args, [y, 1])?;
+            self.gemv(&mut args, [picks, 1])?;
             if !together {
                 self.expert_glu(&glu)?;
             }
-            self.gemv(&mut last, [y, 1])?;
+            self.gemv(&mut last, [picks, 1])?;
         }
+        self.combine(op, down.out, of_down, sum)
+    }
+
+    /// Adds the parts of the chosen experts; `factors`: of each expert's result, and its biases.
+    fn combine(
+        &mut self,
+        op: &Experts,
+        parts: Address,
+        (factors, biases): (Address, Address),
+        sum: Option<(TensorId, f32)>,
+    ) -> Result<()> {
+        let width = self.program.width(op.out);
         let args = CombineArgs {
-            parts: down.out,
-            weights: if on_input == 0 { self.scratch.expert_weights } else { 0 },
+            parts,
+            weights: if op.routing.on_input { 0 } else { self.scratch.expert_weights },
             experts: self.scratch.experts,
-            factors: of_down.0,
-            biases: of_down.1,
+            factors,
+            biases,
             out: self.tensor(sum.map_or(op.out, |(x, _)| x)),
-            width: input.width as u32,
-            n_used: used as u32,
+            width: width as u32,
+            n_used: op.routing.n_used as u32,
             accumulate: u32::from(sum.is_some()),
             scale: sum.map_or(1.0, |(_, scale)| scale),
         };
-        let blocks = [input.width.div_ceil(256), self.shape.n, 1];
-        self.launch(&self.model.device.kernels.combine, blocks, 256, 0, &args)
+        self.launch(&self.model.device.kernels.combine, [width.div_ceil(256), self.shape.n, 1], 256, 0, &args)
     }
 
     fn expert_glu(&mut self, args: &ExpertGluArgs) -> Result<()> {

@@ -240,18 +240,10 @@ impl Case {
         at: &[usize],
         named: &[Vec<usize>],
     ) -> Result<Case> {
-        let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
-        // Attention is tested with all rows.
-        if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
-            && let Op::KeepOutputs { moves } = ops.remove(i)
-        {
-            let moved = |tensor| moves.iter().find(|[_, to]| *to == tensor).map_or(tensor, |[from, _]| *from);
-            ops[i..].iter_mut().for_each(|op| op.map_tensors(moved));
-        }
-        let is_norm = |op: &Op| matches!(op, Op::Norm { x, out, .. } if x != out);
+        let mut ops = tested(program, at);
         // The result of a norm that products apply to their input is nobody else's.
         let delayed = match &ops[..] {
-            [Op::Norm { out, .. }, _, ..] if is_norm(&ops[0]) => Some(*out),
+            [Op::Norm { x, out, .. }, _, ..] if x != out => Some(*out),
             _ => None,
         };
         let widths = shrink(program, device, weights, &mut ops)?;
@@ -274,35 +266,19 @@ impl Case {
             _ => false,
         };
         let mut made = Made { device, weights, signs, matrices: Vec::new(), vectors: Vec::new() };
-        let (mut layers, mut recurrent) = (BTreeMap::new(), BTreeMap::new());
-        let mut vocab = 0;
-        for op in &mut ops {
-            made.weights_of(op, &|tensor| widths[&tensor])?;
-            if let Op::Attend(a) = op {
-                // Scores of made-up keys would else leave one position alone.
-                a.scale = a.scale.min(1.0 / (program.kv_layers[a.layer.0 as usize].head_dim as f32).sqrt());
-            }
-            if let Op::Logits { head, .. } = op {
-                vocab = made.matrices[head.0 as usize].rows;
-            }
-            op.map_tensors(|tensor| tensors[&tensor]);
-            if let Some(layer) = op.layer_mut() {
-                let shape = program.kv_layers[layer.0 as usize];
-                *layer = *layers.entry(*layer).or_insert_with(|| b.kv_layer(shape));
-            }
-            if let Some(state) = op.recurrent_mut() {
-                let values = program.recurrent[state.0 as usize];
-                *state = *recurrent.entry(*state).or_insert_with(|| b.recurrent(values));
-            }
-        }
-        if layers.is_empty() {
-            b.kv_layer(KvLayer::new(1, 32, 0));
-        }
+        rename(&mut ops, program, &mut made, &mut b, &|tensor| (tensors[&tensor], widths[&tensor]))?;
+        let vocab = ops.iter().find_map(|op| match op {
+            Op::Logits { head, .. } => Some(made.matrices[head.0 as usize].rows),
+            _ => None,
+        });
+        let vocab = vocab.unwrap_or(0);
         if vocab > 0 {
             // A head sees rows of outputs, which another op has to make.
-            let moves =
-                inputs.iter_mut().map(|(tensor, _)| [std::mem::replace(tensor, b.tensor(b.width(*tensor))), *tensor]);
-            let moves: Vec<[TensorId; 2]> = moves.map(|[to, from]| [from, to]).collect();
+            let moves = inputs.iter_mut().map(|(tensor, _)| {
+                let kept = std::mem::replace(tensor, b.tensor(b.width(*tensor)));
+                [*tensor, kept]
+            });
+            let moves: Vec<[TensorId; 2]> = moves.collect();
             b.push(Op::KeepOutputs { moves: moves.into() });
         }
         let stores = ops.iter().position(|op| matches!(op, Op::Attend(_))).unwrap_or(0);
@@ -316,23 +292,15 @@ impl Case {
         inputs.iter().for_each(|(tensor, _)| b.input(*tensor));
         let program = Arc::new(b.finish(vocab, &results));
         let Made { matrices, vectors, .. } = made;
-        let case = Case {
-            program,
-            matrices,
-            vectors,
-            ropes: weights.ropes.clone(),
-            inputs,
-            results,
-            steps: match (vocab > 0, has_products) {
-                (true, _) => HEAD_STEPS,
-                (_, true) => PRODUCT_STEPS,
-                _ if stores > 0 => ATTENTION_STEPS,
-                _ if !recurrent.is_empty() => RECURRENT_STEPS,
-                _ => STEPS,
-            },
-            stores,
-            limit,
+        let steps = match (vocab > 0, has_products) {
+            (true, _) => HEAD_STEPS,
+            (_, true) => PRODUCT_STEPS,
+            _ if stores > 0 => ATTENTION_STEPS,
+            _ if !program.recurrent.is_empty() => RECURRENT_STEPS,
+            _ => STEPS,
         };
+        let ropes = weights.ropes.clone();
+        let case = Case { program, matrices, vectors, ropes, inputs, results, steps, stores, limit };
         case.program.check(&case.weights())?;
         Ok(case)
     }
@@ -366,28 +334,30 @@ impl Case {
         format!("{}{of}", ops.join(" + "))
     }
 
+    /// The sequences of a test; `types`: of keys and values.
+    fn spec(&self, limits: StepLimits, types: [DType; 2]) -> SequenceSpec {
+        let [k_type, v_type] = types;
+        let Program { kv_layers, recurrent, .. } = &*self.program;
+        let (layers, recurrent, capacity) = (kv_layers.clone(), recurrent.clone(), CAPACITY + self.skipped());
+        SequenceSpec { layers, recurrent, capacity, k_type, v_type, max_step: limits.max_tokens }
+    }
+
+    fn on_cpu(&self, pool: &Arc<Pool>, limits: StepLimits) -> Result<Executor> {
+        let (program, isa, weights) = (&self.program, Isa::detect(), self.weights());
+        let cpu = CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, &mut |_, _| Ok(()))?;
+        let cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(Arc::new(cpu), program, limits)?));
+        Ok(Executor::new(program, limits, cpu))
+    }
+
     /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
     fn run(&self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
-        let (weights, program) = (self.weights(), &self.program);
+        let program = &self.program;
         let most = self.steps.iter().map(|counts| counts.iter().sum()).max().unwrap_or(1);
         let fill = if self.fills() { FILL } else { 0 };
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
-        let (layers, recurrent) = (program.kv_layers.clone(), program.recurrent.clone());
-        let [k_type, v_type] = types;
-        let spec = SequenceSpec {
-            layers,
-            recurrent,
-            capacity: CAPACITY + self.skipped(),
-            k_type,
-            v_type,
-            max_step: limits.max_tokens,
-        };
-        let unfollowed = &mut |_, _| Ok(());
-        let isa = Isa::detect();
-        let cpu = Arc::new(CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, unfollowed)?);
-        let cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu, program, limits)?));
-        let mut expected = Executor::new(program, limits, cpu);
+        let spec = self.spec(limits, types);
+        let mut expected = self.on_cpu(pool, limits)?;
         let new = || Ok(Sequence::new(spec.clone(), Some(CpuSequence::new(&spec)?), Vec::new()));
         let mut on_cpu = [new()?, new()?];
 
@@ -402,7 +372,7 @@ impl Case {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
         };
-        let model = device.load(program, &weights, unfollowed).map_err(|e| faulty(&[], 0, e))?;
+        let model = device.load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
         let model = Arc::new(model);
         let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
         let on_gpu = match new() {
@@ -621,6 +591,50 @@ fn shrink(
         widths.insert(*x, norm.group);
     }
     Ok(widths)
+}
+
+/// The ops of a test as they are in a program. Attention is tested with all rows.
+fn tested(program: &Program, at: &[usize]) -> Vec<Op> {
+    let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
+    if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
+        && let Op::KeepOutputs { moves } = ops.remove(i)
+    {
+        let moved = |tensor| moves.iter().find(|[_, to]| *to == tensor).map_or(tensor, |[from, _]| *from);
+        ops[i..].iter_mut().for_each(|op| op.map_tensors(moved));
+    }
+    ops
+}
+
+/// Makes ops of a model ops of a test: with made-up weights, and what `b` has in place of the model's activations,
+/// caches and states. `tensor`: the activation in place of another, and its width.
+fn rename(
+    ops: &mut [Op],
+    program: &Program,
+    made: &mut Made,
+    b: &mut ProgramBuilder,
+    tensor: &dyn Fn(TensorId) -> (TensorId, usize),
+) -> Result<()> {
+    let (mut layers, mut recurrent) = (BTreeMap::new(), BTreeMap::new());
+    for op in ops {
+        made.weights_of(op, &|x| tensor(x).1)?;
+        if let Op::Attend(a) = op {
+            // Scores of made-up keys would else leave one position alone.
+            a.scale = a.scale.min(1.0 / (program.kv_layers[a.layer.0 as usize].head_dim as f32).sqrt());
+        }
+        op.map_tensors(|x| tensor(x).0);
+        if let Some(layer) = op.layer_mut() {
+            let shape = program.kv_layers[layer.0 as usize];
+            *layer = *layers.entry(*layer).or_insert_with(|| b.kv_layer(shape));
+        }
+        if let Some(state) = op.recurrent_mut() {
+            let values = program.recurrent[state.0 as usize];
+            *state = *recurrent.entry(*state).or_insert_with(|| b.recurrent(values));
+        }
+    }
+    if layers.is_empty() {
+        b.kv_layer(KvLayer::new(1, 32, 0));
+    }
+    Ok(())
 }
 
 /// Made-up weights of a test.

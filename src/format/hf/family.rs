@@ -17,7 +17,6 @@ pub(super) fn of_architecture(arch: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().flatten().find(|family| family.arch == arch)
 }
 
-/// The family of a `model_type`.
 pub(super) fn family(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().flatten().find(|family| family.model_types.contains(&model_type))
 }

@@ -87,7 +87,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Layer norm of `x` in place.
     pub fn layer_norm_in_place(&mut self, x: TensorId, part: &str) -> Result<()> {
         self.layer_norm_into(x, part, x)
     }

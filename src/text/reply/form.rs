@@ -17,7 +17,6 @@ pub struct Around {
     pub close: String,
 }
 
-/// The form of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyForm {
     pub reasoning: Option<Around>,
@@ -532,36 +531,13 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
             }
         }
         Kind::Tagged => {
-            let end = between.as_deref().unwrap_or(&tail);
-            let key = |name: &str| text[first.start..].find(name).map(|at| first.start + at);
-            let (a, n, o, v) = (key("a5k")?, key("n5k")?, key("o5k")?, key("v5v")?);
-            let behind_value = text.get(v + 3..n)?;
-            let after = &behind_value[..tag_start(behind_value, common_prefix(behind_value, end))];
-            let before = &behind_value[after.len()..];
-            let middle = text[first.name_end..a].strip_suffix(before)?;
-            let middle = match &second {
-                Some(second) => merged(middle, text[second.name_end..second.arguments.0].strip_suffix(before)?),
-                None => middle.to_owned(),
-            };
-            let in_python = text[o..].contains("{'x5k': 'y5v'}");
-            let number = text.get(n + 3..o)?.strip_suffix(before)?.strip_suffix(after)?.strip_suffix("17")?;
-            let (in_front, object) = (text.get(a + 3..v)?, &text[o + 3..o + text[o..].find('{')?]);
-            let other = (number != in_front).then(|| merged(number, object));
-            let argument = Argument {
-                before: before.to_owned(),
-                text: in_front.to_owned(),
-                other,
-                after: after.to_owned(),
-                nested: None,
-                in_cdata: false,
-                in_python,
-            };
-            let strip = |text: &String| text.strip_prefix(after).map(str::to_owned);
+            let behind = between.as_deref().unwrap_or(&tail);
+            let (middle, argument) = read_argument(text, &first, second.as_ref(), behind)?;
+            let strip = |text: &String| text.strip_prefix(&*argument.after).map(str::to_owned);
             tail = strip(&tail)?;
-            between = match &between {
-                Some(between) => Some(strip(between)?),
-                None => None,
-            };
+            if let Some(between) = &mut between {
+                *between = strip(between)?;
+            }
             Body::Tagged { middle: named(&middle), argument }
         }
     };
@@ -585,4 +561,31 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
     }
     calls.part_tags();
     Some(calls)
+}
+
+/// Reads the text between a name and the first argument and the form of an argument off one or two calls; `behind`:
+/// what follows the last argument.
+fn read_argument(text: &str, first: &Found, second: Option<&Found>, behind: &str) -> Option<(String, Argument)> {
+    let key = |name: &str| text[first.start..].find(name).map(|at| first.start + at);
+    let (a, n, o, v) = (key("a5k")?, key("n5k")?, key("o5k")?, key("v5v")?);
+    let behind_value = text.get(v + 3..n)?;
+    let after = &behind_value[..tag_start(behind_value, common_prefix(behind_value, behind))];
+    let before = &behind_value[after.len()..];
+    let middle = text[first.name_end..a].strip_suffix(before)?;
+    let middle = match second {
+        Some(second) => merged(middle, text[second.name_end..second.arguments.0].strip_suffix(before)?),
+        None => middle.to_owned(),
+    };
+    let number = text.get(n + 3..o)?.strip_suffix(before)?.strip_suffix(after)?.strip_suffix("17")?;
+    let (in_front, object) = (text.get(a + 3..v)?, &text[o + 3..o + text[o..].find('{')?]);
+    let argument = Argument {
+        before: before.to_owned(),
+        text: in_front.to_owned(),
+        other: (number != in_front).then(|| merged(number, object)),
+        after: after.to_owned(),
+        nested: None,
+        in_cdata: false,
+        in_python: text[o..].contains("{'x5k': 'y5v'}"),
+    };
+    Some((middle, argument))
 }

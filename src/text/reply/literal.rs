@@ -142,21 +142,7 @@ impl Literal {
             Phase::Value { .. } | Phase::Key { .. } | Phase::Colon | Phase::After if is_space => out.push(c),
             Phase::Value { may_end } => return self.value(c, may_end, out),
             Phase::Key { may_end: true } if self.open.last() == Some(&c) => self.close(out),
-            Phase::Key { .. } => {
-                self.in_key = true;
-                if self.open.len() == 1 {
-                    self.key.clear();
-                }
-                match c {
-                    '"' | '\'' => self.text(c, 0, out),
-                    '<' => self.text(c, 1, out),
-                    _ if is_bare(c) => {
-                        out.extend(['"', c]);
-                        self.phase = Phase::BareKey;
-                    }
-                    _ => return Err(NoLiteral),
-                }
-            }
+            Phase::Key { .. } => return self.begin_key(c, out),
             Phase::BareKey if is_bare(c) => out.push(c),
             Phase::BareKey => {
                 out.push('"');
@@ -168,22 +154,16 @@ impl Literal {
                 }
                 return self.step(c, out);
             }
-            Phase::Colon => match c {
-                ':' | '=' => {
-                    out.push(':');
-                    self.phase = Phase::Value { may_end: false };
-                }
-                _ => return Err(NoLiteral),
-            },
-            Phase::After => match c {
-                ',' => {
-                    out.push(c);
-                    let is_list = self.open.last() == Some(&']');
-                    self.phase = if is_list { Phase::Value { may_end: false } } else { Phase::Key { may_end: false } };
-                }
-                _ if self.open.last() == Some(&c) => self.close(out),
-                _ => return Err(NoLiteral),
-            },
+            Phase::Colon if matches!(c, ':' | '=') => {
+                out.push(':');
+                self.phase = Phase::Value { may_end: false };
+            }
+            Phase::After if c == ',' => {
+                out.push(c);
+                let is_list = self.open.last() == Some(&']');
+                self.phase = if is_list { Phase::Value { may_end: false } } else { Phase::Key { may_end: false } };
+            }
+            Phase::After if self.open.last() == Some(&c) => self.close(out),
             Phase::Number(state) => match number_step(state, c) {
                 Some(next) => {
                     out.push(c);
@@ -214,19 +194,7 @@ impl Literal {
             }
             Phase::Text { quote, .. } if c == '\\' => self.phase = Phase::Escape { quote },
             Phase::Text { .. } => escape(c, out),
-            Phase::Escape { quote } => {
-                self.phase = Phase::Text { quote, wide: 0 };
-                match c {
-                    'u' => self.phase = Phase::Code { quote, digits: 4, code: 0 },
-                    'x' => self.phase = Phase::Code { quote, digits: 2, code: 0 },
-                    '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' => out.extend(['\\', c]),
-                    '\'' => out.push('\''),
-                    _ => {
-                        out.push_str("\\\\");
-                        escape(c, out);
-                    }
-                }
-            }
+            Phase::Escape { quote } => self.escaped(c, quote, out),
             Phase::Code { quote, digits, code } => {
                 let code = 16 * code + c.to_digit(16).ok_or(NoLiteral)?;
                 self.phase = Phase::Code { quote, digits: digits - 1, code };
@@ -235,9 +203,41 @@ impl Literal {
                     self.phase = Phase::Text { quote, wide: 0 };
                 }
             }
-            Phase::Done => return Err(NoLiteral),
+            Phase::Colon | Phase::After | Phase::Done => return Err(NoLiteral),
         }
         Ok(())
+    }
+
+    fn begin_key(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
+        self.in_key = true;
+        if self.open.len() == 1 {
+            self.key.clear();
+        }
+        match c {
+            '"' | '\'' => self.text(c, 0, out),
+            '<' => self.text(c, 1, out),
+            _ if is_bare(c) => {
+                out.extend(['"', c]);
+                self.phase = Phase::BareKey;
+            }
+            _ => return Err(NoLiteral),
+        }
+        Ok(())
+    }
+
+    /// The character behind a backslash.
+    fn escaped(&mut self, c: char, quote: char, out: &mut String) {
+        self.phase = Phase::Text { quote, wide: 0 };
+        match c {
+            'u' => self.phase = Phase::Code { quote, digits: 4, code: 0 },
+            'x' => self.phase = Phase::Code { quote, digits: 2, code: 0 },
+            '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' => out.extend(['\\', c]),
+            '\'' => out.push('\''),
+            _ => {
+                out.push_str("\\\\");
+                escape(c, out);
+            }
+        }
     }
 
     fn value(&mut self, c: char, may_end: bool, out: &mut String) -> Result<(), NoLiteral> {

@@ -517,14 +517,14 @@ impl ReplyParser {
         mut kind: ValueKind,
         mut begun: bool,
         rest: &str,
-        end: Behind,
+        behind: Behind,
     ) -> Option<usize> {
         let reply = self.reply.clone();
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
             let in_front = &argument.text[argument.text.trim_end().len()..];
-            if rest.len() < in_front.len() && in_front.starts_with(rest) && end == Behind::More {
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && behind == Behind::More {
                 self.state = State::Value { tool, keys, kind, begun };
                 return None;
             }
@@ -539,31 +539,16 @@ impl ReplyParser {
         let text = &rest[at..];
         let name = keys.last().map_or("", String::as_str);
         let close = argument.close(name);
-        let behind = &close[..close.len() - close.trim_start().len()];
-        let (nested, open) = match (&argument.nested, &kind) {
-            (Some(mark), ValueKind::Other(_, open)) => (Some(mark.as_str()), *open),
-            _ => (None, 0),
+        let space = &close[..close.len() - close.trim_start().len()];
+        let nested = match (&argument.nested, &kind) {
+            (Some(mark), ValueKind::Other(_, open)) => Some((mark.as_str(), *open)),
+            _ => None,
         };
-        // A value may hold the tag too: it ends where a call goes on after it.
-        let goes_on = |text: &str| {
-            let text = text.trim_start();
-            let tags = [argument.before.trim(), calls.after.trim()];
-            let found = tags.map(|tag| if tag.is_empty() { Match::Full(0) } else { matches(tag, text) });
-            found
-                .into_iter()
-                .max_by_key(|found| match found {
-                    Match::No => 0,
-                    Match::Partial => 1,
-                    Match::Full(_) => 2,
-                })
-                .unwrap_or(Match::No)
-        };
-        let is_open = |at: usize| nested.is_some_and(|mark| open + nested::balance(&text[..at], mark) != 0);
-        let found = find(close.trim(), text, end, is_open, goes_on);
+        let found = end_of_value(text, behind, calls, argument, nested, &close);
         // Models leave the tag out that ends a value, before the next argument or the end of the call.
         let found = match argument.nested.is_some() || argument.in_cdata {
             true => found,
-            false => earlier(found, unclosed(text, end, calls, &reply.tools[tool], &keys)),
+            false => earlier(found, unclosed(text, behind, calls, &reply.tools[tool], &keys)),
         };
         let (end, next) = match found {
             Found::At(end, next, _) => (end, next),
@@ -573,7 +558,7 @@ impl ReplyParser {
         let (is_complete, is_closed) = (matches!(found, Found::At(..)), next > end);
         let mut part = mem::take(&mut self.gap) + &text[..end];
         match (is_complete, is_closed) {
-            (true, true) => part.truncate(part.strip_suffix(behind).unwrap_or(&part).len()),
+            (true, true) => part.truncate(part.strip_suffix(space).unwrap_or(&part).len()),
             (true, false) => part.truncate(part.trim_end().len()),
             (false, _) => self.gap = part.split_off(part.trim_end().len()),
         }
@@ -588,7 +573,7 @@ impl ReplyParser {
             }
             ValueKind::Other(value, open) => {
                 value.push_str(&part);
-                *open += nested.map_or(0, |mark| nested::balance(&part, mark));
+                *open += nested.map_or(0, |(mark, _)| nested::balance(&part, mark));
             }
         }
         if !is_complete {
@@ -596,17 +581,7 @@ impl ReplyParser {
             return (at + end > 0).then_some(at + end);
         }
         if let ValueKind::Other(text, _) = kind {
-            let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
-            let json = match data.filter(|_| argument.in_cdata) {
-                Some(data) => Json::from(data).to_string(),
-                None => {
-                    let (root, schema) = (&reply.tools[tool].parameters, schema(&reply.tools[tool], name));
-                    match nested {
-                        Some(mark) => nested::json(&text, mark, &schema, root),
-                        None => value(&text, &schema),
-                    }
-                }
-            };
+            let json = json_of(&text, argument, &reply.tools[tool], name);
             self.emit(EventKind::ToolArguments, false, &json);
         }
         self.state = State::Arguments { tool, keys };
@@ -792,6 +767,40 @@ fn tagged(reply: &Reply) -> Option<(&CallForm, &Argument)> {
 
 fn schema(tool: &Tool, argument: &str) -> Json {
     resolved(&tool.parameters["properties"][argument], &tool.parameters)
+}
+
+/// The tag `close` after a value, which may hold it too: it ends where a call goes on after the tag. `nested`: the mark
+/// of tags within the value, and the number of those that are open.
+fn end_of_value(
+    text: &str,
+    behind: Behind,
+    calls: &CallForm,
+    argument: &Argument,
+    nested: Option<(&str, isize)>,
+    close: &str,
+) -> Found {
+    let goes_on = |text: &str| {
+        let tags = [argument.before.trim(), calls.after.trim()];
+        let found = tags.map(|tag| if tag.is_empty() { Match::Full(0) } else { matches(tag, text.trim_start()) });
+        let order = |found: &Match| match found {
+            Match::No => 0,
+            Match::Partial => 1,
+            Match::Full(_) => 2,
+        };
+        found.into_iter().max_by_key(order).unwrap_or(Match::No)
+    };
+    let is_open = |at: usize| nested.is_some_and(|(mark, open)| open + nested::balance(&text[..at], mark) != 0);
+    find(close.trim(), text, behind, is_open, goes_on)
+}
+
+/// The value of an argument that is no text, as JSON.
+fn json_of(text: &str, argument: &Argument, tool: &Tool, name: &str) -> String {
+    let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
+    match (data.filter(|_| argument.in_cdata), &argument.nested) {
+        (Some(data), _) => Json::from(data).to_string(),
+        (None, Some(mark)) => nested::json(text, mark, &schema(tool, name), &tool.parameters),
+        (None, None) => value(text, &schema(tool, name)),
+    }
 }
 
 /// The first place of a tag after which the text goes on as it should. `is_open`: at a place it belongs to the text.

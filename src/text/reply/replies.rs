@@ -40,7 +40,6 @@ pub enum EventKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
-    /// Number of the call.
     pub call: u32,
     /// It begins like a call or a tag, and is none; of the end: something before it did.
     pub unparsed: bool,

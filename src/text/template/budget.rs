@@ -54,18 +54,19 @@ const NEGATE: &str = "!negate";
 const FUNCTION: &str = "!function";
 const METHOD: &str = "!method";
 const OBJECT: &str = "!object";
-/// Operators, the filters that compute them, and those that keep the right operand for the next comparison of a chain.
+/// Operators, those of comparisons behind the interpreter's names, the filters that compute them, and those that keep
+/// the right operand for the next comparison of a chain.
 const ARITHMETIC: [(&str, &str); 7] =
     [("+", "!+"), ("-", "!-"), ("*", "!*"), ("/", "!/"), ("//", "!//"), ("%", "!%"), ("**", "!**")];
-const COMPARISONS: [(&str, &str, &str); 8] = [
-    ("==", "!==", "!chain=="),
-    ("!=", "!!=", "!chain!="),
-    ("<", "!<", "!chain<"),
-    ("<=", "!<=", "!chain<="),
-    (">", "!>", "!chain>"),
-    (">=", "!>=", "!chain>="),
-    ("in", "!in", "!chainin"),
-    ("not in", "!not in", "!chainnot in"),
+const COMPARISONS: [(&str, &str, &str, &str); 8] = [
+    ("Eq", "==", "!==", "!chain=="),
+    ("Ne", "!=", "!!=", "!chain!="),
+    ("Lt", "<", "!<", "!chain<"),
+    ("Lte", "<=", "!<=", "!chain<="),
+    ("Gt", ">", "!>", "!chain>"),
+    ("Gte", ">=", "!>=", "!chain>="),
+    ("In", "in", "!in", "!chainin"),
+    ("NotIn", "not in", "!not in", "!chainnot in"),
 ];
 
 fn too_much(what: &str, bound: usize) -> Error {
@@ -240,14 +241,20 @@ pub fn charged(name: String, f: Builtin) -> impl Fn(&mut State, Rest<ValueOrKwar
     move |state, args| call_builtin(state, &Arguments::new(&name, &args.into_values())?, f)
 }
 
+/// Charges the operands of an operation.
+fn read_all(state: &mut State, operands: Rest<ValueOrKwargs>) -> Result<Vec<Value>, Error> {
+    let operands = operands.into_values();
+    let budget = Budget::of(state)?;
+    operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
+    Ok(operands)
+}
+
 /// Wraps an operation on values without names, which are charged before it.
 fn operation(
     f: impl Fn(&mut State, &[Value]) -> Result<Value, Error>,
 ) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
     move |state, operands| {
-        let operands = operands.into_values();
-        let budget = Budget::of(state)?;
-        operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
+        let operands = read_all(state, operands)?;
         let value = f(state, &operands)?;
         Budget::of(state)?.make(value)
     }
@@ -373,17 +380,7 @@ pub fn environment() -> Environment<'static> {
     }
     // A constant that the compiler does not compute with.
     e.add_filter("factor", |value: Value| value);
-    e.add_filter(BEGIN, |state: &mut State, marks: Value, input: usize| {
-        let marks = marks.downcast_object::<Begin>().ok_or_else(|| refuse("no marks"))?;
-        state.get_or_insert_extension_with(|| RenderMarks(marks.0.clone()));
-        state.get_or_insert_extension_with(|| Budget {
-            marks: marks.0.clone(),
-            made: input.saturating_mul(MADE_TIMES).saturating_add(MADE),
-            read: input.saturating_mul(READ_TIMES).saturating_add(READ),
-            largest: input.saturating_mul(2).saturating_add(MAX_OUTPUT),
-        });
-        Ok::<_, Error>(input)
-    });
+    e.add_filter(BEGIN, begin);
     e.add_filter(MAKE, |state: &mut State, value: Value| Budget::of(state)?.make(value));
     e.add_filter(SPEND, |state: &mut State, bytes: usize| Budget::of(state)?.spend(bytes));
     e.add_filter(KEEP, |state: &mut State, value: Value| {
@@ -392,55 +389,25 @@ pub fn environment() -> Environment<'static> {
     for (op, name) in ARITHMETIC {
         e.add_filter(name, operation(move |state, operands| arithmetic(state, op, &operands[0], &operands[1])));
     }
-    for (op, name, chain) in COMPARISONS {
-        let compare = move |state: &mut State, operands: &[Value]| {
-            let marks = marks_of(state)?;
-            values::compare(op, &marks.unmarked(&operands[0]), &marks.unmarked(&operands[1]))
-        };
-        e.add_filter(name, operation(move |state, operands| compare(state, operands).map(Value::from)));
+    for (_, op, name, chain) in COMPARISONS {
+        e.add_filter(name, operation(move |state, operands| compare(state, op, operands).map(Value::from)));
         // The result ends on top of the stack.
         e.add_filter(chain, move |state: &mut State, operands: Rest<ValueOrKwargs>| {
-            let operands = operands.into_values();
-            let budget = Budget::of(state)?;
-            operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
-            let result = compare(state, &operands)?;
+            let operands = read_all(state, operands)?;
+            let result = compare(state, op, &operands)?;
             Ok::<_, Error>(vec![Value::from(result), operands[1].clone()])
         });
     }
-    e.add_filter(
-        CONCAT,
-        operation(|state, operands| {
-            let marks = marks_of(state)?;
-            let part = |value: &Value| values::show(&marks.shown(value)?);
-            Ok(Value::from(part(&operands[0])? + &part(&operands[1])?))
-        }),
-    );
+    e.add_filter(CONCAT, operation(concat));
     e.add_filter(NEGATE, operation(|_, operands| values::neg(&operands[0])));
     e.add_filter(
         SLICE,
         operation(|_, operands| values::slice(&operands[0], [&operands[1], &operands[2], &operands[3]])),
     );
     e.add_filter(ATTRIBUTE, |_: &mut State, value: Value, name: &str| values::attr(&value, name));
-    e.add_filter(ITEM, |state: &mut State, value: Value, key: Value| {
-        let budget = Budget::of(state)?;
-        budget.look(value.as_str().map_or(0, str::len))?;
-        budget.read(&key)?;
-        let key = budget.marks.item(&value, &key);
-        values::item(&value, &key)
-    });
-    e.add_filter(ITERATE, |state: &mut State, value: Value| match kind(&value) {
-        Kind::Sequence(_) => {
-            let items = values::items(&value)?;
-            Budget::of(state)?.make(Value::from(items))
-        }
-        Kind::Undefined | Kind::Str(_) | Kind::List | Kind::Tuple | Kind::Dict => Ok(value),
-        _ => Err(refuse(format!("'{}' object is not iterable", type_name(&value)))),
-    });
-    e.add_filter(UNPACK, |state: &mut State, value: Value| {
-        let budget = Budget::of(state)?;
-        budget.spend(value.as_str().map_or(0, str::len).saturating_mul(NODE))?;
-        budget.make(Value::from(values::items(&value)?))
-    });
+    e.add_filter(ITEM, item);
+    e.add_filter(ITERATE, iterate);
+    e.add_filter(UNPACK, unpack);
     e.add_filter(FUNCTION, |state: &mut State, args: Value, name: &str| {
         let function = state.lookup(name);
         let function = function.ok_or_else(|| Error::new(ErrorKind::UnknownFunction, format!("{name} is unknown")))?;
@@ -456,6 +423,56 @@ pub fn environment() -> Environment<'static> {
     });
     e.set_formatter(format);
     e
+}
+
+/// Gives a render its budget. `input`: bytes of the variables it starts with.
+fn begin(state: &mut State, marks: Value, input: usize) -> Result<usize, Error> {
+    let marks = marks.downcast_object::<Begin>().ok_or_else(|| refuse("no marks"))?;
+    state.get_or_insert_extension_with(|| RenderMarks(marks.0.clone()));
+    state.get_or_insert_extension_with(|| Budget {
+        marks: marks.0.clone(),
+        made: input.saturating_mul(MADE_TIMES).saturating_add(MADE),
+        read: input.saturating_mul(READ_TIMES).saturating_add(READ),
+        largest: input.saturating_mul(2).saturating_add(MAX_OUTPUT),
+    });
+    Ok(input)
+}
+
+fn compare(state: &mut State, op: &str, operands: &[Value]) -> Result<bool, Error> {
+    let marks = marks_of(state)?;
+    values::compare(op, &marks.unmarked(&operands[0]), &marks.unmarked(&operands[1]))
+}
+
+fn concat(state: &mut State, operands: &[Value]) -> Result<Value, Error> {
+    let marks = marks_of(state)?;
+    let part = |value: &Value| values::show(&marks.shown(value)?);
+    Ok(Value::from(part(&operands[0])? + &part(&operands[1])?))
+}
+
+fn item(state: &mut State, value: Value, key: Value) -> Result<Value, Error> {
+    let budget = Budget::of(state)?;
+    budget.look(value.as_str().map_or(0, str::len))?;
+    budget.read(&key)?;
+    let key = budget.marks.item(&value, &key);
+    values::item(&value, &key)
+}
+
+/// What a loop goes over.
+fn iterate(state: &mut State, value: Value) -> Result<Value, Error> {
+    match kind(&value) {
+        Kind::Sequence(_) => {
+            let items = values::items(&value)?;
+            Budget::of(state)?.make(Value::from(items))
+        }
+        Kind::Undefined | Kind::Str(_) | Kind::List | Kind::Tuple | Kind::Dict => Ok(value),
+        _ => Err(refuse(format!("'{}' object is not iterable", type_name(&value)))),
+    }
+}
+
+fn unpack(state: &mut State, value: Value) -> Result<Value, Error> {
+    let budget = Budget::of(state)?;
+    budget.spend(value.as_str().map_or(0, str::len).saturating_mul(NODE))?;
+    budget.make(Value::from(values::items(&value)?))
 }
 
 /// Writes a value as Python does, after charging it.
@@ -492,98 +509,15 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>
     use Instruction as I;
     let mut size = Size::default();
     size.add(input, 0, usize::MAX)?;
-    let filter = |name| I::ApplyFilter(name, Some(1), !0);
-    let constant = |n: usize| I::LoadConst(Value::from(n));
-    let operator = |op: &str| ARITHMETIC.iter().find(|(of, _)| *of == op).map_or(MAKE, |(_, name)| name);
-    let comparison = |op: &str| COMPARISONS.iter().find(|(of, ..)| *of == op).map_or((MAKE, MAKE), |(_, a, b)| (a, b));
-    let with = |name, n| I::ApplyFilter(name, Some(n), !0);
-    let text = |text: &str| I::LoadConst(Value::from(text));
     let mut out = Instructions::new(program.name(), program.source());
     let marks = I::LoadConst(Value::from_object(Begin(marks.clone())));
-    for instruction in [marks, constant(size.bytes()), I::ApplyFilter(BEGIN, Some(2), !0), I::DiscardTop] {
+    for instruction in [marks, I::LoadConst(size.bytes().into()), I::ApplyFilter(BEGIN, Some(2), !0), I::DiscardTop] {
         out.add(instruction);
     }
     let mut places = Vec::new();
     while let Some(instruction) = program.get(places.len() as u32) {
-        // What runs in place of the instruction.
-        let one = |instruction| vec![instruction];
-        let itself = || instruction.clone();
-        let list = |n: &Option<u16>| match n {
-            Some(n) => Ok(I::BuildList(Some(usize::from(*n)))),
-            None => Err(unsupported("a call with arguments from a list or a map")),
-        };
-        let run = match instruction {
-            I::BuildMap(_) | I::BuildList(_) | I::BuildTuple(_) => vec![itself(), filter(MAKE)],
-            I::Add => one(with(operator("+"), 2)),
-            I::Sub => one(with(operator("-"), 2)),
-            I::Mul => one(with(operator("*"), 2)),
-            I::Div => one(with(operator("/"), 2)),
-            I::IntDiv => one(with(operator("//"), 2)),
-            I::Rem => one(with(operator("%"), 2)),
-            I::Pow => one(with(operator("**"), 2)),
-            I::Eq => one(with(comparison("==").0, 2)),
-            I::Ne => one(with(comparison("!=").0, 2)),
-            I::Lt => one(with(comparison("<").0, 2)),
-            I::Lte => one(with(comparison("<=").0, 2)),
-            I::Gt => one(with(comparison(">").0, 2)),
-            I::Gte => one(with(comparison(">=").0, 2)),
-            I::In => one(with(comparison("in").0, 2)),
-            I::CompareAndPreserve(op) => {
-                // The type of the operator has no other name outside of the interpreter.
-                let op = match format!("{op:?}").as_str() {
-                    "Eq" => "==",
-                    "Ne" => "!=",
-                    "Lt" => "<",
-                    "Lte" => "<=",
-                    "Gt" => ">",
-                    "Gte" => ">=",
-                    "In" => "in",
-                    _ => "not in",
-                };
-                vec![with(comparison(op).1, 2), I::UnpackList(2)]
-            }
-            I::Neg => one(filter(NEGATE)),
-            I::StringConcat => one(with(CONCAT, 2)),
-            I::Slice => one(with(SLICE, 4)),
-            I::GetAttr(name) => vec![text(name), with(ATTRIBUTE, 2)],
-            I::GetItem => one(with(ITEM, 2)),
-            // Recursion, which starts the loop again.
-            I::CallFunction("loop", Some(1)) => vec![filter(ITERATE), itself(), filter(MAKE)],
-            I::FastRecurse => vec![filter(ITERATE), itself()],
-            I::Lookup("self") => return Err(unsupported("\"self\"")),
-            I::CallFunction(name, n) => vec![list(n)?, text(name), with(FUNCTION, 2)],
-            I::CallMethod(name, n) => vec![list(n)?, text(name), with(METHOD, 2)],
-            I::CallObject(n) => vec![list(n)?, filter(OBJECT)],
-            I::PushLoop(_) => vec![filter(ITERATE), itself()],
-            I::UnpackList(_) => vec![filter(UNPACK), itself()],
-            I::BuildKwargs(n) => vec![constant(n * 2 * NODE), filter(SPEND), I::DiscardTop, itself()],
-            I::Enclose(_) => vec![constant(CLOSURE), filter(SPEND), I::DiscardTop, itself()],
-            I::BuildMacro(..) => vec![filter(MAKE), itself()],
-            I::SetAttr(name) if name.starts_with('_') => {
-                return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
-            }
-            I::SetAttr(_) => vec![I::Swap, filter(KEEP), I::Swap, itself()],
-            // Its text, through the formatter.
-            I::EmitRaw(text) => vec![I::LoadConst(Value::from_safe_string((*text).to_owned())), I::Emit],
-            I::UnpackLists(_) | I::MergeKwargs(_) => {
-                return Err(unsupported("a call with arguments from a list or a map"));
-            }
-            I::FastSuper | I::CallBlock(_) | I::LoadBlocks | I::Include(_) | I::ExportLocals => {
-                return Err(unsupported("a block or another template"));
-            }
-            // Charged by the function that they call.
-            I::ApplyFilter(..) | I::PerformTest(..) | I::Emit => one(itself()),
-            // Values that exist already.
-            I::Not | I::IsUndefined | I::StoreLocal(_) | I::Lookup(_) | I::LoadConst(_) => one(itself()),
-            I::DupTop | I::DiscardTop | I::Swap | I::GetClosure | I::PushDidNotIterate => one(itself()),
-            // Frames, whose number is bounded, and jumps.
-            I::PushWith | I::Iterate(_) | I::PopFrame | I::PopLoopFrame => one(itself()),
-            I::PushAutoEscape | I::PopAutoEscape | I::BeginCapture(_) | I::EndCapture => one(itself()),
-            I::Jump(_) | I::JumpIfFalse(_) | I::JumpIfFalseOrPop(_) | I::JumpIfTrueOrPop(_) => one(itself()),
-            I::Return => one(itself()),
-        };
         let at = places.len() as u32;
-        let first = run.into_iter().map(|instruction| match program.get_line(at) {
+        let first = guard(instruction)?.into_iter().map(|instruction| match program.get_line(at) {
             Some(line) => out.add_with_line(instruction, line as u16),
             None => out.add(instruction),
         });
@@ -604,4 +538,82 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>
         }
     }
     Ok(out)
+}
+
+/// The instructions that run in place of one of a template's.
+fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Error> {
+    use Instruction as I;
+    let with = |name, n| I::ApplyFilter(name, Some(n), !0);
+    let filter = |name| with(name, 1);
+    let arithmetic = |op: &str| {
+        let name = ARITHMETIC.iter().find(|(of, _)| *of == op).map_or(MAKE, |(_, name)| name);
+        vec![with(name, 2)]
+    };
+    let comparison = |op: &str| COMPARISONS.iter().find(|(of, ..)| *of == op).map_or((MAKE, MAKE), |op| (op.2, op.3));
+    let compared = |op: &str| vec![with(comparison(op).0, 2)];
+    let text = |text: &str| I::LoadConst(Value::from(text));
+    let spend =
+        |bytes: usize| vec![I::LoadConst(Value::from(bytes)), filter(SPEND), I::DiscardTop, instruction.clone()];
+    let itself = || instruction.clone();
+    let one = |instruction| vec![instruction];
+    let list = |n: &Option<u16>| match n {
+        Some(n) => Ok(I::BuildList(Some(usize::from(*n)))),
+        None => Err(unsupported("a call with arguments from a list or a map")),
+    };
+    Ok(match instruction {
+        I::BuildMap(_) | I::BuildList(_) | I::BuildTuple(_) => vec![itself(), filter(MAKE)],
+        I::Add => arithmetic("+"),
+        I::Sub => arithmetic("-"),
+        I::Mul => arithmetic("*"),
+        I::Div => arithmetic("/"),
+        I::IntDiv => arithmetic("//"),
+        I::Rem => arithmetic("%"),
+        I::Pow => arithmetic("**"),
+        I::Eq => compared("Eq"),
+        I::Ne => compared("Ne"),
+        I::Lt => compared("Lt"),
+        I::Lte => compared("Lte"),
+        I::Gt => compared("Gt"),
+        I::Gte => compared("Gte"),
+        I::In => compared("In"),
+        // The type of the operator has no other name outside of the interpreter.
+        I::CompareAndPreserve(op) => vec![with(comparison(&format!("{op:?}")).1, 2), I::UnpackList(2)],
+        I::Neg => one(filter(NEGATE)),
+        I::StringConcat => one(with(CONCAT, 2)),
+        I::Slice => one(with(SLICE, 4)),
+        I::GetAttr(name) => vec![text(name), with(ATTRIBUTE, 2)],
+        I::GetItem => one(with(ITEM, 2)),
+        // Recursion, which starts the loop again.
+        I::CallFunction("loop", Some(1)) => vec![filter(ITERATE), itself(), filter(MAKE)],
+        I::FastRecurse => vec![filter(ITERATE), itself()],
+        I::Lookup("self") => return Err(unsupported("\"self\"")),
+        I::CallFunction(name, n) => vec![list(n)?, text(name), with(FUNCTION, 2)],
+        I::CallMethod(name, n) => vec![list(n)?, text(name), with(METHOD, 2)],
+        I::CallObject(n) => vec![list(n)?, filter(OBJECT)],
+        I::PushLoop(_) => vec![filter(ITERATE), itself()],
+        I::UnpackList(_) => vec![filter(UNPACK), itself()],
+        I::BuildKwargs(n) => spend(n * 2 * NODE),
+        I::Enclose(_) => spend(CLOSURE),
+        I::BuildMacro(..) => vec![filter(MAKE), itself()],
+        I::SetAttr(name) if name.starts_with('_') => {
+            return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
+        }
+        I::SetAttr(_) => vec![I::Swap, filter(KEEP), I::Swap, itself()],
+        // Its text, through the formatter.
+        I::EmitRaw(text) => vec![I::LoadConst(Value::from_safe_string((*text).to_owned())), I::Emit],
+        I::UnpackLists(_) | I::MergeKwargs(_) => one(list(&None)?),
+        I::FastSuper | I::CallBlock(_) | I::LoadBlocks | I::Include(_) | I::ExportLocals => {
+            return Err(unsupported("a block or another template"));
+        }
+        // Charged by the function that they call.
+        I::ApplyFilter(..) | I::PerformTest(..) | I::Emit => one(itself()),
+        // Values that exist already.
+        I::Not | I::IsUndefined | I::StoreLocal(_) | I::Lookup(_) | I::LoadConst(_) => one(itself()),
+        I::DupTop | I::DiscardTop | I::Swap | I::GetClosure | I::PushDidNotIterate => one(itself()),
+        // Frames, whose number is bounded, and jumps.
+        I::PushWith | I::Iterate(_) | I::PopFrame | I::PopLoopFrame => one(itself()),
+        I::PushAutoEscape | I::PopAutoEscape | I::BeginCapture(_) | I::EndCapture => one(itself()),
+        I::Jump(_) | I::JumpIfFalse(_) | I::JumpIfFalseOrPop(_) | I::JumpIfTrueOrPop(_) => one(itself()),
+        I::Return => one(itself()),
+    })
 }

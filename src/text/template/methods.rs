@@ -24,6 +24,12 @@ fn unknown(args: &Arguments, value: &Value) -> Error {
     Error::new(ErrorKind::UnknownMethod, format!("{}.{} is not supported", type_name(value), args.name))
 }
 
+/// The one argument that a method takes.
+fn only(args: &Arguments, name: &str) -> Result<Value, Error> {
+    let [_, value] = args.bind(["self", name], 2)?;
+    Ok(value.unwrap_or_default())
+}
+
 fn of_dict(value: &Value, args: &Arguments) -> Result<Value, Error> {
     let all = || pairs(value);
     match args.name.as_str() {
@@ -54,13 +60,11 @@ fn of_dict(value: &Value, args: &Arguments) -> Result<Value, Error> {
 fn of_list(value: &Value, args: &Arguments) -> Result<Value, Error> {
     match args.name.as_str() {
         "count" => {
-            let [_, what] = args.bind(["self", "value"], 2)?;
-            let what = what.unwrap_or_default();
+            let what = only(args, "value")?;
             Ok(Value::from(items(value)?.iter().filter(|item| equal(item, &what)).count()))
         }
         "index" => {
-            let [_, what] = args.bind(["self", "value"], 2)?;
-            let what = what.unwrap_or_default();
+            let what = only(args, "value")?;
             let place = items(value)?.iter().position(|item| equal(item, &what));
             place.map(Value::from).ok_or_else(|| refuse("the value is not in the list"))
         }
@@ -293,77 +297,17 @@ pub fn capitalized(text: &str) -> String {
 }
 
 fn of_text(s: &str, args: &Arguments) -> Result<Value, Error> {
-    let name = args.name.as_str();
-    let alone = |value: Value| args.bind(["self"], 1).map(|_| value);
-    let all = |is: fn(char) -> bool| alone(Value::from(!s.is_empty() && s.chars().all(is)));
-    let list = |parts: Vec<&str>| Value::from(parts.into_iter().map(Value::from).collect::<Vec<_>>());
-    match name {
-        "upper" => alone(Value::from(s.to_uppercase())),
-        "lower" => alone(Value::from(s.to_lowercase())),
-        "capitalize" => alone(Value::from(capitalized(s))),
-        "title" => {
-            let mut out = String::with_capacity(s.len());
-            let mut in_word = false;
-            for c in s.chars() {
-                if in_word {
-                    out.extend(c.to_lowercase())
-                } else {
-                    out.push_str(&title_of(c))
-                }
-                in_word = is_cased(c);
-            }
-            alone(Value::from(out))
-        }
-        "swapcase" => {
-            let swap = |c: char| -> String {
-                if c.is_uppercase() { c.to_lowercase().collect() } else { c.to_uppercase().collect() }
-            };
-            alone(Value::from(s.chars().map(swap).collect::<String>()))
-        }
-        "casefold" if s.chars().all(|c| c.is_ascii() || c == 'ß') => {
-            alone(Value::from(s.to_lowercase().replace('ß', "ss")))
-        }
-        "strip" | "lstrip" | "rstrip" => {
-            let [_, chars] = args.bind(["self", "chars"], 1)?;
-            let chars = chars.filter(|chars| !chars.is_none());
-            let chars = chars.as_ref().map(|chars| text(chars, "the set of characters")).transpose()?;
-            Ok(Value::from(stripped(s, chars, name != "rstrip", name != "lstrip")))
-        }
-        "split" | "rsplit" => {
-            let [_, by, most] = args.bind(["self", "sep", "maxsplit"], 1)?;
-            let most = count(most.as_ref(), "maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-            let most = most.saturating_add(1);
-            Ok(match by.filter(|by| !by.is_none()) {
-                None if name == "split" => list(split_space(s, most - 1)),
-                None => list(rsplit_space(s, most - 1)),
-                Some(by) => match (text(&by, "the separator")?, name) {
-                    ("", _) => return Err(refuse("empty separator")),
-                    (by, "split") => list(s.splitn(most, by).collect()),
-                    (by, _) => {
-                        let mut parts: Vec<&str> = s.rsplitn(most, by).collect();
-                        parts.reverse();
-                        list(parts)
-                    }
-                },
-            })
-        }
+    if let Some(value) = without_arguments(s, &args.name) {
+        return args.bind(["self"], 1).map(|_| value);
+    }
+    match args.name.as_str() {
+        "strip" | "lstrip" | "rstrip" => strip(s, args),
+        "split" | "rsplit" => split(s, args),
         "splitlines" => {
             let [_, keeps_ends] = args.bind(["self", "keepends"], 1)?;
             Ok(list(lines(s, keeps_ends.is_some_and(|keeps| keeps.is_true()))))
         }
-        "partition" | "rpartition" => {
-            let [_, by] = args.bind(["self", "sep"], 2)?;
-            let by = by.unwrap_or_default();
-            let by = text(&by, "the separator")?;
-            if by.is_empty() {
-                return Err(refuse("empty separator"));
-            }
-            let parts = match name {
-                "partition" => s.split_once(by).map_or([s, "", ""], |(a, b)| [a, by, b]),
-                _ => s.rsplit_once(by).map_or(["", "", s], |(a, b)| [a, by, b]),
-            };
-            Ok(tuple(parts.into_iter().map(Value::from).collect()))
-        }
+        "partition" | "rpartition" => partition(s, args),
         "replace" => {
             let [_, from, to, most] = args.bind(["self", "old", "new", "count"], 3)?;
             let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
@@ -381,81 +325,157 @@ fn of_text(s: &str, args: &Arguments) -> Result<Value, Error> {
         }
         "startswith" | "endswith" => begins(s, args).map(Value::from),
         "removeprefix" | "removesuffix" => {
-            let [_, what] = args.bind(["self", "part"], 2)?;
-            let what = what.unwrap_or_default();
+            let what = only(args, "part")?;
             let what = text(&what, "what is removed")?;
-            let rest = if name == "removeprefix" { s.strip_prefix(what) } else { s.strip_suffix(what) };
+            let rest = if args.name == "removeprefix" { s.strip_prefix(what) } else { s.strip_suffix(what) };
             Ok(Value::from(rest.unwrap_or(s)))
         }
-        "center" | "ljust" | "rjust" => {
-            let [_, width, fill] = args.bind(["self", "width", "fillchar"], 2)?;
-            let fill = fill.map_or_else(|| " ".to_owned(), |fill| fill.as_str().unwrap_or_default().to_owned());
-            let mut chars = fill.chars();
-            let (Some(fill), None) = (chars.next(), chars.next()) else {
-                return Err(refuse("The fill character must be exactly one character long"));
-            };
-            padded(s, count(width.as_ref(), "width")?.unwrap_or(0), fill, name)
-        }
-        "zfill" => {
-            let [_, width] = args.bind(["self", "width"], 2)?;
-            let width = usize::try_from(count(width.as_ref(), "width")?.unwrap_or(0)).unwrap_or(0);
-            let (sign, digits) = s.split_at(usize::from(s.starts_with(['+', '-'])));
-            let mut out = Bounded::default();
-            out.push(sign)?;
-            out.pad('0', width.saturating_sub(s.chars().count()))?;
-            out.push(digits)?;
-            Ok(out.value())
-        }
-        "expandtabs" => {
-            let [_, size] = args.bind(["self", "tabsize"], 1)?;
-            let size = usize::try_from(count(size.as_ref(), "tabsize")?.unwrap_or(8)).unwrap_or(0);
-            let (mut out, mut column) = (Bounded::default(), 0);
-            for c in s.chars() {
-                match c {
-                    '\t' if size == 0 => {}
-                    '\t' => {
-                        out.pad(' ', size - column % size)?;
-                        column += size - column % size;
-                    }
-                    _ => {
-                        out.push(c.encode_utf8(&mut [0; 4]))?;
-                        column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
-                    }
-                }
-            }
-            Ok(out.value())
-        }
-        "join" => {
-            let [_, parts] = args.bind(["self", "iterable"], 2)?;
-            let parts = items(&parts.unwrap_or_default())?;
-            let mut out = String::new();
-            for (i, part) in parts.iter().enumerate() {
-                out.push_str(if i > 0 { s } else { "" });
-                out.push_str(part.as_str().ok_or_else(|| {
-                    refuse(format!("sequence item {i}: expected str instance, {} found", type_name(part)))
-                })?);
-            }
-            Ok(Value::from(out))
-        }
+        "center" | "ljust" | "rjust" => justify(s, args),
+        "zfill" => zfill(s, args),
+        "expandtabs" => expandtabs(s, args),
+        "join" => join(s, args),
         "format" => str_format(s, &args.placed[1..], &args.named),
+        _ => Err(unknown(args, args.subject()?)),
+    }
+}
+
+/// The result of a method that takes no arguments.
+fn without_arguments(s: &str, name: &str) -> Option<Value> {
+    let all = |is: fn(char) -> bool| Value::from(!s.is_empty() && s.chars().all(is));
+    Some(match name {
+        "upper" => Value::from(s.to_uppercase()),
+        "lower" => Value::from(s.to_lowercase()),
+        "capitalize" => Value::from(capitalized(s)),
+        "title" => Value::from(titled(s)),
+        "swapcase" => {
+            let swap = |c: char| -> String {
+                if c.is_uppercase() { c.to_lowercase().collect() } else { c.to_uppercase().collect() }
+            };
+            Value::from(s.chars().map(swap).collect::<String>())
+        }
+        "casefold" if s.chars().all(|c| c.is_ascii() || c == 'ß') => Value::from(s.to_lowercase().replace('ß', "ss")),
         "isalpha" => all(is_letter),
         "isdigit" => all(is_digit),
         "isdecimal" => all(is_decimal),
         "isnumeric" => all(is_numeric),
         "isalnum" => all(|c| is_letter(c) || is_digit(c) || is_numeric(c)),
         "isspace" => all(is_space),
-        "isascii" => alone(Value::from(s.is_ascii())),
-        "isprintable" => alone(Value::from(s.chars().all(is_printable))),
-        "islower" => alone(Value::from(is_of_case(s, true))),
-        "isupper" => alone(Value::from(is_of_case(s, false))),
-        "istitle" => alone(Value::from(is_title_text(s))),
+        "isascii" => Value::from(s.is_ascii()),
+        "isprintable" => Value::from(s.chars().all(is_printable)),
+        "islower" => Value::from(is_of_case(s, true)),
+        "isupper" => Value::from(is_of_case(s, false)),
+        "istitle" => Value::from(is_title_text(s)),
         "isidentifier" if s.is_ascii() => {
-            let is_name = !s.starts_with(|c: char| c.is_ascii_digit())
-                && s.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
-            alone(Value::from(is_name && !s.is_empty()))
+            let starts = !s.is_empty() && !s.starts_with(|c: char| c.is_ascii_digit());
+            Value::from(starts && s.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()))
         }
-        _ => Err(unknown(args, args.subject()?)),
+        _ => return None,
+    })
+}
+
+fn titled(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    let mut in_word = false;
+    for c in s.chars() {
+        if in_word {
+            out.extend(c.to_lowercase())
+        } else {
+            out.push_str(&title_of(c))
+        }
+        in_word = is_cased(c);
     }
+    out
+}
+
+fn list(parts: Vec<&str>) -> Value {
+    Value::from(parts.into_iter().map(Value::from).collect::<Vec<_>>())
+}
+
+fn strip(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let [_, chars] = args.bind(["self", "chars"], 1)?;
+    let chars = chars.filter(|chars| !chars.is_none());
+    let chars = chars.as_ref().map(|chars| text(chars, "the set of characters")).transpose()?;
+    Ok(Value::from(stripped(s, chars, args.name != "rstrip", args.name != "lstrip")))
+}
+
+fn split(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let [_, by, most] = args.bind(["self", "sep", "maxsplit"], 1)?;
+    let most = count(most.as_ref(), "maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let (most, from_left) = (most.saturating_add(1), args.name == "split");
+    let Some(by) = by.filter(|by| !by.is_none()) else {
+        return Ok(list(if from_left { split_space(s, most - 1) } else { rsplit_space(s, most - 1) }));
+    };
+    match text(&by, "the separator")? {
+        "" => Err(refuse("empty separator")),
+        by if from_left => Ok(list(s.splitn(most, by).collect())),
+        by => {
+            let mut parts: Vec<&str> = s.rsplitn(most, by).collect();
+            parts.reverse();
+            Ok(list(parts))
+        }
+    }
+}
+
+fn partition(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let by = only(args, "sep")?;
+    let parts = match (text(&by, "the separator")?, args.name.as_str()) {
+        ("", _) => return Err(refuse("empty separator")),
+        (by, "partition") => s.split_once(by).map_or([s, "", ""], |(a, b)| [a, by, b]),
+        (by, _) => s.rsplit_once(by).map_or(["", "", s], |(a, b)| [a, by, b]),
+    };
+    Ok(tuple(parts.into_iter().map(Value::from).collect()))
+}
+
+fn justify(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let [_, width, fill] = args.bind(["self", "width", "fillchar"], 2)?;
+    let fill = fill.map_or_else(|| " ".to_owned(), |fill| fill.as_str().unwrap_or_default().to_owned());
+    let mut chars = fill.chars();
+    let (Some(fill), None) = (chars.next(), chars.next()) else {
+        return Err(refuse("The fill character must be exactly one character long"));
+    };
+    padded(s, count(width.as_ref(), "width")?.unwrap_or(0), fill, &args.name)
+}
+
+fn zfill(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let [_, width] = args.bind(["self", "width"], 2)?;
+    let width = usize::try_from(count(width.as_ref(), "width")?.unwrap_or(0)).unwrap_or(0);
+    let (sign, digits) = s.split_at(usize::from(s.starts_with(['+', '-'])));
+    let mut out = Bounded::default();
+    out.push(sign)?;
+    out.pad('0', width.saturating_sub(s.chars().count()))?;
+    out.push(digits)?;
+    Ok(out.value())
+}
+
+fn expandtabs(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let [_, size] = args.bind(["self", "tabsize"], 1)?;
+    let size = usize::try_from(count(size.as_ref(), "tabsize")?.unwrap_or(8)).unwrap_or(0);
+    let (mut out, mut column) = (Bounded::default(), 0);
+    for c in s.chars() {
+        match c {
+            '\t' if size == 0 => {}
+            '\t' => {
+                out.pad(' ', size - column % size)?;
+                column += size - column % size;
+            }
+            _ => {
+                out.push(c.encode_utf8(&mut [0; 4]))?;
+                column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
+            }
+        }
+    }
+    Ok(out.value())
+}
+
+fn join(s: &str, args: &Arguments) -> Result<Value, Error> {
+    let parts = items(&only(args, "iterable")?)?;
+    let mut out = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        out.push_str(if i > 0 { s } else { "" });
+        let wrong = || refuse(format!("sequence item {i}: expected str instance, {} found", type_name(part)));
+        out.push_str(part.as_str().ok_or_else(wrong)?);
+    }
+    Ok(Value::from(out))
 }
 
 /// True for objects whose methods are their own: loops, and what is called through an attribute.

@@ -70,105 +70,123 @@ impl Tag {
 /// Chains that are too long, and tags that Jinja2 does not have.
 pub fn prepared(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     let source = &source.replace("\r\n", "\n").replace('\r', "\n");
-    let too_long = |what: &str| Err(format!("more than {MAX_CHAIN} {what}"));
-    let mut edits = Edits::default();
-    let mut macros: Vec<Macro> = Vec::new();
-    let mut tag = Tag::default();
-    let (mut elifs, mut before): (usize, Option<Token>) = (0, None);
+    let mut rewriter = Rewriter { source, ..Rewriter::default() };
     for token in tokenize(source, false, syntax.clone()) {
         // The parser will say what is wrong.
         let Ok((token, span)) = token else { break };
         let (from, to) = (span.start_offset as usize, span.end_offset as usize);
-        let begins = matches!(before, Some(Token::BlockStart));
-        let is_operand = before.as_ref().is_some_and(ends_operand);
-        let is_constant = before.as_ref().is_some_and(is_constant_end);
         match &token {
-            Token::VariableStart => tag = Tag { tuple_at: Some(to), ..Tag::default() },
-            Token::BlockStart => tag = Tag::default(),
-            Token::VariableEnd => tag.close_tuple(before_end(source, from), &mut edits),
-            Token::BlockEnd => tag.close_tuple(before_end(source, from), &mut edits),
+            Token::Ident(word) => {
+                rewriter.word(word, from, to).map_err(|e| format!("{e} (in line {})", span.start_line))?
+            }
+            token => rewriter.other(token, from, to)?,
+        }
+        if rewriter.elifs > MAX_CHAIN {
+            return Err(format!("more than {MAX_CHAIN} \"elif\"s"));
+        }
+        if rewriter.tag.operators > MAX_CHAIN {
+            return Err(format!("more than {MAX_CHAIN} operators in one tag"));
+        }
+        rewriter.before = Some(token);
+    }
+    Ok(rewriter.edits.applied(source))
+}
+
+/// A source that is read token by token.
+#[derive(Default)]
+struct Rewriter<'s> {
+    source: &'s str,
+    edits: Edits,
+    macros: Vec<Macro>,
+    tag: Tag,
+    elifs: usize,
+    before: Option<Token<'s>>,
+}
+
+impl Rewriter<'_> {
+    /// Reads a word, which is at `from..to`.
+    fn word(&mut self, word: &str, from: usize, to: usize) -> Result<(), String> {
+        let in_for = self.tag.word == "for" && self.tag.depth == 0;
+        match word {
+            _ if matches!(self.before, Some(Token::BlockStart)) => return self.first_word(word, from, to),
+            "in" if in_for && self.tag.tuple_at.is_none() => {
+                (self.tag.tuple_at, self.tag.has_comma) = (Some(to), false);
+                return Ok(());
+            }
+            "if" | "recursive" if in_for && self.before.as_ref().is_some_and(ends_operand) => {
+                self.tag.close_tuple(before_end(self.source, from), &mut self.edits);
+                self.tag.operators += 1;
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Some(open) = self.macros.last_mut() {
+            let known = open.parameters.iter().any(|known| known == word);
+            match (open.end, &self.before) {
+                (None, Some(Token::ParenOpen | Token::Comma)) if self.tag.depth == 1 => {
+                    open.parameters.push(word.to_owned());
+                }
+                (None, _) if known => {
+                    return Err(format!("a default that reads the parameter {word:?} is not supported"));
+                }
+                // A parameter of that name is an ordinary one.
+                (None, _) | (_, Some(Token::Dot)) => {}
+                _ => open.uses.iter_mut().zip(CATCH_ALL).for_each(|(uses, (name, _))| *uses |= name == word),
+            }
+        }
+        if matches!(word, "and" | "or" | "not" | "if" | "is" | "in") {
+            self.tag.operators += 1;
+        }
+        // The compiler would look into constants by its own rules.
+        if matches!(word, "in" | "not") && self.before.as_ref().is_some_and(is_constant_end) {
+            self.edits.insert(from, "|factor ");
+        }
+        Ok(())
+    }
+
+    /// Reads the first word of a tag.
+    fn first_word(&mut self, word: &str, from: usize, to: usize) -> Result<(), String> {
+        self.tag.word = word.to_owned();
+        match word {
+            "generation" => self.edits.0.push((from, to, "with".to_owned())),
+            "endgeneration" => self.edits.0.push((from, to, "endwith".to_owned())),
+            "do" => return Err("unknown tag \"do\"".to_owned()),
+            "elif" => self.elifs += 1,
+            "macro" => self.macros.push(Macro { end: None, parameters: Vec::new(), uses: [false; 2] }),
+            "endmacro" => finish(self.macros.pop(), &mut self.edits),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads a token that is no word.
+    fn other(&mut self, token: &Token, from: usize, to: usize) -> Result<(), String> {
+        let (before, tag) = (self.before.as_ref(), &mut self.tag);
+        match token {
+            Token::VariableStart => *tag = Tag { tuple_at: Some(to), ..Tag::default() },
+            Token::BlockStart => *tag = Tag::default(),
+            Token::VariableEnd | Token::BlockEnd => tag.close_tuple(before_end(self.source, from), &mut self.edits),
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => tag.depth += 1,
             Token::ParenClose | Token::BracketClose | Token::BraceClose => {
                 tag.depth = tag.depth.saturating_sub(1);
-                if let Some(open) = macros.last_mut().filter(|open| open.end.is_none() && tag.depth == 0) {
+                if let Some(open) = self.macros.last_mut().filter(|open| open.end.is_none() && tag.depth == 0) {
                     open.end = Some(from);
                 }
             }
             Token::Comma if tag.depth == 0 => tag.has_comma = true,
-            Token::Ident(word) if begins => {
-                tag.word = (*word).to_owned();
-                match *word {
-                    "generation" => edits.0.push((from, to, "with".to_owned())),
-                    "endgeneration" => edits.0.push((from, to, "endwith".to_owned())),
-                    "do" => return Err(format!("unknown tag \"do\" (in line {})", span.start_line)),
-                    "elif" => elifs += 1,
-                    "macro" => macros.push(Macro { end: None, parameters: Vec::new(), uses: [false; 2] }),
-                    "endmacro" => finish(macros.pop(), &mut edits),
-                    _ => {}
-                }
-            }
-            Token::Ident("in") if tag.word == "for" && tag.depth == 0 && tag.tuple_at.is_none() => {
-                (tag.tuple_at, tag.has_comma) = (Some(to), false);
-            }
-            Token::Ident("if" | "recursive") if tag.word == "for" && tag.depth == 0 && is_operand => {
-                tag.close_tuple(before_end(source, from), &mut edits);
-                tag.operators += 1;
-            }
-            Token::Ident(word) => {
-                if let Some(open) = macros.last_mut().filter(|open| open.end.is_none()) {
-                    if tag.depth == 1 && matches!(before, Some(Token::ParenOpen | Token::Comma)) {
-                        open.parameters.push((*word).to_owned());
-                    } else if open.parameters.iter().any(|known| known == word) {
-                        let line = span.start_line;
-                        return Err(format!(
-                            "a default that reads the parameter {word:?} is not supported (in line {line})"
-                        ));
-                    }
-                }
-                let at = CATCH_ALL.iter().position(|(name, _)| name == word);
-                if let (Some(at), Some(open)) = (at, macros.last_mut().filter(|_| !matches!(before, Some(Token::Dot))))
-                {
-                    // A parameter of that name is an ordinary one.
-                    open.uses[at] |= open.end.is_some();
-                }
-                if matches!(*word, "and" | "or" | "not" | "if" | "is" | "in") {
-                    tag.operators += 1;
-                }
-                // The compiler would look into constants by its own rules.
-                if matches!(*word, "in" | "not") && is_constant {
-                    edits.insert(from, "|factor ");
-                }
-            }
-            Token::String(_) => {
-                if let Some(literal) = literal(&source[from..to]) {
-                    edits.0.push((from, to, literal));
-                }
-            }
-            _ => {}
-        }
-        let is_splat = matches!(before, Some(Token::ParenOpen | Token::Comma));
-        match &token {
-            Token::Mul | Token::Pow if is_splat => {
+            Token::String(_) => self.edits.0.extend(literal(&self.source[from..to]).map(|text| (from, to, text))),
+            Token::Mul | Token::Pow if matches!(before, Some(Token::ParenOpen | Token::Comma)) => {
                 return Err("a call with arguments from a list or a map is not supported".to_owned());
             }
             // Python's plus of a number is the number.
-            Token::Plus if !is_operand => edits.0.push((from, to, "- -".to_owned())),
+            Token::Plus if !before.is_some_and(ends_operand) => self.edits.0.push((from, to, "- -".to_owned())),
             // The compiler would compute with constants by its own rules.
-            _ if is_operator(&token) && is_constant => edits.insert(from, "|factor "),
+            _ if is_operator(token) && before.is_some_and(is_constant_end) => self.edits.insert(from, "|factor "),
             _ => {}
         }
-        if is_counted(&token) {
-            tag.operators += 1;
-        }
-        if elifs > MAX_CHAIN {
-            return too_long("\"elif\"s");
-        }
-        if tag.operators > MAX_CHAIN {
-            return too_long("operators in one tag");
-        }
-        before = Some(token);
+        tag.operators += usize::from(is_counted(token));
+        Ok(())
     }
-    Ok(edits.applied(source))
 }
 
 /// Gives a macro parameters for the arguments that it reads besides its own.

@@ -1,6 +1,8 @@
 //! A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file. The keys are those of the GGUF specification
 //! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
 
+use std::borrow::Cow;
+
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
 use crate::text::tokenizer::added::{Added, WholeToken};
@@ -10,8 +12,8 @@ use crate::text::tokenizer::charsmap::Charsmap;
 use crate::text::tokenizer::end_tokens::{add_ends_by_text, ends_any_text};
 use crate::text::tokenizer::merge::{Atoms, Bpe, Spm, Unknown, WholePieces};
 use crate::text::tokenizer::pieces::{Behavior, Prepend, Splitter, TextStep};
-use crate::text::tokenizer::pipeline::{Spaces, TokenModel, Tokenizer, VISIBLE_SPACE, cut_at_spaces};
-use crate::text::tokenizer::pretokenizer::{self, Bos, Spelling};
+use crate::text::tokenizer::pipeline::{Spaces, Special, Steps, TokenModel, Tokenizer, VISIBLE_SPACE, cut_at_spaces};
+use crate::text::tokenizer::pretokenizer::{self, Bos, PreTokenizer, Spelling};
 use crate::text::tokenizer::unigram::Unigram;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, byte_of, reserve};
 use crate::text::tokenizer::wordpiece::{MAX_WORD, WordPiece};
@@ -32,73 +34,164 @@ impl Kind {
     fn is_text(self) -> bool {
         matches!(self, Kind::TextBpe | Kind::SentencePiece | Kind::Unigram)
     }
+}
 
-    /// Ids of BOS, EOS, the unknown token and the separator where the file names none.
-    fn special_ids(self) -> [Option<u32>; 4] {
-        match self {
-            Kind::ByteLevelBpe | Kind::TextBpe => [None; 4],
-            Kind::SentencePiece => [Some(1), Some(2), Some(0), None],
-            Kind::WordPiece => [Some(101), None, Some(100), Some(102)],
-            Kind::Unigram => [None, Some(1), Some(2), None],
-        }
-    }
+/// How the file makes tokens of a text.
+struct Method {
+    kind: Kind,
+    steps: Steps,
+    whole_pieces: WholePieces,
+    bos: Bos,
+}
+
+/// Ids of special tokens.
+struct Ids {
+    bos: Option<u32>,
+    eos: Option<u32>,
+    unknown: Option<u32>,
+    separator: Option<u32>,
+    /// Further ones that end a turn.
+    ends: [Option<u32>; 2],
 }
 
 pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
-    let name = m.require_str("tokenizer.ggml.model")?;
     let mut notes = Vec::new();
-    let pre = match name {
-        "gpt2" | "whitespace" => Some(m.str("tokenizer.ggml.pre")?.unwrap_or_else(|| {
-            let what = "tokenizer.ggml.pre is missing: texts are cut as by \"default\", which is none of a model's own";
-            notes.push(what.to_owned());
-            "default"
-        })),
-        "gemma4" => Some("gemma4"),
-        "llama" | "bert" | "t5" => None,
-        other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
-    };
-    let pre = pre.map(pretokenizer::by_name).transpose()?;
-    let kind = match (&pre, name) {
-        (Some(pre), _) if pre.spelling == Spelling::ByteLevel => Kind::ByteLevelBpe,
-        (Some(_), _) => Kind::TextBpe,
-        (None, "bert") => Kind::WordPiece,
-        (None, "t5") => Kind::Unigram,
-        (None, _) => Kind::SentencePiece,
-    };
+    let Method { kind, mut steps, whole_pieces, bos } = Method::new(m, &mut notes)?;
     let tokens = m.take_strs("tokenizer.ggml.tokens")?.ok_or_else(|| m.missing("tokenizer.ggml.tokens"))?;
-    let n = tokens.len();
-    let special = |name: &str, default: Option<u32>| -> Result<Option<u32>> {
-        let key = format!("tokenizer.ggml.{name}_token_id");
-        // Converters have written an absent id as -1.
-        match m.i64(&key)? {
-            None => Ok(default.filter(|&id| (id as usize) < n)),
-            Some(-1 | 0xFFFF_FFFF) => Ok(None),
-            Some(id) => u32::try_from(id)
-                .ok()
-                .filter(|&id| (id as usize) < n)
-                .map(Some)
-                .ok_or_else(|| m.error(format!("the key {key:?} is {id}, the vocabulary has {n} tokens"))),
-        }
-    };
-    let defaults = kind.special_ids();
-    let bos = special("bos", defaults[0])?;
-    let eos = special("eos", defaults[1])?;
-    let unknown = special("unknown", defaults[2])?;
-    // The key is misspelt in the format.
-    let separator = special("seperator", defaults[3])?;
-    let named_ends = [eos, special("eot", None)?, special("eom", None)?];
-
-    let specials = [bos, eos, unknown, separator];
-    let (vocab, ends) = vocabulary(m, &tokens, kind, &specials, &named_ends)?;
+    let ids = Ids::new(m, kind, tokens.len())?;
+    let vocab = vocabulary(m, &tokens, kind, &ids)?;
     if let Some((first, second)) = vocab.repeated() {
         let text = String::from_utf8_lossy(vocab.get(first).map_or(&[][..], |(bytes, _)| bytes));
         notes.push(format!("the text {text:?} is 2 tokens, {first} and {second}: the first of such is used"));
     }
     drop(tokens);
+    let added = added(m, kind, &vocab)?;
+    if matches!(kind, Kind::SentencePiece | Kind::Unigram) {
+        steps.cut.extend(cut_at_spaces(&vocab)?);
+    }
+    let model = model(m, &vocab, kind, whole_pieces, ids.unknown)?;
+    let special = special(m, &vocab, kind, bos, &ids)?;
+    // Ids outside the vocabulary name nothing.
+    let suppressed = m.i64s("tokenizer.ggml.suppress_tokens")?.unwrap_or_default().iter();
+    let suppressed = suppressed.filter_map(|&id| u32::try_from(id).ok().filter(|&id| (id as usize) < vocab.len()));
+    let (suppressed, added_normalized) = (suppressed.collect(), Added::default());
+    Ok(Tokenizer { vocab, steps, model, special, added, added_normalized, suppressed, notes })
+}
+
+impl Method {
+    fn new(m: &Metadata, notes: &mut Vec<String>) -> Result<Method> {
+        let name = m.require_str("tokenizer.ggml.model")?;
+        let pre = match name {
+            "gpt2" | "whitespace" => Some(m.str("tokenizer.ggml.pre")?.unwrap_or_else(|| {
+                let what = "texts are cut as by \"default\", which is none of a model's own";
+                notes.push(format!("tokenizer.ggml.pre is missing: {what}"));
+                "default"
+            })),
+            "gemma4" => Some("gemma4"),
+            "llama" | "bert" | "t5" => None,
+            other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
+        };
+        let steps =
+            Steps { normalize: Vec::new(), cut: Vec::new(), spaces: Spaces::Visible, strips_first_space: false };
+        let mut method = Method { kind: Kind::TextBpe, steps, whole_pieces: WholePieces::Never, bos: Bos::IfTold };
+        match (pre, name) {
+            (Some(pre), _) => method.pre_tokenized(m, pretokenizer::by_name(pre)?)?,
+            (None, "bert") => method.words(m)?,
+            (None, "t5") => {
+                method.kind = Kind::Unigram;
+                unigram_normalizer(m, &mut method.steps.normalize)?;
+                method.visible_spaces(m)?;
+            }
+            (None, _) => {
+                (method.kind, method.bos) = (Kind::SentencePiece, Bos::Default);
+                method.visible_spaces(m)?;
+            }
+        }
+        Ok(method)
+    }
+
+    fn pre_tokenized(&mut self, m: &Metadata, pre: PreTokenizer) -> Result<()> {
+        (self.whole_pieces, self.bos) = (pre.whole_pieces, pre.bos);
+        let Steps { normalize, cut, spaces, .. } = &mut self.steps;
+        *cut = pre.steps;
+        normalize.extend(pre.normalize);
+        let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(false);
+        match pre.spelling {
+            Spelling::ByteLevel => (self.kind, *spaces) = (Kind::ByteLevelBpe, Spaces::Plain),
+            Spelling::VisibleSpace => normalize.push(visible()),
+            Spelling::Words => {
+                *spaces = Spaces::Plain;
+                normalize.extend(is_lower.then_some(TextStep::Lowercase));
+            }
+        }
+        Ok(())
+    }
+
+    fn words(&mut self, m: &Metadata) -> Result<()> {
+        let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
+        let strips = m.bool("tokenizer.ggml.normalizer.strip_accents")?.unwrap_or(is_lower);
+        let options = Bert { clean: true, han: true, accents: !strips, lowercase: is_lower };
+        bert_normalizer(options, &mut self.steps.normalize)?;
+        bert_pre_tokenizer(&mut self.steps.cut)?;
+        self.kind = Kind::WordPiece;
+        (self.steps.spaces, self.steps.strips_first_space) = (Spaces::Words { clean: true }, true);
+        Ok(())
+    }
+
+    fn visible_spaces(&mut self, m: &Metadata) -> Result<()> {
+        let Steps { normalize, strips_first_space, .. } = &mut self.steps;
+        *strips_first_space = m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
+        if *strips_first_space {
+            normalize.push(TextStep::Prepend { text: " ".to_owned(), when: Prepend::Always });
+        }
+        normalize.push(visible());
+        Ok(())
+    }
+}
+
+fn visible() -> TextStep {
+    TextStep::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() }
+}
+
+impl Ids {
+    fn new(m: &Metadata, kind: Kind, n: usize) -> Result<Ids> {
+        let id = |name: &str, default: Option<u32>| -> Result<Option<u32>> {
+            let key = format!("tokenizer.ggml.{name}_token_id");
+            let in_vocab = |id: &u32| (*id as usize) < n;
+            // Converters have written an absent id as -1.
+            match m.i64(&key)? {
+                None => Ok(default.filter(in_vocab)),
+                Some(-1 | 0xFFFF_FFFF) => Ok(None),
+                Some(id) => match u32::try_from(id).ok().filter(in_vocab) {
+                    None => Err(m.error(format!("the key {key:?} is {id}, the vocabulary has {n} tokens"))),
+                    known => Ok(known),
+                },
+            }
+        };
+        // Ids where the file names none.
+        let [bos, eos, unknown, separator] = match kind {
+            Kind::ByteLevelBpe | Kind::TextBpe => [None; 4],
+            Kind::SentencePiece => [Some(1), Some(2), Some(0), None],
+            Kind::WordPiece => [Some(101), None, Some(100), Some(102)],
+            Kind::Unigram => [None, Some(1), Some(2), None],
+        };
+        Ok(Ids {
+            bos: id("bos", bos)?,
+            eos: id("eos", eos)?,
+            unknown: id("unknown", unknown)?,
+            // The key is misspelt in the format.
+            separator: id("seperator", separator)?,
+            ends: [id("eot", None)?, id("eom", None)?],
+        })
+    }
+}
+
+/// The tokens that are found in a text as a whole.
+fn added(m: &Metadata, kind: Kind, vocab: &Vocab) -> Result<Added> {
     // Phi 3's own tokenizer lets its turn markers take along the newline that its template puts after them.
     // GGUF has no key for that.
     let strips = kind == Kind::SentencePiece && m.str("general.architecture")? == Some("phi3");
-    let added = Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
+    Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
         let control = match kind {
             TokenKind::Control => true,
             TokenKind::UserDefined => false,
@@ -106,68 +199,46 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         };
         let rstrip = strips && !matches!(bytes, b"<unk>" | b"<s>" | b"<|endoftext|>");
         Some((bytes, WholeToken { id, control, rstrip, ..WholeToken::default() }))
-    }))?;
+    }))
+}
 
-    let takes_prefix = matches!(kind, Kind::SentencePiece | Kind::Unigram);
-    let space_prefix = takes_prefix && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
-    let (mut normalize, mut cut) = (Vec::new(), Vec::new());
-    if kind == Kind::Unigram {
-        unigram_normalizer(m, &mut normalize)?;
-    }
-    if space_prefix {
-        normalize.push(TextStep::Prepend { text: " ".to_owned(), when: Prepend::Always });
-    }
-    let visible = TextStep::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() };
-    let mut spaces = Spaces::Visible;
-    let scores = |m: &Metadata| {
-        let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
-        if scores.len() != n {
-            return Err(m.error(format!("{} scores for {n} tokens", scores.len())));
+fn model(m: &mut Metadata, vocab: &Vocab, kind: Kind, whole: WholePieces, unknown: Option<u32>) -> Result<TokenModel> {
+    Ok(match kind {
+        Kind::SentencePiece => {
+            TokenModel::Spm(Spm::new(vocab, &scores(m, vocab.len())?, Unknown { id: unknown, fuse: false })?)
         }
-        if let Some((id, score)) = scores.iter().enumerate().find(|(_, score)| !score.is_finite()) {
-            return Err(m.error(format!("token {id} has the score {score} (tokenizer.ggml.scores)")));
+        Kind::Unigram => {
+            let scores = scores(m, vocab.len())?.iter().map(|&score| score.into()).collect();
+            TokenModel::Unigram(Unigram::new(vocab, scores, unknown)?)
         }
-        Ok(scores.into_owned())
-    };
-    let (model, add_bos) = match (kind, pre) {
-        (Kind::SentencePiece, _) => {
-            normalize.push(visible);
-            cut.extend(cut_at_spaces(&vocab)?);
-            (TokenModel::Spm(Spm::new(&vocab, &scores(m)?, Unknown { id: unknown, fuse: false })?), true)
-        }
-        (Kind::Unigram, _) => {
-            normalize.push(visible);
-            cut.extend(cut_at_spaces(&vocab)?);
-            let scores = scores(m)?.into_iter().map(f64::from).collect();
-            (TokenModel::Unigram(Unigram::new(&vocab, scores, unknown)?), false)
-        }
-        (_, Some(pre)) => {
-            cut = pre.steps;
-            normalize.extend(pre.normalize);
-            let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(false);
-            match pre.spelling {
-                Spelling::ByteLevel => spaces = Spaces::Plain,
-                Spelling::VisibleSpace => normalize.push(visible),
-                Spelling::Words => {
-                    spaces = Spaces::Plain;
-                    normalize.extend(is_lower.then_some(TextStep::Lowercase));
+        Kind::WordPiece => TokenModel::WordPiece(WordPiece::new(vocab, unknown, MAX_WORD)?),
+        Kind::ByteLevelBpe | Kind::TextBpe => {
+            let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
+            let atoms = if kind == Kind::ByteLevelBpe { Atoms::Bytes } else { Atoms::Chars };
+            let mut bpe = Bpe::new(vocab, atoms, merges.len(), Unknown::default(), whole)?;
+            let mut union = Vec::new();
+            for merge in merges.iter() {
+                if let Some(space) = merge.iter().position(|&b| b == b' ') {
+                    bpe.add(vocab, [&merge[..space], &merge[space + 1..]], &mut union)?;
                 }
             }
-            let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
-            let bpe = byte_pairs(&vocab, &merges, kind, pre.whole_pieces)?;
-            let told = m.bool("tokenizer.ggml.add_bos_token")?;
-            (TokenModel::Bpe(bpe), pre.bos == Bos::Always || told.unwrap_or(pre.bos == Bos::Default && bos.is_some()))
+            TokenModel::Bpe(bpe)
         }
-        (_, None) => {
-            let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
-            let strips = m.bool("tokenizer.ggml.normalizer.strip_accents")?.unwrap_or(is_lower);
-            let options = Bert { clean: true, han: true, accents: !strips, lowercase: is_lower };
-            bert_normalizer(options, &mut normalize)?;
-            bert_pre_tokenizer(&mut cut)?;
-            spaces = Spaces::Words { clean: true };
-            (TokenModel::WordPiece(WordPiece::new(&vocab, unknown, MAX_WORD)?), true)
-        }
-    };
+    })
+}
+
+fn scores(m: &Metadata, n: usize) -> Result<Cow<'_, [f32]>> {
+    let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
+    if scores.len() != n {
+        return Err(m.error(format!("{} scores for {n} tokens", scores.len())));
+    }
+    match scores.iter().enumerate().find(|(_, score)| !score.is_finite()) {
+        Some((id, score)) => Err(m.error(format!("token {id} has the score {score} (tokenizer.ggml.scores)"))),
+        None => Ok(scores),
+    }
+}
+
+fn special(m: &Metadata, vocab: &Vocab, kind: Kind, bos: Bos, ids: &Ids) -> Result<Special> {
     let around = |add: bool, name: &str, id: Option<u32>| match (add, id) {
         (false, _) => Ok(Vec::new()),
         (true, Some(id)) => Ok(vec![id]),
@@ -176,35 +247,16 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let told = |name: &str| m.bool(&format!("tokenizer.ggml.add_{name}_token"));
     let (prefix, suffix) = match kind {
         // A setting for pairs of texts does not concern a single one.
-        Kind::WordPiece => (around(true, "bos", bos)?, around(true, "sep", separator)?),
-        Kind::ByteLevelBpe | Kind::TextBpe => {
-            (around(add_bos, "bos", bos)?, around(told("eos")?.unwrap_or(false), "eos", eos)?)
-        }
-        Kind::SentencePiece | Kind::Unigram => {
-            let add_bos = told("bos")?.unwrap_or(add_bos && bos.is_some());
-            (around(add_bos, "bos", bos)?, around(told("eos")?.unwrap_or(kind == Kind::Unigram), "eos", eos)?)
+        Kind::WordPiece => (around(true, "bos", ids.bos)?, around(true, "sep", ids.separator)?),
+        _ => {
+            let add_bos = told("bos")?.unwrap_or(bos == Bos::Default && ids.bos.is_some()) || bos == Bos::Always;
+            let add_eos = told("eos")?.unwrap_or(kind == Kind::Unigram);
+            (around(add_bos, "bos", ids.bos)?, around(add_eos, "eos", ids.eos)?)
         }
     };
-    // Ids outside the vocabulary name nothing.
-    let suppressed = m.i64s("tokenizer.ggml.suppress_tokens")?.unwrap_or_default();
-    let suppressed = suppressed.iter().filter_map(|&id| u32::try_from(id).ok().filter(|&id| (id as usize) < n));
-    Ok(Tokenizer {
-        suppressed: suppressed.collect(),
-        added,
-        normalize,
-        added_normalized: Added::default(),
-        cut,
-        model,
-        prefix,
-        suffix,
-        bos,
-        eos,
-        ends,
-        spaces,
-        strips_first_space: space_prefix || kind == Kind::WordPiece,
-        notes,
-        vocab,
-    })
+    let mut ends: Vec<u32> = ids.eos.into_iter().chain(ids.ends.into_iter().flatten()).collect();
+    add_ends_by_text(vocab, &mut ends);
+    Ok(Special { bos: ids.bos, eos: ids.eos, prefix, suffix, ends })
 }
 
 /// The steps of SentencePiece's normalizer before spaces become visible.
@@ -224,14 +276,9 @@ fn unigram_normalizer(m: &Metadata, steps: &mut Vec<TextStep>) -> Result<()> {
     Ok(())
 }
 
-/// The tokens as bytes, and which of them end a text.
-fn vocabulary(
-    m: &Metadata,
-    tokens: &Strings,
-    spelling: Kind,
-    special: &[Option<u32>],
-    named_ends: &[Option<u32>],
-) -> Result<(Vocab, Vec<u32>)> {
+/// The tokens as bytes.
+fn vocabulary(m: &Metadata, tokens: &Strings, spelling: Kind, ids: &Ids) -> Result<Vocab> {
+    let special = [ids.bos, ids.eos, ids.unknown, ids.separator];
     let types = m.i64s("tokenizer.ggml.token_type")?;
     if let Some(types) = types.filter(|t| t.len() != tokens.len()) {
         return Err(m.error(format!("{} token types for {} tokens", types.len(), tokens.len())));
@@ -239,9 +286,8 @@ fn vocabulary(
     let mut vocab = Vocab::new(tokens.len())?;
     let mut bytes = Vec::new();
     for (text, id) in tokens.iter().zip(0u32..) {
-        let ends_text = ends_any_text(text);
         let kind = match types.map(|t| t[id as usize]) {
-            _ if ends_text => TokenKind::Control,
+            _ if ends_any_text(text) => TokenKind::Control,
             Some(2 | 3) => TokenKind::Control,
             Some(4) => TokenKind::UserDefined,
             Some(6) => TokenKind::Byte,
@@ -274,31 +320,5 @@ fn vocabulary(
             _ => vocab.push(text, kind)?,
         }
     }
-    let mut ends: Vec<u32> = named_ends.iter().flatten().copied().collect();
-    add_ends_by_text(&vocab, &mut ends);
-    Ok((vocab, ends))
-}
-
-fn byte_pairs(vocab: &Vocab, merges: &Strings, kind: Kind, whole_pieces: WholePieces) -> Result<Bpe> {
-    let atoms = if kind == Kind::ByteLevelBpe { Atoms::Bytes } else { Atoms::Chars };
-    let mut bpe = Bpe::new(vocab, atoms, merges.len(), Unknown::default(), whole_pieces)?;
-    let mut union = Vec::new();
-    let append = |text: &[u8], union: &mut Vec<u8>| match kind {
-        Kind::ByteLevelBpe => byte_level::decode(text, union).map(|_| ()),
-        _ => {
-            reserve(union, text.len())?;
-            union.extend_from_slice(text);
-            Ok(())
-        }
-    };
-    for merge in merges.iter() {
-        if let Some(space) = merge.iter().position(|&b| b == b' ') {
-            union.clear();
-            append(&merge[..space], &mut union)?;
-            let left = union.len();
-            append(&merge[space + 1..], &mut union)?;
-            bpe.add(vocab, &union, left)?;
-        }
-    }
-    Ok(bpe)
+    Ok(vocab)
 }

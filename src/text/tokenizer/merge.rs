@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::error::{Error, Result};
+use crate::text::tokenizer::byte_level;
 use crate::text::tokenizer::vocab::{HashIndex, Vocab, push, reserve};
 
 const NONE: u32 = u32::MAX;
@@ -95,7 +96,7 @@ impl Work {
 
 /// The units that merging starts from.
 pub enum Atoms {
-    /// Every byte is a token.
+    /// Every byte is a token; files spell them in the byte-level alphabet.
     Bytes,
     /// Every character is a token; one that is not becomes `<0xNN>` tokens.
     Chars,
@@ -148,10 +149,21 @@ impl Bpe {
     }
 
     /// Adds the next best merge, at most as many as `new` was given. One that names anything but ordinary tokens can
-    /// never apply, and of equal ones the first counts. `union`: both halves, of which `left` is the length of the
-    /// first.
-    pub fn add(&mut self, vocab: &Vocab, union: &[u8], left: usize) -> Result<()> {
-        let (left, right) = union.split_at(left);
+    /// never apply, and of equal ones the first counts. `halves`: as the file spells them; `union`: work space.
+    pub fn add(&mut self, vocab: &Vocab, halves: [&[u8]; 2], union: &mut Vec<u8>) -> Result<()> {
+        union.clear();
+        let mut middle = 0;
+        for half in halves {
+            middle = union.len();
+            match self.atoms {
+                Atoms::Bytes => _ = byte_level::decode(half, union)?,
+                Atoms::Chars => {
+                    reserve(union, half.len())?;
+                    union.extend_from_slice(half);
+                }
+            }
+        }
+        let (left, right) = union.split_at(middle);
         if let (Some(left), Some(right), Some(merged)) = (vocab.find(left), vocab.find(right), vocab.find(union))
             && self.find(left, right).is_none()
         {

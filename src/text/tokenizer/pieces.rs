@@ -24,7 +24,6 @@ const SPACE_RUNS_PATTERN: &str = r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s
 /// Program size of one pattern; the largest published one needs a quarter of it.
 const PATTERN_BYTES: usize = 2 << 20;
 
-/// One step.
 pub enum TextStep {
     Split(Splitter),
     Prepend {

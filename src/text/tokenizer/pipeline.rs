@@ -38,27 +38,37 @@ pub(crate) enum Spaces {
     Words { clean: bool },
 }
 
-pub struct Tokenizer {
-    pub(crate) vocab: Vocab,
-    /// Tokens that are searched in the text as it came.
-    pub(crate) added: Added,
+/// What happens to a text before the model and to its tokens after it.
+pub(crate) struct Steps {
     pub(crate) normalize: Vec<TextStep>,
-    /// Tokens that are searched in normalised text.
-    pub(crate) added_normalized: Added,
     pub(crate) cut: Vec<TextStep>,
-    pub(crate) model: TokenModel,
-    /// Tokens that `encode` puts around a text when asked for special tokens.
-    pub(crate) prefix: Vec<u32>,
-    pub(crate) suffix: Vec<u32>,
-    pub(crate) bos: Option<u32>,
-    pub(crate) eos: Option<u32>,
-    /// In rising order.
-    pub(crate) ends: Vec<u32>,
-    /// Tokens that are never chosen.
-    pub(crate) suppressed: Vec<u32>,
     pub(crate) spaces: Spaces,
     /// The tokenizer put a space before the text, which decoding takes away again.
     pub(crate) strips_first_space: bool,
+}
+
+/// Tokens that begin and end a text.
+pub(crate) struct Special {
+    pub(crate) bos: Option<u32>,
+    pub(crate) eos: Option<u32>,
+    /// Tokens that `encode` puts around a text when asked for special tokens.
+    pub(crate) prefix: Vec<u32>,
+    pub(crate) suffix: Vec<u32>,
+    /// In rising order.
+    pub(crate) ends: Vec<u32>,
+}
+
+pub struct Tokenizer {
+    pub(crate) vocab: Vocab,
+    pub(crate) steps: Steps,
+    pub(crate) model: TokenModel,
+    pub(crate) special: Special,
+    /// Tokens that are searched in the text as it came.
+    pub(crate) added: Added,
+    /// Tokens that are searched in normalised text.
+    pub(crate) added_normalized: Added,
+    /// Tokens that are never chosen.
+    pub(crate) suppressed: Vec<u32>,
     /// What the log of a load says about it.
     pub(crate) notes: Vec<String>,
 }
@@ -78,17 +88,17 @@ impl Tokenizer {
 
     /// The token that begins a text.
     pub fn bos(&self) -> Option<u32> {
-        self.bos
+        self.special.bos
     }
 
     /// The token that ends a text.
     pub fn eos(&self) -> Option<u32> {
-        self.eos
+        self.special.eos
     }
 
     /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
-        self.ends.binary_search(&id).is_ok()
+        self.special.ends.binary_search(&id).is_ok()
     }
 
     /// Tokens that the model's makers forbid to choose.
@@ -109,7 +119,8 @@ impl Tokenizer {
             return Err(Error::invalid(format!("a text of {} bytes, at most {MAX_TEXT} can be tokenized", text.len())));
         }
         let before = out.len();
-        let (prefix, suffix): (&[u32], &[u32]) = if add_special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
+        let (prefix, suffix): (&[u32], &[u32]) =
+            if add_special { (&self.special.prefix, &self.special.suffix) } else { (&[], &[]) };
         let append = || {
             extend(out, prefix)?;
             let mut work = Work::default();
@@ -151,8 +162,8 @@ impl Tokenizer {
                 }
             }),
         })?;
-        if !tokens.starts_with(&self.prefix) {
-            extend(out, &self.prefix)?;
+        if !tokens.starts_with(&self.special.prefix) {
+            extend(out, &self.special.prefix)?;
         }
         extend(out, &tokens)
     }
@@ -175,7 +186,7 @@ impl Tokenizer {
 
     /// The texts of the tokens that end a text or a turn.
     pub fn end_texts(&self) -> impl Iterator<Item = String> {
-        let texts = self.ends.iter().filter_map(|&id| self.decode_token(id, true).ok());
+        let texts = self.special.ends.iter().filter_map(|&id| self.decode_token(id, true).ok());
         texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
     }
 
@@ -188,11 +199,11 @@ impl Tokenizer {
         work: &mut Work,
         out: &mut Vec<u32>,
     ) -> Result<()> {
-        pieces(&self.normalize, text, at_start, &mut |text, at_start| {
+        pieces(&self.steps.normalize, text, at_start, &mut |text, at_start| {
             self.added_normalized.split(text, parse_special, |part| match part {
                 TextOrToken::Token(id) => push(out, id),
                 TextOrToken::Text(text, at) => {
-                    pieces(&self.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
+                    pieces(&self.steps.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
                         TokenModel::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
                         TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
                         TokenModel::Unigram(unigram) => unigram.encode(piece, out),
@@ -214,8 +225,10 @@ impl Tokenizer {
             .ok_or_else(|| Error::invalid(format!("token {id}, the vocabulary has {}", self.n_vocab())))?;
         Ok(match kind {
             TokenKind::Control if !special => Cow::Borrowed(&[]),
-            TokenKind::Normal | TokenKind::UserDefined if self.spaces == Spaces::Visible => with_plain_spaces(bytes),
-            TokenKind::Normal if self.spaces == (Spaces::Words { clean: true }) && follows_directly(bytes) => {
+            TokenKind::Normal | TokenKind::UserDefined if self.steps.spaces == Spaces::Visible => {
+                with_plain_spaces(bytes)
+            }
+            TokenKind::Normal if self.steps.spaces == (Spaces::Words { clean: true }) && follows_directly(bytes) => {
                 Cow::Borrowed(&bytes[1..])
             }
             _ => Cow::Borrowed(bytes),
@@ -247,12 +260,12 @@ impl Tokenizer {
     pub(crate) fn decode_next(&self, id: u32, special: bool, begun: &mut bool) -> Result<Cow<'_, [u8]>> {
         let mut bytes = self.decode_token(id, special)?;
         let is_added = matches!(self.kind(id), Some(TokenKind::Control | TokenKind::UserDefined));
-        if is_added && !bytes.is_empty() && matches!(self.spaces, Spaces::Words { .. }) {
+        if is_added && !bytes.is_empty() && matches!(self.steps.spaces, Spaces::Words { .. }) {
             bytes = Cow::Owned([b" ", &*bytes].concat());
         }
         let at_start = !*begun;
         *begun |= !bytes.is_empty();
-        if !(at_start && self.strips_first_space && bytes.starts_with(b" ")) {
+        if !(at_start && self.steps.strips_first_space && bytes.starts_with(b" ")) {
             return Ok(bytes);
         }
         Ok(match bytes {

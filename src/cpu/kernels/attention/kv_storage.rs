@@ -38,7 +38,6 @@ impl Storage {
         matches!(self, Storage::I8 | Storage::I4)
     }
 
-    /// Returns the bytes of a panel of keys.
     pub fn key_panel_bytes(self, head_dim: usize) -> usize {
         let bytes = match self {
             Storage::F32 => 4 * LANES * head_dim,

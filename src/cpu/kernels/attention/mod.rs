@@ -146,8 +146,7 @@ fn attend_chunk_lanes<S: Simd>(
     scratch: &mut ChunkScratch,
     out: &mut Partial,
 ) {
-    let (rows, d) = (visible.len(), cached.head_dim);
-    let panels = n.div_ceil(LANES);
+    let (rows, panels) = (visible.len(), n.div_ceil(LANES));
     let values = cached.values.as_ptr();
     let value_panel = BLOCK * cached.value_stride;
     let groups = cached.value_dim.div_ceil(BLOCK);
@@ -161,37 +160,11 @@ fn attend_chunk_lanes<S: Simd>(
         (end - scales..end).step_by(64).for_each(|line| prefetch::near(values.wrapping_add(line)));
     }
 
-    let ChunkScratch { scores, weights, bytes } = scratch;
-    let c = FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK };
-    let panel = cached.key_storage.key_panel_bytes(d);
-    let data = cached.keys.as_ptr();
-    // SAFETY: `attend_chunk` asserts that the queries are `rows` rows of d in the form for this storage, that `keys`
-    // holds `panels` panels, and that `scores` holds `rows` rows of CHUNK >= 16 * panels.
-    unsafe {
-        match queries {
-            Queries::Integers(q) => {
-                let b =
-                    UnitView { data, unit: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector: panel, ahead: AHEAD };
-                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, rows, a: q, b, c });
-            }
-            Queries::Bytes(q) => {
-                let nibbles = cached.key_storage == Storage::I4;
-                let block = BLOCK / if nibbles { 8 } else { 4 } * KEY_LINE + SCALES;
-                let b = UnitView { data, unit: KEY_LINE, block, vector: panel, ahead: AHEAD };
-                if nibbles {
-                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, rows, a: q, b, c });
-                } else {
-                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, rows, a: q, b, c });
-                }
-            }
-            Queries::Floats(q) => {
-                let a = FloatRows { data: q.as_ptr(), stride: d };
-                let b = MatrixView { data, row: 4 * LANES, vector: panel, ahead: AHEAD };
-                multiply(s, rows, panels, FloatBlocks { depth: d, a, b, c });
-            }
-        }
-    }
+    // SAFETY: `attend_chunk` asserts that the queries are `rows` rows of `head_dim` in the form for this storage,
+    // that `keys` holds `panels` panels, and that `scores` holds `rows` rows of CHUNK >= 16 * panels.
+    unsafe { multiply_keys(s, queries, rows, cached, panels, &mut scratch.scores) };
 
+    let ChunkScratch { scores, weights, bytes } = scratch;
     // One pass over all rows after the other: a row alone would wait for its own latencies.
     for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
         *peak = max_score(s, &mut scores[..panels * LANES], visible, n, cap);
@@ -208,24 +181,78 @@ fn attend_chunk_lanes<S: Simd>(
         }
     }
 
-    let dims = padded(cached.value_dim);
-    let vectors = dims / LANES;
-    let c = FloatRowsMut { data: out.values.as_mut_ptr(), stride: dims };
-    let b = UnitView {
-        data: values,
-        unit: 4 * dims,
-        block: value_panel,
-        vector: 4 * LANES,
-        ahead: AHEAD.next_multiple_of(value_panel),
-    };
     // SAFETY: `attend_chunk` asserts that `scores`, `weights` and `bytes` hold `rows` rows of CHUNK >= n, that `values`
-    // holds n positions, and that `out.values` holds `rows` rows of `dims`.
+    // holds n positions, and that `out.values` holds `rows` rows of `padded(value_dim)`.
+    unsafe { multiply_values(s, scratch, rows, cached, n, &mut out.values) };
+}
+
+/// Computes the scores of `rows` queries of the keys of `panels` panels, in rows of CHUNK.
+///
+/// # Safety
+/// Queries, keys and scores hold so many in the form for the keys' storage.
+#[inline(always)]
+unsafe fn multiply_keys<S: Simd>(
+    s: S,
+    queries: Queries,
+    rows: usize,
+    cached: &KvView,
+    panels: usize,
+    scores: &mut [f32],
+) {
+    let (data, d) = (cached.keys.as_ptr(), cached.head_dim);
+    let (c, vector) =
+        (FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK }, cached.key_storage.key_panel_bytes(d));
+    // SAFETY: by the contract of this function.
+    unsafe {
+        match queries {
+            Queries::Integers(a) => {
+                let b = UnitView { data, unit: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector, ahead: AHEAD };
+                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, rows, a, b, c });
+            }
+            Queries::Bytes(a) => {
+                let nibbles = cached.key_storage == Storage::I4;
+                let block = BLOCK / if nibbles { 8 } else { 4 } * KEY_LINE + SCALES;
+                let b = UnitView { data, unit: KEY_LINE, block, vector, ahead: AHEAD };
+                if nibbles {
+                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, rows, a, b, c });
+                } else {
+                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, rows, a, b, c });
+                }
+            }
+            Queries::Floats(q) => {
+                let a = FloatRows { data: q.as_ptr(), stride: d };
+                let b = MatrixView { data, row: 4 * LANES, vector, ahead: AHEAD };
+                multiply(s, rows, panels, FloatBlocks { depth: d, a, b, c });
+            }
+        }
+    }
+}
+
+/// Computes the sums of the values of `n` positions times the weights of `rows` rows of `scratch`.
+///
+/// # Safety
+/// Weights in the form for the values' storage, values and `out` hold so many.
+#[inline(always)]
+unsafe fn multiply_values<S: Simd>(
+    s: S,
+    scratch: &ChunkScratch,
+    rows: usize,
+    cached: &KvView,
+    n: usize,
+    out: &mut [f32],
+) {
+    let (data, dims) = (cached.values.as_ptr(), padded(cached.value_dim));
+    let (vectors, block, vector) = (dims / LANES, BLOCK * cached.value_stride, 4 * LANES);
+    let c = FloatRowsMut { data: out.as_mut_ptr(), stride: dims };
+    let b = UnitView { data, unit: 4 * dims, block, vector, ahead: AHEAD.next_multiple_of(block) };
+    let ChunkScratch { scores, weights, bytes } = scratch;
+    // SAFETY: by the contract of this function.
     unsafe {
         match cached.value_storage {
             Storage::F32 => {
                 let a = FloatRows { data: scores.as_ptr(), stride: CHUNK };
                 let ahead = AHEAD / (4 * dims) * cached.value_stride;
-                let b = MatrixView { data: values, row: cached.value_stride, vector: 4 * LANES, ahead };
+                let b = MatrixView { data, row: cached.value_stride, vector, ahead };
                 multiply(s, rows, vectors, FloatBlocks { depth: n, a, b, c });
             }
             Storage::I16 => multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, rows, a: weights, b, c }),

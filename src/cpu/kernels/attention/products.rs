@@ -257,6 +257,7 @@ pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
 }
 
 impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteBlocks<'_, NIBBLES, SCALED> {
+    // One piece: all of it works on sums that stay in registers.
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let ByteBlocks { depth, rows, b, .. } = *self;
@@ -276,8 +277,6 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                     for (i, first) in first.iter_mut().enumerate() {
                         *first += (v + i) * LANES / BLOCK * blocks * rows;
                     }
-                }
-                if !SCALED {
                     soon = data.wrapping_add(b.ahead);
                 }
                 let mut dots = [[s.splat_i32(0); V]; R];

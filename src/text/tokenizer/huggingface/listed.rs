@@ -51,37 +51,7 @@ fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, no
     let map = file("tokenizer.huggingface.special_tokens_map", MAP)?;
     let list = file("tokenizer.huggingface.added_tokens", LIST)?;
     let is_older = config.get("added_tokens_decoder").is_none();
-    // The map of an older folder counts more than the configuration; others' tells nothing that is not there.
-    let mut special = Vec::new();
-    let places = [(&map, MAP), (&config, CONFIG)];
-    let places = if is_older { &places[..] } else { &places[1..] };
-    for name in NAMED {
-        if let Some((token, file)) = places.iter().find_map(|(json, file)| Some((json.get(name)?, file))) {
-            special.extend(AddedToken::special(token, file, name)?);
-        }
-    }
-    for (name, value) in config.members() {
-        if name.ends_with("_token") && !NAMED.contains(&name.as_ref()) && value.as_str().is_some() {
-            special.extend(AddedToken::special(value, CONFIG, name)?);
-        }
-    }
-    for (_, token) in config.get(OF_MODEL).map_or(&[][..], Json::members) {
-        special.extend(AddedToken::special(token, CONFIG, OF_MODEL)?);
-    }
-    // Of the lists the first that holds some counts, the configuration's before the map's.
-    let has_some = |value: &&Json| value.as_array().is_some_and(|list| !list.is_empty()) || !value.members().is_empty();
-    let lists =
-        places.iter().rev().flat_map(|(json, file)| MORE.iter().map(move |name| (json.get(name), *file, *name)));
-    let mut lists = lists.filter_map(|(value, file, name)| Some((value.filter(has_some)?, file, name)));
-    let mut n_named = special.len();
-    if let Some((value, file, name)) = lists.next() {
-        let members = value.members().iter().map(|(_, token)| token);
-        for token in value.as_array().unwrap_or_default().iter().chain(members) {
-            special.extend(AddedToken::special(token, file, name)?);
-        }
-        // Those of an object have names too.
-        n_named = if value.as_array().is_some() { n_named } else { special.len() };
-    }
+    let (special, n_named) = special_tokens(&config, &map, is_older)?;
     // Of the tokens of `added_tokens_decoder` those with names are special whatever their flag says.
     let n = if is_older { special.len() } else { n_named };
     let is_special: HashSet<String> = special[..n].iter().map(|token| token.content.clone()).collect();
@@ -124,6 +94,42 @@ fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, no
         adding.add(token, false)?;
     }
     Ok(())
+}
+
+/// The special tokens, and how many of them have names.
+fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<AddedToken>, usize)> {
+    // The map of an older folder counts more than the configuration; others' tells nothing that is not there.
+    let mut special = Vec::new();
+    let places = [(map, MAP), (config, CONFIG)];
+    let places = if is_older { &places[..] } else { &places[1..] };
+    for name in NAMED {
+        if let Some((token, file)) = places.iter().find_map(|(json, file)| Some((json.get(name)?, file))) {
+            special.extend(AddedToken::special(token, file, name)?);
+        }
+    }
+    for (name, value) in config.members() {
+        if name.ends_with("_token") && !NAMED.contains(&name.as_ref()) && value.as_str().is_some() {
+            special.extend(AddedToken::special(value, CONFIG, name)?);
+        }
+    }
+    for (_, token) in config.get(OF_MODEL).map_or(&[][..], Json::members) {
+        special.extend(AddedToken::special(token, CONFIG, OF_MODEL)?);
+    }
+    // Of the lists the first that holds some counts, the configuration's before the map's.
+    let has_some = |value: &&Json| value.as_array().is_some_and(|list| !list.is_empty()) || !value.members().is_empty();
+    let lists =
+        places.iter().rev().flat_map(|(json, file)| MORE.iter().map(move |name| (json.get(name), *file, *name)));
+    let mut lists = lists.filter_map(|(value, file, name)| Some((value.filter(has_some)?, file, name)));
+    let mut n_named = special.len();
+    if let Some((value, file, name)) = lists.next() {
+        let members = value.members().iter().map(|(_, token)| token);
+        for token in value.as_array().unwrap_or_default().iter().chain(members) {
+            special.extend(AddedToken::special(token, file, name)?);
+        }
+        // Those of an object have names too.
+        n_named = if value.as_array().is_some() { n_named } else { special.len() };
+    }
+    Ok((special, n_named))
 }
 
 const CONFIG: &str = "tokenizer_config.json";
