@@ -1653,7 +1653,8 @@ void rz_store_free(rz_store *store);
  * Without it such a reply leaves no trace. */
 #define RZ_REPLY_KEEP 1
 
-/* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". */
+/* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
+ * parts are those that come after it. */
 #define RZ_REPLY_CONTINUE 2
 
 /* Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a

@@ -35,13 +35,12 @@ for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || ex
 # A library that is not realizar, and one of another interface, are named.
 echo 'int other;' | ${CC:-cc} -shared -fPIC -x c -o "$temporary/foreign" -
 echo 'unsigned rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x c -o "$temporary/other" -
-. ../../../tests/add-template.sh
-# The form of calls is read off the template.
-export REALIZAR_CHAT=$temporary/chat.gguf
-add_template ../../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
-    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
-    >"$REALIZAR_CHAT"
 export REALIZAR_FOREIGN=$temporary/foreign REALIZAR_OTHER=$temporary/other
+# What both packages offer is tested by the same files.
+replace=
+for name in conversation job session; do replace+=${replace:+,}\"$PWD/${name}_test.go\":\"${PWD%/*}/${name}_test.go\"; done
+echo "{\"Replace\": {$replace}}" >"$temporary/overlay.json"
+export GOFLAGS=-overlay=$temporary/overlay.json
 $go vet .
 CGO_ENABLED=0 $go test .
 [ "$($go env CGO_ENABLED)" = 0 ] || $go test -race .

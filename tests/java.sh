@@ -20,10 +20,11 @@ mkdir -p $out
 "$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/Tests.java
 run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out "$@"; }
 . tests/add-template.sh
-# The form of calls is read off the template.
-add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
-    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
-    >$out/chat.gguf
+# The forms of calls and of reasoning are read off the template, which leaves no messages to what is put behind it.
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}'\
+'{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or "" }}'\
+'{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
+'{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >$out/chat.gguf
 run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
 # A library that is not there is named, and so are one of another interface and what is none.
 refused() { # library, why

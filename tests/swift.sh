@@ -20,11 +20,12 @@ if ! swift --version 2>/dev/null | grep -q "Swift version"; then
 fi
 export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib
 . ../../tests/add-template.sh
-# The form of calls is read off the template.
+# The forms of calls and of reasoning are read off the template, which leaves no messages to what is put behind it.
 export CHAT=$stage/../chat.gguf
-add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
-    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
-    >"$CHAT"
+add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}'\
+'{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or "" }}'\
+'{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
+'{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >"$CHAT"
 # The folder of a package is not written to. Warnings, of data races too, are errors.
 swift test --scratch-path "$stage/../swift" -Xswiftc -warnings-as-errors
 # A library of another interface is named.

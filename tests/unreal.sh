@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Compiles the component for Unreal Engine against a stand-in for the engine's headers, as the engine does, without exceptions and
-# run-time types, and runs it on the tiny model:  tests/unreal.sh STAGE.  MODEL=file.gguf tests on a real model too.
+# run-time types, and runs it on the tiny model, where the example program in C is the measure:
+# tests/unreal.sh STAGE.  MODEL=file.gguf tests on a real model too.
 set -euo pipefail
 stage=$1
 real=${MODEL:+$(realpath "$MODEL")}
 cd "$(dirname "$0")/.."
-. tests/add-template.sh
+. tests/program.sh
 out=build/unreal module=bindings/unreal/Source/Realizar
 mkdir -p $out
-add_template tests/data/stories260K-f32.gguf '{{ bos_token }}' >$out/chat.gguf
 found=
 for compiler in g++ clang++; do
     command -v $compiler >/dev/null || continue
@@ -17,8 +17,17 @@ for compiler in g++ clang++; do
         -o $out/component tests/unreal/component.cpp $module/Private/*.cpp -L"$stage/lib" -lrealizar -Wl,-rpath,"$stage/lib"
 done
 [ -n "$found" ] || { echo "SKIPPED: the Unreal tests, because there is neither g++ nor clang++"; exit 0; }
-$out/component $out/chat.gguf 'Once upon a time' ', there was a little girl named Lily.' 100 >$out/answer || { cat $out/answer; exit 1; }
-[ -z "$real" ] || $out/component "$real" 'What is the capital of France, and what is it famous for?' Paris 2000
+program_models $out "$stage"
+question='Once upon a time'
+component() { # its arguments, see component.cpp
+    $out/component "$@" >$out/answer || { cat $out/answer; exit 1; }
+}
+component $out/chat.gguf "$question" ', there was a little girl named Lily.' 100 '' -1 -1 story
+component $out/advised.gguf "$question" "$(program $out/advised.gguf "$question")" 100 '' -1 -1
+component $out/advised.gguf "$question" "$(program $out/chat.gguf "$question")" 100 '' -1 0
+component $out/thoughts.gguf ', there' "$(program $out/thoughts.gguf ', there' -s "$question" --think 5)" 100 "$question" 5 -1
+component $out/thoughts.gguf ', there' "$(program $out/thoughts.gguf ', there' -s "$question" --think 0)" 100 "$question" 0 -1
+[ -z "$real" ] || component "$real" 'What is the capital of France, and what is it famous for?' Paris 2000 '' -1 0
 echo "ok: the component for Unreal"
 if command -v mcs >/dev/null && command -v mono >/dev/null; then
     mcs -warnaserror -out:$out/rules.exe tests/unreal/UnrealBuildTool.cs $module/Realizar.Build.cs

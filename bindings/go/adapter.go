@@ -37,20 +37,30 @@ type ScaledAdapter struct {
 
 // SetAdapters has the session use some adapters, or none. It empties the session. Forks that are made later use them too.
 func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
-	cache, leave, err := s.enter()
+	handles, scales, release, err := acquireAdapters(adapters)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	handles, scales := make([]*C.rz_adapter, len(adapters)), make([]C.float, len(adapters))
-	for i, a := range adapters {
-		if handles[i], err = a.Adapter.adapter.acquire(); err != nil {
-			return err
+	defer release()
+	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales), C.size_t(len(adapters)), e)
+	})
+}
+
+// acquireAdapters gives handles and factors, and what ends their use.
+func acquireAdapters(adapters []ScaledAdapter) (handles []*C.rz_adapter, scales []C.float, release func(), err error) {
+	release = func() {
+		for _, a := range adapters[:len(handles)] {
+			a.Adapter.adapter.release()
 		}
-		defer a.Adapter.adapter.release()
-		scales[i] = C.float(a.Scale)
 	}
-	var e C.rz_error
-	return check(C.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales),
-		C.size_t(len(adapters)), &e), &e)
+	for _, a := range adapters {
+		handle, err := a.Adapter.adapter.acquire()
+		if err != nil {
+			release()
+			return nil, nil, nil, err
+		}
+		handles, scales = append(handles, handle), append(scales, C.float(a.Scale))
+	}
+	return handles, scales, release, nil
 }

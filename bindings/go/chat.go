@@ -10,9 +10,15 @@ import (
 	"unsafe"
 )
 
-// Conversation is a whole conversation as servers take it.
-type Conversation struct {
-	Messages       []any          `json:"messages"`                  // each becomes a JSON object with "role", "content", "tool_calls"...
+// Message is a message of plain text. Roles are "system", "user" and "assistant".
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Transcript is messages with all that belongs to them, as servers take it.
+type Transcript struct {
+	Messages       []any          `json:"messages,omitempty"`        // each becomes a JSON object with "role", "content", "tool_calls"...
 	Tools          []any          `json:"tools,omitempty"`           // as JSON objects with "function"
 	Variables      map[string]any `json:"variables,omitempty"`       // of the template, such as "enable_thinking"
 	ResponseFormat any            `json:"response_format,omitempty"` // for templates that read it
@@ -22,9 +28,10 @@ type Conversation struct {
 	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"` // nil: true
 }
 
-// RenderConversation writes a conversation with the model's own template, up to where the assistant speaks next.
-func (m *Model) RenderConversation(conversation *Conversation) (string, error) {
-	text, err := json.Marshal(conversation)
+// RenderChat writes messages with the model's own template, up to where the assistant speaks next. It fails with
+// [ErrUnsupported] where the model has no template.
+func (m *Model) RenderChat(transcript *Transcript) (string, error) {
+	text, err := json.Marshal(transcript)
 	if err != nil {
 		return "", err
 	}
@@ -35,17 +42,14 @@ func (m *Model) RenderConversation(conversation *Conversation) (string, error) {
 	return string(rendered), err
 }
 
-// TokenizeConversation is the tokens of a conversation. No text in it becomes a special token, whatever it spells.
-func (m *Model) TokenizeConversation(conversation *Conversation) ([]uint32, error) {
-	text, err := json.Marshal(conversation)
+// TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it spells;
+// the token that begins a text comes once, from the template or from the tokenizer.
+func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
+	text, err := json.Marshal(transcript)
 	if err != nil {
 		return nil, err
 	}
-	return tokenizeConversation(m.model, text)
-}
-
-func tokenizeConversation(model *owned[*C.rz_model], text []byte) ([]uint32, error) {
-	return sized(model, len(text), func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	return sized(m.model, len(text), func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_chat_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
 			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.uint32_t)(out), capacity, n, e)
 	})

@@ -58,11 +58,7 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptio
 	}
 	tokens, lengths := make([]*C.uint32_t, n), make([]C.size_t, n)
 	for i, text := range texts {
-		if len(text) > 0 {
-			pinner.Pin(&text[0])
-			tokens[i] = (*C.uint32_t)(&text[0])
-		}
-		lengths[i] = C.size_t(len(text))
+		tokens[i], lengths[i] = (*C.uint32_t)(pinned(&pinner, text)), C.size_t(len(text))
 		if options.Pooling == PoolingNone {
 			vectors += len(text)
 		}

@@ -39,7 +39,7 @@ const (
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".
 func (c Code) Error() string { return C.GoString(C.rz_status_name(C.rz_status(c))) }
 
-// ErrClosed is returned by every method of a closed [Model] or [Session].
+// ErrClosed is returned by every method of something that was closed.
 var ErrClosed = errors.New("realizar: used after Close")
 
 // Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is
@@ -110,4 +110,9 @@ func ended(ctx context.Context, err error) error {
 		e.Code, e.Message = ErrDeadline, "the deadline of the context has passed"
 	}
 	return err
+}
+
+// over is the error of a context that has ended.
+func over(ctx context.Context) error {
+	return ended(ctx, &Error{Code: ErrCancelled, Message: ctx.Err().Error()})
 }

@@ -17,6 +17,7 @@ const (
 	GrammarGBNF       GrammarKind = C.RZ_GRAMMAR_GBNF
 	GrammarJSON       GrammarKind = C.RZ_GRAMMAR_JSON    // any JSON value, of an empty text
 	GrammarChoices    GrammarKind = C.RZ_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
+	GrammarTools      GrammarKind = C.RZ_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
 
 	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
 	GrammarWhitespace GrammarKind = C.RZ_GRAMMAR_WHITESPACE

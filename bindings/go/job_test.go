@@ -1,3 +1,4 @@
+// The tests of jobs, of this package and of the one without cgo, for which tests/go.sh puts this file there.
 package realizar
 
 import (
@@ -13,17 +14,15 @@ import (
 func TestJobs(t *testing.T) {
 	model := load(t, storyModel)
 	tokens, err := model.Tokenize(prompt, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, _ := generate(t, newSession(t, model, 128), prompt, &Options{MaxTokens: 30})
+	must(t, err)
+	whole := generate(t, newSession(t, model, 128), prompt, &JobOptions{MaxTokens: 30})
 	sessions, jobs := make([]*Session, 3), make([]*Job, 3)
 	// Drafts change no token.
 	drafts := []JobOptions{{}, {Draft: DraftLookup}, {Draft: DraftModel, DraftModel: model, DraftMax: 4}}
 	for i := range jobs {
 		sessions[i] = newSession(t, model, 128)
 		drafts[i].MaxTokens = 30
-		if jobs[i], err = sessions[i].NewJob(tokens, &drafts[i]); err != nil {
+		if jobs[i], err = sessions[i].NewJob(t.Context(), tokens, &drafts[i]); err != nil {
 			t.Fatal(err)
 		}
 		defer jobs[i].Close()
@@ -35,18 +34,16 @@ func TestJobs(t *testing.T) {
 	read := func() {
 		for i, job := range jobs {
 			text, err := job.Text()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			texts[i] += text
 		}
 	}
 	for more := true; more; read() {
-		if more, err = StepJobs(t.Context(), jobs, 100*time.Microsecond); err != nil {
+		if more, err = StepJobs(jobs, 100*time.Microsecond); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if more, err := StepJobs(t.Context(), nil, NoLimit); more || err != nil {
+	if more, err := StepJobs(nil, NoLimit); more || err != nil {
 		t.Error("a step of no jobs", more, err)
 	}
 	for i, job := range jobs {
@@ -61,34 +58,35 @@ func TestJobs(t *testing.T) {
 			t.Error(n, held, err)
 		}
 	}
-	if _, err := sessions[0].NewJob(tokens, &JobOptions{Draft: DraftModel}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := sessions[0].NewJob(t.Context(), tokens, &JobOptions{Draft: DraftModel}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("drafts of no model: %v", err)
 	}
-	if _, err := sessions[0].NewJob(tokens, &JobOptions{Draft: DraftMTP}); !errors.Is(err, ErrUnsupported) {
+	if _, err := sessions[0].NewJob(t.Context(), tokens, &JobOptions{Draft: DraftMTP}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("drafts of no layer: %v", err)
 	}
-	if _, err := jobs[0].Step(t.Context(), 0); !errors.Is(err, ErrClosed) {
+	if _, err := jobs[0].Step(0); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
 
-func TestContextsPauseJobs(t *testing.T) {
+func TestContextsEndJobs(t *testing.T) {
 	model := load(t, storyModel)
-	session := newSession(t, model, 256)
-	job, err := session.NewJob(slices.Repeat([]uint32{1, 403, 407}, 50), &JobOptions{MaxTokens: 3, Stops: []string{"\x01"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	late, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	long := slices.Repeat([]uint32{1, 403, 407}, 2000)
+	job, err := newSession(t, model, 8192).NewJob(late, long, nil)
+	must(t, err)
 	defer job.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Microsecond)
-	defer cancel()
-	if more, err := job.Step(ctx, NoLimit); more || !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
+	if more, err := job.Step(NoLimit); more || !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v %v", more, err)
 	}
 	// No time is left, or less than none: one share of work, which is no token yet.
+	going, err := newSession(t, model, 8192).NewJob(t.Context(), long, nil)
+	must(t, err)
+	defer going.Close()
 	for _, budget := range []time.Duration{0, -1, -time.Hour, math.MinInt64} {
-		more, err := job.Step(t.Context(), budget)
-		if info, _ := job.Info(); !more || err != nil || info.Tokens != 0 {
+		more, err := going.Step(budget)
+		if info, _ := going.Info(); !more || err != nil || info.Tokens != 0 {
 			t.Errorf("%v: %v %v %+v", budget, more, err, info)
 		}
 	}
@@ -97,21 +95,39 @@ func TestContextsPauseJobs(t *testing.T) {
 			t.Error(budget, found)
 		}
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := job.Step(ended, 0); !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
+	session := newSession(t, model, 128)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if job, err = session.NewJob(ctx, []uint32{1, 403, 407, 261, 378}, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	pieces, last := 0, error(nil)
+	for _, err := range job.Stream() {
+		if pieces++; pieces == 5 {
+			cancel()
+		}
+		last = err
+	}
+	if !errors.Is(last, ErrCancelled) || !errors.Is(last, context.Canceled) || pieces != 6 {
+		t.Error(pieces, last)
+	}
+	// The session keeps what is complete and goes on once the job is closed.
+	if err := session.Truncate(0); !errors.Is(err, ErrBusy) {
 		t.Error(err)
 	}
-	for more := true; more; {
-		if more, err = job.Step(t.Context(), NoLimit); err != nil {
-			t.Fatal(err)
-		}
+	job.Close()
+	if session.Len() < 5 {
+		t.Error(session.Len())
 	}
-	if made, err := job.Tokens(); err != nil || len(made) != 3 {
-		t.Error(made, err)
+	if text := generate(t, session, prompt, &JobOptions{MaxTokens: 100}); !strings.HasPrefix(text, story) {
+		t.Errorf("%q", text)
+	}
+	if _, err := session.NewJob(ctx, []uint32{1}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 	for _, options := range []*JobOptions{{Stops: []string{""}}, {Stops: []string{"a\x00b"}}} {
-		if _, err := newSession(t, model, 8).NewJob([]uint32{1}, options); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := newSession(t, model, 8).NewJob(t.Context(), []uint32{1}, options); !errors.Is(err, ErrInvalidArgument) {
 			t.Error(err)
 		}
 	}
@@ -119,20 +135,14 @@ func TestContextsPauseJobs(t *testing.T) {
 
 func TestThreadsChange(t *testing.T) {
 	runtime, err := NewRuntime(&RuntimeOptions{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer runtime.Close()
 	model, err := Load(t.Context(), storyModel, &LoadOptions{Runtime: runtime})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer model.Close()
-	before, _ := generate(t, newSession(t, model, 128), prompt, &Options{MaxTokens: 20})
-	if err := runtime.SetThreads(3); err != nil {
-		t.Fatal(err)
-	}
-	if after, _ := generate(t, newSession(t, model, 128), prompt, &Options{MaxTokens: 20}); after != before {
+	before := generate(t, newSession(t, model, 128), prompt, &JobOptions{MaxTokens: 20})
+	must(t, runtime.SetThreads(3))
+	if after := generate(t, newSession(t, model, 128), prompt, &JobOptions{MaxTokens: 20}); after != before {
 		t.Errorf("%q %q", before, after)
 	}
 	if err := runtime.SetThreads(1 << 20); !errors.Is(err, ErrInvalidArgument) {
@@ -143,23 +153,17 @@ func TestThreadsChange(t *testing.T) {
 func TestJobsTellProbabilities(t *testing.T) {
 	model := load(t, storyModel)
 	tokens, err := model.Tokenize(prompt, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job, err := newSession(t, model, 64).NewJob(tokens, &JobOptions{MaxTokens: 6, Logprobs: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	job, err := newSession(t, model, 64).NewJob(t.Context(), tokens, &JobOptions{MaxTokens: 6, Logprobs: 3})
+	must(t, err)
 	defer job.Close()
 	var rows []TokenLogprobs
 	for more := true; more; {
-		if more, err = job.Step(t.Context(), NoLimit); err != nil {
+		if more, err = job.Step(NoLimit); err != nil {
 			t.Fatal(err)
 		}
 		now, err := job.Logprobs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rows = append(rows, now...)
 	}
 	made, err := job.Tokens()
@@ -167,9 +171,7 @@ func TestJobsTellProbabilities(t *testing.T) {
 		t.Fatal(rows, made, err)
 	}
 	other := newSession(t, model, 64)
-	if err := other.Prefill(t.Context(), tokens); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Prefill(t.Context(), tokens))
 	for i, row := range rows {
 		likeliest, err := other.Logprobs(3)
 		// Greedily the likeliest is the one that is made.
@@ -181,7 +183,7 @@ func TestJobsTellProbabilities(t *testing.T) {
 		}
 	}
 	for logprobs, wanted := range map[int]Code{0: ErrInvalidArgument, 33: ErrInvalidArgument} {
-		job, err := newSession(t, model, 8).NewJob(tokens, &JobOptions{Logprobs: logprobs})
+		job, err := newSession(t, model, 8).NewJob(t.Context(), tokens, &JobOptions{Logprobs: logprobs})
 		if err == nil {
 			_, err = job.Logprobs()
 			job.Close()
@@ -192,36 +194,21 @@ func TestJobsTellProbabilities(t *testing.T) {
 	}
 }
 
-// nothing allows no token.
-func nothing() Sampling {
-	biases := map[uint32]float32{}
-	for token := range uint32(512) {
-		biases[token] = float32(math.Inf(-1))
-	}
-	return Sampling{LogitBias: biases}
-}
-
 func TestAJobThatFailsEndsAlone(t *testing.T) {
 	model := load(t, storyModel)
 	sampler, err := NewSampler(nothing())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sampler.Close()
 	var jobs []*Job
 	for _, options := range []JobOptions{{Sampler: sampler}, {MaxTokens: 3}} {
-		job, err := newSession(t, model, 64).NewJob([]uint32{1, 403}, &options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		job, err := newSession(t, model, 64).NewJob(t.Context(), []uint32{1, 403}, &options)
+		must(t, err)
 		defer job.Close()
-		if err := job.Err(); err != nil {
-			t.Error(err)
-		}
+		must(t, job.Err())
 		jobs = append(jobs, job)
 	}
 	for more := true; more; {
-		if more, err = StepJobs(t.Context(), jobs, NoLimit); err != nil {
+		if more, err = StepJobs(jobs, NoLimit); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,11 +218,7 @@ func TestAJobThatFailsEndsAlone(t *testing.T) {
 		t.Errorf("%+v %+v", failed, went)
 	}
 	why := jobs[0].Err()
-	if _, err := jobs[0].Step(t.Context(), NoLimit); why == nil || err == nil || err.Error() != why.Error() {
-		t.Error(why, err)
-	}
-	_, err = newSession(t, model, 64).Generate(t.Context(), prompt, &Options{Sampling: nothing()}, func(string) error { return nil })
-	if err == nil || err.Error() != why.Error() {
+	if _, err := jobs[0].Step(NoLimit); why == nil || err == nil || err.Error() != why.Error() {
 		t.Error(why, err)
 	}
 }
@@ -246,40 +229,36 @@ func TestEachJobOfABatchHasAContext(t *testing.T) {
 	late, stop := context.WithTimeout(t.Context(), time.Millisecond)
 	defer stop()
 	var jobs []*Job
-	for _, ctx := range []context.Context{first, late, nil} {
-		job, err := newSession(t, model, 256).NewJob([]uint32{1, 403}, &JobOptions{MaxTokens: 200, Context: ctx})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, ctx := range []context.Context{first, late, t.Context()} {
+		job, err := newSession(t, model, 256).NewJob(ctx, []uint32{1, 403}, &JobOptions{MaxTokens: 200})
+		must(t, err)
 		defer job.Close()
 		jobs = append(jobs, job)
 	}
-	if more, err := StepJobs(t.Context(), jobs, NoLimit); !more || err != nil {
+	if more, err := StepJobs(jobs, NoLimit); !more || err != nil {
 		t.Fatal(more, err)
 	}
 	cancel()
 	<-late.Done()
 	for more := true; more; {
 		var err error
-		if more, err = StepJobs(t.Context(), jobs[2:], NoLimit); err != nil {
+		if more, err = StepJobs(jobs[2:], NoLimit); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if more, err := StepJobs(t.Context(), jobs[:1], NoLimit); more || !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
+	if more, err := StepJobs(jobs[:1], NoLimit); more || !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
 		t.Error(more, err)
 	}
-	_, err := StepJobs(t.Context(), jobs[1:2], NoLimit)
+	_, err := StepJobs(jobs[1:2], NoLimit)
 	if !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "cancel") {
 		t.Error(err)
 	}
 	// The one that goes on is not stopped by those beside it.
-	going, err := newSession(t, model, 64).NewJob([]uint32{1, 403}, &JobOptions{MaxTokens: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	going, err := newSession(t, model, 64).NewJob(t.Context(), []uint32{1, 403}, &JobOptions{MaxTokens: 20})
+	must(t, err)
 	defer going.Close()
 	for ended := false; !ended; {
-		_, err := StepJobs(t.Context(), []*Job{jobs[0], going}, NoLimit)
+		_, err := StepJobs([]*Job{jobs[0], going}, NoLimit)
 		info, told := going.Info()
 		if ended = info.End == EndLength; told != nil || err != nil && !ended {
 			t.Fatal(err, told)
@@ -292,7 +271,35 @@ func TestEachJobOfABatchHasAContext(t *testing.T) {
 	if info, _ := going.Info(); info.Stopped != nil || info.Tokens != 20 {
 		t.Errorf("%+v", info)
 	}
-	if _, err := newSession(t, model, 64).NewJob([]uint32{1}, &JobOptions{Context: first}); !errors.Is(err, context.Canceled) {
+	if _, err := newSession(t, model, 64).NewJob(first, []uint32{1}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestAJobReplies(t *testing.T) {
+	model := load(t, chatModel(t, plainTemplate))
+	transcript := &Transcript{Messages: []any{Message{"user", prompt}}}
+	tokens, err := model.TokenizeChat(transcript)
+	must(t, err)
+	job, err := newSession(t, model, 64).NewJob(t.Context(), tokens, &JobOptions{Chat: transcript, Stops: []string{" She"}})
+	must(t, err)
+	defer job.Close()
+	var parts []Part
+	for more := true; more; {
+		more, err = job.Step(NoLimit)
+		must(t, err)
+		now, err := job.Parts()
+		must(t, err)
+		parts = append(parts, now...)
+	}
+	text := ""
+	for _, part := range parts[:len(parts)-1] {
+		text += part.Text
+	}
+	if text != ", there was a little girl named Lily." || parts[len(parts)-1].Kind != PartEnd {
+		t.Errorf("%+v", parts)
+	}
+	if _, err := job.Text(); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 }
@@ -301,7 +308,7 @@ func TestADeadlineIsNotCalledACancel(t *testing.T) {
 	session := newSession(t, load(t, storyModel), 8192)
 	for range 3 {
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		_, err := session.Generate(ctx, strings.Repeat(prompt, 500), nil, func(string) error { return nil })
+		_, err := session.Score(ctx, slices.Repeat([]uint32{1, 403, 407}, 1000))
 		if !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "cancel") {
 			t.Error(err)
 		}

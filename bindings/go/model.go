@@ -11,13 +11,12 @@ import "C"
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/cgo"
 	"strings"
-	"unicode/utf8"
 	"unsafe"
 )
 
@@ -115,14 +114,8 @@ func withParams(ctx context.Context, options *LoadOptions,
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(options.Devices) > 0 {
-		pinner.Pin(&options.Devices[0])
-		params.devices, params.n_devices = (*C.uint32_t)(&options.Devices[0]), C.size_t(len(options.Devices))
-	}
-	if len(options.Shares) > 0 {
-		pinner.Pin(&options.Shares[0])
-		params.shares = (*C.float)(&options.Shares[0])
-	}
+	params.devices, params.n_devices = (*C.uint32_t)(pinned(&pinner, options.Devices)), C.size_t(len(options.Devices))
+	params.shares = (*C.float)(pinned(&pinner, options.Shares))
 	for flag, set := range map[C.uint32_t]bool{
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
 		C.RZ_MODEL_MMAP:          options.Mmap,
@@ -313,51 +306,6 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 	return string(text), err
 }
 
-// Message is one turn of a conversation. Roles are "system", "user" and "assistant".
-type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-// RenderChat writes a conversation with the model's own template, up to where the assistant speaks next. It fails with
-// [ErrUnsupported] where the model has no template.
-func (m *Model) RenderChat(messages []Message) (string, error) {
-	raw := make([]C.rz_chat_message, len(messages))
-	for i, message := range messages {
-		if err := noNUL("a message", message.Role+message.Content); err != nil {
-			return "", err
-		}
-		raw[i].role, raw[i].content = C.CString(message.Role), C.CString(message.Content)
-		defer C.free(unsafe.Pointer(raw[i].role))
-		defer C.free(unsafe.Pointer(raw[i].content))
-	}
-	text, err := sized(m.model, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_chat_render_into(handle, unsafe.SliceData(raw), C.size_t(len(raw)), C.RZ_CHAT_ADD_GENERATION_PROMPT,
-			(*C.char)(unsafe.Pointer(out)), capacity, n, e)
-	})
-	return string(text), err
-}
-
-// TokenizeChat is a conversation as tokens, up to where the assistant speaks next. No text in it becomes a special token,
-// whatever it spells; the token that begins a text comes once, from the template or from the tokenizer.
-func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
-	text, err := conversationOf(messages)
-	if err != nil {
-		return nil, err
-	}
-	return tokenizeConversation(m.model, text)
-}
-
-// conversationOf is messages in JSON.
-func conversationOf(messages []Message) ([]byte, error) {
-	for i, message := range messages {
-		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
-			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
-		}
-	}
-	return json.Marshal(map[string][]Message{"messages": messages})
-}
-
 // sized calls f with a buffer that grows once to the size that f asks for.
 func sized[H, T any](object *owned[H], capacity int,
 	f func(handle H, out *T, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) ([]T, error) {
@@ -376,6 +324,27 @@ func sized[H, T any](object *owned[H], capacity int,
 		}
 		capacity = int(n)
 	}
+}
+
+// pinned is where a slice is, which stays there until the pinner lets it go; nil of an empty one.
+func pinned[T any](pinner *runtime.Pinner, all []T) *T {
+	if len(all) == 0 {
+		return nil
+	}
+	pinner.Pin(&all[0])
+	return &all[0]
+}
+
+// count is a number for C, of which less than nothing is nothing.
+func count(n int) C.uint32_t { return C.uint32_t(min(max(n, 0), math.MaxInt32)) }
+
+// acquire returns the handle, NULL for nil, and a function that ends its use.
+func (m *Model) acquire() (*C.rz_model, func(), error) {
+	if m == nil {
+		return nil, func() {}, nil
+	}
+	handle, err := m.model.acquire()
+	return handle, m.model.release, err
 }
 
 // noNUL refuses a text that C would take to end early.

@@ -1,12 +1,11 @@
 // Package realizar runs language models inside the process, through librealizar.
 //
 //	model, err := realizar.Load(ctx, "model.gguf", nil)
-//	session, err := model.NewSession(nil)
-//	stats, err := session.Chat(ctx, []realizar.Message{{Role: "user", Content: "Hello"}}, nil,
-//		func(piece string) error { _, err := fmt.Print(piece); return err })
+//	conversation, err := model.NewConversation(nil)
+//	for piece, err := range conversation.Say(ctx, "Hello") { ... }
 //
-// A [Model] may be used by any number of goroutines at once. A [Session] belongs to one call at a time; a second
-// concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any
+// A [Model] may be used by any number of goroutines at once. A [Conversation] and a [Session] belong to one call at a
+// time; a second concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any
 // more. What is never closed is freed by the garbage collector, but late: it does not see the memory of the library.
 //
 // The package is built with cgo and finds the library through pkg-config, so PKG_CONFIG_PATH names the folder that holds
@@ -29,9 +28,12 @@ import (
 // Version is the version of the library, such as "0.1.0".
 func Version() string { return C.GoString(C.rz_version()) }
 
-// watch returns a handle that fires when the context ends, or nil for a context that never does. stop is called once
-// the handle is no longer in use.
+// watch returns a handle that fires when the context ends, at its deadline without a timer's delay, or nil for a context
+// that never does. stop is called once the handle is no longer in use.
 func watch(ctx context.Context) (cancel *C.rz_cancel, stop func(), err error) {
+	if ctx.Err() != nil {
+		return nil, nil, over(ctx)
+	}
 	if ctx.Done() == nil {
 		return nil, func() {}, nil
 	}
@@ -39,29 +41,10 @@ func watch(ctx context.Context) (cancel *C.rz_cancel, stop func(), err error) {
 	if err := check(C.rz_cancel_new(&cancel, &e), &e); err != nil {
 		return nil, nil, err
 	}
-	forget, err := watchWith(ctx, cancel)
-	if err != nil {
-		C.rz_cancel_free(cancel)
-		return nil, nil, err
-	}
-	return cancel, func() {
-		forget()
-		C.rz_cancel_free(cancel)
-	}, nil
-}
-
-// watchWith has cancel stop calls when the context ends, at its deadline without a timer's delay, until stop.
-func watchWith(ctx context.Context, cancel *C.rz_cancel) (stop func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, ended(ctx, &Error{Code: ErrCancelled, Message: err.Error()})
-	}
-	if ctx.Done() == nil {
-		return func() {}, nil
-	}
 	if deadline, ok := ctx.Deadline(); ok {
-		var e C.rz_error
 		if err := check(C.rz_cancel_deadline(cancel, C.uint64_t(microseconds(time.Until(deadline))), &e), &e); err != nil {
-			return nil, err
+			C.rz_cancel_free(cancel)
+			return nil, nil, err
 		}
 	}
 	fired := make(chan struct{})
@@ -69,9 +52,10 @@ func watchWith(ctx context.Context, cancel *C.rz_cancel) (stop func(), err error
 		C.rz_cancel_fire(cancel)
 		close(fired)
 	})
-	return func() {
+	return cancel, func() {
 		if !forget() {
 			<-fired
 		}
+		C.rz_cancel_free(cancel)
 	}, nil
 }

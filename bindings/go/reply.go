@@ -32,24 +32,15 @@ type Part struct {
 // ChatParser takes a reply apart while its tokens come. It belongs to one call at a time.
 type ChatParser struct{ parser *owned[*C.rz_chat_parser] }
 
-// NewChatParser makes a parser for the reply to a conversation.
-func (m *Model) NewChatParser(conversation *Conversation) (*ChatParser, error) {
-	text, err := json.Marshal(conversation)
+// NewChatParser makes a parser for the reply to a transcript.
+func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
+	text, err := json.Marshal(transcript)
 	if err != nil {
 		return nil, err
 	}
 	return made(m.model, func(model *C.rz_model, out **C.rz_chat_parser, e *C.rz_error) C.rz_status {
 		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), out, e)
 	}, func(handle *C.rz_chat_parser) { C.rz_chat_parser_free(handle) }, func(o *owned[*C.rz_chat_parser]) *ChatParser { return &ChatParser{o} })
-}
-
-// NewToolGrammar compiles the grammar of the reply to a conversation: text, or calls of its tools.
-func (m *Model) NewToolGrammar(conversation *Conversation) (*Grammar, error) {
-	text, err := json.Marshal(conversation)
-	if err != nil {
-		return nil, err
-	}
-	return m.NewGrammar(C.RZ_GRAMMAR_TOOLS, string(text))
 }
 
 // Push adds a token and returns the parts that it completes, often none.

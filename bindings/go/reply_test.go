@@ -8,50 +8,36 @@ import (
 )
 
 func TestChatParser(t *testing.T) {
-	model := load(t, chatModel(t))
+	model := load(t, chatModel(t, plainTemplate))
 	single := false
-	conversation := &Conversation{
+	transcript := &Transcript{
 		Messages: []any{map[string]any{"role": "user", "content": prompt}},
 		Tools: []any{map[string]any{"type": "function", "function": map[string]any{"name": "go", "parameters": map[string]any{
 			"type": "object", "properties": map[string]any{"by": map[string]any{"enum": []string{"car", "bus"}}},
 			"required": []string{"by"}, "additionalProperties": false, "x-guidance": map[string]any{"whitespace_flexible": false}}}}},
 		ToolChoice: "required", ParallelToolCalls: &single,
 	}
-	grammar, err := model.NewToolGrammar(conversation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, err := json.Marshal(transcript)
+	must(t, err)
+	grammar, err := model.NewGrammar(GrammarTools, string(text))
+	must(t, err)
 	defer grammar.Close()
-	parser, err := model.NewChatParser(conversation)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := model.TokenizeConversation(conversation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser, err := model.NewChatParser(transcript)
+	must(t, err)
+	tokens, err := model.TokenizeChat(transcript)
+	must(t, err)
 	sampler, err := NewSampler(Sampling{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sampler.Close()
-	if err := sampler.SetGrammar(grammar); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sampler.SetGrammar(grammar))
 	session := newSession(t, model, 256)
-	if err := session.Prefill(t.Context(), tokens); err != nil {
-		t.Fatal(err)
-	}
+	must(t, session.Prefill(t.Context(), tokens))
 	var parts []Part
 	for len(parts) == 0 || parts[len(parts)-1].Kind != PartEnd {
 		token, err := session.Sample(sampler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		more, err := parser.Push(token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parts = append(parts, more...)
 		if err := session.Prefill(t.Context(), []uint32{token}); err != nil {
 			t.Fatal(err)

@@ -50,10 +50,7 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(options.CPUs) > 0 {
-		pinner.Pin(&options.CPUs[0])
-		params.cpus, params.n_cpus = (*C.uint32_t)(&options.CPUs[0]), C.size_t(len(options.CPUs))
-	}
+	params.cpus, params.n_cpus = (*C.uint32_t)(pinned(&pinner, options.CPUs)), C.size_t(len(options.CPUs))
 	var log *cgo.Handle // in memory of C, which may keep it
 	if options.Log != nil {
 		log = (*cgo.Handle)(C.malloc(C.size_t(unsafe.Sizeof(*log))))

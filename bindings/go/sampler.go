@@ -51,8 +51,8 @@ const (
 // chooses the most likely token.
 type Sampler struct{ sampler *owned[*C.rz_sampler] }
 
-// NewSampler makes a sampler.
-func NewSampler(options Sampling) (*Sampler, error) {
+// params are those of C, with memory that the pinner holds.
+func (options *Sampling) params(pinner *runtime.Pinner) C.rz_sampler_params {
 	params := C.rz_sampler_params{
 		temperature: C.float(options.Temperature), top_k: C.uint32_t(max(options.TopK, 0)),
 		top_p: C.float(options.TopP), min_p: C.float(options.MinP), seed: C.uint64_t(options.Seed),
@@ -74,18 +74,18 @@ func NewSampler(options Sampling) (*Sampler, error) {
 	for token, bias := range options.LogitBias {
 		biases = append(biases, C.rz_logit_bias{token: C.uint32_t(token), bias: C.float(bias)})
 	}
+	params.biases, params.n_biases = pinned(pinner, biases), C.size_t(len(biases))
+	params.dry_breakers, params.n_dry_breakers = sequences(pinner, options.DRYBreakers)
+	params.banned_sequences, params.n_banned_sequences = sequences(pinner, options.BannedSequences)
+	params.order, params.n_order = (*C.uint32_t)(pinned(pinner, options.Order)), C.size_t(len(options.Order))
+	return params
+}
+
+// NewSampler makes a sampler.
+func NewSampler(options Sampling) (*Sampler, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(biases) > 0 {
-		pinner.Pin(&biases[0])
-		params.biases, params.n_biases = &biases[0], C.size_t(len(biases))
-	}
-	params.dry_breakers, params.n_dry_breakers = sequences(&pinner, options.DRYBreakers)
-	params.banned_sequences, params.n_banned_sequences = sequences(&pinner, options.BannedSequences)
-	if n := len(options.Order); n > 0 {
-		pinner.Pin(&options.Order[0])
-		params.order, params.n_order = (*C.uint32_t)(&options.Order[0]), C.size_t(n)
-	}
+	params := options.params(&pinner)
 	var e C.rz_error
 	var handle *C.rz_sampler
 	if err := check(C.rz_sampler_new(&params, &handle, &e), &e); err != nil {

@@ -11,7 +11,6 @@ static rz_read_callback read_callback(void) { return realizarGoRead; }
 import "C"
 
 import (
-	"context"
 	"io"
 	"runtime/cgo"
 	"unsafe"
@@ -22,7 +21,7 @@ func (s *Session) Save(w io.Writer) error {
 	t := transfer{writer: w}
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
-	return t.instead(s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+	return t.instead(use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), e)
 	}))
 }
@@ -40,13 +39,30 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 	return s, t.instead(err)
 }
 
+// Save writes the conversation to w, for [Model.LoadConversation]: its messages and what the model remembers of them.
+func (c *Conversation) Save(w io.Writer) error {
+	t := transfer{writer: w}
+	handle := cgo.NewHandle(&t)
+	defer handle.Delete()
+	return t.instead(use(c.conversation, func(conversation *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_save(conversation, C.write_callback(), unsafe.Pointer(&handle), e)
+	}))
+}
+
+// LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
+// options Cache and Context count, the others were saved.
+func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Conversation, error) {
+	t := transfer{reader: r}
+	handle := cgo.NewHandle(&t)
+	defer handle.Delete()
+	c, err := m.conversation(options, func(model *C.rz_model, params *C.rz_conversation_params, out **C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_load(model, params, C.read_callback(), unsafe.Pointer(&handle), out, e)
+	})
+	return c, t.instead(err)
+}
+
 // Tokens are those in the session.
 func (s *Session) Tokens() ([]uint32, error) {
-	_, leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	return sized(s.cache, 0, func(cache *C.rz_cache, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_cache_tokens_into(cache, (*C.uint32_t)(out), capacity, n, e)
 	})
@@ -55,7 +71,7 @@ func (s *Session) Tokens() ([]uint32, error) {
 // Match is how many of the first of some tokens the session need not compute again.
 func (s *Session) Match(tokens []uint32) (int, error) {
 	var common C.uint32_t
-	err := s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+	err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_match(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &common, e)
 	})
 	return int(common), err
@@ -63,14 +79,14 @@ func (s *Session) Match(tokens []uint32) (int, error) {
 
 // Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
 func (s *Session) Shift(keep, drop int) error {
-	return s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), e)
 	})
 }
 
 // Release gives the memory of the session back and keeps its tokens. The next call computes them again.
 func (s *Session) Release() error {
-	return s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return C.rz_cache_release(cache, e) })
+	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return C.rz_cache_release(cache, e) })
 }
 
 // Logprob is a token and the natural logarithm of its probability.
@@ -84,37 +100,19 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	k = max(k, 0)
 	tokens, logprobs := make([]uint32, k), make([]float32, k)
 	var n C.size_t
-	if err := s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+	if err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_logprobs_into(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
 			(*C.float)(unsafe.SliceData(logprobs)), &n, e)
 	}); err != nil {
 		return nil, err
 	}
-	result := make([]Logprob, n)
-	for i := range result {
-		result[i] = Logprob{tokens[i], logprobs[i]}
-	}
-	return result, nil
+	return paired(tokens[:n], logprobs), nil
 }
 
-// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first of an
-// empty session.
-func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return nil, err
+func paired(tokens []uint32, values []float32) []Logprob {
+	all := make([]Logprob, len(tokens))
+	for i := range all {
+		all[i] = Logprob{tokens[i], values[i]}
 	}
-	defer leave()
-	cancel, stop, err := watch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	scores := make([]float32, len(tokens))
-	var e C.rz_error
-	if err := check(C.rz_score_into(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)),
-		(*C.float)(unsafe.SliceData(scores)), cancel, &e), &e); err != nil {
-		return nil, ended(ctx, err)
-	}
-	return scores, nil
+	return all
 }

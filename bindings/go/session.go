@@ -8,17 +8,14 @@ import "C"
 import (
 	"context"
 	"runtime"
-	"sync"
 	"unsafe"
 )
 
-// Session is one line of conversation. It keeps what it has computed: a prompt that begins like the one before, as
-// that of the next turn does, costs only its new end. It keeps its model alive too.
+// Session is tokens with what the model remembers of them, for work token by token and for jobs; chats are easier with
+// a [Conversation]. It keeps its model alive.
 type Session struct {
-	busy  sync.Mutex // held by every call
 	model *owned[*C.rz_model]
 	cache *owned[*C.rz_cache]
-	stop  *C.rz_cancel // stops all work on the cache, and lives as long
 }
 
 // CacheType is the element type of what a session remembers.
@@ -63,109 +60,86 @@ func makeSession(model *owned[*C.rz_model],
 	}
 	var e C.rz_error
 	var cache *C.rz_cache
-	var stop *C.rz_cancel
-	status := C.rz_cancel_new(&stop, &e)
-	if status >= 0 {
-		status = f(handle, &cache, &e)
-	}
-	if status >= 0 {
-		status = C.rz_cache_cancel_set(cache, stop, &e)
-	}
-	free := func(cache *C.rz_cache) {
-		C.rz_cache_free(cache)
-		C.rz_cancel_free(stop)
-	}
-	if err := check(status, &e); err != nil {
-		free(cache)
+	if err := check(f(handle, &cache, &e), &e); err != nil {
 		model.release()
 		return nil, err
 	}
 	kept := own(handle, func(*C.rz_model) { model.release() })
-	s := &Session{model: kept, stop: stop, cache: own(cache, func(cache *C.rz_cache) {
-		free(cache)
+	s := &Session{model: kept, cache: own(cache, func(cache *C.rz_cache) {
+		C.rz_cache_free(cache)
 		kept.close()
 	})}
 	runtime.AddCleanup(s, (*owned[*C.rz_cache]).close, s.cache)
 	return s, nil
 }
 
-// Close frees the session. A running call ends with [ErrClosed] before its next token and frees it then; Close itself
-// never waits, so it may be called from the callback of that call. Closing twice is fine.
+// Close frees the session; a running job of it goes on to its end. Closing twice is fine.
 func (s *Session) Close() error {
 	s.cache.close()
 	return nil
 }
 
-// enter takes the session for one call.
-func (s *Session) enter() (cache *C.rz_cache, leave func(), err error) {
-	return s.cache.enter(&s.busy, "session")
-}
-
-// call makes one call with the session.
-func (s *Session) call(f func(cache *C.rz_cache, e *C.rz_error) C.rz_status) error {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var e C.rz_error
-	return check(f(cache, &e), &e)
-}
-
 // Fork makes a second session with the same past.
 func (s *Session) Fork() (*Session, error) {
-	cache, leave, err := s.enter()
+	cache, err := s.cache.acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.cache.release()
 	return makeSession(s.model, func(_ *C.rz_model, fork **C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_fork(cache, fork, e)
 	})
 }
 
 // Len is the number of tokens in the session; 0 once it is closed.
-func (s *Session) Len() int {
-	cache, err := s.cache.acquire()
-	if err != nil {
-		return 0
-	}
-	defer s.cache.release()
-	return int(C.rz_cache_len(cache))
+func (s *Session) Len() (n int) {
+	_ = use(s.cache, func(cache *C.rz_cache, _ *C.rz_error) C.rz_status {
+		n = int(C.rz_cache_len(cache))
+		return C.RZ_OK
+	})
+	return n
 }
 
 // Capacity is the number of tokens that there is room for; 0 once it is closed.
-func (s *Session) Capacity() int {
-	cache, err := s.cache.acquire()
-	if err != nil {
-		return 0
-	}
-	defer s.cache.release()
-	return int(C.rz_cache_capacity(cache))
+func (s *Session) Capacity() (n int) {
+	_ = use(s.cache, func(cache *C.rz_cache, _ *C.rz_error) C.rz_status {
+		n = int(C.rz_cache_capacity(cache))
+		return C.RZ_OK
+	})
+	return n
 }
 
 // Truncate rewinds to the first n tokens.
 func (s *Session) Truncate(n int) error {
-	return s.call(func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_truncate(cache, C.uint32_t(max(n, 0)), e)
 	})
 }
 
 // Prefill appends tokens; afterwards Logits and Sample have those of the last one.
 func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
+	return s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
+		return C.rz_prefill(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), cancel, e)
+	})
+}
+
+// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first of an
+// empty session.
+func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
+	scores := make([]float32, len(tokens))
+	return scores, s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
+		return C.rz_score_into(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)),
+			(*C.float)(unsafe.SliceData(scores)), cancel, e)
+	})
+}
+
+func (s *Session) append(ctx context.Context, f func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status) error {
 	cancel, stop, err := watch(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	var e C.rz_error
-	status := C.rz_prefill(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), cancel, &e)
-	return ended(ctx, check(status, &e))
+	return ended(ctx, use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return f(cache, cancel, e) }))
 }
 
 // Sample chooses a token from the current logits.
@@ -184,29 +158,18 @@ func (s *Session) Decode(token uint32, sampler *Sampler) (uint32, error) {
 
 func (s *Session) choose(sampler *Sampler,
 	f func(cache *C.rz_cache, sampler *C.rz_sampler, token *C.uint32_t, e *C.rz_error) C.rz_status) (uint32, error) {
-	cache, leave, err := s.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
 	chooser, release, err := sampler.acquire()
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	var e C.rz_error
 	var token C.uint32_t
-	err = check(f(cache, chooser, &token, &e), &e)
+	err = use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return f(cache, chooser, &token, e) })
 	return uint32(token), err
 }
 
 // Logits are those after the last token, one for each entry of the vocabulary.
 func (s *Session) Logits() ([]float32, error) {
-	_, leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	return sized(s.cache, 0, func(cache *C.rz_cache, out *float32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_logits_into(cache, (*C.float)(out), capacity, n, e)
 	})
@@ -221,11 +184,11 @@ func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]u
 	}
 	caches, choosers, next := make([]*C.rz_cache, n), make([]*C.rz_sampler, n), make([]uint32, n)
 	for i, s := range sessions {
-		cache, leave, err := s.enter()
+		cache, err := s.cache.acquire()
 		if err != nil {
 			return nil, err
 		}
-		defer leave()
+		defer s.cache.release()
 		caches[i] = cache
 	}
 	for i, s := range samplers {

@@ -29,9 +29,11 @@ struct method {
 extern const struct method methods[];
 extern const int n_methods;
 
-/* The signals, each with one text: "text", a piece of the answer, and "ended", an empty text or why the answer broke off. */
-extern const char *const signals[2];
-extern const char *const signal_arguments[2];
+/* The signals, each with one text: "text", a piece of the answer, "ended", an empty text or why the answer broke off, and
+ * "reasoning", a piece of what the model thinks ahead of the answer. */
+enum { SIGNAL_TEXT, SIGNAL_ENDED, SIGNAL_REASONING, N_SIGNALS };
+extern const char *const signals[N_SIGNALS];
+extern const char *const signal_arguments[N_SIGNALS];
 
 /* Makes a node whose signals go to `emit`; NULL where there is no memory. */
 struct node *node_new(void (*emit)(void *object, int signal, const char *text, size_t len), void *object);

@@ -172,7 +172,7 @@ EXPORT void godot_nativescript_init(void *handle) {
     struct call one = {call, (void *)&methods[i], NULL};
     SCRIPT(2, void *, const char *, const char *, int, struct call)(handle, class, methods[i].name, 0, one);
   }
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < N_SIGNALS; i++) {
     struct argument argument = {string_of(signal_arguments[i], strlen(signal_arguments[i])), KIND_TEXT, 0, string_of("", 0), 7, {{0}}};
     struct signal signal = {string_of(signals[i], strlen(signals[i])), 1, &argument, 0, NULL};
     variant_of_nothing(&argument.fallback);

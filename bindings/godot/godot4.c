@@ -80,7 +80,7 @@ static struct {
 
 static void *library;
 static void *emit_signal;
-static name class_name, parent_name, process_name, signal_names[2];
+static name class_name, parent_name, process_name, signal_names[N_SIGNALS];
 static void (*variant_of_string)(variant *out, void *value), (*variant_of_name)(variant *out, void *value);
 static void (*variant_of_bool)(variant *out, void *value);
 static void (*variant_to_string)(void *out, variant *variant), (*variant_to_int)(void *out, variant *variant);
@@ -259,7 +259,7 @@ static void initialize(void *data, int level) {
     made.metadata = metadata;
     godot.register_method(library, &class_name, &made);
   }
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < N_SIGNALS; i++) {
     name argument;
     struct property property = {KIND_TEXT, &argument, &empty_name, 0, &empty, 6};
     godot.name_new(&argument, signal_arguments[i], 1);

@@ -7,22 +7,15 @@ import realizar
 if len(sys.argv) != 2:
     sys.exit(__doc__)
 try:
-    model = realizar.Model(sys.argv[1])
-except realizar.Error as e:
-    sys.exit(f"{e.name}: {e}")
-messages = []
-with model, model.session() as session:
+    conversation = realizar.Conversation(realizar.Model(sys.argv[1]), overflow="forget")
     while True:
         try:
-            messages.append({"role": "user", "content": input("> ")})
-        except EOFError:
-            break
-        answer = ""
-        try:
-            for piece in session.chat(messages, realizar.Sampling(temperature=0.7, top_p=0.95)):
-                answer += piece
+            for piece in conversation.say(input("> ")):
                 print(piece, end="", flush=True)
         except KeyboardInterrupt:
             pass
         print()
-        messages.append({"role": "assistant", "content": answer})
+except EOFError:
+    pass
+except realizar.Error as e:
+    sys.exit(f"{e.name}: {e}")

@@ -1,5 +1,6 @@
 //! The key-value cache in memory: for each layer and head the panels of keys, then the panels of values, as
-//! `kernels::attend::Storage` describes them. A head of a layer is contiguous, so that attention streams it.
+//! `kernels::attention::kv_storage::Storage` describes them. A head of a layer is contiguous, so that attention streams
+//! it.
 //!
 //! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros. A fork shares
 //! the mapping; whoever writes to a chunk of positions that another may read copies that chunk into a mapping of its

@@ -70,11 +70,7 @@ impl Fusions {
 
     /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
     pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
-        let mut named = vec![Vec::new(); program.tensors.len()];
-        for (i, op) in program.ops.iter().enumerate() {
-            op.for_each_tensor(|tensor| named[tensor.0 as usize].push(i));
-        }
-        let mut chooser = Chooser { program, named, fusions: Fusions::none(program) };
+        let mut chooser = Chooser { program, named: program.ops_of_tensors(), fusions: Fusions::none(program) };
         let mut at = 0;
         while at < program.ops.len() {
             let fusion = chooser.choose(at, &is_gate);

@@ -84,6 +84,8 @@ pub struct ConversationInfo {
     pub reused: usize,
     /// The job of the last reply; `None` before the first one.
     pub job: Option<JobInfo>,
+    /// The reply was given up.
+    pub is_given_up: bool,
     pub capacity: usize,
     pub held: usize,
 }
@@ -93,6 +95,8 @@ struct Turn {
     prompt: usize,
     reused: usize,
     keeps_cut: bool,
+    /// It goes on with the last message.
+    continues: bool,
     /// Tokens of the reply, those with which it goes on included.
     made: Vec<u32>,
     /// What it says. Neighbours of one kind are joined.
@@ -197,8 +201,10 @@ impl Conversation {
         chat.truncate(0);
         chat.add(json)?;
         self.give_up()?;
-        chat.messages().iter().try_for_each(|message| self.chat.push(message.clone()))?;
-        self.cut.clear();
+        if !chat.messages().is_empty() {
+            chat.messages().iter().try_for_each(|message| self.chat.push(message.clone()))?;
+            self.cut.clear();
+        }
         Ok(())
     }
 
@@ -279,7 +285,7 @@ impl Conversation {
         }
         let end = self.n_messages() - usize::from(params.continues);
         let begun = if params.continues { self.cut.clone() } else { Vec::new() };
-        let keeps_cut = params.keeps_cut;
+        let (keeps_cut, continues) = (params.keeps_cut, params.continues);
         let builder = PromptBuilder {
             model: &self.model,
             chat: &self.chat,
@@ -307,24 +313,26 @@ impl Conversation {
             session.rewind(keep, Logits::None);
         }
         let request = Request::new(session, &prompt.tokens[keep..], job_params)?;
-        if let Some(session) = self.session.take() {
-            let job = Job::new(session, request);
-            self.turn = Some(Turn {
-                prompt: n,
-                reused: keep.min(n),
-                keeps_cut,
-                made: begun,
-                parts: Vec::new(),
-                given: (0, 0),
-                tokens: Vec::new(),
-                logprobs: Vec::new(),
-                info: job.info(),
-                failure: None,
-            });
-            self.job = Some(job);
-        }
+        let Some(session) = self.session.take() else { return Err(Error::Busy("conversation")) };
+        let job = self.job.insert(Job::new(session, request));
+        let turn = self.turn.insert(Turn {
+            prompt: n,
+            reused: keep.min(n),
+            keeps_cut,
+            continues,
+            made: begun,
+            parts: Vec::new(),
+            given: (0, 0),
+            tokens: Vec::new(),
+            logprobs: Vec::new(),
+            info: job.info(),
+            failure: None,
+        });
         self.first = prompt.first;
         self.n_replies += 1;
+        // What a reply that is continued has said was handed on.
+        turn.take_parts(job)?;
+        turn.given = turn.said(self.chat.messages().get(end).unwrap_or(&Json::Null));
         Ok(())
     }
 
@@ -346,14 +354,16 @@ impl Conversation {
         let (at, given) = turn.given;
         let Some(part) = turn.parts.get(at) else { return Ok(None) };
         let len = part.text.len();
-        if given == len && len > 0 {
+        if given >= len && (len > 0 || given > 0) {
             if at + 1 == turn.parts.len() {
                 return Ok(None);
             }
             turn.given = (at + 1, 0);
             return self.next_part(take);
         }
-        let taken = take(&Event { text: part.text[given..].to_owned(), ..*part })?;
+        // A character of which half was made when the reply was cut is handed on as a whole.
+        let from = (0..=given).rev().find(|&i| part.text.is_char_boundary(i)).unwrap_or(0);
+        let taken = take(&Event { text: part.text[from..].to_owned(), ..*part })?;
         turn.given = if len == 0 { (at + 1, 0) } else { (at, len) };
         Ok(Some(taken))
     }
@@ -425,6 +435,7 @@ impl Conversation {
             first_in_prompt: self.first,
             prompt: turn.map_or(0, |turn| turn.prompt),
             reused: turn.map_or(0, |turn| turn.reused),
+            is_given_up: self.job.is_none() && turn.is_some_and(|turn| turn.info.end.is_none()),
             job: self.job.as_ref().map(Job::info).or_else(|| turn.map(|turn| turn.info.clone())),
             capacity: session.map_or(0, Session::capacity),
             held: session.map_or(0, Session::len),
@@ -438,7 +449,7 @@ impl Conversation {
             turn.made.extend_from_slice(made);
             Ok(())
         })?;
-        while job.next_part(|part| Ok(turn.add(part)))?.is_some() {}
+        turn.take_parts(job)?;
         if job.keeps_logprobs() {
             job.read_logprobs(|tokens, logprobs| {
                 turn.tokens.extend_from_slice(tokens);
@@ -467,11 +478,9 @@ impl Conversation {
     /// Makes a message of the reply, which ended for this reason.
     fn keep(&mut self, why: &str) -> Result<()> {
         let Some(turn) = &self.turn else { return Ok(()) };
-        let (message, n_calls) = turn.message(self.n_calls);
-        let mut message = message;
+        let (mut message, n_calls) = turn.message(self.n_calls);
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
-        if !self.cut.is_empty() {
-            // The message that the reply goes on with.
+        if turn.continues {
             self.chat.truncate(self.n_messages() - 1);
         }
         self.chat.push(message)?;
@@ -625,6 +634,30 @@ impl<'p> PromptBuilder<'p> {
 }
 
 impl Turn {
+    /// Takes the parts that a job has made.
+    fn take_parts(&mut self, job: &mut Job) -> Result<()> {
+        let mut add = |part: &Event| {
+            self.add(part);
+            Ok(())
+        };
+        while job.next_part(&mut add)?.is_some() {}
+        Ok(())
+    }
+
+    /// The place up to which a message has what the reply says. Its content may have more at its end, white space of
+    /// which the parser does not know yet whether a tag follows.
+    fn said(&self, message: &Json) -> (usize, usize) {
+        let last = self.parts.len().saturating_sub(1);
+        let kind = self.parts.last().map_or(EventKind::Content, |part| part.kind);
+        let member = match kind {
+            EventKind::Content => "content",
+            EventKind::Reasoning => "reasoning_content",
+            _ => return (last, self.parts.last().map_or(0, |part| part.text.len())),
+        };
+        let before: usize = self.parts.iter().take(last).filter(|p| p.kind == kind).map(|p| p.text.len()).sum();
+        (last, message[member].as_str().map_or(0, |text| text.len().saturating_sub(before)))
+    }
+
     fn add(&mut self, part: &Event) {
         match self.parts.last_mut() {
             Some(last)

@@ -1,6 +1,7 @@
 //! A step of sessions, the way of every call and job through their model's network: an executor takes the tokens of
 //! some lanes, works on them until all is done or a budget pauses, and what it has made goes to the sessions with
-//! `commit`. Before that no session is changed, so that a pass that fails or is dropped leaves all as they were.
+//! `commit`. Before that no session's tokens or length is changed, so that a pass that fails or is dropped leaves all
+//! as they were.
 
 use std::sync::Arc;
 

@@ -119,7 +119,8 @@ pub const RZ_REASONING_ON: u32 = 2;
 /// Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
 /// Without it such a reply leaves no trace.
 pub const RZ_REPLY_KEEP: u32 = 1;
-/// Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled".
+/// Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
+/// parts are those that come after it.
 pub const RZ_REPLY_CONTINUE: u32 = 2;
 
 /// Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0.
@@ -632,7 +633,7 @@ pub unsafe extern "C" fn rz_conversation_info_get(
             struct_size: 0,
             n_messages: count(info.messages),
             first_in_prompt: count(info.first_in_prompt),
-            state: job.map_or(0, state_code),
+            state: if info.is_given_up { 0 } else { job.map_or(0, state_code) },
             end: end_code(job.and_then(|job| job.end)),
             stopped: match job.map(|job| &job.stopped) {
                 Some(Err(e)) => rz_error::failure(e).code,

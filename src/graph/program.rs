@@ -235,6 +235,15 @@ impl Program {
         self.tensors.get(tensor.0 as usize).map_or(0, |spec| spec.width)
     }
 
+    /// The ops that name each activation.
+    pub fn ops_of_tensors(&self) -> Vec<Vec<usize>> {
+        let mut ops = vec![Vec::new(); self.tensors.len()];
+        for (i, op) in self.ops.iter().enumerate() {
+            op.for_each_tensor(|tensor| ops[tensor.0 as usize].push(i));
+        }
+        ops
+    }
+
     /// Activations that ops before `at` and ops from there on name.
     pub fn live(&self, at: usize) -> Vec<TensorId> {
         let behind = named(&self.ops[at..]);

@@ -11,7 +11,7 @@ pub trait BlockBytes: Copy {
 /// A block that can be expanded to values.
 pub trait Decode: BlockBytes {
     /// Values in a block.
-    const LEN: usize;
+    const LEN: usize = 256;
     /// `y: [LEN]`
     fn decode(&self, y: &mut [f32]);
 }

@@ -54,8 +54,6 @@ pub const IQ4_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 1
 const IQ1_OFFSET: f32 = 0.125;
 
 impl Decode for BlockIq2Xxs {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         for (y, &qs) in y.chunks_exact_mut(32).zip(self.qs.as_chunks::<8>().0) {
@@ -70,8 +68,6 @@ impl Decode for BlockIq2Xxs {
 }
 
 impl Decode for BlockIq2Xs {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         for (n, (y, &q)) in y.chunks_exact_mut(8).zip(self.qs.as_chunks().0).enumerate() {
@@ -83,8 +79,6 @@ impl Decode for BlockIq2Xs {
 }
 
 impl Decode for BlockIq2S {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         for (n, ((y, &q), &signs)) in y.chunks_exact_mut(8).zip(&self.qs).zip(&self.signs).enumerate() {
@@ -96,8 +90,6 @@ impl Decode for BlockIq2S {
 }
 
 impl Decode for BlockIq3Xxs {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         let words = self.signs.as_chunks().0;
@@ -113,8 +105,6 @@ impl Decode for BlockIq3Xxs {
 }
 
 impl Decode for BlockIq3S {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         for (n, (y, &q)) in y.chunks_exact_mut(4).zip(&self.qs).enumerate() {
@@ -126,8 +116,6 @@ impl Decode for BlockIq3S {
 }
 
 impl Decode for BlockIq1S {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         let words = self.qh.as_chunks().0;
@@ -143,8 +131,6 @@ impl Decode for BlockIq1S {
 }
 
 impl Decode for BlockIq1M {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let scales: [u16; 4] =
             std::array::from_fn(|i| u16::from_le_bytes([self.scales[2 * i], self.scales[2 * i + 1]]));
@@ -167,8 +153,6 @@ impl Decode for BlockIq4Nl {
 }
 
 impl Decode for BlockIq4Xs {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         let high = u16::from_le_bytes(self.scales_h);

@@ -29,8 +29,6 @@ block! {
 }
 
 impl Decode for BlockQ2K {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let (d, dmin) = (scale(self.d), scale(self.dmin));
         for (n, (y, s)) in y.chunks_exact_mut(16).zip(self.scales).enumerate() {
@@ -43,8 +41,6 @@ impl Decode for BlockQ2K {
 }
 
 impl Decode for BlockQ3K {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         let (low, high) = self.scales.split_at(8);
@@ -60,8 +56,6 @@ impl Decode for BlockQ3K {
 }
 
 impl Decode for BlockQ4K {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let (d, dmin) = (scale(self.d), scale(self.dmin));
         for (n, y) in y.chunks_exact_mut(32).enumerate() {
@@ -75,8 +69,6 @@ impl Decode for BlockQ4K {
 }
 
 impl Decode for BlockQ5K {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let (d, dmin) = (scale(self.d), scale(self.dmin));
         for (n, y) in y.chunks_exact_mut(32).enumerate() {
@@ -90,8 +82,6 @@ impl Decode for BlockQ5K {
 }
 
 impl Decode for BlockQ6K {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         for (n, (y, s)) in y.chunks_exact_mut(16).zip(self.scales).enumerate() {

@@ -14,8 +14,6 @@ block! {
 }
 
 impl Decode for BlockTq1_0 {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         let (first, second) = self.qs.split_at(32);
@@ -33,8 +31,6 @@ impl Decode for BlockTq1_0 {
 }
 
 impl Decode for BlockTq2_0 {
-    const LEN: usize = 256;
-
     fn decode(&self, y: &mut [f32]) {
         let d = scale(self.d);
         for (y, qs) in y.chunks_exact_mut(128).zip(self.qs.chunks_exact(32)) {

@@ -3,6 +3,9 @@ extends SceneTree
 
 var node
 var text = ""
+var reasoning = ""
+var story = ""
+var turn = 0
 var pieces = 0
 var frames = 0
 var first = 0
@@ -13,9 +16,10 @@ func _initialize():
 	node = load("res://addons/realizar/realizar_chat.gdns").new()
 	root.add_child(node)
 	node.connect("text", self, "_on_text")
+	node.connect("reasoning", self, "_on_reasoning")
 	node.connect("ended", self, "_on_ended")
 	expect(node.load_model("no such file.gguf", 1).find("no such file.gguf") >= 0, "a missing file is named")
-	expect(node.ask("x") == "no model is loaded", "a model is needed")
+	expect(node.ask("x") == "no model is loaded" and node.begin("") == "no model is loaded", "a model is needed")
 	expect(node.ask() == "there are too few or too many arguments", "arguments are counted")
 	expect(node.set_option("none", 1) != "" and node.set_option("max_tokens", -1) != "", "options are checked")
 	expect(node.set_option(1, 1) == "an argument has the wrong type", "types are checked")
@@ -23,7 +27,9 @@ func _initialize():
 	expect(node.load_model(OS.get_environment("MODEL"), 1) == "", "a model is loaded")
 	expect(node.set_option("max_tokens", 60) == "", "an option is set")
 	expect(node.set_option("budget", int(OS.get_environment("BUDGET"))) == "", "a budget is set")
-	expect(not node.is_answering(), "no answer yet")
+	for option in OS.get_environment("OPTIONS").split(" ", false):
+		expect(node.set_option(option.split("=")[0], float(option.split("=")[1])) == "", option)
+	expect(node.begin(OS.get_environment("SYSTEM")) == "" and not node.is_answering(), "no answer yet")
 	var error = node.ask(OS.get_environment("QUESTION"))
 	expect(error == "" and node.is_answering(), "a question is asked " + error)
 
@@ -35,19 +41,38 @@ func _idle(_delta):
 	frames += 1
 	return false
 
+func _on_reasoning(piece):
+	reasoning += piece
+
 func _on_text(piece):
 	if pieces == 0:
 		first = OS.get_ticks_usec()
 	pieces += 1
 	text += piece
+	if turn == 1 and pieces == 3:
+		node.stop()
 
 func _on_ended(error):
-	expect(error == "" and not node.is_answering(), "it ended: " + error)
+	expect(not node.is_answering(), "it ended")
+	expect(error == ("stopped" if turn == 1 else ""), "turn " + str(turn) + " ended: " + error)
 	expect(pieces > 1, "text comes in pieces")
-	expect(frames >= pieces, "at most one piece comes in a frame")
-	print("answer: ", text)
-	printerr("first piece after ", (first - began) / 1000, " ms, ", pieces, " pieces in ", frames, " frames")
-	for e in errors:
-		print("FAILED: ", e)
-	node.queue_free()
-	quit()
+	if turn == 0:
+		expect(frames >= pieces, "at most one piece comes in a frame")
+		print('answer: "', text, '"')
+		print('reasoning: "', reasoning, '"')
+		printerr("first piece after ", (first - began) / 1000, " ms, ", pieces, " pieces in ", frames, " frames")
+		story = text
+		text = ""
+	if turn == 2:
+		expect(text.begins_with(story), "what was said of an answer that was stopped stays")
+	pieces = 0
+	turn += 1
+	if turn == 1 and OS.has_environment("TALK"):
+		expect(node.begin("") == "" and node.ask(OS.get_environment("QUESTION")) == "", "another conversation")
+	elif turn == 2:
+		expect(node.ask("") == "", "a receiver asks")
+	else:
+		for e in errors:
+			print("FAILED: ", e)
+		node.queue_free()
+		quit()

@@ -46,7 +46,9 @@ static int failures, live, n_methods, n_signals, pieces;
 static struct class_info class;
 static struct method methods[16];
 static name method_names[16];
-static char answer[4096], ended[512] = "not";
+static char answer[4096], reasoning[4096], ended[512] = "not";
+static const char *next_question, *asks_at; /* A receiver of the signal `asks_at` asks once. */
+static const char *call(const char *wanted, int n, const char *text, variant number);
 static struct { void *node; } object;
 
 static void name_new(name *out, const char *text, uint8_t is_static) {
@@ -101,8 +103,14 @@ static void *method_of(const name *class_name, const name *method, int64_t hash)
 static void call_method(void *method, void *o, const variant *const *arguments, int64_t n, variant *result, struct call_error *error) {
   EXPECT(method == &object && o == &object && n == 2 && arguments[0]->kind == 21 && arguments[1]->kind == 4);
   const char *text = arguments[1]->is.string.text;
-  if (!strcmp(arguments[0]->is.name.text, "text")) pieces++, strncat(answer, text, sizeof answer - strlen(answer) - 1);
-  if (!strcmp(arguments[0]->is.name.text, "ended")) snprintf(ended, sizeof ended, "%s", text);
+  const char *signal = arguments[0]->is.name.text, *question = next_question;
+  if (!strcmp(signal, "text")) pieces++, strncat(answer, text, sizeof answer - strlen(answer) - 1);
+  if (!strcmp(signal, "reasoning")) strncat(reasoning, text, sizeof reasoning - strlen(reasoning) - 1);
+  if (!strcmp(signal, "ended")) snprintf(ended, sizeof ended, "%s", text);
+  if (question && !strcmp(signal, asks_at)) {
+    next_question = NULL;
+    EXPECT(!*call("ask", 1, question, (variant){0}));
+  }
   error->error = 0;
   variant_nil(result);
 }
@@ -169,9 +177,67 @@ static const char *call(const char *wanted, int n, const char *text, variant num
   return result;
 }
 
+static virtual_call each_frame;
+
+/* Frames until the answer has ended, or `n` pieces of its text are there; the number of frames. */
+static int run(int n) {
+  const double delta = 1.0 / 60;
+  const void *const frame[] = {&delta};
+  int frames = 0;
+  pieces = 0;
+  *answer = *reasoning = 0;
+  strcpy(ended, "not");
+  for (; strcmp(ended, "not") == 0 && pieces < n && frames < 100000; frames++) each_frame(object.node, frame, NULL);
+  return frames;
+}
+
+static const char *ask(const char *question) { return call("ask", 1, question, (variant){0}); }
+
+/* Conversations of several questions to the tiny model, which makes `story` of `question`. */
+static void talk(const char *question, const char *story) {
+  const variant none = {0};
+  char said[4096];
+
+  /* What was said of an answer that is stopped stays: the next one goes on with it. */
+  EXPECT(!*call("begin", 1, "", none) && !*ask(question));
+  run(3);
+  strcpy(said, answer);
+  EXPECT(!*call("stop", 0, "", none) && !strcmp(ended, "stopped") && !*call("is_answering", 0, "", none));
+  EXPECT(pieces == 3 && !*ask(""));
+  run(1 << 30);
+  strcat(said, answer);
+  EXPECT(!*ended && pieces > 3 && !strncmp(said, story, strlen(story)));
+
+  /* A question of whose answer nothing was said is taken back. */
+  EXPECT(!*call("begin", 1, "", none) && !*ask("The dog") && !*ask(question) && !strcmp(ended, "another question was asked"));
+  run(1 << 30);
+  EXPECT(!*ended && !strcmp(answer, story));
+
+  /* The receiver of the end asks, and the one who ended it is told. */
+  EXPECT(!*call("begin", 1, "", none) && !*ask("The dog"));
+  next_question = question, asks_at = "ended";
+  EXPECT(!strcmp(ask("The cat"), "another question was asked"));
+  run(1 << 30);
+  EXPECT(!*ended && !strcmp(answer, story));
+
+  /* The receiver of the last piece asks: the end of the answer before is not that of the one that it asked for. */
+  EXPECT(!*call("set_option", 2, "budget", (variant){3, {.real = 1e8}, {0}}));
+  EXPECT(!*call("begin", 1, "", none) && !*ask("The dog"));
+  next_question = question, asks_at = "text";
+  EXPECT(run(1 << 30) == 1 && !strcmp(ended, "another question was asked"));
+  EXPECT(run(1 << 30) == 1 && !*ended);
+
+  /* Old turns are forgotten where the context has no room for them. */
+  for (int i = 0; i < 20; i++) {
+    EXPECT(!*ask(question));
+    run(1 << 30);
+    EXPECT(!*ended && *answer);
+  }
+}
+
 int main(int argc, char **argv) {
   const char *model = getenv("MODEL"), *question = getenv("QUESTION"), *budget = getenv("BUDGET");
-  if (argc != 2 || !model || !question || !budget) return 2;
+  if (argc != 2 || !model || !question || !budget || !getenv("SYSTEM") || !getenv("OPTIONS")) return 2;
   void *library = dlopen(argv[1], RTLD_NOW);
   if (!library) return printf("FAILED: %s\n", dlerror()), 1;
   uint8_t (*entry)(void *(*)(const char *), void *, struct initialization *) =
@@ -182,20 +248,18 @@ int main(int argc, char **argv) {
   lacking = 0;
   EXPECT(entry(get, &object, &steps) && steps.level == 2);
   for (int level = 0; level < 4; level++) steps.initialize(steps.data, level);
-  EXPECT(n_methods == 5 && n_signals == 2 && class.flags[2] && !class.flags[0] && live == 0);
+  EXPECT(n_methods == 6 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
 
   EXPECT(class.create(class.data) == &object && object.node);
   name process, other;
   name_new(&process, "_process", 1), name_new(&other, "_ready", 1);
-  virtual_call each_frame = class.get_virtual(class.data, &process);
+  each_frame = class.get_virtual(class.data, &process);
   EXPECT(each_frame && !class.get_virtual(class.data, &other));
-  const double delta = 1.0 / 60;
-  const void *const frame[] = {&delta};
-  each_frame(object.node, frame, NULL);
+  EXPECT(run(1) == 100000);
 
   if (getenv("ONLY_LOAD")) return puts(call("load_model", 2, model, (variant){2, {2}, {0}})), 0;
   const variant two = {2, {2}, {0}}, sixty = {3, {.real = 60.0}, {0}};
-  EXPECT(!strcmp(call("ask", 1, "x", two), "no model is loaded"));
+  EXPECT(!strcmp(ask("x"), "no model is loaded") && !strcmp(call("begin", 1, "x", two), "no model is loaded"));
   EXPECT(!strcmp(call("ask", 0, "x", two), "error 4 of 1") && !strcmp(call("ask", 2, "x", two), "error 3 of 1"));
   variant text = {4, {0}, {0}};
   EXPECT(!strcmp(call("load_model", 2, "x", text), "error 2 of 1"));
@@ -203,7 +267,9 @@ int main(int argc, char **argv) {
   EXPECT(!strcmp(call("load_model", 2, model, two), "") && !strcmp(call("set_option", 2, "max_tokens", sixty), ""));
   const variant microseconds = {2, {atoi(budget)}, {0}};
   EXPECT(*call("set_option", 2, "none", sixty) && !*call("set_option", 2, "budget", microseconds));
-  EXPECT(!strcmp(call("is_answering", 0, "", two), ""));
+  for (char *option = strtok(getenv("OPTIONS"), "= "); option; option = strtok(NULL, "= "))
+    EXPECT(!*call("set_option", 2, option, (variant){3, {.real = atof(strtok(NULL, "= "))}, {0}}));
+  EXPECT(!strcmp(call("is_answering", 0, "", two), "") && !*call("begin", 1, getenv("SYSTEM"), two));
 
   /* As the engine calls a method whose types it knows. */
   string asked, said;
@@ -216,16 +282,14 @@ int main(int argc, char **argv) {
   uint8_t answering = 0;
   find("is_answering")->call_typed(find("is_answering")->data, object.node, NULL, &answering);
   EXPECT(answering && !strcmp(call("is_answering", 0, "", two), "true"));
-  int frames = 0;
-  for (; strcmp(ended, "not") == 0 && frames < 100000; frames++) each_frame(object.node, frame, NULL);
+  const int frames = run(1 << 30);
   EXPECT(!*ended && pieces > 1 && frames >= pieces);
-  printf("answer: %s\n", answer);
-
-  /* One that is stopped says so, and another may be asked. */
-  EXPECT(!*call("ask", 1, question, two));
-  each_frame(object.node, frame, NULL);
-  EXPECT(!*call("stop", 0, "", two) && !strcmp(ended, "stopped") && !strcmp(call("is_answering", 0, "", two), ""));
-  EXPECT(!*call("ask", 1, question, two));
+  printf("answer: \"%s\"\nreasoning: \"%s\"\n", answer, reasoning);
+  char story[4096];
+  strcpy(story, answer);
+  if (getenv("TALK")) talk(question, story);
+  EXPECT(!*ask(question));
+  run(1);
   class.free(class.data, object.node);
   for (int level = 3; level >= 0; level--) steps.deinitialize(steps.data, level);
   EXPECT(live == 0);

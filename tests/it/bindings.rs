@@ -17,7 +17,10 @@ const GENERATED: [(&str, &str); 4] = [
 ];
 
 /// Constants that callers pass, by what their names begin with.
-const PASSED: [&str; 13] = [
+const PASSED: [&str; 16] = [
+    "RZ_OVERFLOW_",
+    "RZ_REASONING_",
+    "RZ_REPLY_",
     "RZ_MODEL_",
     "RZ_SAMPLER_",
     "RZ_FILTER_",

@@ -1,16 +1,10 @@
 //! Conversations straight to tokens: special tokens come from the template alone, whatever the conversation says.
 
-use std::path::Path;
-use std::sync::{Arc, LazyLock};
-
-use realizar::engine::{LoadParams, Model, TokenKind};
+use realizar::engine::TokenKind;
 use realizar::text::{Chat, ChatTemplate};
 use serde_json::{Value as Json, json};
 
-static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
-    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
-});
+use crate::support::save::MODEL;
 
 /// As published templates are written: roles within tokens, trimmed and cut contents, tools and arguments as JSON.
 const TEMPLATE: &str = r#"{{- bos_token }}

@@ -32,7 +32,7 @@ use realizar::tensor::DType;
 use crate::support::matrix::Matrix;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
-use crate::support::shim::{self, Lie, Shim};
+use crate::support::shim::{self, Lie, Shim, shim};
 use crate::support::tiny::{self, PROMPT, Rng, Tiny, inv_freq};
 
 const NATIVE: [DType; 11] = [
@@ -58,15 +58,6 @@ fn targets() -> Vec<Target> {
         eprintln!("skipped: the GPU: {}", device.unavailable);
     }
     shim.into_iter().chain(gpu).collect()
-}
-
-/// Gives the shim to tests of what no device can be made to do.
-fn shim() -> Option<Shim> {
-    let shim = Shim::new();
-    if shim.is_none() {
-        eprintln!("skipped: what only the shim can do");
-    }
-    shim
 }
 
 struct Target {

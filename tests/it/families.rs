@@ -8,13 +8,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::{CacheParams, LoadParams, Model, Session};
+use realizar::engine::{LoadParams, Model};
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
 
+use crate::support::matrix::{halves, transposed};
 use crate::support::reference::{Moe, Net, Norm, Weights, relative_rms};
 use crate::support::safetensors;
+use crate::support::save::logits_of_each;
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 /// A family: the network's name among the tiny ones, `model_type`, what its configuration has beside the common keys,
@@ -284,17 +286,6 @@ fn config(family: &Family, tiny: &Tiny, net: &Net) -> Value {
 
 type Tensor = (String, Vec<u64>, Vec<f64>);
 
-fn transposed(values: &[f64], cols: usize) -> Vec<f64> {
-    (0..cols).flat_map(|c| values.iter().skip(c).step_by(cols)).copied().collect()
-}
-
-/// Rows of heads with rotary pairs side by side, put so that a pair is half a head apart.
-fn halves(values: &[f64], head_dim: usize, cols: usize) -> Vec<f64> {
-    let row = |i: usize| &values[i * cols..(i + 1) * cols];
-    let order = |i: usize| i / head_dim * head_dim + i % head_dim % (head_dim / 2) * 2 + i % head_dim / (head_dim / 2);
-    (0..values.len() / cols).flat_map(|i| row(order(i))).copied().collect()
-}
-
 /// The rows of queries, keys and values head by head of the last two.
 fn by_group(parts: [&[f64]; 3], net: &Net, cols: usize) -> Vec<f64> {
     let groups = net.kv_heads;
@@ -414,13 +405,7 @@ fn put_folder(folder: &Path, config: &Value, tensors: &[Tensor]) {
 
 fn logits(path: &Path) -> Vec<Vec<f32>> {
     let model: Arc<Model> = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity: 0 };
-    let mut session = Session::new(&model, &params).unwrap();
-    let mut one = |token: &u32| {
-        session.prefill(&[*token], None).unwrap();
-        session.logits().unwrap().to_vec()
-    };
-    PROMPT.iter().map(&mut one).collect()
+    logits_of_each(&model, 0, None)
 }
 
 fn tiny_of(name: &str) -> Tiny {

@@ -8,11 +8,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::{CacheParams, LoadParams, Model, Session};
+use realizar::engine::{LoadParams, Model};
 use realizar::quant;
 use serde_json::{Value, json};
 
+use crate::support::matrix::{halves, transposed};
 use crate::support::reference::{Activation, Net, Norm, Weights, relative_rms};
+use crate::support::save::logits_of_each;
 use crate::support::tiny::{self, PROMPT, Tiny};
 use crate::support::{rope, safetensors};
 
@@ -221,17 +223,6 @@ fn tensors(c: &Checkpoint, tiny: &Tiny, net: &Net, w: &Weights) -> Vec<Tensor> {
     out
 }
 
-/// Rows of heads with rotary pairs side by side, put so that a pair is half a head apart.
-fn halves(values: &[f64], head_dim: usize, cols: usize) -> Vec<f64> {
-    let row = |i: usize| &values[i * cols..(i + 1) * cols];
-    let order = |i: usize| i / head_dim * head_dim + i % head_dim % (head_dim / 2) * 2 + i % head_dim / (head_dim / 2);
-    (0..values.len() / cols).flat_map(|i| row(order(i))).copied().collect()
-}
-
-fn transposed(values: &[f64], cols: usize) -> Vec<f64> {
-    (0..cols).flat_map(|c| values.iter().skip(c).step_by(cols)).copied().collect()
-}
-
 /// Writes both, and computes the reference.
 fn save(name: &str, tiny: &Tiny, change: impl FnOnce(&mut Value)) -> (tempfile::TempDir, Vec<Vec<f64>>) {
     let (bytes, net, weights) = tiny.build();
@@ -264,13 +255,7 @@ fn put_folder(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64
 
 fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
     let model: Arc<Model> = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity };
-    let mut session = Session::new(&model, &params).unwrap();
-    let mut one = |token: &u32| {
-        session.prefill(&[*token], None).unwrap();
-        session.logits().unwrap().to_vec()
-    };
-    PROMPT.iter().map(&mut one).collect()
+    logits_of_each(&model, capacity, None)
 }
 
 #[test]

@@ -1,18 +1,13 @@
 //! Grammars: whatever logits say, what is chosen under a schema is valid by the crate `jsonschema`, and what is chosen
 //! under an expression matches by `regex-automata`. Hostile grammars end with an error.
 
-use std::path::Path;
-use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use realizar::engine::{Chooser, GrammarKind, LoadParams, Model, SamplerParams, apart};
+use realizar::engine::{Chooser, GrammarKind, SamplerParams, apart};
 use realizar::error::Error;
 use serde_json::{Value as Json, json};
 
-static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
-    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
-});
+use crate::support::save::MODEL;
 
 fn grammar(kind: GrammarKind, text: &str) -> Result<realizar::engine::Grammar, Error> {
     apart(|| MODEL.grammar(kind, false, text))

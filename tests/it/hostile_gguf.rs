@@ -10,6 +10,7 @@ use realizar::format::{Access, FileFormat, Source};
 use realizar::quant::{F32, Q8_0};
 
 use crate::support::gguf::Gguf;
+use crate::support::safetensors::Folder;
 
 const F32_TYPE: u32 = F32.0;
 const Q8_0_TYPE: u32 = Q8_0.0;
@@ -40,28 +41,14 @@ fn sample() -> Gguf {
         .tensor("scalar", F32_TYPE, &[], &[1, 2, 3, 4])
 }
 
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-}
-
 fn open(path: &Path) -> Result<Source, Error> {
     Source::open(path, Access::Read)
 }
 
 /// That the file is refused as damaged, with a message that names the file and holds `word`.
 fn assert_refused(file: &Gguf, word: &str) {
-    let folder = Folder::new();
-    let path = folder.put("bad.gguf", &file.build().0);
+    let folder = Folder::empty();
+    let path = folder.file("bad.gguf", &file.build().0);
     match open(&path) {
         Err(Error::Format { path: named, what }) => {
             assert_eq!(named, path.display().to_string());
@@ -84,8 +71,8 @@ fn assert_little_memory() {
 #[test]
 fn a_sound_file_reads_as_it_was_written() {
     for version in [2, 3] {
-        let folder = Folder::new();
-        let path = folder.put("model", &Gguf { version, ..sample() }.build().0);
+        let folder = Folder::empty();
+        let path = folder.file("model", &Gguf { version, ..sample() }.build().0);
         for access in [Access::Read, Access::Map] {
             let s = Source::open(&path, access).unwrap();
             assert_eq!(s.format(), FileFormat::Gguf);
@@ -133,31 +120,31 @@ fn a_sound_file_reads_as_it_was_written() {
 
 #[test]
 fn a_file_without_tensors_is_a_vocabulary() {
-    let folder = Folder::new();
-    let path = folder.put("vocabulary.gguf", &Gguf::new().key("k", 1u8).build().0);
+    let folder = Folder::empty();
+    let path = folder.file("vocabulary.gguf", &Gguf::new().key("k", 1u8).build().0);
     assert_eq!(open(&path).unwrap().tensors().len(), 0);
 }
 
 #[test]
 fn every_truncation_is_refused() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let (bytes, _) = sample().build();
     for len in 0..bytes.len() {
-        let path = folder.put("short.gguf", &bytes[..len]);
+        let path = folder.file("short.gguf", &bytes[..len]);
         assert!(matches!(open(&path), Err(Error::Format { .. })), "{len} bytes");
     }
 }
 
 #[test]
 fn no_damaged_byte_does_harm() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let (bytes, header) = sample().build();
     let mut refused = 0;
     for at in 0..header {
         for wrong in [!bytes[at], 0xff, 0, bytes[at] ^ 0x80, bytes[at].wrapping_add(1)] {
             let mut bytes = bytes.clone();
             bytes[at] = wrong;
-            let path = folder.put("damaged.gguf", &bytes);
+            let path = folder.file("damaged.gguf", &bytes);
             match open(&path) {
                 Ok(_) => {}
                 Err(e @ (Error::Format { .. } | Error::Unsupported(_))) => {
@@ -206,8 +193,8 @@ fn long_strings_have_limits() {
     assert_refused(&Gguf::new().key("tokens", vec![&[b'a'; 65_537][..]]), "limit");
     assert_refused(&Gguf::new().key(&"k".repeat(65_536), 1u8), "limit");
     let long = "x".repeat(1 << 20);
-    let folder = Folder::new();
-    let path = folder.put("long.gguf", &Gguf::new().key("k", long.as_str()).key("after", 5u8).build().0);
+    let folder = Folder::empty();
+    let path = folder.file("long.gguf", &Gguf::new().key("k", long.as_str()).key("after", 5u8).build().0);
     let source = open(&path).unwrap();
     assert_eq!(source.metadata.str("k").unwrap(), Some(long.as_str()));
     assert_eq!(source.metadata.u64("after").unwrap(), Some(5));
@@ -243,8 +230,8 @@ fn values_match_their_types() {
     assert_refused(&Gguf::new().key("k", vec![vec![1u8]]), "nested");
     assert_refused(&Gguf::new().key("k", vec![1 << 63, 0u64]), "\"k\" holds a value");
     // One that is no text is passed over, and noted; who needs its text is refused.
-    let folder = Folder::new();
-    let source = open(&folder.put("k.gguf", &Gguf::new().key("k", &b"\xff"[..]).build().0)).unwrap();
+    let folder = Folder::empty();
+    let source = open(&folder.file("k.gguf", &Gguf::new().key("k", &b"\xff"[..]).build().0)).unwrap();
     assert_eq!(source.passed().notes, ["the key \"k\" holds a string that is not UTF-8"]);
     assert!(source.metadata.str("k").is_err());
     let mut deep = 9u32.to_le_bytes().to_vec();
@@ -261,9 +248,9 @@ fn values_match_their_types() {
 
 #[test]
 fn alignment_is_honoured_and_checked() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let wide = Gguf { alignment: 128, ..sample() }.key("general.alignment", 128u32);
-    let source = open(&folder.put("wide.gguf", &wide.build().0)).unwrap();
+    let source = open(&folder.file("wide.gguf", &wide.build().0)).unwrap();
     let mut b = [0; 68];
     source.read(source.tensor("b").unwrap(), 0, &mut b).unwrap();
     assert_eq!(b, [7; 68]);
@@ -303,8 +290,8 @@ fn shapes_are_checked() {
 
 #[test]
 fn unknown_versions_and_types_are_unsupported() {
-    let folder = Folder::new();
-    let unsupported = |file: &Gguf| match open(&folder.put("new.gguf", &file.build().0)) {
+    let folder = Folder::empty();
+    let unsupported = |file: &Gguf| match open(&folder.file("new.gguf", &file.build().0)) {
         Err(Error::Unsupported(what)) => what,
         other => panic!("{other:?}"),
     };
@@ -320,7 +307,7 @@ fn unknown_versions_and_types_are_unsupported() {
 
 #[test]
 fn only_regular_files_are_opened() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let fifo = folder.0.path().join("fifo");
     let devices = if cfg!(unix) {
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -335,13 +322,13 @@ fn only_regular_files_are_opened() {
         }
     }
     for content in [&b""[..], b"GGU", b"GGUF", b"not a model at all"] {
-        assert!(matches!(open(&folder.put("file", content)), Err(Error::Format { .. })));
+        assert!(matches!(open(&folder.file("file", content)), Err(Error::Format { .. })));
     }
 }
 
 #[test]
 fn paths_are_long_and_in_any_script_and_files_are_shared() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let mut path = folder.0.path().to_owned();
     for name in ["größe", "模型", "модель"] {
         path.push(format!("{name}{}", "-".repeat(100)));
@@ -360,8 +347,8 @@ fn paths_are_long_and_in_any_script_and_files_are_shared() {
 
 #[test]
 fn a_file_that_shrinks_is_an_error() {
-    let folder = Folder::new();
-    let path = folder.put("shrinks.gguf", &sample().build().0);
+    let folder = Folder::empty();
+    let path = folder.file("shrinks.gguf", &sample().build().0);
     let source = open(&path).unwrap();
     fs::write(&path, b"GGUF").unwrap();
     let b = source.tensor("b").unwrap();
@@ -380,14 +367,14 @@ fn shard(no: u16) -> Gguf {
 
 fn put_set(folder: &Folder) -> PathBuf {
     for no in 0..3 {
-        folder.put(&format!("m-{:05}-of-00003.gguf", no + 1), &shard(no).build().0);
+        folder.file(&format!("m-{:05}-of-00003.gguf", no + 1), &shard(no).build().0);
     }
     folder.0.path().join("m-00001-of-00003.gguf")
 }
 
 #[test]
 fn a_set_is_one_source() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let source = Source::open(&put_set(&folder), Access::Map).unwrap();
     for no in 0..3u8 {
         let t = source.tensor(&format!("t{no}")).unwrap();
@@ -402,7 +389,7 @@ fn a_set_is_one_source() {
 #[test]
 fn a_broken_set_is_refused() {
     let refused = |spoil: &dyn Fn(&Folder), word: &str| {
-        let folder = Folder::new();
+        let folder = Folder::empty();
         let first = put_set(&folder);
         spoil(&folder);
         let error = open(&first).unwrap_err();
@@ -412,19 +399,19 @@ fn a_broken_set_is_refused() {
     let second = "m-00002-of-00003.gguf";
     let missing = refused(&|f| fs::remove_file(f.0.path().join(second)).unwrap(), second);
     assert!(matches!(missing, Error::Io { .. }));
-    refused(&|f| drop(f.put(second, &shard(0).build().0)), "split.no 1");
-    refused(&|f| drop(f.put(second, &Gguf::new().build().0)), "split.no 1");
-    refused(&|f| drop(f.put(second, b"GGUF")), second);
-    refused(&|f| drop(f.put(second, &Gguf { tensors: shard(0).tensors, ..shard(1) }.build().0)), "occurs twice");
-    refused(&|f| drop(f.put(second, &Gguf { tensors: vec![], ..shard(1) }.build().0)), "split.tensors.count");
+    refused(&|f| drop(f.file(second, &shard(0).build().0)), "split.no 1");
+    refused(&|f| drop(f.file(second, &Gguf::new().build().0)), "split.no 1");
+    refused(&|f| drop(f.file(second, b"GGUF")), second);
+    refused(&|f| drop(f.file(second, &Gguf { tensors: shard(0).tensors, ..shard(1) }.build().0)), "occurs twice");
+    refused(&|f| drop(f.file(second, &Gguf { tensors: vec![], ..shard(1) }.build().0)), "split.tensors.count");
 
-    let folder = Folder::new();
+    let folder = Folder::empty();
     put_set(&folder);
     let error = open(&folder.0.path().join(second)).unwrap_err();
     assert!(error.to_string().contains("open the first"), "{error}");
-    let error = open(&folder.put("renamed.gguf", &shard(0).build().0)).unwrap_err();
+    let error = open(&folder.file("renamed.gguf", &shard(0).build().0)).unwrap_err();
     assert!(error.to_string().contains("-00001-of-00003.gguf"), "{error}");
     let many = Gguf::new().key("split.no", 0u16).key("split.count", 65_535u16);
-    let error = open(&folder.put("m-00001-of-65535.gguf", &many.build().0)).unwrap_err();
+    let error = open(&folder.file("m-00001-of-65535.gguf", &many.build().0)).unwrap_err();
     assert!(error.to_string().contains("limit"), "{error}");
 }

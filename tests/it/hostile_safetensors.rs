@@ -2,37 +2,19 @@
 //! and where.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use realizar::error::Error;
 use realizar::format::{Access, FileFormat, Source};
 use realizar::quant;
 
-use crate::support::safetensors::{self, file, with_header};
+use crate::support::safetensors::{self, Folder, file, with_header};
 
 fn open(path: &Path) -> Result<Source, Error> {
     let source = Source::open(path, Access::Read)?;
     source.passed().check("RZ_MODEL_ALLOW_UNKNOWN")?;
     Ok(source)
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path().join(name);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
 }
 
 fn sample() -> Vec<u8> {
@@ -46,8 +28,8 @@ fn sample() -> Vec<u8> {
 
 /// That a file is refused as damaged, with a message that names it and holds `word`.
 fn assert_refused(bytes: &[u8], word: &str) {
-    let folder = Folder::new();
-    match open(&folder.put("bad.safetensors", bytes)) {
+    let folder = Folder::empty();
+    match open(&folder.file("bad.safetensors", bytes)) {
         Err(Error::Format { path, what }) => {
             assert!(path.ends_with("bad.safetensors"));
             assert!(what.contains(word), "{what:?} does not say {word:?}");
@@ -58,8 +40,8 @@ fn assert_refused(bytes: &[u8], word: &str) {
 
 #[test]
 fn a_file_alone_has_its_own_names() {
-    let folder = Folder::new();
-    let path = folder.put("x", sample());
+    let folder = Folder::empty();
+    let path = folder.file("x", sample());
     for access in [Access::Read, Access::Map] {
         let source = Source::open(&path, access).unwrap();
         assert_eq!((source.format(), source.path()), (FileFormat::Safetensors, path.as_path()));
@@ -88,7 +70,7 @@ fn every_truncation_is_refused() {
 
 #[test]
 fn no_damaged_byte_does_harm() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let bytes = sample();
     let header = bytes.len() - 37;
     let mut refused = 0;
@@ -96,7 +78,7 @@ fn no_damaged_byte_does_harm() {
         for wrong in [!bytes[at], 0xff, 0, b'"', b'9', b'{', bytes[at] ^ 1] {
             let mut bytes = bytes.clone();
             bytes[at] = wrong;
-            match open(&folder.put("damaged.safetensors", &bytes)) {
+            match open(&folder.file("damaged.safetensors", &bytes)) {
                 Ok(_) => {}
                 Err(e @ (Error::Format { .. } | Error::Unsupported(_))) => {
                     assert!(e.to_string().contains("damaged.safetensors"), "byte {at}: {e}");
@@ -112,8 +94,8 @@ fn no_damaged_byte_does_harm() {
 /// Whatever the list says of weights and their scales, what can be opened can be read.
 #[test]
 fn damaged_scales_do_no_harm() {
-    let folder = Folder::new();
-    folder.put("config.json", r#"{"model_type":"qwen3_moe","quantization_config":{"quant_method":"fp8"}}"#);
+    let folder = Folder::empty();
+    folder.file("config.json", r#"{"model_type":"qwen3_moe","quantization_config":{"quant_method":"fp8"}}"#);
     let names: Vec<[String; 2]> = ["self_attn.q_proj", "mlp.experts.0.up_proj", "mlp.experts.1.up_proj"]
         .map(|part| ["weight", "weight_scale_inv"].map(|leaf| format!("layers.0.{part}.{leaf}")))
         .to_vec();
@@ -128,8 +110,8 @@ fn damaged_scales_do_no_harm() {
         for wrong in [b'0', b'9', bytes[at] ^ 1] {
             let mut bytes = bytes.clone();
             bytes[at] = wrong;
-            folder.put("model.safetensors", &bytes);
-            let Ok(source) = open(folder.path()) else {
+            folder.file("model.safetensors", &bytes);
+            let Ok(source) = open(folder.0.path()) else {
                 refused += 1;
                 continue;
             };
@@ -147,7 +129,7 @@ fn damaged_scales_do_no_harm() {
 fn headers_are_checked() {
     let one = |entry: &str| with_header(&format!("{{\"t\":{entry}}}"), &[0; 8]);
     let sound = r#"{"dtype":"F32","shape":[2],"data_offsets":[0,8]}"#;
-    assert!(open(&Folder::new().put("x", one(sound))).is_ok());
+    assert!(open(&Folder::empty().file("x", one(sound))).is_ok());
     for (entry, word) in [
         ("3", "dtype"),
         (r#"{"shape":[2],"data_offsets":[0,8]}"#, "dtype"),
@@ -173,16 +155,16 @@ fn headers_are_checked() {
     assert_refused(&with_header(&format!(r#"{{"t":{sound},"t":{sound}}}"#), &[0; 8]), "occurs twice");
     assert_refused(&with_header(&format!(r#"{{"t":{sound},"u":{sound}}}"#), &[0; 8]), "begins at 0, expected 8");
     assert_refused(&with_header("{}", &[0; 8]), "take 0 bytes");
-    let deep = open(&Folder::new().put("bad.safetensors", with_header(&"{\"a\":".repeat(100_000), &[])));
+    let deep = open(&Folder::empty().file("bad.safetensors", with_header(&"{\"a\":".repeat(100_000), &[])));
     assert!(
         matches!(&deep, Err(Error::TooComplex(what)) if what.contains("64 deep") && what.contains("bad.safetensors"))
     );
     assert_refused(&[&u32::MAX.to_le_bytes()[..], &[0, 0, 0, 0, b'{']].concat(), "a header of");
     assert_refused(&[&[0xff; 8][..], b"{}"].concat(), "neither");
-    let folder = Folder::new();
+    let folder = Folder::empty();
     for dtype in ["F64", "I32", "BOOL", "F4", "NEW"] {
         let entry = format!(r#"{{"dtype":"{dtype}","shape":[8],"data_offsets":[0,8]}}"#);
-        match open(&folder.put("x", one(&entry))) {
+        match open(&folder.file("x", one(&entry))) {
             Err(Error::Unsupported(what)) => assert!(what.contains(dtype) && what.contains("\"t\""), "{what}"),
             // The number of bytes does not fit.
             Err(Error::Format { .. }) => assert!(["F64", "I32"].contains(&dtype)),
@@ -202,22 +184,22 @@ const CONFIG: &str = r#"{"model_type":"llama","hidden_size":2,"num_attention_hea
 
 /// Two shards of one tensor each.
 fn put_set(folder: &Folder) {
-    folder.put("config.json", CONFIG);
-    folder.put("s1.safetensors", file(&[("model.embed_tokens.weight", "F32", &[2, 2], vec![1; 16])]));
-    folder.put("s2.safetensors", file(&[("model.norm.weight", "F32", &[2], vec![2; 8])]));
+    folder.file("config.json", CONFIG);
+    folder.file("s1.safetensors", file(&[("model.embed_tokens.weight", "F32", &[2, 2], vec![1; 16])]));
+    folder.file("s2.safetensors", file(&[("model.norm.weight", "F32", &[2], vec![2; 8])]));
     put_index(folder, "s1.safetensors", "s2.safetensors");
 }
 
 fn put_index(folder: &Folder, first: &str, second: &str) {
     let map = format!(r#"{{"model.embed_tokens.weight":"{first}","model.norm.weight":"{second}"}}"#);
-    folder.put("model.safetensors.index.json", format!(r#"{{"weight_map":{map}}}"#));
+    folder.file("model.safetensors.index.json", format!(r#"{{"weight_map":{map}}}"#));
 }
 
 #[test]
 fn a_set_is_one_source_from_its_folder_or_any_file() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     put_set(&folder);
-    for path in [folder.path(), &folder.path().join("s2.safetensors")] {
+    for path in [folder.0.path(), &folder.0.path().join("s2.safetensors")] {
         let source = open(path).unwrap();
         assert_eq!(source.path(), path);
         for (name, value) in [("token_embd.weight", 1), ("output_norm.weight", 2)] {
@@ -226,21 +208,21 @@ fn a_set_is_one_source_from_its_folder_or_any_file() {
             assert_eq!(bytes, [value; 8]);
         }
     }
-    let other = folder.put("other.safetensors", file(&[("model.norm.weight", "F32", &[2], vec![2; 8])]));
+    let other = folder.file("other.safetensors", file(&[("model.norm.weight", "F32", &[2], vec![2; 8])]));
     assert_eq!(open(&other).unwrap().tensors().len(), 1);
 }
 
 #[test]
 fn a_broken_set_is_refused() {
     let refused = |spoil: &dyn Fn(&Folder), word: &str| {
-        let folder = Folder::new();
+        let folder = Folder::empty();
         put_set(&folder);
         spoil(&folder);
-        let error = open(folder.path()).unwrap_err();
+        let error = open(folder.0.path()).unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
         error
     };
-    let missing = refused(&|f| fs::remove_file(f.path().join("s2.safetensors")).unwrap(), "s2.safetensors");
+    let missing = refused(&|f| fs::remove_file(f.0.path().join("s2.safetensors")).unwrap(), "s2.safetensors");
     assert!(matches!(missing, Error::Io { .. }));
     for name in ["", ".", "..", "../s2.safetensors", "/etc/passwd", "a/b", "a\\\\b", "a\\u0000b"] {
         let error = refused(&|f| put_index(f, "s1.safetensors", name), "plain file name");
@@ -248,16 +230,19 @@ fn a_broken_set_is_refused() {
     }
     refused(&|f| put_index(f, "s1.safetensors", "s1.safetensors"), "should be in \"s1.safetensors\"");
     refused(&|f| put_index(f, "s2.safetensors", "s1.safetensors"), "where it is not");
-    refused(&|f| drop(fs::copy(f.path().join("s1.safetensors"), f.path().join("s2.safetensors"))), "where it is not");
+    refused(
+        &|f| drop(fs::copy(f.0.path().join("s1.safetensors"), f.0.path().join("s2.safetensors"))),
+        "where it is not",
+    );
     let both: [safetensors::Tensor; 2] =
         [("model.embed_tokens.weight", "F32", &[2, 2], vec![1; 16]), ("model.norm.weight", "F32", &[2], vec![2; 8])];
-    refused(&|f| drop(f.put("s2.safetensors", file(&both))), "occurs twice");
-    refused(&|f| drop(f.put("model.safetensors.index.json", "{}")), "weight_map");
-    refused(&|f| drop(f.put("model.safetensors.index.json", r#"{"weight_map":{"a":1}}"#)), "plain file name");
-    refused(&|f| drop(f.put("s1.safetensors", b"GGUF")), "s1.safetensors");
+    refused(&|f| drop(f.file("s2.safetensors", file(&both))), "occurs twice");
+    refused(&|f| drop(f.file("model.safetensors.index.json", "{}")), "weight_map");
+    refused(&|f| drop(f.file("model.safetensors.index.json", r#"{"weight_map":{"a":1}}"#)), "plain file name");
+    refused(&|f| drop(f.file("s1.safetensors", b"GGUF")), "s1.safetensors");
     let fifo = |f: &Folder| {
-        fs::remove_file(f.path().join("s1.safetensors")).unwrap();
-        assert!(Command::new("mkfifo").arg(f.path().join("s1.safetensors")).status().unwrap().success());
+        fs::remove_file(f.0.path().join("s1.safetensors")).unwrap();
+        assert!(Command::new("mkfifo").arg(f.0.path().join("s1.safetensors")).status().unwrap().success());
     };
     if cfg!(unix) {
         assert!(matches!(refused(&fifo, "regular"), Error::Io { .. }));
@@ -268,12 +253,12 @@ fn a_broken_set_is_refused() {
 fn broken_configurations_are_refused() {
     let whole = file(&[("model.norm.weight", "F32", &[2], vec![2; 8])]);
     let refused = |name: &str, content: &[u8], word: &str| {
-        let folder = Folder::new();
-        folder.put("config.json", CONFIG);
-        folder.put("model.safetensors", &whole);
-        assert!(open(folder.path()).is_ok());
-        folder.put(name, content);
-        let error = open(folder.path()).unwrap_err();
+        let folder = Folder::empty();
+        folder.file("config.json", CONFIG);
+        folder.file("model.safetensors", &whole);
+        assert!(open(folder.0.path()).is_ok());
+        folder.file(name, content);
+        let error = open(folder.0.path()).unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
         error
     };
@@ -324,9 +309,9 @@ fn broken_configurations_are_refused() {
 
 #[test]
 fn a_folder_without_a_configuration_is_an_io_error() {
-    let folder = Folder::new();
-    let error = open(folder.path()).unwrap_err();
+    let folder = Folder::empty();
+    let error = open(folder.0.path()).unwrap_err();
     assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("config.json"), "{error}");
-    folder.put("config.json", CONFIG);
-    assert_eq!(open(folder.path()).unwrap().tensors().len(), 0);
+    folder.file("config.json", CONFIG);
+    assert_eq!(open(folder.0.path()).unwrap().tensors().len(), 0);
 }

@@ -6,21 +6,9 @@ use std::fs;
 use realizar::format::{Access, Source};
 use realizar::quant;
 
-use crate::support::safetensors::{self, file};
-
-struct Folder(tempfile::TempDir);
+use crate::support::safetensors::{self, Folder, file};
 
 impl Folder {
-    fn new(config: &str) -> Folder {
-        let folder = Folder(tempfile::tempdir().unwrap());
-        folder.put("config.json", config);
-        folder
-    }
-
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.0.path().join(name), bytes).unwrap();
-    }
-
     fn open(&self) -> Source {
         Source::open(self.0.path(), Access::Map).unwrap()
     }
@@ -813,7 +801,7 @@ fn templates_are_found_where_programs_write_them() {
     let templates = |files: &[(&str, &str)]| {
         let folder = Folder::new(r#"{"model_type":"llama"}"#);
         fs::create_dir(folder.0.path().join("additional_chat_templates")).unwrap();
-        files.iter().for_each(|(name, text)| folder.put(name, text));
+        files.iter().for_each(|(name, text)| _ = folder.put(name, text));
         let metadata = folder.open().metadata;
         let text = |key: &str| metadata.str(key).unwrap().map(str::to_owned);
         [text("tokenizer.chat_template"), text("tokenizer.chat_template.tool_use")]

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::support::predictor::predict;
 use crate::support::reference::relative_rms;
 use crate::support::safetensors;
+use crate::support::save::logits_of_each;
 #[cfg(cuda)]
 use crate::support::shim;
 use crate::support::tiny::PROMPT;
@@ -34,13 +35,7 @@ fn logits(path: &Path) -> Vec<Vec<f32>> {
 }
 
 fn logits_of(model: &Arc<Model>) -> Vec<Vec<f32>> {
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity: 0 };
-    let mut session = Session::new(model, &params).unwrap();
-    let mut one = |token: &u32| {
-        session.prefill(&[*token], None).unwrap();
-        session.logits().unwrap().to_vec()
-    };
-    PROMPT.iter().map(&mut one).collect()
+    logits_of_each(model, 0, None)
 }
 
 #[test]

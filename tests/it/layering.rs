@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The layers that each layer may use, besides itself, `error` and `memory`. `engine` uses all but the C interface.
+/// The layers that each layer may use, besides itself, `error` and `memory`. `engine` uses all but the C interface,
+/// `cuda` and `os`.
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine", "os"]),
     ("engine", &["text", "grammar", "model", "device", "cpu", "graph", "sampling", "format", "quant", "tensor"]),

@@ -13,18 +13,11 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 
 use crate::support::reference::relative_rms;
-use crate::support::save::save;
+use crate::support::save::{logits_of, save};
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 fn load(path: &Path, packed_path: Option<&Path>) -> Result<Arc<Model>> {
     Model::load(path, LoadParams { device: 1, packed_path, ..Default::default() })
-}
-
-fn logits(model: &Arc<Model>) -> Vec<f32> {
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
-    let mut session = Session::new(model, &params).unwrap();
-    session.prefill(&PROMPT, None).unwrap();
-    session.logits().unwrap().to_vec()
 }
 
 /// A model on disk, and a path for its packed weights.
@@ -48,11 +41,11 @@ fn weights_of_a_file_are_those_of_memory() {
             let (dir, path, reference) = save(&tiny);
             let reference = reference();
             let packed = dir.path().join("weights.rzpacked");
-            let expected = logits(&load(&path, None).unwrap());
+            let expected = logits_of(&load(&path, None).unwrap());
             let difference = relative_rms(&reference[PROMPT.len() - 1..], std::slice::from_ref(&expected));
             assert!(difference < if dtype == quant::F32 { 1e-5 } else { 0.2 }, "{name}: {difference}");
             for _ in 0..2 {
-                assert_eq!(logits(&load(&path, Some(&packed)).unwrap()), expected, "{name}");
+                assert_eq!(logits_of(&load(&path, Some(&packed)).unwrap()), expected, "{name}");
             }
             assert_eq!(names(dir.path()), ["tiny.gguf", "weights.rzpacked"], "{name}");
         }
@@ -130,7 +123,7 @@ fn a_cache_of_one_is_that_of_the_other() {
 #[test]
 fn a_model_that_changed_has_its_file_made_anew() {
     let (dir, path, packed) = model(quant::F32);
-    let first = logits(&load(&path, Some(&packed)).unwrap());
+    let first = logits_of(&load(&path, Some(&packed)).unwrap());
     let (_other_dir, other, _) = save(&Tiny::new("llama", quant::F32).change(|t| t.seed += 1));
     for (why, change) in [
         ("another model", &(|| assert!(fs::copy(&other, &path).is_ok())) as &dyn Fn()),
@@ -141,13 +134,13 @@ fn a_model_that_changed_has_its_file_made_anew() {
     ] {
         let before = fs::read(&packed).unwrap();
         change();
-        let expected = logits(&load(&path, None).unwrap());
-        assert_eq!(logits(&load(&path, Some(&packed)).unwrap()), expected, "{why}");
+        let expected = logits_of(&load(&path, None).unwrap());
+        assert_eq!(logits_of(&load(&path, Some(&packed)).unwrap()), expected, "{why}");
         assert_ne!(fs::read(&packed).unwrap(), before, "{why}");
     }
     // Converted weights are others.
     let params = LoadParams { device: 1, packed_path: Some(&packed), quantize: quant::Q8_0.0, ..Default::default() };
-    let converted = logits(&Model::load(&path, params).unwrap());
+    let converted = logits_of(&Model::load(&path, params).unwrap());
     assert_ne!(converted, first);
     assert_eq!(names(dir.path()).len(), 2);
 }
@@ -155,7 +148,7 @@ fn a_model_that_changed_has_its_file_made_anew() {
 #[test]
 fn a_damaged_file_is_made_anew_and_another_one_stays() {
     let (dir, path, packed) = model(quant::Q8_0);
-    let expected = logits(&load(&path, Some(&packed)).unwrap());
+    let expected = logits_of(&load(&path, Some(&packed)).unwrap());
     let good = fs::read(&packed).unwrap();
     for (why, bytes) in [
         ("cut", good[..good.len() - 1].to_vec()),
@@ -164,7 +157,7 @@ fn a_damaged_file_is_made_anew_and_another_one_stays() {
         ("empty", Vec::new()),
     ] {
         fs::write(&packed, bytes).unwrap();
-        assert_eq!(logits(&load(&path, Some(&packed)).unwrap()), expected, "{why}");
+        assert_eq!(logits_of(&load(&path, Some(&packed)).unwrap()), expected, "{why}");
         assert_eq!(fs::read(&packed).unwrap(), good, "{why}");
     }
     for at in (8..40).chain([40, 4095]) {
@@ -189,7 +182,7 @@ fn a_damaged_file_is_made_anew_and_another_one_stays() {
 #[test]
 fn weights_that_were_damaged_are_packed_anew() {
     let (_dir, path, packed) = model(quant::Q8_0);
-    let expected = logits(&load(&path, None).unwrap());
+    let expected = logits_of(&load(&path, None).unwrap());
     load(&path, Some(&packed)).unwrap();
     let good = fs::read(&packed).unwrap();
     let step = (good.len() - 4096) / 40;
@@ -197,7 +190,7 @@ fn weights_that_were_damaged_are_packed_anew() {
         let mut bytes = good.clone();
         bytes[at] ^= 0x40;
         fs::write(&packed, bytes).unwrap();
-        assert_eq!(logits(&load(&path, Some(&packed)).unwrap()), expected, "byte {at}");
+        assert_eq!(logits_of(&load(&path, Some(&packed)).unwrap()), expected, "byte {at}");
         assert!(fs::read(&packed).unwrap() == good, "byte {at}");
     }
     // A plan reads no weights.
@@ -252,9 +245,9 @@ fn a_load_that_is_stopped_leaves_nothing() {
 #[test]
 fn loads_at_once_agree() {
     let (dir, path, packed) = model(quant::Q4_0);
-    let expected = logits(&load(&path, None).unwrap());
+    let expected = logits_of(&load(&path, None).unwrap());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| logits(&load(&path, Some(&packed)).unwrap()))).collect();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| logits_of(&load(&path, Some(&packed)).unwrap()))).collect();
         for thread in threads {
             assert_eq!(thread.join().unwrap(), expected);
         }

@@ -1,21 +1,17 @@
 //! Replies with reasoning and calls of tools: what templates of each form write for an assistant's turn is read back,
 //! cut at every token and every byte, and is allowed by the grammar of the same form; what is no call stays text.
 
-use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use realizar::engine::{LoadParams, Model, Tokenizer};
+use realizar::engine::Tokenizer;
 use realizar::error::Error;
 use realizar::format::{Metadata, Strings, Value};
 use realizar::grammar::Grammars;
 use realizar::text::{Chat, ChatTemplate, Event, EventKind, Reply, ReplyParser, Stops, find_reply_form};
 use serde_json::{Value as Json, json};
 
-static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
-    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
-});
+use crate::support::save::MODEL;
 
 fn tokenizer() -> &'static Tokenizer {
     MODEL.tokenizer().unwrap()

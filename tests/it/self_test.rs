@@ -19,16 +19,8 @@ use realizar::tensor::DType;
 
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
-use crate::support::shim::{self, Shim};
+use crate::support::shim::{self, Shim, shim};
 use crate::support::tiny::{self, PROMPT, Tiny};
-
-fn shim() -> Option<Shim> {
-    let shim = Shim::new();
-    if shim.is_none() {
-        eprintln!("skipped: what only the shim can do");
-    }
-    shim
-}
 
 fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
     CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses { deterministic, ..Uses::default() })

@@ -43,16 +43,9 @@ fn load(file: &Gguf) -> Result<Arc<Model>, (Error, bool)> {
     model.map_err(|e| (e, read.get()))
 }
 
-fn logits_of(model: &Arc<Model>) -> Vec<f32> {
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
-    let mut session = Session::new(model, &params).unwrap();
-    session.prefill(&PROMPT, None).unwrap();
-    session.logits().unwrap().to_vec()
-}
-
 /// The logits after the prompt; panics where the file does not load.
 fn logits(what: &str, file: &Gguf) -> Vec<f32> {
-    logits_of(&load(file).unwrap_or_else(|(e, _)| panic!("{what}: {e}")))
+    save::logits_of(&load(file).unwrap_or_else(|(e, _)| panic!("{what}: {e}")))
 }
 
 /// Changes a file by a key or a tensor of the given name.
@@ -422,7 +415,7 @@ fn no_number_makes_results_that_are_none() {
                         assert!(error.to_string().contains(key) && !read, "{name}, {key} {value}: {error}");
                     }
                     Ok(model) => {
-                        let finite = logits_of(&model).iter().all(|x| x.is_finite());
+                        let finite = save::logits_of(&model).iter().all(|x| x.is_finite());
                         assert!(finite, "{name}, {key} {value}: logits that are no numbers");
                     }
                 }
@@ -500,12 +493,7 @@ fn check(name: &str, tiny: &Tiny) {
     let (_dir, path, reference) = save::save(tiny);
     let expected = reference();
     let model = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
-    let mut session = Session::new(&model, &params).unwrap();
-    let got = PROMPT.map(|token| {
-        session.prefill(&[token], None).unwrap();
-        session.logits().unwrap().to_vec()
-    });
+    let got = save::logits_of_each(&model, 0, None);
     let difference = relative_rms(&expected, &got);
     assert!(difference < 1e-5, "{name}: {difference}");
 }

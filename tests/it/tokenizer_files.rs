@@ -11,20 +11,9 @@ use realizar::format::{Access, Source};
 use realizar::text::{TokenKind, Tokenizer};
 use serde_json::{Value as Json, json};
 
-struct Folder(tempfile::TempDir);
+use crate::support::safetensors::Folder;
 
 impl Folder {
-    fn new(config: &str) -> Folder {
-        let folder = Folder(tempfile::tempdir().unwrap());
-        folder.put("config.json", config);
-        folder
-    }
-
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Folder {
-        fs::write(self.0.path().join(name), bytes).unwrap();
-        self
-    }
-
     fn tokenizer(&self) -> Result<Tokenizer> {
         Tokenizer::from_metadata(&mut Source::open(self.0.path(), Access::Map)?.metadata)
     }

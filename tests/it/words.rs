@@ -119,12 +119,10 @@ fn functions_are_not_long() {
         for (i, line) in lines.iter().enumerate().filter(|(_, line)| begins_function(line)) {
             let indent = &line[..line.len() - line.trim_start().len()];
             // A declaration ends with a semicolon.
-            let ends = |later: &str| match later.strip_prefix(indent) {
-                Some(rest) => rest == "}" || rest.starts_with(')') && rest.ends_with(';'),
-                None => false,
-            };
-            let more = lines[i + 1..].iter().position(|later| ends(later)).map_or(0, |at| at + 1);
-            let len = if line.ends_with(['}', ';']) { 1 } else { 1 + more };
+            let is_end = |rest: &str| rest == "}" || rest.starts_with(')') && rest.ends_with(';');
+            let ends = |later: &&str| later == line || later.strip_prefix(indent).is_some_and(is_end);
+            let first = if line.ends_with(['}', ';']) { i } else { i + 1 };
+            let len = 1 + first - i + lines[first..].iter().position(ends).expect("the end of a function");
             (n, longest) = (n + 1, longest.max(len));
             if len > FUNCTION {
                 let place = path.strip_prefix(root()).expect("below the root").display();

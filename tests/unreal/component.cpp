@@ -1,7 +1,10 @@
-// The component of bindings/unreal in a stand-in for the engine: component model.gguf "question" "wanted in the answer" microseconds
+// The component of bindings/unreal in a stand-in for the engine:
+//   component model.gguf "question" "wanted in what is printed" microseconds "system message" reasoning temperature
+// The last three are for its properties; "story" after them: the model is the tiny one, and is talked to at length.
 #include "RealizarChatComponent.h"
 
 #include <cstring>
+#include <utility>
 
 static int failures = 0;
 #define EXPECT(condition) \
@@ -16,21 +19,31 @@ static FString Wide(const char *text) {
 static std::string Narrow(const FString &text) { return FTCHARToUTF8(*text).Get(); }
 
 int main(int argc, char **argv) {
-    if (argc != 5) return 2;
+    if (argc < 8) return 2;
     for (const char *text : {"aé€𝄞", "", "z"}) EXPECT(Narrow(Wide(text)) == text);
     URealizarChatComponent component;
-    std::string answer, ended = "not";
+    std::string answer, reasoning, ended = "not";
     int pieces = 0;
     component.OnText.Add([&](const FString &piece) { answer += Narrow(piece), pieces++; });
+    component.OnReasoning.Add([&](const FString &piece) { reasoning += Narrow(piece); });
     component.OnEnded.Add([&](const FString &error) { ended = Narrow(error); });
     auto tick = [&] { component.TickComponent(0.016f, LEVELTICK_All, nullptr); };
+    auto whole = [&](const char *question) {
+        answer.clear(), ended = "not";
+        EXPECT(component.Ask(Wide(question)));
+        while (component.IsAnswering()) tick();
+        EXPECT(ended.empty() && !answer.empty());
+    };
     EXPECT(component.PrimaryComponentTick.bCanEverTick && !component.Ask(Wide("x")) && logged == "no model is loaded");
+    EXPECT(!component.Begin());
     component.BeginPlay();
     component.ModelPath = Wide("no such file.gguf");
     EXPECT(component.begun && !component.Load() && logged.find("no such file.gguf") != std::string::npos);
     component.ModelPath = Wide(argv[1]);
     component.MaxTokens = 60;
-    component.Temperature = 0;
+    component.SystemMessage = Wide(argv[5]);
+    component.ReasoningTokens = std::atoi(argv[6]);
+    component.Temperature = static_cast<float>(std::atof(argv[7]));
     component.Budget = std::atoi(argv[4]);
     EXPECT(component.Load() && !component.IsAnswering());
     tick();
@@ -38,11 +51,52 @@ int main(int argc, char **argv) {
     int frames = 0;
     for (; component.IsAnswering() && frames < 1000000; frames++) tick();
     EXPECT(ended.empty() && pieces > 1 && frames >= pieces && component.ticks == frames + 1);
-    EXPECT(answer.find(argv[3]) != std::string::npos);
-    std::printf("answer: %s\n", answer.c_str());
+    const std::string printed = "answer: \"" + answer + "\"\nreasoning: \"" + reasoning + "\"";
+    EXPECT(printed.find(argv[3]) != std::string::npos);
+    std::puts(printed.c_str());
+
+    bool again = false;
+    if (argc > 8) {
+        // What was said of an answer that is stopped stays: the next one goes on with it.
+        const std::string story = answer;
+        answer.clear();
+        EXPECT(component.Begin() && component.Ask(Wide(argv[2])));
+        for (pieces = 0; pieces < 3 && component.IsAnswering();) tick();
+        component.Stop();
+        const std::string said = answer;
+        whole("");
+        EXPECT((said + answer).compare(0, story.size(), story) == 0 && said.size() < story.size());
+
+        // A question of whose answer nothing was said is taken back.
+        EXPECT(component.Begin() && component.Ask(Wide("The dog")));
+        whole(argv[2]);
+        EXPECT(answer == story);
+
+        // A receiver of the end asks, and the one who ended it is told.
+        auto ask_again = [&](const FString &) { if (std::exchange(again, false)) component.Ask(Wide(argv[2])); };
+        component.OnEnded.Add(ask_again), component.OnText.Add(ask_again);
+        EXPECT(component.Begin() && component.Ask(Wide("The dog")));
+        again = true, answer.clear();
+        EXPECT(!component.Ask(Wide("The cat")) && logged == "another question was asked");
+        while (component.IsAnswering()) tick();
+        EXPECT(ended.empty() && answer == story);
+
+        // A receiver of the last piece asks: the end of the answer before is not that of the one that it asked for.
+        component.Budget = 100000000;
+        EXPECT(component.Begin() && component.Ask(Wide("The dog")));
+        again = true;
+        tick();
+        EXPECT(component.IsAnswering() && ended == "another question was asked");
+        tick();
+        EXPECT(!component.IsAnswering() && ended.empty());
+
+        // Old turns are forgotten where the context has no room for them.
+        for (int i = 0; i < 20; i++) whole(argv[2]);
+    }
 
     // An answer is stopped by a receiver of its text, by the host, and by the end of play.
     bool stop = true;
+    EXPECT(component.Begin());
     component.OnText.Add([&](const FString &) { if (stop) component.Stop(); });
     EXPECT(component.Ask(Wide("Go on.")));
     while (component.IsAnswering()) tick();

@@ -1,7 +1,5 @@
 // Holds a conversation:  Chat model.gguf.  Ctrl-C ends an answer, the end of the input the conversation.
 using System;
-using System.Collections.Generic;
-using System.Threading;
 using Realizar;
 
 internal static class Chat
@@ -12,38 +10,29 @@ internal static class Chat
         try
         {
             using (var model = Model.Load(arguments[0]))
-            using (var session = model.NewSession())
-                Converse(session);
+            using (var conversation = new Conversation(model, new ConversationOptions { Overflow = Overflow.Forget }))
+                Converse(conversation);
             return 0;
         }
         catch (RealizarException e) { Console.Error.WriteLine($"{e.Status}: {e.Message}"); return 1; }
     }
 
-    private static void Converse(Session session)
+    private static void Converse(Conversation conversation)
     {
-        var messages = new List<Message>();
-        CancellationTokenSource source = null;
-        Console.CancelKeyPress += (sender, e) => { e.Cancel = true; source?.Cancel(); };
+        var answering = false;
+        Console.CancelKeyPress += (sender, e) => { e.Cancel = true; answering = false; };
         for (;;)
         {
             Console.Error.Write("> ");
             var question = Console.ReadLine();
             if (question == null) return;
-            messages.Add(new Message("user", question));
-            var answer = "";
-            using (source = new CancellationTokenSource())
-                try
-                {
-                    foreach (var piece in session.Chat(messages, new Sampling { Temperature = 0.7f, TopP = 0.95f }, cancellation: source.Token))
-                    {
-                        answer += piece;
-                        Console.Write(piece);
-                    }
-                }
-                catch (OperationCanceledException) { }
-            source = null;
+            answering = true;
+            foreach (var piece in conversation.Say(question))
+            {
+                Console.Write(piece);
+                if (!answering) break;
+            }
             Console.WriteLine();
-            messages.Add(new Message("assistant", answer));
         }
     }
 }

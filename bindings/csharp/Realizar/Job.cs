@@ -1,7 +1,6 @@
 using System;
 using System.Collections.Generic;
 using System.Linq;
-using System.Runtime.InteropServices;
 using System.Threading;
 
 namespace Realizar
@@ -30,16 +29,16 @@ namespace Realizar
         None = Native.RZ_DRAFT_NONE, Lookup = Native.RZ_DRAFT_LOOKUP, Model = Native.RZ_DRAFT_MODEL, Mtp = Native.RZ_DRAFT_MTP,
     }
 
-    /// <summary>How a text is generated, beside how its tokens are chosen.</summary>
-    public sealed class JobOptions
+    /// <summary>How a text is generated.</summary>
+    public abstract class TextOptions
     {
-        public Sampling Sampling = new Sampling();
+        /// <summary>Null: always the most likely token; of a reply what the makers of the model advise.</summary>
+        public Sampling Sampling;
         /// <summary>Tokens at most; 0: no limit but the capacity.</summary>
         public int MaxTokens;
         /// <summary>The text ends ahead of the first of these, that of a reply in its content.</summary>
         public IReadOnlyList<string> Stops = new string[0];
-        public Grammar Grammar;
-        /// <summary>How many of the likeliest tokens Job.Logprobs tells with each, at most 32.</summary>
+        /// <summary>How many of the likeliest tokens are told with each, at most 32.</summary>
         public int Logprobs;
         /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary; Mtp: by a layer
         /// of the model itself, of LoadOptions.Mtp.</summary>
@@ -47,6 +46,13 @@ namespace Realizar
         public Model DraftModel;
         /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
         public int DraftMax;
+
+        internal int Row(Model model) => Math.Min(Logprobs, model.Info.VocabSize) + 1;
+    }
+
+    public sealed class JobOptions : TextOptions
+    {
+        public Grammar Grammar;
     }
 
     /// <summary>Why a text has ended.</summary>
@@ -56,11 +62,27 @@ namespace Realizar
         Context = Native.RZ_JOB_CONTEXT, Grammar = Native.RZ_JOB_GRAMMAR, Failed = Native.RZ_JOB_FAILED,
     }
 
-    /// <summary>A token that a job made, and the likeliest ones in its place, the likeliest first.</summary>
+    /// <summary>A token that was made, and the likeliest ones in its place, the likeliest first.</summary>
     public sealed class TokenLogprobs
     {
         public Logprob Made { get; internal set; }
         public IReadOnlyList<Logprob> Likeliest { get; internal set; }
+
+        internal unsafe delegate int Into(uint* tokens, float* values, UIntPtr capacity, UIntPtr* n, rz_error* err);
+
+        /// <summary>The rows that a function has ready.</summary>
+        internal static unsafe IReadOnlyList<TokenLogprobs> All(int row, Into call)
+        {
+            var values = new float[0];
+            var tokens = Native.Sized<uint>(64, (ids, capacity, n, err) => {
+                values = new float[(int)capacity];
+                fixed (float* at = values) return call((uint*)ids, at, capacity, n, err);
+            });
+            Func<int, Logprob> entry = i => new Logprob { Token = tokens[i], Value = values[i] };
+            return Enumerable.Range(0, tokens.Length / row).Select(i => new TokenLogprobs {
+                Made = entry(i * row), Likeliest = Enumerable.Range(i * row + 1, row - 1).Select(entry).ToArray(),
+            }).ToArray();
+        }
     }
 
     /// <summary>A generation that works when it is told to. Its session is busy until it is disposed of, which ends it at any moment;
@@ -70,59 +92,37 @@ namespace Realizar
         private readonly JobHandle handle = new JobHandle();
         private readonly Cancelling cancelling;
         private readonly CancellationToken cancellation;
-        private readonly bool isReply;
         private readonly int row;
 
-        internal unsafe Job(CacheHandle cache, Model model, uint[] tokens, string chat, JobOptions options, CancellationToken cancellation)
+        internal unsafe Job(CacheHandle cache, Model model, uint[] tokens, JobOptions options, CancellationToken cancellation)
         {
             this.cancellation = cancellation;
-            isReply = chat != null;
-            row = Math.Min(options.Logprobs, model.Info.VocabSize) + 1;
-            var json = isReply ? Native.Terminated(chat, nameof(chat)) : new byte[1];
-            var stops = options.Stops.Select(stop => GCHandle.Alloc(Native.Terminated(stop, nameof(options.Stops)), GCHandleType.Pinned)).ToArray();
-            var grammar = options.Grammar == null ? GrammarHandle.None : options.Grammar.Handle;
-            var draftModel = options.DraftModel == null ? ModelHandle.None : options.DraftModel.Handle;
-            bool heldSampler = false, heldGrammar = false, heldCancel = false, heldModel = false;
+            row = options.Row(model);
             cancelling = new Cancelling(cancellation, true);
-            using (var sampler = new Sampler(options.Sampling))
-                try
+            try
+            {
+                using (var pins = new Pins())
+                using (var sampler = new Sampler(options.Sampling ?? new Sampling()))
                 {
-                    sampler.Handle.DangerousAddRef(ref heldSampler);
-                    grammar.DangerousAddRef(ref heldGrammar);
-                    cancelling.Handle.DangerousAddRef(ref heldCancel);
-                    draftModel.DangerousAddRef(ref heldModel);
+                    var p = new rz_job_params {
+                        struct_size = (uint)sizeof(rz_job_params), max_tokens = checked((uint)options.MaxTokens), tokens = pins.Of(tokens),
+                        n_tokens = (UIntPtr)tokens.Length, grammar = pins.Of(options.Grammar?.Handle),
+                        stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
+                        cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax),
+                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = checked((uint)options.Logprobs),
+                        sampler = options.Sampling == null || options.Sampling.IsGreedy ? IntPtr.Zero : pins.Of(sampler.Handle),
+                    };
                     rz_error err;
                     IntPtr pointer;
-                    fixed (uint* at = tokens)
-                    fixed (byte* chatAt = json)
-                    fixed (IntPtr* ends = stops.Select(stop => stop.AddrOfPinnedObject()).ToArray())
-                    {
-                        var p = new rz_job_params {
-                            struct_size = (uint)sizeof(rz_job_params), max_tokens = checked((uint)options.MaxTokens), tokens = (IntPtr)at,
-                            n_tokens = (UIntPtr)tokens.Length, grammar = grammar.DangerousGetHandle(), stops = (IntPtr)ends,
-                            n_stops = (UIntPtr)stops.Length, cancel = cancelling.Handle.DangerousGetHandle(),
-                            draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax), draft_model = draftModel.DangerousGetHandle(),
-                            logprobs = checked((uint)options.Logprobs), chat = isReply ? (IntPtr)chatAt : IntPtr.Zero,
-                            chat_len = (UIntPtr)(json.Length - 1),
-                            sampler = options.Sampling.IsGreedy ? IntPtr.Zero : sampler.Handle.DangerousGetHandle(),
-                        };
-                        RealizarException.Check(Native.rz_job_new(cache, &p, &pointer, &err), &err, cancellation);
-                    }
+                    RealizarException.Check(Native.rz_job_new(cache, &p, &pointer, &err), &err, cancellation);
                     handle.Take(pointer);
                 }
-                catch
-                {
-                    cancelling.Dispose();
-                    throw;
-                }
-                finally
-                {
-                    if (heldSampler) sampler.Handle.DangerousRelease();
-                    if (heldGrammar) grammar.DangerousRelease();
-                    if (heldCancel) cancelling.Handle.DangerousRelease();
-                    if (heldModel) draftModel.DangerousRelease();
-                    foreach (var stop in stops) stop.Free();
-                }
+            }
+            catch
+            {
+                cancelling.Dispose();
+                throw;
+            }
         }
 
         /// <summary>Works until it has made a token or has ended; true: there is more to do.</summary>
@@ -141,38 +141,22 @@ namespace Realizar
         /// <summary>The same for about so many microseconds.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs, long microseconds) => StepAll(jobs, (ulong)Math.Max(microseconds, 0));
 
-        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds) =>
-            Native.Held(jobs.Select(job => job.handle).ToArray(), pointers => {
-                rz_error err;
-                int status;
-                fixed (IntPtr* at = pointers) status = Native.rz_jobs_step(at, (UIntPtr)jobs.Count, microseconds, &err);
-                RealizarException.Check(status, &err);
-                return status != Native.RZ_DONE;
-            });
+        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds)
+        {
+            using (var pins = new Pins())
+                return Native.Call(err => Native.rz_jobs_step((IntPtr*)pins.Of(jobs.Select(job => job.handle)), (UIntPtr)jobs.Count, microseconds, err)) != Native.RZ_DONE;
+        }
 
         /// <summary>Has steps end with Status.Deadline after so long, at once where that has passed; null takes that
         /// back.</summary>
-        public unsafe void SetDeadline(TimeSpan? time)
-        {
-            // A tick is 100 ns; a begun microsecond counts as a whole.
-            var microseconds = time == null ? Native.RZ_NO_LIMIT : time.Value.Ticks <= 0 ? 0 : ((ulong)time.Value.Ticks + 9) / 10;
-            Native.Call(err => Native.rz_cancel_deadline(cancelling.Handle, microseconds, err));
-        }
+        public void SetDeadline(TimeSpan? time) { cancelling.SetDeadline(time); }
 
         /// <summary>Takes a deadline back, and a cancel: the job goes on with the next step.</summary>
-        public void Resume() { Native.rz_cancel_reset(cancelling.Handle); }
+        public void Resume() { cancelling.Reset(); }
 
-        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out; of a reply
-        /// its content, in place of Parts.</summary>
-        public unsafe string Text()
-        {
-            if (isReply) return string.Concat(Parts().Where(part => part.Kind == PartKind.Content || part.Kind == PartKind.End).Select(part => part.Text));
-            return Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(handle, (byte*)text, capacity, n, err));
-        }
-
-        /// <summary>Parts of a reply, of Session.NewReply, that have come since this was asked last.</summary>
-        public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
-            Native.rz_job_next_into(handle, kind, index, text, capacity, len, err));
+        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out.</summary>
+        public unsafe string Text() =>
+            Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(handle, (byte*)text, capacity, n, err));
 
         /// <summary>Tokens that have come since this was asked last, one that ends the text included.</summary>
         public unsafe uint[] Tokens() =>
@@ -180,18 +164,8 @@ namespace Realizar
 
         /// <summary>Tokens that have come since this was asked last with their probabilities, of
         /// JobOptions.Logprobs.</summary>
-        public unsafe IReadOnlyList<TokenLogprobs> Logprobs()
-        {
-            var values = new float[0];
-            var tokens = Native.Sized<uint>(64, (ids, capacity, n, err) => {
-                values = new float[(int)capacity];
-                fixed (float* at = values) return Native.rz_job_logprobs_into(handle, (uint*)ids, at, capacity, n, err);
-            });
-            Func<int, Logprob> entry = i => new Logprob { Token = tokens[i], Value = values[i] };
-            return Enumerable.Range(0, tokens.Length / row).Select(i => new TokenLogprobs {
-                Made = entry(i * row), Likeliest = Enumerable.Range(i * row + 1, row - 1).Select(entry).ToArray(),
-            }).ToArray();
-        }
+        public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
+            Native.rz_job_logprobs_into(handle, tokens, values, capacity, n, err));
 
         /// <summary>Why the generation has ended.</summary>
         public JobEnd End => (JobEnd)Info().end;

@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Linq;
 using System.Runtime.InteropServices;
 using System.Text;
 using System.Threading;
@@ -51,37 +52,6 @@ namespace Realizar
         /// <summary>Tokens that begin and end a text; null where the model names none.</summary>
         public uint? BosToken { get; internal set; }
         public uint? EosToken { get; internal set; }
-    }
-
-    public sealed class Message
-    {
-        public string Role { get; }
-        public string Content { get; }
-        public Message(string role, string content) { Role = role; Content = content; }
-
-        /// <summary>Messages as the library takes them.</summary>
-        public static string Json(IEnumerable<Message> messages)
-        {
-            var json = new StringBuilder("{\"messages\": [");
-            foreach (var message in messages)
-            {
-                json.Append(json[json.Length - 1] == '[' ? "{\"role\": " : ", {\"role\": ");
-                Quote(json, message.Role);
-                json.Append(", \"content\": ");
-                Quote(json, message.Content);
-                json.Append('}');
-            }
-            return json.Append("]}").ToString();
-        }
-
-        private static void Quote(StringBuilder json, string text)
-        {
-            json.Append('"');
-            foreach (var c in text)
-                if (c < ' ' || c == '"' || c == '\\') json.Append("\\u").Append(((int)c).ToString("x4"));
-                else json.Append(c);
-            json.Append('"');
-        }
     }
 
     public enum Pooling
@@ -196,24 +166,11 @@ namespace Realizar
         /// <summary>Calls with the files as the library takes them.</summary>
         private static unsafe int WithSources(IReadOnlyDictionary<string, byte[]> files, Func<IntPtr, UIntPtr, int> call)
         {
-            var pinned = new List<GCHandle>();
-            try
-            {
-                var sources = new rz_source[files.Count + 1]; // so that it is never empty
-                var n = 0;
-                foreach (var file in files)
-                {
-                    pinned.Add(GCHandle.Alloc(Native.Terminated(file.Key, nameof(files)), GCHandleType.Pinned));
-                    pinned.Add(GCHandle.Alloc(file.Value, GCHandleType.Pinned));
-                    sources[n].struct_size = (uint)sizeof(rz_source);
-                    sources[n].kind = Native.RZ_SOURCE_MEMORY;
-                    sources[n].name = pinned[2 * n].AddrOfPinnedObject();
-                    sources[n].data = pinned[2 * n + 1].AddrOfPinnedObject();
-                    sources[n++].size = (ulong)file.Value.LongLength;
-                }
-                fixed (rz_source* at = sources) return call((IntPtr)at, (UIntPtr)n);
-            }
-            finally { foreach (var handle in pinned) handle.Free(); }
+            using (var pins = new Pins())
+                return call(pins.Of(files.Select(file => new rz_source {
+                    struct_size = (uint)sizeof(rz_source), kind = Native.RZ_SOURCE_MEMORY, name = pins.Of(file.Key, nameof(files)),
+                    data = pins.Of(file.Value), size = (ulong)file.Value.LongLength,
+                }).ToArray()), (UIntPtr)files.Count);
         }
 
         /// <summary>Makes a call with the parameters of a load.</summary>
@@ -221,12 +178,10 @@ namespace Realizar
         {
             Native.Initialize();
             options = options ?? new LoadOptions();
-            var packed = options.PackedPath == null ? null : Native.Terminated(options.PackedPath, nameof(options.PackedPath));
             var devices = Array.ConvertAll(options.Devices ?? new int[0], device => checked((uint)device));
             var shares = options.Shares ?? new float[0];
             if (shares.Length > 0 && shares.Length != devices.Length) // the library looks for a share of each
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
-            var runtime = options.Runtime != null ? options.Runtime.Handle : RuntimeHandle.None;
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
                 quantize = checked((uint)options.Quantize),
@@ -236,38 +191,27 @@ namespace Realizar
             };
             var progressing = new Progressing { Call = options.Progress };
             var user = GCHandle.Alloc(progressing);
-            bool heldRuntime = false, heldCancel = false;
-            using (var cancelling = new Cancelling(cancellation))
-                try
+            try
+            {
+                using (var pins = new Pins())
+                using (var cancelling = new Cancelling(cancellation))
                 {
-                    runtime.DangerousAddRef(ref heldRuntime);
-                    cancelling.Handle.DangerousAddRef(ref heldCancel);
-                    p.runtime = runtime.DangerousGetHandle();
-                    p.cancel = cancelling.Handle.DangerousGetHandle();
+                    p.runtime = pins.Of(options.Runtime?.Handle);
+                    p.cancel = pins.Of(cancelling.Handle);
                     if (options.Progress != null)
                     {
                         p.progress = Marshal.GetFunctionPointerForDelegate(Forward);
                         p.progress_user = GCHandle.ToIntPtr(user);
                     }
+                    p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
+                    (p.devices, p.n_devices, p.shares) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
                     rz_error err;
-                    int status;
-                    fixed (byte* packedAt = packed)
-                    fixed (uint* devicesAt = devices)
-                    fixed (float* sharesAt = shares)
-                    {
-                        p.packed_path = (IntPtr)packedAt;
-                        (p.devices, p.n_devices, p.shares) = ((IntPtr)devicesAt, (UIntPtr)devices.Length, (IntPtr)sharesAt);
-                        status = call(&p, &err);
-                    }
+                    var status = call(&p, &err);
                     if (progressing.Raised != null) throw progressing.Raised;
                     RealizarException.Check(status, &err, cancellation);
                 }
-                finally
-                {
-                    if (heldRuntime) runtime.DangerousRelease();
-                    if (heldCancel) cancelling.Handle.DangerousRelease();
-                    user.Free();
-                }
+            }
+            finally { user.Free(); }
         }
 
         [MonoPInvokeCallback(typeof(rz_progress_callback))]
@@ -374,11 +318,9 @@ namespace Realizar
         /// <summary>True for a token that ends a turn or a text.</summary>
         public bool IsEnd(uint token) => Native.rz_token_is_end(Handle, token) != 0;
 
-        /// <summary>Messages as the text that the model was trained on, by the template in its file.</summary>
-        public string Render(IReadOnlyList<Message> messages, bool addGenerationPrompt = true) => RenderJson(Message.Json(messages), addGenerationPrompt);
-
-        /// <summary>A conversation in JSON as text: {"messages": [...], "tools": [...], "variables": {...}}.</summary>
-        public unsafe string RenderJson(string json, bool addGenerationPrompt = true)
+        /// <summary>A conversation in JSON, {"messages": [...], "tools": [...], "variables": {...}}, as the text that the model was trained
+        /// on, by the template in its file.</summary>
+        public unsafe string Render(string json, bool addGenerationPrompt = true)
         {
             var bytes = Native.Terminated(json, nameof(json));
             var flags = addGenerationPrompt ? Native.RZ_CHAT_ADD_GENERATION_PROMPT : 0u;
@@ -386,11 +328,8 @@ namespace Realizar
                 Native.rz_chat_render_json_into(Handle, at, len, flags, (byte*)text, capacity, n, err)));
         }
 
-        /// <summary>Messages as tokens, up to where the answer begins; no text in them becomes a control token.</summary>
-        public uint[] TokenizeChat(IReadOnlyList<Message> messages) => TokenizeChatJson(Message.Json(messages));
-
-        /// <summary>A conversation in JSON as tokens, up to where the answer begins.</summary>
-        public unsafe uint[] TokenizeChatJson(string json)
+        /// <summary>A conversation in JSON as tokens, up to where the answer begins; no text in it becomes a control token.</summary>
+        public unsafe uint[] TokenizeChat(string json)
         {
             var bytes = Native.Terminated(json, nameof(json));
             return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
@@ -401,8 +340,8 @@ namespace Realizar
         public unsafe TextStream NewTextStream() =>
             new TextStream(Native.Made((stream, err) => Native.rz_textstream_new(Handle, stream, err)));
 
-        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the
-        /// prompt of something else than Session.NewReply, which has parts itself.</summary>
+        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChat of the same JSON) were the
+        /// prompt.</summary>
         public unsafe ChatParser NewChatParser(string json) =>
             new ChatParser(Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
                 Native.Made((parser, err) => Native.rz_chat_parser_new(Handle, at, len, parser, err))));
@@ -447,35 +386,21 @@ namespace Realizar
 
         public unsafe float[][] Embed(uint[][] tokens, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
         {
-            var pinned = new List<GCHandle>();
-            try
+            var rows = pooling == Pooling.None ? tokens.Sum(text => text.Length) : tokens.Length;
+            var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0u : Native.RZ_EMBED_RAW };
+            float[] all;
+            using (var pins = new Pins())
+            using (var cancelling = new Cancelling(cancellation))
             {
-                var rows = 0;
-                var lists = new IntPtr[tokens.Length + 1];
-                var lengths = new UIntPtr[tokens.Length + 1];
-                for (var i = 0; i < tokens.Length; i++)
-                {
-                    pinned.Add(GCHandle.Alloc(tokens[i], GCHandleType.Pinned));
-                    lists[i] = pinned[i].AddrOfPinnedObject();
-                    lengths[i] = (UIntPtr)tokens[i].Length;
-                    rows += pooling == Pooling.None ? tokens[i].Length : 1;
-                }
-                var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0u : Native.RZ_EMBED_RAW };
-                float[] all;
-                using (var cancelling = new Cancelling(cancellation))
-                    fixed (IntPtr* l = lists)
-                    fixed (UIntPtr* s = lengths)
-                    {
-                        var (lp, sp, pp) = ((IntPtr)l, (IntPtr)s, (IntPtr)(&p));
-                        all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) =>
-                            Native.rz_embed_into(Handle, (rz_embed_params*)pp, (uint**)lp, (UIntPtr*)sp, (UIntPtr)tokens.Length, (float*)vectors, capacity, n, cancelling.Handle, err));
-                    }
-                var result = new float[rows][];
-                for (var i = 0; i < rows; i++)
-                    Array.Copy(all, i * (all.Length / rows), result[i] = new float[all.Length / rows], 0, all.Length / rows);
-                return result;
+                var lists = pins.Of(tokens.Select(text => pins.Of(text)).ToArray());
+                var (lengths, at) = (pins.Of(tokens.Select(text => (UIntPtr)text.Length).ToArray()), (IntPtr)(&p));
+                all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) =>
+                    Native.rz_embed_into(Handle, (rz_embed_params*)at, (uint**)lists, (UIntPtr*)lengths, (UIntPtr)tokens.Length, (float*)vectors, capacity, n, cancelling.Handle, err));
             }
-            finally { foreach (var handle in pinned) handle.Free(); }
+            var result = new float[rows][];
+            for (var i = 0; i < rows; i++)
+                Array.Copy(all, i * (all.Length / rows), result[i] = new float[all.Length / rows], 0, all.Length / rows);
+            return result;
         }
 
         /// <summary>What the model did since it was loaded.</summary>

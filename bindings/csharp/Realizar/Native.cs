@@ -90,25 +90,6 @@ namespace Realizar
             return Utf8.GetBytes(text + "\0");
         }
 
-        /// <summary>Holds handles, or what stands for NULL, in an array that is never empty, for the time of a
-        /// call.</summary>
-        internal static T Held<T>(IReadOnlyList<SafeHandle> handles, Func<IntPtr[], T> call)
-        {
-            var held = 0;
-            var pointers = new IntPtr[handles.Count + 1];
-            try
-            {
-                for (; held < handles.Count; held++)
-                {
-                    var added = false;
-                    handles[held].DangerousAddRef(ref added);
-                    pointers[held] = handles[held].DangerousGetHandle();
-                }
-                return call(pointers);
-            }
-            finally { while (held-- > 0) handles[held].DangerousRelease(); }
-        }
-
         internal delegate int Calling(rz_error* err);
 
         /// <summary>Makes a call that can fail.</summary>

@@ -95,6 +95,7 @@ namespace Realizar
     {
         internal readonly CancelHandle Handle = CancelHandle.None;
         private readonly CancellationTokenRegistration registration;
+        private int users = 1;
 
         /// <param name="hasDeadlines">It may be given a deadline, too.</param>
         internal unsafe Cancelling(CancellationToken token, bool hasDeadlines = false)
@@ -106,8 +107,27 @@ namespace Realizar
             registration = token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
         }
 
+        /// <summary>Fires after so long, at once where that has passed; null takes that back.</summary>
+        internal unsafe void SetDeadline(TimeSpan? time)
+        {
+            // A tick is 100 ns; a begun microsecond counts as a whole.
+            var microseconds = time == null ? Native.RZ_NO_LIMIT : time.Value.Ticks <= 0 ? 0 : ((ulong)time.Value.Ticks + 9) / 10;
+            Native.Call(err => Native.rz_cancel_deadline(Handle, microseconds, err));
+        }
+
+        /// <summary>Takes a deadline back, and a cancel.</summary>
+        internal void Reset() { Native.rz_cancel_reset(Handle); }
+
+        /// <summary>The same for another user, which disposes of it too.</summary>
+        internal Cancelling Share()
+        {
+            Interlocked.Increment(ref users);
+            return this;
+        }
+
         public void Dispose()
         {
+            if (Interlocked.Decrement(ref users) > 0) return;
             registration.Dispose(); // waits for a callback that runs
             if (Handle != CancelHandle.None) Handle.Dispose();
         }

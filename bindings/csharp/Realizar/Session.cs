@@ -1,7 +1,6 @@
 using System;
 using System.Collections.Generic;
 using System.Linq;
-using System.Runtime.InteropServices;
 using System.Threading;
 using System.Threading.Tasks;
 
@@ -44,39 +43,34 @@ namespace Realizar
         public unsafe Sampler(Sampling s)
         {
             Native.Initialize();
-            var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
-            // All tokens one after another, so that one array stays in place.
-            var sequences = s.DryBreakers.Concat(s.BannedSequences).ToArray();
-            var parts = new rz_token_sequence[sequences.Length];
-            fixed (rz_logit_bias* b = biases)
-            fixed (uint* tokens = sequences.SelectMany(sequence => sequence).ToArray(), order = s.Order.Select(filter => (uint)filter).ToArray())
-            fixed (rz_token_sequence* first = parts)
+            using (var pins = new Pins())
             {
-                var next = tokens;
-                for (int i = 0; i < parts.Length; next += sequences[i++].Length)
-                {
-                    parts[i] = new rz_token_sequence { tokens = (IntPtr)next, n_tokens = (UIntPtr)sequences[i].Length };
-                }
-                var p = new rz_sampler_params {
-                    struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
-                    min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
-                    frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
-                    flags = s.TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u,
-                    biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length, typical_p = s.TypicalP, top_n_sigma = s.TopNSigma,
-                    xtc_probability = s.XtcProbability, xtc_threshold = s.XtcThreshold, temperature_range = s.TemperatureRange,
-                    temperature_exponent = s.TemperatureExponent, mirostat_tau = s.MirostatTau, mirostat_eta = s.MirostatEta,
-                    dry_multiplier = s.DryMultiplier, dry_base = s.DryBase, dry_allowed_length = checked((uint)s.DryAllowedLength),
-                    dry_window = checked((uint)s.DryWindow), no_repeat_ngram_size = checked((uint)s.NoRepeatNgramSize),
-                    dry_breakers = (IntPtr)first, n_dry_breakers = (UIntPtr)s.DryBreakers.Count,
-                    banned_sequences = (IntPtr)(first + s.DryBreakers.Count), n_banned_sequences = (UIntPtr)s.BannedSequences.Count,
-                    order = (IntPtr)order, n_order = (UIntPtr)s.Order.Count,
-                };
-                rz_error err;
-                IntPtr pointer;
-                RealizarException.Check(Native.rz_sampler_new(&p, &pointer, &err), &err);
-                Handle.Take(pointer);
+                var p = (rz_sampler_params*)pins.Of(Parameters(s, pins));
+                Handle.Take(Native.Made((sampler, err) => Native.rz_sampler_new(p, sampler, err)));
             }
         }
+
+        internal static unsafe rz_sampler_params Parameters(Sampling s, Pins pins)
+        {
+            var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
+            return new rz_sampler_params {
+                struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
+                min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
+                frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
+                flags = s.TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u,
+                biases = pins.Of(biases), n_biases = (UIntPtr)biases.Length, typical_p = s.TypicalP, top_n_sigma = s.TopNSigma,
+                xtc_probability = s.XtcProbability, xtc_threshold = s.XtcThreshold, temperature_range = s.TemperatureRange,
+                temperature_exponent = s.TemperatureExponent, mirostat_tau = s.MirostatTau, mirostat_eta = s.MirostatEta,
+                dry_multiplier = s.DryMultiplier, dry_base = s.DryBase, dry_allowed_length = checked((uint)s.DryAllowedLength),
+                dry_window = checked((uint)s.DryWindow), no_repeat_ngram_size = checked((uint)s.NoRepeatNgramSize),
+                dry_breakers = Sequences(s.DryBreakers, pins), n_dry_breakers = (UIntPtr)s.DryBreakers.Count,
+                banned_sequences = Sequences(s.BannedSequences, pins), n_banned_sequences = (UIntPtr)s.BannedSequences.Count,
+                order = pins.Of(s.Order.Select(filter => (uint)filter).ToArray()), n_order = (UIntPtr)s.Order.Count,
+            };
+        }
+
+        private static IntPtr Sequences(IEnumerable<uint[]> all, Pins pins) => pins.Of(
+            all.Select(tokens => new rz_token_sequence { tokens = pins.Of(tokens), n_tokens = (UIntPtr)tokens.Length }).ToArray());
 
         /// <summary>Lets it choose only what continues a text of the grammar, from its start; null: anything.</summary>
         public unsafe void SetGrammar(Grammar grammar) => Native.Call(err => Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, err));
@@ -101,8 +95,8 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>One line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of the
-    /// next turn does, costs only its new end. One call at a time: a second one gets Status.Busy.</summary>
+    /// <summary>A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only its new end. One
+    /// call at a time: a second one gets Status.Busy.</summary>
     public sealed class Session : IDisposable
     {
         private readonly CacheHandle handle = new CacheHandle();
@@ -162,13 +156,9 @@ namespace Realizar
         /// <summary>Has the session use some adapters, each with a scale, or none; empties it.</summary>
         public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
         {
-            Native.Held(adapters.Keys.Select(adapter => adapter.Handle).ToArray(), pointers => {
-                rz_error err;
-                fixed (IntPtr* at = pointers)
-                fixed (float* scales = adapters.Values.ToArray())
-                    RealizarException.Check(Native.rz_cache_adapters_set(handle, at, scales, (UIntPtr)adapters.Count, &err), &err);
-                return 0;
-            });
+            using (var pins = new Pins())
+                Native.Call(err => Native.rz_cache_adapters_set(handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
+                    (float*)pins.Of(adapters.Values.ToArray()), (UIntPtr)adapters.Count, err));
         }
 
         /// <summary>Appends tokens; afterwards there are logits of the last one.</summary>
@@ -205,14 +195,10 @@ namespace Realizar
             if (tokens.Length != sessions.Count || samplers != null && samplers.Count != sessions.Count)
                 throw new ArgumentException("a batch has as many tokens and samplers as sessions");
             var next = new uint[tokens.Length];
-            return Native.Held(sessions.Select(session => session.handle).ToArray(), caches =>
-                Native.Held((samplers ?? new Sampler[tokens.Length]).Select(sampler => sampler?.Handle ?? SamplerHandle.None).ToArray(), choosers => {
-                    rz_error err;
-                    fixed (IntPtr* c = caches, s = choosers)
-                    fixed (uint* at = tokens, to = next)
-                        RealizarException.Check(Native.rz_decode_batch(c, at, (UIntPtr)tokens.Length, s, to, &err), &err);
-                    return next;
-                }));
+            using (var pins = new Pins())
+                Native.Call(err => Native.rz_decode_batch((IntPtr*)pins.Of(sessions.Select(session => session.handle)), (uint*)pins.Of(tokens),
+                    (UIntPtr)tokens.Length, (IntPtr*)pins.Of((samplers ?? new Sampler[tokens.Length]).Select(sampler => sampler?.Handle)), (uint*)pins.Of(next), err));
+            return next;
         }
 
         /// <summary>The <paramref name="k"/> likeliest tokens after the last one, the likeliest first.</summary>
@@ -252,20 +238,7 @@ namespace Realizar
         }
 
         /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed again.</summary>
-        public Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            NewJob(prompt, null, options, cancellation);
-
-        /// <summary>A job that replies to a conversation, given as a whole, in parts: Job.Parts. Stops act on the
-        /// content of the reply alone.</summary>
-        public Job NewReply(IReadOnlyList<Message> messages, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            NewReplyJson(Message.Json(messages), options, cancellation);
-
-        /// <summary>The same for a conversation in JSON: {"messages": [...], "tools": [...], "variables":
-        /// {...}}.</summary>
-        public Job NewReplyJson(string json, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            NewJob(Model.TokenizeChatJson(json), json, options, cancellation);
-
-        private unsafe Job NewJob(uint[] prompt, string chat, JobOptions options, CancellationToken cancellation)
+        public unsafe Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken))
         {
             rz_error err;
             uint common;
@@ -273,73 +246,52 @@ namespace Realizar
             // The last token of a prompt is always computed, because the answer starts from its logits.
             var kept = Math.Min((int)common, Math.Max(prompt.Length - 1, 0));
             Truncate(kept);
-            return new Job(handle, Model, prompt.Skip(kept).ToArray(), chat, options ?? new JobOptions(), cancellation);
+            return new Job(handle, Model, prompt.Skip(kept).ToArray(), options ?? new JobOptions(), cancellation);
         }
 
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
         /// <param name="maxTokens">Tokens of the answer at most; 0: no limit but the capacity.</param>
         public IEnumerable<string> Generate(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
-            Generate(prompt, new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
+            Generate(prompt, new JobOptions { Sampling = sampling, MaxTokens = maxTokens }, cancellation);
 
         /// <summary>The same with all options of a job.</summary>
         public IEnumerable<string> Generate(string prompt, JobOptions options, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(() => NewJob(Model.Tokenize(prompt), options, cancellation), Pieces);
-
-        /// <summary>Answers a conversation, given as a whole: the content of the reply, piece by piece.</summary>
-        public IEnumerable<string> Chat(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
-            Chat(messages, new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
-
-        /// <summary>The same with all options of a job.</summary>
-        public IEnumerable<string> Chat(IReadOnlyList<Message> messages, JobOptions options, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(() => NewReply(messages, options, cancellation), Pieces);
-
-        /// <summary>Replies to a conversation in JSON, with all parts: what the model thinks, content, calls of tools,
-        /// and the end.</summary>
-        public IEnumerable<Part> Reply(string json, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(() => NewReplyJson(json, options, cancellation), job => job.Parts());
+            Generated(() => NewJob(Model.Tokenize(prompt), options, cancellation));
 
         /// <summary>Generate, computed on threads of the pool.</summary>
         public IAsyncEnumerable<string> GenerateAsync(string prompt, Sampling sampling = null, int maxTokens = 0) =>
-            new AsyncPieces(cancellation => Generate(prompt, sampling, maxTokens, cancellation));
+            new AsyncPieces<string>(cancellation => Generate(prompt, sampling, maxTokens, cancellation));
 
-        /// <summary>Chat, computed on threads of the pool.</summary>
-        public IAsyncEnumerable<string> ChatAsync(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0) =>
-            new AsyncPieces(cancellation => Chat(messages, sampling, maxTokens, cancellation));
-
-        private static IEnumerable<T> Run<T>(Func<Job> begin, Func<Job, IEnumerable<T>> made)
+        private static IEnumerable<string> Generated(Func<Job> begin)
         {
             using (var job = begin())
                 for (var going = true; going;)
                 {
                     going = job.Step();
-                    foreach (var piece in made(job)) yield return piece;
+                    var piece = job.Text();
+                    if (piece.Length > 0) yield return piece;
                 }
         }
 
-        private static IEnumerable<string> Pieces(Job job)
-        {
-            var piece = job.Text();
-            return piece.Length > 0 ? new[] { piece } : new string[0];
-        }
-
         public void Dispose() { handle.Dispose(); }
+    }
 
-        /// <summary>Pieces that are computed on threads of the pool, one at a time.</summary>
-        private sealed class AsyncPieces : IAsyncEnumerable<string>
+    /// <summary>Pieces that are computed on threads of the pool, one at a time.</summary>
+    internal sealed class AsyncPieces<T> : IAsyncEnumerable<T>
+    {
+        private readonly Func<CancellationToken, IEnumerable<T>> begin;
+        internal AsyncPieces(Func<CancellationToken, IEnumerable<T>> begin) { this.begin = begin; }
+        public IAsyncEnumerator<T> GetAsyncEnumerator(CancellationToken cancellation = default(CancellationToken)) =>
+            new Enumerator(() => begin(cancellation).GetEnumerator());
+
+        private sealed class Enumerator : IAsyncEnumerator<T>
         {
-            private readonly Func<CancellationToken, IEnumerable<string>> begin;
-            internal AsyncPieces(Func<CancellationToken, IEnumerable<string>> begin) { this.begin = begin; }
-            public IAsyncEnumerator<string> GetAsyncEnumerator(CancellationToken cancellation = default(CancellationToken)) =>
-                new Enumerator(begin(cancellation).GetEnumerator());
-
-            private sealed class Enumerator : IAsyncEnumerator<string>
-            {
-                private readonly IEnumerator<string> pieces;
-                internal Enumerator(IEnumerator<string> pieces) { this.pieces = pieces; }
-                public string Current => pieces.Current;
-                public ValueTask<bool> MoveNextAsync() => new ValueTask<bool>(Task.Run(() => pieces.MoveNext()));
-                public ValueTask DisposeAsync() => new ValueTask(Task.Run(() => pieces.Dispose()));
-            }
+            private readonly Func<IEnumerator<T>> begin;
+            private IEnumerator<T> pieces;
+            internal Enumerator(Func<IEnumerator<T>> begin) { this.begin = begin; }
+            public T Current => pieces.Current;
+            public ValueTask<bool> MoveNextAsync() => new ValueTask<bool>(Task.Run(() => (pieces ?? (pieces = begin())).MoveNext()));
+            public ValueTask DisposeAsync() => new ValueTask(Task.Run(() => pieces?.Dispose()));
         }
     }
 }

@@ -55,6 +55,17 @@ internal static class Tests
         }
         Loading(arguments[0]);
         Replies(arguments[1]);
+        using (var model = Model.Load(arguments[1]))
+        {
+            Conversing(model);
+            Stopping(model);
+            Calls(model);
+            Kept(model);
+            AtOnce(model);
+            Refusals(model);
+            ConversingAsync(model).GetAwaiter().GetResult();
+        }
+        Check(Expected.StartsWith(Component(arguments[1], Prompt, 9)), "a component of Unity");
         if (arguments.Length > 2) Real(arguments[2]);
         Console.WriteLine("ok");
     }
@@ -141,8 +152,6 @@ internal static class Tests
             model.NewGrammar(GrammarKind.Json, "", true).Dispose();
             Throws<RealizarException>(() => one.NewJob(new uint[0]), "no prompt");
         }
-        Check(Message.Json(new[] { new Message("user", "a\"\\\n"), new Message("x", "ö") }) ==
-            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0022\\u005c\\u000a\"}, {\"role\": \"x\", \"content\": \"ö\"}]}", "JSON");
     }
 
     private static void Drafts(Model model)
@@ -201,27 +210,6 @@ internal static class Tests
             Check(of(PartKind.ToolArguments).Replace(" ", "") == "{\"by\":\"bus\"}", "arguments");
             Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.All(part => part.Call == 0), "the end");
             Throws<RealizarException>(() => model.NewChatParser("{"), "no conversation");
-            const string calling = "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}], \"tool_choice\": \"required\", " +
-                "\"parallel_tool_calls\": false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", \"parameters\": {\"type\": \"object\", " +
-                "\"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}}}]}";
-            using (var session = model.NewSession())
-            using (var calls = model.NewGrammar(GrammarKind.Tools, calling))
-            {
-                parts = session.Reply(calling, new JobOptions { Grammar = calls, MaxTokens = 200 }).ToList();
-                var by = string.Concat(of(PartKind.ToolArguments).Where(c => !char.IsWhiteSpace(c)));
-                Check(of(PartKind.ToolName) == "go" && (by == "{\"by\":\"car\"}" || by == "{\"by\":\"bus\"}"), "a call: " + by);
-                Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.Last().Text == "", "the end of a reply");
-                // Stop strings count in content alone, which is the text of a reply.
-                var question = new[] { new Message("user", Prompt) };
-                Check(string.Concat(session.Chat(question, new JobOptions { Stops = new[] { " She" } })) == ", there was a little girl named Lily.", "a stop string");
-                using (var job = session.NewReply(question, new JobOptions { MaxTokens = 3 }))
-                {
-                    while (job.Step()) { }
-                    Check(job.PromptCount == 1 && job.Tokens().Length == 3 && Expected.StartsWith(job.Text()), "the tokens of a reply");
-                }
-                using (var job = session.NewJob(model.Tokenize(Prompt)))
-                    Check(Throws<RealizarException>(() => job.Parts(), "parts of a text").Name == "RZ_ERR_INVALID_ARGUMENT", "parts of a text");
-            }
         }
     }
 
@@ -403,7 +391,7 @@ internal static class Tests
         Check(e.Status == Status.IO && e.SystemCode != 0 && e.Message.Contains("none"), e.Message);
         using (var small = new Runtime(1, 1000))
             Check(Throws<RealizarException>(() => Model.Load(path, new LoadOptions { Runtime = small }), "a limit").Status == Status.Limit, "limit");
-        Check(Throws<RealizarException>(() => model.Render(new[] { new Message("user", "x") }), "no template").Status == Status.Unsupported, "template");
+        Check(Throws<RealizarException>(() => model.Render(Asking("x")), "no template").Status == Status.Unsupported, "template");
         Throws<ArgumentException>(() => model.Meta("a\0b"), "a NUL");
         using (var there = Model.Load(path, new LoadOptions { Devices = new[] { 1 }, Shares = new[] { 2f } }))
             Check(there.Info.Device == 1 && there.Info.Devices.Count == 0 && there.Info.DeviceLayers.Count == 0, "a list of devices");
@@ -427,23 +415,336 @@ internal static class Tests
         Check(model.Embed(new[] { "The end." }, Pooling.Mean)[0].SequenceEqual(vectors[1]), "the same bits");
     }
 
-    private static void Real(string path)
+    private static string Asking(string text) => "{\"messages\": [{\"role\": \"user\", \"content\": \"" + text + "\"}]}";
+
+    private static Conversation Talk(Model model, ConversationOptions options = null)
     {
-        using (var model = Model.Load(path))
-        using (var session = model.NewSession())
+        options = options ?? new ConversationOptions();
+        options.Capacity = 256;
+        return new Conversation(model, options);
+    }
+
+    private static string Said(Conversation talk, string text, int maxTokens, ReplyOptions options = null)
+    {
+        options = options ?? new ReplyOptions();
+        options.MaxTokens = maxTokens;
+        return string.Concat(talk.Say(text, options));
+    }
+
+    private static string Of(IEnumerable<Part> parts, PartKind kind) => string.Concat(parts.Where(part => part.Kind == kind).Select(part => part.Text));
+
+    private static void Conversing(Model model)
+    {
+        using (var talk = Talk(model))
         {
-            Check(string.Concat(session.Generate("The capital of France is", maxTokens: 8)).Contains("Paris"), "a real model");
-            Check(string.Concat(session.Chat(new[] { new Message("user", "Hello!") }, maxTokens: 10)).Length > 0, "a chat");
+            var pieces = talk.Say(Prompt, new ReplyOptions { MaxTokens = 25 }).ToList();
+            Check(string.Concat(pieces).StartsWith(Expected) && pieces.Count > 10, "a reply, piece by piece: " + string.Concat(pieces));
+            var first = talk.Info;
+            Check(first.State == ReplyState.Ended && first.End == JobEnd.Length && first.Tokens == 25 && first.Messages == 2, "the end of a reply");
+            Check(first.PromptTokens == model.TokenizeChat(Asking(Prompt)).Length && first.ReusedTokens == 0 && first.FirstTokenTime > 0, "its prompt");
+            var again = Said(talk, "And then?", 5);
+            var info = talk.Info;
+            Check(info.ReusedTokens >= first.PromptTokens && info.ReusedTokens < info.PromptTokens, "a second turn costs its new end");
+            Check(talk.Messages(3).Contains("\"finish_reason\":\"length\"") && talk.Messages(4) == "[]" && again.Length > 0, talk.Messages());
+            talk.Rewind(1);
+            Check(Of(talk.Reply(new ReplyOptions { MaxTokens = 25 }), PartKind.Content) == string.Concat(pieces), "a reply made anew");
         }
-        var component = new RealizarChat { ModelPath = path, MaxTokens = 20, Budget = 500, Temperature = 0 };
+        using (var talk = Talk(model, new ConversationOptions { Json = "{\"messages\": [{\"role\": \"user\", \"content\": \"größe\"}], \"variables\": {\"a\": 1}}", SystemMessage = "S" }))
+        {
+            talk.Add("a \"b\"\0\n");
+            talk.AddJson("[{\"role\": \"assistant\", \"content\": \"1\"}, {\"role\": \"user\", \"content\": null}]");
+            Check(talk.Info.Messages == 5 && talk.Messages().Contains("größe") && talk.Messages(2).Contains("a \\\"b\\\"\\u0000\\n"), talk.Messages());
+            Check(talk.Messages(1).StartsWith("[{\"role\":\"system\",\"content\":\"S\"}"), "the message of the system");
+        }
+        using (var talk = Talk(model))
+        {
+            Check(Said(talk, Prompt, 0, new ReplyOptions { Stops = new[] { " She", "never" } }) == ", there was a little girl named Lily.", "a stop string");
+            Check(talk.Info.End == JobEnd.Stop, "its end");
+            var one = new ReplyOptions { Sampling = new Sampling { Temperature = 1.5f, Seed = 7 } };
+            talk.Rewind(0);
+            var warm = Said(talk, Prompt, 20, one);
+            talk.Rewind(0);
+            Check(Said(talk, Prompt, 20, one) == warm && !Expected.StartsWith(warm), "a seed");
+            foreach (var draft in new[] { new ReplyOptions { Draft = Draft.Lookup }, new ReplyOptions { Draft = Draft.Model, DraftModel = model, DraftMax = 4 } })
+            {
+                talk.Rewind(0);
+                Check(Said(talk, Prompt, 80, draft).StartsWith(Expected) && talk.Info.Accepted <= talk.Info.Drafted, "drafts");
+            }
+            Check(talk.Info.Accepted > 0, "drafts that are right");
+        }
+    }
+
+    private static void Stopping(Model model)
+    {
+        using (var source = new CancellationTokenSource())
+        using (var talk = Talk(model, new ConversationOptions { Cancellation = source.Token }))
+        {
+            var said = "";
+            foreach (var piece in talk.Say(Prompt)) { said = piece; break; }
+            Check(talk.Messages(1) == "[{\"role\":\"assistant\",\"content\":\"" + said + "\",\"finish_reason\":\"cancelled\"}]", "what was said stays: " + talk.Messages(1));
+            talk.Rewind(1);
+            foreach (var part in talk.Reply()) break;
+            Check(talk.Info.Messages == 1 && talk.Info.State == ReplyState.None, "a reply that leaves no trace");
+            talk.Begin(new ReplyOptions { MaxTokens = 24 });
+            Check(talk.Step() && Throws<RealizarException>(() => { talk.SetDeadline(TimeSpan.Zero); talk.Step(); }, "a deadline").Status == Status.Deadline, "a deadline");
+            Check(talk.Info.Stopped == Status.Deadline, "stopped");
+            talk.Resume();
+            while (talk.Step(50)) { }
+            Check(Of(talk.Parts(), PartKind.Content).StartsWith(Expected), "it goes on");
+            talk.Rewind(0);
+            using (var own = new CancellationTokenSource())
+            {
+                said = "";
+                var e = Throws<OperationCanceledException>(() => {
+                    foreach (var piece in talk.Say(Prompt, null, own.Token)) { said += piece; own.Cancel(); }
+                }, "a cancelled reply");
+                Check(e.CancellationToken == own.Token && talk.Messages(1).Contains("\"" + said + "\"") && Expected.StartsWith(said), "the token that cancelled");
+                Throws<OperationCanceledException>(() => talk.Say("x", null, own.Token), "a token that was cancelled before");
+                Check(talk.Info.Messages == 2, "no trace of it");
+            }
+            using (var fork = talk.Fork())
+            {
+                talk.Dispose();
+                source.Cancel();
+                Check(Throws<OperationCanceledException>(() => string.Concat(fork.Say("More")), "every reply").CancellationToken == source.Token, "a fork");
+            }
+        }
+        // A reply that was cut goes on, by the most tokens or by its end.
+        using (var whole = Talk(model))
+        using (var cut = Talk(model))
+        {
+            var text = Said(whole, Prompt, 24);
+            var begun = Said(cut, Prompt, 9);
+            Check(begun + Of(cut.Reply(new ReplyOptions { MaxTokens = 15, Continue = true }), PartKind.Content) == text && cut.Messages() == whole.Messages(), "a reply goes on");
+            cut.Rewind(1);
+            cut.Begin(new ReplyOptions { Keep = true });
+            cut.Step();
+            cut.Reply(new ReplyOptions { MaxTokens = 23, Continue = true }).Count();
+            Check(cut.Messages() == whole.Messages(), "one that was given up goes on");
+            whole.Add("More");
+            Check(Throws<RealizarException>(() => whole.Begin(new ReplyOptions { Continue = true }), "none").Status == Status.InvalidArgument, "none to go on with");
+        }
+    }
+
+    private static void Calls(Model model)
+    {
+        const string digit = "{\"type\": \"object\", \"properties\": {\"n\": {\"const\": 1}}, \"required\": [\"n\"], \"additionalProperties\": false}";
+        const string json = "{\"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", " +
+            "\"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}}}]}";
+        using (var talk = Talk(model, new ConversationOptions { Json = json }))
+        {
+            talk.Add(Prompt);
+            for (var turn = 0; turn < 2; turn++)
+            {
+                var parts = talk.Reply(new ReplyOptions { MaxTokens = 200 }).ToList();
+                var by = string.Concat(Of(parts, PartKind.ToolArguments).Where(c => !char.IsWhiteSpace(c)));
+                Check(Of(parts, PartKind.ToolName) == "go" && (by == "{\"by\":\"car\"}" || by == "{\"by\":\"bus\"}"), "a call: " + by);
+                Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.Last().Text == "", "the end of a reply");
+                Check(talk.Messages(1 + 2 * turn).Contains("\"id\":\"call0000" + turn + "\""), talk.Messages());
+                talk.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"call0000" + turn + "\", \"content\": \"done\"}");
+            }
+        }
+        using (var talk = Talk(model))
+        {
+            var blanks = Enumerable.Range(0, 512).Where(token => model.TokenBytes((uint)token).SequenceEqual(new[] { (byte)' ' }));
+            var sampling = new Sampling { LogitBias = blanks.ToDictionary(token => (uint)token, token => 100f) };
+            Func<bool, string> form = spaced => Said(talk, Prompt, 0, new ReplyOptions { Grammar = digit, Whitespace = spaced, Sampling = sampling, Logprobs = 2 });
+            Check(form(false) == "{\"n\":1}", "a form");
+            var rows = talk.Logprobs();
+            Check(model.Detokenize(rows.Select(row => row.Made.Token).ToArray()).Trim() == "{\"n\":1}" && rows.All(row => row.Likeliest.Count == 2), "probabilities");
+            Check(talk.Logprobs().Count == 0 && form(true).Contains(" "), "a form with spaces");
+            Check(new[] { "yes", "no" }.Contains(Said(talk, "So?", 0, new ReplyOptions { Grammar = "[\"yes\", \"no\"]", GrammarKind = GrammarKind.Choices })), "a choice");
+            Check(talk.Info.End == JobEnd.Grammar, "the end of a choice");
+        }
+    }
+
+    private static void Kept(Model model)
+    {
+        var file = new MemoryStream();
+        using (var talk = Talk(model, new ConversationOptions { SystemMessage = "S" }))
+        {
+            Said(talk, Prompt, 9);
+            talk.Save(file);
+            file.Position = 0;
+            using (var fork = talk.Fork())
+            using (var loaded = Conversation.Load(model, file))
+                foreach (var each in new[] { talk, fork, loaded })
+                {
+                    Said(each, "Go on", 9);
+                    Check(each.Info.ReusedTokens > 9 && each.Messages() == talk.Messages(), "forks and what was saved go on alike");
+                }
+            talk.Begin();
+            Check(Throws<RealizarException>(() => talk.Fork(), "an unfinished reply").Status == Status.Busy, "an unfinished reply");
+            Check(Throws<RealizarException>(() => talk.Save(file), "an unfinished reply").Status == Status.Busy, "an unfinished reply");
+            talk.Stop();
+            Throws<NotSupportedException>(() => talk.Save(new MemoryStream(new byte[9], false)), "a stream that is not written to");
+        }
+        var bytes = file.ToArray();
+        Throws<EndOfStreamException>(() => Conversation.Load(model, new MemoryStream(bytes, 0, bytes.Length - 1)), "half a conversation");
+        bytes[0]++;
+        Check(Throws<RealizarException>(() => Conversation.Load(model, new MemoryStream(bytes)), "damage").Status == Status.Format, "damage");
+        // Adapters and old turns.
+        using (var adapter = model.LoadAdapter("tests/data/story-adapter.gguf"))
+        using (var talk = Talk(model, new ConversationOptions { Adapters = new Dictionary<Adapter, float> { { adapter, 1 } } }))
+            Check(Said(talk, Prompt, 40).Contains("She loved to draw animals"), "an adapter");
+        using (var talk = new Conversation(model, new ConversationOptions { Capacity = 64, Overflow = Overflow.Forget, SystemMessage = "S" }))
+        {
+            for (var i = 0; i < 8; i++) Said(talk, "Question " + i + " of some length", 5);
+            Check(talk.Info.FirstInPrompt > 0 && talk.Info.Messages == 17 && talk.Info.CacheCapacity == 64, "old turns are left out");
+        }
+    }
+
+    private static void AtOnce(Model model)
+    {
+        var nothing = Enumerable.Range(0, 512).ToDictionary(token => (uint)token, token => float.NegativeInfinity);
+        var failing = new ReplyOptions { Sampling = new Sampling { LogitBias = nothing } };
+        var talks = Enumerable.Range(0, 4).Select(i => Talk(model)).ToList();
+        for (var i = 0; i < 4; i++)
+        {
+            talks[i].Add(Prompt.Substring(i));
+            talks[i].Begin(i == 0 ? failing : new ReplyOptions { MaxTokens = 5 + i });
+        }
+        while (Conversation.StepAll(talks, 1000)) { }
+        Check(!Conversation.StepAll(new Conversation[0]) && talks[0].Info.End == JobEnd.Failed && talks[1].Error == null, "one fails alone");
+        Check(talks[0].Error.Message == Throws<RealizarException>(() => talks[0].Step(), "a failed reply").Message, "why it failed");
+        using (var alone = Talk(model))
+            for (var i = 1; i < 4; i++)
+            {
+                alone.Rewind(0);
+                Said(alone, Prompt.Substring(i), 5 + i);
+                Check(alone.Messages() == talks[i].Messages(), "replies at once are those of each alone");
+            }
+        Throws<RealizarException>(() => Conversation.StepAll(new[] { talks[1], talks[1] }), "one twice");
+        talks[0].Rewind(0);
+        Throws<RealizarException>(() => talks[0].Say(Prompt, failing).Count(), "nothing can be said");
+        Check(talks[0].Messages() == "[]", "what failed leaves no trace");
+        foreach (var talk in talks) talk.Dispose();
+    }
+
+    private static void Refusals(Model model)
+    {
+        foreach (var wrong in new[] { "{\"unknown\": 1}", "{", "{\"messages\": [1]}" })
+            Check(Throws<RealizarException>(() => Talk(model, new ConversationOptions { Json = wrong }), wrong).Status == Status.InvalidArgument, wrong);
+        using (var talk = Talk(model))
+        {
+            talk.Add(Prompt);
+            foreach (var wrong in new[] { new ReplyOptions { Grammar = "(", GrammarKind = GrammarKind.Regex }, new ReplyOptions { Logprobs = 33 },
+                new ReplyOptions { Sampling = new Sampling { TopP = 2 } }, new ReplyOptions { Draft = Draft.Model } })
+                Check(Throws<RealizarException>(() => talk.Begin(wrong), "wrong options").Status == Status.InvalidArgument, "wrong options");
+            Check(Throws<RealizarException>(() => talk.Begin(new ReplyOptions { Reasoning = Reasoning.On }), "reasoning").Status == Status.Unsupported, "no reasoning");
+            Check(Throws<RealizarException>(() => talk.Say(string.Concat(Enumerable.Repeat("long ", 99))), "no room").Status == Status.ContextFull, "no room");
+            Check(Throws<RealizarException>(() => talk.AddJson("{\"content\": \"x\"}"), "no role").Status == Status.InvalidArgument, "no role");
+            Check(Throws<RealizarException>(() => talk.Rewind(2), "too many").Status == Status.InvalidArgument, "too many");
+            Check(talk.Info.Messages == 1 && talk.Info.State == ReplyState.None && !talk.Step() && talk.Parts().Count == 0, "nothing has changed");
+            // An older iteration neither takes part in a newer reply nor ends it.
+            var older = talk.Reply().GetEnumerator();
+            Check(older.MoveNext(), "a part");
+            using (var newer = talk.Reply(new ReplyOptions { MaxTokens = 5 }).GetEnumerator())
+            {
+                Check(newer.MoveNext() && !older.MoveNext(), "an older reply");
+                older.Dispose();
+                Check(newer.MoveNext(), "a newer reply");
+                talk.Dispose();
+                Throws<ObjectDisposedException>(() => newer.MoveNext(), "one that was disposed of");
+            }
+            Throws<ObjectDisposedException>(() => talk.Add("x"), "one that was disposed of");
+        }
+        using (var talk = new Conversation(model, new ConversationOptions { Capacity = 8192 }))
+        {
+            talk.Add(string.Concat(Enumerable.Repeat(Prompt + " ", 400)));
+            talk.Begin(new ReplyOptions { MaxTokens = 1 });
+            var task = Task.Run(() => {
+                for (;;)
+                    try { return talk.Step(60000000); }
+                    catch (RealizarException e) when (e.Status == Status.Busy) { } // the question of the other thread
+            });
+            var busy = 0;
+            while (!task.IsCompleted)
+                try { talk.Messages(); }
+                catch (RealizarException e) when (e.Status == Status.Busy) { busy++; }
+            Check(busy > 0 && !task.Result && talk.Info.End == JobEnd.Length, "a second call");
+        }
+        using (var reasons = Reasons())
+        using (var talk = Talk(reasons))
+        {
+            talk.Add(Prompt);
+            var parts = talk.Reply(new ReplyOptions { Reasoning = Reasoning.On, ReasoningTokens = 5, MaxTokens = 30 }).ToList();
+            Check(talk.Info.ReasoningTokens == 5 && talk.Info.Tokens == 30 && Of(parts, PartKind.Reasoning) != "" && Of(parts, PartKind.Content) != "", "bounded reasoning");
+            talk.Rewind(1);
+            Check(Of(talk.Reply(new ReplyOptions { Reasoning = Reasoning.Off, MaxTokens = 9 }), PartKind.Reasoning) == "", "no reasoning");
+        }
+    }
+
+    /// <summary>The tiny model with a template that knows reasoning.</summary>
+    private static Model Reasons()
+    {
+        var bytes = File.ReadAllBytes("tests/data/stories260K-f32.gguf");
+        const string key = "tokenizer.chat_template";
+        var template = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}" +
+            "{{ m.content or '' }}{% endfor %}{% if add_generation_prompt %}<assistant>{% if enable_thinking %}<think>{% endif %}{% endif %}{#";
+        // A multiple of 32 bytes, so that what is behind keeps its alignment.
+        while ((8 + key.Length + 4 + 8 + template.Length + 2) % 32 != 0) template += " ";
+        var file = new MemoryStream();
+        Action<byte[]> write = data => file.Write(data, 0, data.Length);
+        Action<string> text = t => { write(BitConverter.GetBytes((ulong)t.Length)); write(t.Select(c => (byte)c).ToArray()); };
+        write(bytes.Take(16).ToArray());
+        write(BitConverter.GetBytes(BitConverter.ToUInt64(bytes, 16) + 1));
+        text(key);
+        write(BitConverter.GetBytes(8));
+        text(template + "#}");
+        write(bytes.Skip(24).ToArray());
+        return Model.Load(new Dictionary<string, byte[]> { { "model.gguf", file.ToArray() } });
+    }
+
+    private static async Task ConversingAsync(Model model)
+    {
+        using (var talk = Talk(model))
+        using (var source = new CancellationTokenSource())
+        {
+            var text = "";
+            var pieces = talk.SayAsync(Prompt, new ReplyOptions { MaxTokens = 25 }).GetAsyncEnumerator();
+            while (await pieces.MoveNextAsync()) text += pieces.Current;
+            await pieces.DisposeAsync();
+            Check(text.StartsWith(Expected), "an asynchronous reply: " + text);
+            talk.Rewind(1);
+            var parts = talk.ReplyAsync(new ReplyOptions { Keep = true }).GetAsyncEnumerator(source.Token);
+            await parts.MoveNextAsync();
+            source.Cancel();
+            Exception raised = null;
+            try { while (await parts.MoveNextAsync()) { } }
+            catch (OperationCanceledException e) { raised = e; }
+            await parts.DisposeAsync();
+            Check(raised != null && talk.Messages(1).Contains("cancelled"), "a reply that was cancelled");
+        }
+    }
+
+    private static string Component(string path, string question, int maxTokens)
+    {
+        var component = new RealizarChat { ModelPath = path, MaxTokens = maxTokens == 0 ? 20 : maxTokens, Budget = 500, Temperature = 0 };
         string text = "";
         int frames = 0, ends = 0;
         component.OnText += piece => text += piece;
         component.OnEnd += () => ends++;
         component.Send("Awake");
-        component.Ask("What is the capital of France, and what is it famous for?");
+        component.Ask(question);
         for (; component.IsAnswering; frames++) component.Send("Update");
-        Check(text.Contains("Paris") && frames > 20 && ends == 1, "a component of Unity: " + text);
+        Check(frames > 0 && ends == 1, "a component of Unity: " + text);
+        component.Ask(question);
+        component.Stop();
+        Check(ends == 2 && !component.IsAnswering, "a component that is stopped");
         component.Send("OnDestroy");
+        return text;
+    }
+
+    private static void Real(string path)
+    {
+        using (var model = Model.Load(path))
+        using (var session = model.NewSession())
+        using (var talk = new Conversation(model, "Be brief."))
+        {
+            Check(string.Concat(session.Generate("The capital of France is", maxTokens: 8)).Contains("Paris"), "a real model");
+            Check(string.Concat(talk.Say("Hello!", new ReplyOptions { MaxTokens = 10 })).Length > 0, "a chat");
+        }
+        Check(Component(path, "What is the capital of France, and what is it famous for?", 0).Contains("Paris"), "an answer to a component");
     }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -92,6 +93,19 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// over is the error of a context that has ended.
+func over(ctx context.Context) error {
+	return ended(ctx, &Error{Code: ErrCancelled, Message: ctx.Err().Error()})
+}
+
+// stopped is why steps end now; nil where they do not.
+func stopped(ctx context.Context, status int32) error {
+	if status >= 0 {
+		return nil
+	}
+	return ended(ctx, &Error{Code: Code(status), Message: "the reply is asked to stop"})
+}
+
 // handle is an object of the library, freed once by the last of its users: its owner until Close, and running calls.
 type handle struct {
 	mu     sync.Mutex
@@ -129,6 +143,21 @@ func (h *handle) release() {
 	if last {
 		h.free(h.object)
 	}
+}
+
+// enter takes the object for one call, which ends with leave; what names it.
+func (h *handle) enter(busy *sync.Mutex, what string) (object uintptr, leave func(), err error) {
+	if !busy.TryLock() {
+		return 0, nil, &Error{Code: ErrBusy, Message: "the " + what + " is in use by another call"}
+	}
+	if object, err = h.acquire(); err != nil {
+		busy.Unlock()
+		return 0, nil, err
+	}
+	return object, func() {
+		h.release()
+		busy.Unlock()
+	}, nil
 }
 
 func (h *handle) close() {
@@ -197,6 +226,9 @@ func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 	return &all[0]
 }
 
+// count is a number for C, of which less than nothing is nothing.
+func count(n int) uint32 { return uint32(min(max(n, 0), math.MaxInt32)) }
+
 // terminated is a text with a NUL at its end, and none in it.
 func terminated(name, text string) (*byte, error) {
 	if strings.IndexByte(text, 0) >= 0 {
@@ -207,8 +239,8 @@ func terminated(name, text string) (*byte, error) {
 
 // watch returns a flag of the library that is fired when the context ends. stop is called once it is no longer in use.
 func watch(ctx context.Context) (cancel uintptr, stop func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, nil, ended(ctx, &Error{Code: ErrCancelled, Message: err.Error()})
+	if ctx.Err() != nil {
+		return 0, nil, over(ctx)
 	}
 	if ctx.Done() == nil {
 		return 0, func() {}, nil

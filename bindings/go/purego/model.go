@@ -82,15 +82,6 @@ func (m *Model) IsEnd(token uint32) (isEnd bool) {
 	return isEnd
 }
 
-// RenderConversation writes a conversation in JSON with the model's own template, up to where the assistant speaks
-// next.
-func (m *Model) RenderConversation(conversation []byte) (string, error) {
-	text, err := sized(m.model, 4096, func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_render_json_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
-	})
-	return string(text), err
-}
-
 // TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one
 // call at a time.
 type TextStream struct{ stream *handle }
@@ -139,15 +130,15 @@ type Plan struct {
 }
 
 // PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
-func PlanLoad(ctx context.Context, path string, options *LoadOptions, sessions, capacity int, keys, values CacheType) (Plan, error) {
+func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *SessionOptions, sessions int) (Plan, error) {
 	name, err := terminated("path", path)
 	if err != nil {
 		return Plan{}, err
 	}
-	cache, p := cacheParams(capacity, keys, values), rz_plan{}
+	cache, p := session.params(), rz_plan{}
 	p.struct_size = uint32(unsafe.Sizeof(p))
 	err = withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 {
-		return c.rz_model_plan(name, nil, 0, params, &cache, uint32(max(sessions, 0)), &p, e)
+		return c.rz_model_plan(name, nil, 0, params, &cache, count(sessions), &p, e)
 	})
 	return Plan{
 		int(p.gpu_layers), p.weights_host, p.weights_device, p.cache_host, p.cache_device, p.cache_token, p.scratch_host, p.scratch_device,

@@ -3,11 +3,11 @@
 //
 //	err := realizar.Open("/opt/realizar/lib/librealizar.so.1") // or "", or nothing: where the system looks
 //	model, err := realizar.Load(ctx, "model.gguf", nil)
-//	session, err := model.NewSession(0)
-//	for piece, err := range session.Chat(ctx, []realizar.Message{{Role: "user", Content: "Hello"}}, nil) { ... }
+//	conversation, err := model.NewConversation(nil)
+//	for piece, err := range conversation.Say(ctx, "Hello") { ... }
 //
 // It has what the package above it has, but for readers of models and parsers of replies that no job makes. A [Model]
-// may be used by any number of goroutines at once, a [Session] and a [Job] by one call at a time; a second one fails
+// may be used by any number of goroutines at once, all else by one call at a time; a second one fails
 // with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any more.
 package realizar
 
@@ -20,7 +20,6 @@ import (
 	"runtime"
 	"sync"
 	"time"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -143,7 +142,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		return err
 	}
 	defer stop()
-	params := rz_model_params{device: options.Device, gpu_layers: uint32(max(options.GPULayers, 0)), quantize: options.Quantize, cancel: cancel}
+	params := rz_model_params{device: options.Device, gpu_layers: count(options.GPULayers), quantize: options.Quantize, cancel: cancel}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	for flag, set := range map[uint32]bool{
 		rz_MODEL_DETERMINISTIC: options.Deterministic, rz_MODEL_MMAP: options.Mmap, rz_MODEL_TEXT_ONLY: options.TextOnly,
@@ -186,6 +185,13 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	return ended(ctx, err)
 }
 
+func (m *Model) handle() *handle {
+	if m == nil {
+		return nil
+	}
+	return m.model
+}
+
 // Close ends the use of the model. Running calls and sessions go on. Closing twice is fine.
 func (m *Model) Close() error {
 	m.model.close()
@@ -194,88 +200,60 @@ func (m *Model) Close() error {
 
 // Info describes a model.
 type Info struct {
-	Architecture, Name       string
-	NLayers, HiddenDim       int
-	VocabSize, ContextLength int
-	NParams, WeightBytes     uint64
-	HasTemplate              bool   // Chat works
-	BOS, EOS                 uint32 // math.MaxUint32 where there is none
-	Unknown                  int    // keys and tensors that LoadOptions.AllowUnknown passed over
+	Architecture, Name                                    string
+	NLayers, HiddenDim, FFNDim, NHeads, NKVHeads, HeadDim int
+	VocabSize, ContextLength                              int
+	NParams, WeightBytes                                  uint64
+	Device                                                uint32
+	GPULayers                                             int
+	Devices                                               []uint32 // GPUs that have layers, in the order of these
+	DeviceLayers                                          []int    // layers on each of them
+	BOS, EOS                                              uint32   // NoToken where there is none
+	HasTemplate                                           bool     // RenderChat works
+	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
+	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
 }
+
+// NoToken stands where a model has no such token.
+const NoToken uint32 = rz_TOKEN_NONE
 
 // Info describes the model.
 func (m *Model) Info() (Info, error) {
-	info, err := filled(m.model, c.rz_model_info_get)
+	x, err := filled(m.model, c.rz_model_info_get)
+	var devices []uint32
+	var layers []int
+	for i := 0; i < len(x.devices) && x.devices[i] != 0; i++ {
+		devices, layers = append(devices, x.devices[i]), append(layers, int(x.device_layers[i]))
+	}
 	return Info{
-		Architecture: text(info.architecture[:]), Name: text(info.name[:]), NLayers: int(info.n_layers),
-		HiddenDim: int(info.hidden_dim), VocabSize: int(info.vocab_size), ContextLength: int(info.context_length),
-		NParams: info.n_params, WeightBytes: info.weight_bytes, HasTemplate: info.chat_template&rz_TEMPLATE_PRESENT != 0,
-		BOS: info.bos_token, EOS: info.eos_token, Unknown: int(info.n_unknown),
+		text(x.architecture[:]), text(x.name[:]), int(x.n_layers), int(x.hidden_dim), int(x.ffn_dim), int(x.n_heads), int(x.n_kv_heads),
+		int(x.head_dim), int(x.vocab_size), int(x.context_length), x.n_params, x.weight_bytes, x.device, int(x.gpu_layers), devices, layers,
+		x.bos_token, x.eos_token, x.chat_template&rz_TEMPLATE_PRESENT != 0, x.chat_template&rz_TEMPLATE_WRITES_BOS != 0, int(x.n_unknown),
 	}, err
 }
 
-// Tokenize cuts text into tokens, literally, behind the token that the model wants at its beginning.
-func (m *Model) Tokenize(text string) ([]uint32, error) {
-	return m.tokenize(text, rz_TOKENIZE_ADD_SPECIAL)
-}
-
-// TokenizeSpecial cuts text into tokens where "<|im_end|>" and the like become theirs, and adds none; not for text that
-// users typed.
-func (m *Model) TokenizeSpecial(text string) ([]uint32, error) {
-	return m.tokenize(text, rz_TOKENIZE_PARSE_SPECIAL)
-}
-
-func (m *Model) tokenize(text string, flags uint32) ([]uint32, error) {
+// Tokenize cuts text into tokens. With special, "<|im_end|>" and the like in the text become their tokens, and no
+// tokens are added; without, the text is taken literally behind the token that the model wants at its beginning.
+func (m *Model) Tokenize(text string, special bool) ([]uint32, error) {
+	var flags uint32 = rz_TOKENIZE_ADD_SPECIAL
+	if special {
+		flags = rz_TOKENIZE_PARSE_SPECIAL
+	}
 	return sized(m.model, len(text)+2, func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), flags, out, capacity, n, e)
 	})
 }
 
-// Detokenize is the text of tokens, without special ones.
-func (m *Model) Detokenize(tokens []uint32) (string, error) { return m.detokenize(tokens, 0) }
-
-// DetokenizeSpecial is the text of tokens, with special ones.
-func (m *Model) DetokenizeSpecial(tokens []uint32) (string, error) {
-	return m.detokenize(tokens, rz_DETOKENIZE_SPECIAL)
-}
-
-func (m *Model) detokenize(tokens []uint32, flags uint32) (string, error) {
+// Detokenize is the text of tokens, with special tokens written out or left away.
+func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
+	var flags uint32
+	if special {
+		flags = rz_DETOKENIZE_SPECIAL
+	}
 	text, err := sized(m.model, 8*len(tokens), func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_detokenize_into(model, unsafe.SliceData(tokens), uintptr(len(tokens)), flags, out, capacity, n, e)
 	})
 	return string(text), err
-}
-
-// Message is one turn of a conversation. Roles are "system", "user" and "assistant".
-type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-// TokenizeChat is a conversation as tokens, up to where the assistant speaks next. No text in it becomes a special token.
-func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
-	conversation, err := conversationOf(messages)
-	if err != nil {
-		return nil, err
-	}
-	return m.TokenizeConversation(conversation)
-}
-
-// conversationOf is messages in JSON.
-func conversationOf(messages []Message) ([]byte, error) {
-	for i, message := range messages {
-		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
-			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
-		}
-	}
-	return json.Marshal(map[string]any{"messages": messages})
-}
-
-// TokenizeConversation is [Model.TokenizeChat] for a conversation in JSON as servers take it, with tools and variables.
-func (m *Model) TokenizeConversation(conversation []byte) ([]uint32, error) {
-	return sized(m.model, len(conversation), func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_tokenize_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
-	})
 }
 
 // Pooling is the way from the vectors of a text's tokens to one vector.
@@ -290,9 +268,18 @@ const (
 	PoolingRank  Pooling = rz_POOLING_RANK // the scores of a reranker
 )
 
-// Embed turns texts, which are tokens, into vectors, of length 1 where they are to be normalized. It stops early when
-// the context ends.
-func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, normalize bool) ([][]float32, error) {
+// EmbedOptions are optional; the zero value means the model's pooling and vectors of length 1.
+type EmbedOptions struct {
+	Pooling Pooling
+	Raw     bool // vectors keep their lengths
+}
+
+// Embed turns texts, which are tokens, into vectors: one for each text, or with [PoolingNone] one for each token of all
+// texts. It stops early when the context ends.
+func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
+	if options == nil {
+		options = &EmbedOptions{}
+	}
 	if len(texts) == 0 {
 		return nil, nil
 	}
@@ -301,20 +288,20 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, no
 		return nil, err
 	}
 	defer stop()
-	params := rz_embed_params{pooling: uint32(pooling)}
-	if !normalize {
+	params := rz_embed_params{pooling: uint32(options.Pooling)}
+	if options.Raw {
 		params.flags = rz_EMBED_RAW
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	rows := len(texts)
-	if pooling == PoolingNone {
+	if options.Pooling == PoolingNone {
 		rows = 0
 	}
 	tokens, lengths := make([]*uint32, len(texts)), make([]uintptr, len(texts))
 	for i, text := range texts {
-		if pooling == PoolingNone {
+		if options.Pooling == PoolingNone {
 			rows += len(text)
 		}
 		tokens[i], lengths[i] = pinned(&pinner, text), uintptr(len(text))
@@ -342,7 +329,7 @@ const (
 	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF
 	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON    // any JSON value, of an empty text
 	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
-	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS   // the reply to a conversation in JSON: text, or calls of its tools
+	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
 
 	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
 	GrammarWhitespace GrammarKind = rz_GRAMMAR_WHITESPACE
@@ -358,14 +345,21 @@ func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
 	}, c.rz_grammar_free, func(h *handle) *Grammar { return &Grammar{h} })
 }
 
+func (g *Grammar) handle() *handle {
+	if g == nil {
+		return nil
+	}
+	return g.grammar
+}
+
 // Close frees the grammar; jobs that use it go on. Closing twice is fine.
 func (g *Grammar) Close() error {
 	g.grammar.close()
 	return nil
 }
 
-// Session is one line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of
-// the next turn does, costs only its new end. It keeps its model alive too.
+// Session is tokens with what the model remembers of them, for work token by token and for jobs; chats are easier with
+// a [Conversation]. It keeps its model alive.
 type Session struct {
 	model *Model
 	cache *handle
@@ -381,18 +375,23 @@ const (
 	CacheF32 CacheType = rz_CACHE_TYPE_F32
 )
 
-func cacheParams(capacity int, keys, values CacheType) rz_cache_params {
-	params := rz_cache_params{capacity: uint32(max(capacity, 0)), k_type: uint32(keys), v_type: uint32(values)}
+// SessionOptions are optional; the zero value means the defaults.
+type SessionOptions struct {
+	Capacity     int       // tokens, prompt and answer together; 0: as the model was trained, at most 8192
+	KType, VType CacheType // of keys and values; 0: CacheF16
+}
+
+func (o *SessionOptions) params() (params rz_cache_params) {
 	params.struct_size = uint32(unsafe.Sizeof(params))
+	if o != nil {
+		params.capacity, params.k_type, params.v_type = count(o.Capacity), uint32(o.KType), uint32(o.VType)
+	}
 	return params
 }
 
-// NewSession makes an empty session with room for so many tokens; 0: as the model was trained, at most 8192.
-func (m *Model) NewSession(capacity int) (*Session, error) { return m.NewSessionOf(capacity, 0, 0) }
-
-// NewSessionOf is NewSession with types of keys and values.
-func (m *Model) NewSessionOf(capacity int, keys, values CacheType) (*Session, error) {
-	params := cacheParams(capacity, keys, values)
+// NewSession makes an empty session.
+func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
+	params := options.params()
 	return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
 		return c.rz_cache_new(model, &params, out, e)
 	})
@@ -455,17 +454,18 @@ const (
 	FilterTemperature Filter = rz_FILTER_TEMPERATURE
 )
 
-// Options say how an answer is made; the zero value means the most likely token, until the model ends its turn.
-type Options struct {
-	Sampling
-	Grammar   *Grammar // what may be written, from its start; nil: anything
-	MaxTokens int      // 0: no limit but the capacity of the session
+// JobOptions are optional; the zero value means the most likely token, as many as there is room for.
+type JobOptions struct {
+	Sampler   *Sampler // copied as it is now
+	Grammar   *Grammar // what may be written, from its start; nil: what the sampler allows
+	MaxTokens int
 	Stops     []string // none of them empty; the text ends ahead of the first that is complete, that of a reply in its content
 	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
+	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text
 }
 
 // Draft is a source of drafts.
@@ -478,97 +478,18 @@ const (
 	DraftMTP    Draft = rz_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
 )
 
-// Generate continues a text, piece by piece, each whole UTF-8; an error comes last. It ends early when the context does.
-func (s *Session) Generate(ctx context.Context, prompt string, options *Options) iter.Seq2[string, error] {
-	return stream(func() (*Job, error) {
-		tokens, err := s.model.Tokenize(prompt)
-		if err != nil {
-			return nil, err
-		}
-		return s.NewJob(ctx, tokens, options)
-	}, pieces)
-}
-
-// Chat answers a conversation, given as a whole, as Generate does a text: the content of the reply.
-func (s *Session) Chat(ctx context.Context, messages []Message, options *Options) iter.Seq2[string, error] {
-	return stream(func() (*Job, error) {
-		conversation, err := conversationOf(messages)
-		if err != nil {
-			return nil, err
-		}
-		return s.NewReply(ctx, conversation, options)
-	}, pieces)
-}
-
-// Reply is Chat for a conversation in JSON as servers take it, with all parts of the reply: what the model thinks,
-// content, calls of tools, and the end.
-func (s *Session) Reply(ctx context.Context, conversation []byte, options *Options) iter.Seq2[Part, error] {
-	return stream(func() (*Job, error) { return s.NewReply(ctx, conversation, options) }, (*Job).Parts)
-}
-
-func pieces(job *Job) ([]string, error) {
-	piece, err := job.Text()
-	if piece == "" {
-		return nil, err
-	}
-	return []string{piece}, err
-}
-
-func stream[T any](begin func() (*Job, error), made func(job *Job) ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		job, err := begin()
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		defer job.Close()
-		for more := true; more; {
-			if more, err = job.Step(NoLimit); err != nil {
-				yield(none, err)
-				return
-			}
-			now, err := made(job)
-			for _, each := range now {
-				if !yield(each, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(none, err)
-				return
-			}
-		}
-	}
-}
-
 // Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use until the
 // job is closed.
 type Job struct {
-	ctx     context.Context
-	job     *handle
-	isReply bool
-	rows    int // tokens whose probabilities were read
+	ctx   context.Context
+	job   *handle
+	width int // entries in a row of log-probabilities
 }
 
-// NewJob makes a job that continues some tokens, those of the session that it begins with not computed again. Steps end with
-// an error when the context does.
-func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *Options) (*Job, error) {
-	return s.newJob(ctx, prompt, nil, options)
-}
-
-// NewReply makes a job that replies to a conversation in JSON, in parts: Job.Parts.
-func (s *Session) NewReply(ctx context.Context, conversation []byte, options *Options) (*Job, error) {
-	tokens, err := s.model.TokenizeConversation(conversation)
-	if err != nil {
-		return nil, err
-	}
-	return s.newJob(ctx, tokens, conversation, options)
-}
-
-func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []byte, options *Options) (*Job, error) {
+// NewJob makes a job that appends a prompt to the session and generates. Steps end with an error when the context does.
+func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptions) (*Job, error) {
 	if options == nil {
-		options = &Options{}
+		options = &JobOptions{}
 	}
 	cache, err := s.cache.acquire()
 	if err != nil {
@@ -576,54 +497,40 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 	}
 	defer s.cache.release()
 	var e rz_error
-	var common uint32
-	if err := check(c.rz_cache_match(cache, unsafe.SliceData(prompt), uintptr(len(prompt)), &common, &e), &e); err != nil {
-		return nil, err
-	}
-	// The last token of a prompt is always computed, because the answer starts from its logits.
-	common = uint32(max(min(int(common), len(prompt)-1), 0))
-	if err := check(c.rz_cache_truncate(cache, common, &e), &e); err != nil {
-		return nil, err
-	}
-	prompt = prompt[common:]
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	params := rz_job_params{
-		max_tokens: uint32(max(options.MaxTokens, 0)), n_tokens: uintptr(len(prompt)), logprobs: uint32(max(options.Logprobs, 0)),
-		draft: uint32(options.Draft), draft_max: uint32(max(options.DraftMax, 0)), chat_len: uintptr(len(conversation)),
+		max_tokens: count(options.MaxTokens), n_tokens: uintptr(len(prompt)), logprobs: count(options.Logprobs),
+		draft: uint32(options.Draft), draft_max: count(options.DraftMax),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.tokens = pinned(&pinner, prompt)
-	if conversation != nil {
-		params.chat = unsafe.SliceData(conversation)
-		pinner.Pin(params.chat)
-	}
-	if options.DraftModel != nil {
-		if params.draft_model, err = options.DraftModel.model.acquire(); err != nil {
+	if options.Chat != nil {
+		chat, err := json.Marshal(options.Chat)
+		if err != nil {
 			return nil, err
 		}
-		defer options.DraftModel.model.release()
+		params.chat, params.chat_len = pinned(&pinner, chat), uintptr(len(chat))
 	}
-	stops := make([]*byte, len(options.Stops))
-	for i, stop := range options.Stops {
-		if stops[i], err = terminated(fmt.Sprintf("stop string %d", i), stop); err != nil {
-			return nil, err
-		}
-		pinner.Pin(stops[i])
+	draft := options.DraftModel.handle()
+	if params.draft_model, err = draft.acquire(); err != nil {
+		return nil, err
 	}
-	params.stops, params.n_stops = pinned(&pinner, stops), uintptr(len(stops))
-	if options.Grammar != nil {
-		if params.grammar, err = options.Grammar.grammar.acquire(); err != nil {
-			return nil, err
-		}
-		defer options.Grammar.grammar.release()
+	defer draft.release()
+	if params.stops, err = pinnedStops(&pinner, options.Stops); err != nil {
+		return nil, err
 	}
-	if !options.greedy() { // a GPU need not bring logits back then
-		if err := check(options.sampler(0, &params.sampler, &e), &e); err != nil {
-			return nil, err
-		}
-		defer c.rz_sampler_free(params.sampler)
+	params.n_stops = uintptr(len(options.Stops))
+	grammar := options.Grammar.handle()
+	if params.grammar, err = grammar.acquire(); err != nil {
+		return nil, err
 	}
+	defer grammar.release()
+	sampler := options.Sampler.handle()
+	if params.sampler, err = sampler.acquire(); err != nil {
+		return nil, err
+	}
+	defer sampler.release()
 	cancel, stop, err := watch(ctx)
 	if err != nil {
 		return nil, err
@@ -634,7 +541,7 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 		stop()
 		return nil, err
 	}
-	j := &Job{ctx: ctx, isReply: conversation != nil, job: own(object, func(job uintptr) {
+	j := &Job{ctx: ctx, width: int(count(options.Logprobs)) + 1, job: own(object, func(job uintptr) {
 		c.rz_job_free(job)
 		stop()
 	})}
@@ -642,22 +549,29 @@ func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []by
 	return j, nil
 }
 
-func (s *Sampling) greedy() bool {
-	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0 &&
-		s.DRYMultiplier == 0 && s.NoRepeatNgramSize == 0 && len(s.BannedSequences) == 0
+// pinnedStops are stop strings for C.
+func pinnedStops(pinner *runtime.Pinner, texts []string) (_ **byte, err error) {
+	stops := make([]*byte, len(texts))
+	for i, stop := range texts {
+		if stops[i], err = terminated(fmt.Sprintf("stop string %d", i), stop); err != nil {
+			return nil, err
+		}
+		pinner.Pin(stops[i])
+	}
+	return pinned(pinner, stops), nil
 }
 
-// sampler makes one, out of nothing else.
-func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
+// params are those of C, with memory that the pinner holds.
+func (s *Sampling) params(pinner *runtime.Pinner) rz_sampler_params {
 	params := rz_sampler_params{
-		temperature: s.Temperature, top_k: uint32(max(s.TopK, 0)), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
-		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: uint32(max(s.PenaltyWindow, 0)),
+		temperature: s.Temperature, top_k: count(s.TopK), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
+		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: count(s.PenaltyWindow),
 		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)), typical_p: s.TypicalP, top_n_sigma: s.TopNSigma,
 		xtc_probability: s.XTCProbability, xtc_threshold: s.XTCThreshold,
 		temperature_range: s.TemperatureRange, temperature_exponent: s.TemperatureExponent,
 		mirostat_tau: s.MirostatTau, mirostat_eta: s.MirostatEta, dry_multiplier: s.DRYMultiplier, dry_base: s.DRYBase,
-		dry_allowed_length: uint32(max(s.DRYAllowedLength, 0)), dry_window: uint32(max(s.DRYWindow, 0)),
-		no_repeat_ngram_size: uint32(max(s.NoRepeatNgramSize, 0)), n_dry_breakers: uintptr(len(s.DRYBreakers)),
+		dry_allowed_length: count(s.DRYAllowedLength), dry_window: count(s.DRYWindow),
+		no_repeat_ngram_size: count(s.NoRepeatNgramSize), n_dry_breakers: uintptr(len(s.DRYBreakers)),
 		n_banned_sequences: uintptr(len(s.BannedSequences)), n_order: uintptr(len(s.Order)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
@@ -668,11 +582,17 @@ func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
 	for token, bias := range s.LogitBias {
 		biases = append(biases, rz_logit_bias{token, bias})
 	}
+	params.biases = pinned(pinner, biases)
+	params.dry_breakers, params.banned_sequences = sequences(pinner, s.DRYBreakers), sequences(pinner, s.BannedSequences)
+	params.order = (*uint32)(pinned(pinner, s.Order))
+	return params
+}
+
+// sampler makes one, out of nothing else.
+func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	params.biases = pinned(&pinner, biases)
-	params.dry_breakers, params.banned_sequences = sequences(&pinner, s.DRYBreakers), sequences(&pinner, s.BannedSequences)
-	params.order = (*uint32)(pinned(&pinner, s.Order))
+	params := s.params(&pinner)
 	return c.rz_sampler_new(&params, out, e)
 }
 
@@ -714,29 +634,30 @@ func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	})
 }
 
-func step(jobs []*Job, f func(jobs []uintptr, e *rz_error) int32) (more bool, err error) {
-	objects := make([]uintptr, len(jobs))
-	for i, j := range jobs {
-		if objects[i], err = j.job.acquire(); err != nil {
+func (j *Job) steps() (*handle, context.Context) { return j.job, j.ctx }
+
+// step makes one step of objects, each of which has a context.
+func step[T interface {
+	steps() (*handle, context.Context)
+}](all []T, f func(objects []uintptr, e *rz_error) int32) (more bool, err error) {
+	objects, asked := make([]uintptr, len(all)), context.Background()
+	for i, each := range all {
+		h, ctx := each.steps()
+		if objects[i], err = h.acquire(); err != nil {
 			return false, err
 		}
-		defer j.job.release()
-		if len(jobs) == 1 && j.ctx.Err() != nil { // the flag is fired a moment later, on another goroutine
-			return false, ended(j.ctx, &Error{Code: ErrCancelled, Message: j.ctx.Err().Error()})
+		defer h.release()
+		if asked = ctx; len(all) == 1 && ctx.Err() != nil { // its watch notices a moment later
+			return false, over(ctx)
 		}
 	}
 	var e rz_error
 	status := f(objects, &e)
-	if err = check(status, &e); err == nil || len(jobs) == 0 {
-		return status == rz_AGAIN, err
+	err = check(status, &e)
+	for i := 0; i < len(all) && err != nil && asked.Err() == nil; i++ {
+		_, asked = all[i].steps()
 	}
-	asked := jobs[0]
-	for _, j := range jobs {
-		if j.ctx.Err() != nil {
-			asked = j
-		}
-	}
-	return false, ended(asked.ctx, err)
+	return status == rz_AGAIN, ended(asked, err)
 }
 
 // Err is the error with which the job has ended, where that was one of its own; else nil.
@@ -744,19 +665,29 @@ func (j *Job) Err() error {
 	return j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_error(job, e) })
 }
 
-// Text is what is new since the last call: whole characters, stop strings cut out; of a reply its content, in place of
-// Parts.
-func (j *Job) Text() (string, error) {
-	if j.isReply {
-		parts, err := j.Parts()
-		all := ""
-		for _, part := range parts {
-			if part.Kind == PartContent || part.Kind == PartEnd {
-				all += part.Text
+// Stream works on the job to its end and gives its text in pieces, each whole UTF-8; an error comes last.
+func (j *Job) Stream() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for more := true; more; {
+			var stepped error
+			more, stepped = j.Step(NoLimit)
+			text, err := j.Text() // that ahead of an error too
+			if text != "" && !yield(text, nil) {
+				return
+			}
+			if stepped != nil {
+				err = stepped
+			}
+			if err != nil {
+				yield("", err)
+				return
 			}
 		}
-		return all, err
 	}
+}
+
+// Text is what is new since the last call: whole characters, stop strings cut out.
+func (j *Job) Text() (string, error) {
 	text, err := sized(j.job, 256, func(job uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_job_text_into(job, out, capacity, n, e)
 	})
@@ -780,13 +711,25 @@ const (
 	EndStop    EndReason = rz_JOB_STOP
 	EndContext EndReason = rz_JOB_CONTEXT
 	EndGrammar EndReason = rz_JOB_GRAMMAR
-	EndFailed  EndReason = rz_JOB_FAILED // by an error of its own: Job.Err
+	EndFailed  EndReason = rz_JOB_FAILED // by an error of its own: Job.Err, Conversation.Step
 )
 
-// End is why the job has ended.
-func (j *Job) End() (EndReason, error) {
+// JobInfo is the state of a job.
+type JobInfo struct {
+	End                                EndReason
+	Stopped                            error // why steps leave it out now, because its context has ended; else nil
+	Prompt, PromptDone, Tokens         int
+	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
+	PromptTime, TokensTime, FirstToken time.Duration
+}
+
+// Info is the state of the job.
+func (j *Job) Info() (JobInfo, error) {
 	info, err := filled(j.job, c.rz_job_info_get)
-	return EndReason(info.end), err
+	return JobInfo{
+		EndReason(info.end), stopped(j.ctx, info.stopped), int(info.prompt_total), int(info.prompt_done), int(info.n_tokens),
+		int(info.drafted), int(info.accepted), time.Duration(info.prompt_ns), time.Duration(info.tokens_ns), time.Duration(info.first_token_ns),
+	}, err
 }
 
 // Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice is fine.

@@ -21,12 +21,15 @@ type Part struct {
 	Unparsed bool // content that begins like a call and is none; with PartEnd: there was such, or a call broke off
 }
 
-// Parts are those of a reply that are new since the last call, of a job by NewReply.
-func (j *Job) Parts() (parts []Part, err error) {
+// Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
+func (j *Job) Parts() ([]Part, error) { return partsOf(j.job, c.rz_job_next_into) }
+
+// partsOf is the parts that an object has ready.
+func partsOf(h *handle, next func(object uintptr, kind, index *uint32, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (parts []Part, err error) {
 	for {
 		var kind, index uint32
-		text, err := sized(j.job, 256, func(job uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-			return c.rz_job_next_into(job, &kind, &index, out, capacity, n, e)
+		text, err := sized(h, 256, func(object uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+			return next(object, &kind, &index, out, capacity, n, e)
 		})
 		if err != nil || kind == 0 {
 			return parts, err
@@ -41,26 +44,22 @@ type TokenLogprobs struct {
 	Likeliest []Logprob
 }
 
-// Logprobs are those of the tokens that are new since the last call, of a job with Options.Logprobs.
+// Logprobs are those of the tokens that are new since the last call, of a job with JobOptions.Logprobs.
 func (j *Job) Logprobs() ([]TokenLogprobs, error) {
+	return logprobsOf(j.job, j.width, c.rz_job_logprobs_into)
+}
+
+// logprobsOf is the rows that an object has ready, of so many entries each.
+func logprobsOf(h *handle, width int,
+	read func(object uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, e *rz_error) int32) (rows []TokenLogprobs, err error) {
 	var values []float32
-	tokens, err := sized(j.job, 64, func(job uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	tokens, err := sized(h, 64, func(object uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		values = make([]float32, capacity)
-		return c.rz_job_logprobs_into(job, out, unsafe.SliceData(values), capacity, n, e)
+		return read(object, out, unsafe.SliceData(values), capacity, n, e)
 	})
-	if err != nil {
-		return nil, err
-	}
-	info, err := filled(j.job, c.rz_job_info_get)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]TokenLogprobs, int(info.n_tokens)-j.rows) // of which each has as many entries
-	j.rows = int(info.n_tokens)
 	all := paired(tokens, values)
-	for i := range rows {
-		width := len(all) / len(rows)
-		rows[i] = TokenLogprobs{all[i*width], all[i*width+1 : (i+1)*width]}
+	for ; err == nil && len(all) >= width; all = all[width:] {
+		rows = append(rows, TokenLogprobs{all[0], all[1:width]})
 	}
-	return rows, nil
+	return rows, err
 }

@@ -62,7 +62,7 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	if options == nil {
 		options = &RuntimeOptions{}
 	}
-	params := rz_runtime_params{threads: uint32(max(options.Threads, 0)), memory_limit: options.MemoryLimit, n_cpus: uintptr(len(options.CPUs))}
+	params := rz_runtime_params{threads: count(options.Threads), memory_limit: options.MemoryLimit, n_cpus: uintptr(len(options.CPUs))}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -78,7 +78,7 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 
 // SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
 func (r *Runtime) SetThreads(n int) error {
-	return r.runtime.use(func(object uintptr, e *rz_error) int32 { return c.rz_runtime_threads_set(object, uint32(max(n, 0)), e) })
+	return r.runtime.use(func(object uintptr, e *rz_error) int32 { return c.rz_runtime_threads_set(object, count(n), e) })
 }
 
 // Close frees the runtime once the models that were loaded with it are closed too. Closing twice is fine.

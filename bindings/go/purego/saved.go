@@ -39,28 +39,52 @@ func (t *transfer) with(f func(callback, user uintptr) error) error {
 	}
 }
 
-// Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
-func (s *Session) Save(w io.Writer) error {
+func (h *handle) save(w io.Writer, save func(object, write, user uintptr, e *rz_error) int32) error {
 	t := transfer{move: func(bytes []byte) error {
 		_, err := w.Write(bytes)
 		return err
 	}}
 	return t.with(func(callback, user uintptr) error {
-		return s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_save(cache, callback, user, e) })
+		return h.use(func(object uintptr, e *rz_error) int32 { return save(object, callback, user, e) })
 	})
 }
 
-// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have.
-func (m *Model) LoadSession(r io.Reader) (s *Session, err error) {
+// readFrom calls f with what reads from r.
+func readFrom[T any](r io.Reader, f func(read, user uintptr) (*T, error)) (object *T, err error) {
 	t := transfer{move: func(bytes []byte) error {
 		_, err := io.ReadFull(r, bytes)
 		return err
 	}}
 	err = t.with(func(callback, user uintptr) error {
-		s, err = m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-			return c.rz_cache_load(model, nil, callback, user, out, e)
-		})
+		object, err = f(callback, user)
 		return err
 	})
-	return s, err
+	return object, err
+}
+
+// Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
+func (s *Session) Save(w io.Writer) error { return s.cache.save(w, c.rz_cache_save) }
+
+// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
+// the options is what was saved.
+func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
+	params := options.params()
+	return readFrom(r, func(read, user uintptr) (*Session, error) {
+		return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+			return c.rz_cache_load(model, &params, read, user, out, e)
+		})
+	})
+}
+
+// Save writes the conversation to w, for [Model.LoadConversation]: its messages and what the model remembers of them.
+func (t *Conversation) Save(w io.Writer) error { return t.conversation.save(w, c.rz_conversation_save) }
+
+// LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
+// options Cache and Context count, the others were saved.
+func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Conversation, error) {
+	return readFrom(r, func(read, user uintptr) (*Conversation, error) {
+		return m.conversation(options, func(model uintptr, params *rz_conversation_params, out *uintptr, e *rz_error) int32 {
+			return c.rz_conversation_load(model, params, read, user, out, e)
+		})
+	})
 }

@@ -18,15 +18,11 @@ func NewSampler(sampling Sampling) (*Sampler, error) {
 
 // SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
 func (s *Sampler) SetGrammar(g *Grammar) error {
-	var form *handle
-	if g != nil {
-		form = g.grammar
-	}
-	object, err := form.acquire()
+	object, err := g.handle().acquire()
 	if err != nil {
 		return err
 	}
-	defer form.release()
+	defer g.handle().release()
 	return s.sampler.use(func(sampler uintptr, e *rz_error) int32 { return c.rz_sampler_grammar_set(sampler, object, e) })
 }
 
@@ -159,15 +155,24 @@ func (s *Session) Capacity() (n int) {
 	return n
 }
 
+// Match is how many of the first of some tokens the session need not compute again.
+func (s *Session) Match(tokens []uint32) (int, error) {
+	var common uint32
+	err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
+		return c.rz_cache_match(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), &common, e)
+	})
+	return int(common), err
+}
+
 // Truncate rewinds to the first n tokens.
 func (s *Session) Truncate(n int) error {
-	return s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_truncate(cache, uint32(max(n, 0)), e) })
+	return s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_truncate(cache, count(n), e) })
 }
 
 // Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
 func (s *Session) Shift(keep, drop int) error {
 	return s.cache.use(func(cache uintptr, e *rz_error) int32 {
-		return c.rz_cache_shift(cache, uint32(max(keep, 0)), uint32(max(drop, 0)), e)
+		return c.rz_cache_shift(cache, count(keep), count(drop), e)
 	})
 }
 
@@ -202,16 +207,30 @@ type ScaledAdapter struct {
 
 // SetAdapters has the session use some adapters, or none. It empties the session.
 func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
-	objects, scales := make([]uintptr, len(adapters)), make([]float32, len(adapters))
-	for i, a := range adapters {
-		var err error
-		if objects[i], err = a.Adapter.adapter.acquire(); err != nil {
-			return err
-		}
-		defer a.Adapter.adapter.release()
-		scales[i] = a.Scale
+	objects, scales, release, err := acquireAdapters(adapters)
+	if err != nil {
+		return err
 	}
+	defer release()
 	return s.cache.use(func(cache uintptr, e *rz_error) int32 {
 		return c.rz_cache_adapters_set(cache, unsafe.SliceData(objects), unsafe.SliceData(scales), uintptr(len(objects)), e)
 	})
+}
+
+// acquireAdapters gives objects and factors, and what ends their use.
+func acquireAdapters(adapters []ScaledAdapter) (objects []uintptr, scales []float32, release func(), err error) {
+	release = func() {
+		for _, a := range adapters[:len(objects)] {
+			a.Adapter.adapter.release()
+		}
+	}
+	for _, a := range adapters {
+		object, err := a.Adapter.adapter.acquire()
+		if err != nil {
+			release()
+			return nil, nil, nil, err
+		}
+		objects, scales = append(objects, object), append(scales, a.Scale)
+	}
+	return objects, scales, release, nil
 }

@@ -1,111 +1,352 @@
 package realizar;
 
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Collectors;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Predicate;
 
-/** A whole conversation: messages, tools, and variables of the model's template. Methods add to it and return it. */
-public final class Conversation {
-    private final List<Object> messages = new ArrayList<>(), tools = new ArrayList<>();
-    private final Map<String, Object> variables = new LinkedHashMap<>(), others = new LinkedHashMap<>();
-    private int calls;
+/**
+ * Messages with a model, what it remembers of them, and the reply that is being made. Only what is new since the last
+ * reply is computed. One call at a time: a second one gets the status BUSY.
+ */
+public final class Conversation extends Handle {
+    /** What happens where messages and a reply have no room, in the order of the library's numbers from 0: the status
+     * CONTEXT_FULL, or the oldest turns are left out. */
+    public enum Overflow { FAIL, FORGET }
 
-    /** A value that is JSON already. */
-    private record Json(String text) {}
+    /** The state of a reply, in the order of the library's numbers from 0. */
+    public enum State { NONE, PROMPT, TOKENS, ENDED }
 
-    public static Conversation of(List<Message> messages) {
-        var conversation = new Conversation();
-        messages.forEach(message -> conversation.add(message.role(), message.content()));
-        return conversation;
+    /** Choices for a conversation, all of which may be left out. Methods change one and return the object. */
+    public static final class Setup {
+        private int capacity;
+        private CacheType keys = CacheType.F16, values = CacheType.F16;
+        private Overflow overflow = Overflow.FAIL;
+        private Map<Adapter, Float> adapters = Map.of();
+        private Cancel cancel;
+
+        /** Tokens that there is room for; 0: the model's context, at most 8192. */
+        public Setup capacity(int tokens) {
+            capacity = tokens;
+            return this;
+        }
+
+        public Setup types(CacheType keys, CacheType values) {
+            this.keys = keys;
+            this.values = values;
+            return this;
+        }
+
+        public Setup overflow(Overflow overflow) {
+            this.overflow = overflow;
+            return this;
+        }
+
+        /** Adapters of every reply, each with a scale. */
+        public Setup adapters(Map<Adapter, Float> adapters) {
+            this.adapters = Map.copyOf(adapters);
+            return this;
+        }
+
+        /** Heeded by every call that computes, those of forks too. */
+        public Setup cancel(Cancel cancel) {
+            this.cancel = cancel;
+            return this;
+        }
     }
 
-    public Conversation add(String role, String content) {
-        messages.add(object("role", role, "content", content));
-        return this;
+    /**
+     * A conversation and its last reply. {@code firstInPrompt}: number of the first message of a turn in prompts, not 0
+     * where turns were left out. {@code stopped}: CANCELLED or DEADLINE where the reply is asked to stop, else null.
+     * {@code reusedTokens}, {@code promptDone}: tokens of its prompt that were there already, and of those that were
+     * not the ones computed by now. {@code firstToken}: the time from the beginning to the first token.
+     */
+    public record Info(int messages, int firstInPrompt, State state, Generation.End end,
+        RealizarException.Status stopped, int promptTokens, int reusedTokens, int promptDone, int tokens, int reasoningTokens, int drafted, int accepted,
+        int cacheLength, int cacheCapacity, Duration promptTime, Duration tokensTime, Duration firstToken) {}
+
+    private final Model model;
+    /** The reply that was begun last, null where a change has ended it. */
+    private volatile Reply reply;
+
+    private Conversation(Model model, MemorySegment pointer) {
+        super(pointer, Header.rz_conversation_free);
+        this.model = model;
     }
 
-    public Conversation system(String content) {
-        return add("system", content);
+    public Conversation(Model model) {
+        this(model, new Transcript());
     }
 
-    public Conversation user(String content) {
-        return add("user", content);
+    /** A conversation that begins with a message of the system. */
+    public Conversation(Model model, String system) {
+        this(model, new Transcript().system(system));
     }
 
-    public Conversation assistant(String content) {
-        return add("assistant", content);
+    public Conversation(Model model, Transcript begun) {
+        this(model, begun, new Setup());
     }
 
-    /** A call of a tool that the assistant made, with its arguments in JSON, and what came of it. */
-    public Conversation call(String tool, String arguments, String result) {
-        String id = "call_" + calls++;
-        var function = object("name", tool, "arguments", new Json(arguments));
-        messages.add(object("role", "assistant", "tool_calls", List.of(object("id", id, "type", "function", "function", function))));
-        messages.add(object("role", "tool", "tool_call_id", id, "name", tool, "content", result));
-        return this;
+    public Conversation(Model model, Transcript begun, Setup setup) {
+        this(model, make(model, begun.json(), setup));
     }
 
-    /** A tool that the model may call. {@code parameters}: the JSON schema of its arguments. */
-    public Conversation tool(String name, String description, String parameters) {
-        tools.add(object("type", "function", "function", object("name", name, "description", description, "parameters", new Json(parameters))));
-        return this;
+    private static MemorySegment make(Model model, String json, Setup setup) {
+        try (Arena arena = Arena.ofConfined()) {
+            return with(arena, model, json, setup, (pointer, params) -> Native.made(arena, out -> e ->
+                (int) Header.rz_conversation_new.invokeExact(pointer, params, out, e)));
+        }
     }
 
-    /** Which tools are called: "auto", "none", "required", or the name of one. */
-    public Conversation toolChoice(String choice) {
-        boolean isKind = List.of("auto", "none", "required").contains(choice);
-        others.put("tool_choice", isKind ? choice : object("type", "function", "function", object("name", choice)));
-        return this;
+    /** The conversation that {@link #save} has written; of {@code setup}, adapters have to be absent, and the
+     * overflow is that of the saved one. */
+    public static Conversation load(Model model, InputStream in, Setup setup) throws IOException {
+        var transfer = new Session.Transfer(in, null);
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(ADDRESS);
+            MemorySegment read = transfer.callback(arena, "read", Header.rz_read_callback);
+            with(arena, model, null, setup, (pointer, params) -> transfer.check(arena, e -> (int)
+                Header.rz_conversation_load.invokeExact(pointer, params, read, MemorySegment.NULL, out, e)));
+            transfer.rethrow();
+            return new Conversation(model, out.get(ADDRESS, 0));
+        }
     }
 
-    /** Whether a reply may call several tools; it may where nothing is said. */
-    public Conversation parallelToolCalls(boolean several) {
-        others.put("parallel_tool_calls", several);
-        return this;
+    public static Conversation load(Model model, InputStream in) throws IOException {
+        return load(model, in, new Setup());
     }
 
-    /** A variable of the template, such as "enable_thinking": a text, a number, a truth value, or lists and maps of
-     * such. */
-    public Conversation variable(String name, Object value) {
-        variables.put(name, value);
-        return this;
+    /** A call with a model and the parameters of a conversation. */
+    private interface Making<T> {
+        T apply(MemorySegment model, MemorySegment params);
     }
 
-    /** The conversation as the library takes it. */
-    public String json() {
-        var all = new LinkedHashMap<String, Object>();
-        all.put("messages", messages);
-        if (!tools.isEmpty()) all.put("tools", tools);
-        if (!variables.isEmpty()) all.put("variables", variables);
-        all.putAll(others);
-        return json(all);
+    private static <T> T with(Arena arena, Model model, String json, Setup setup, Making<T> call) {
+        var params = Native.sized(arena, Header.rz_conversation_params);
+        MemorySegment text = json == null ? MemorySegment.NULL : Native.bytes(arena, json);
+        Native.set(params, Header.rz_conversation_params, "overflow", setup.overflow.ordinal());
+        Native.set(params, Header.rz_conversation_params, "json", text);
+        Native.set(params, Header.rz_conversation_params, "json_len", text.byteSize());
+        MemorySegment cache = Session.params(arena, setup.capacity, setup.keys, setup.values);
+        Native.set(params, Header.rz_conversation_params, "cache", cache);
+        var adapters = List.copyOf(setup.adapters.entrySet());
+        MemorySegment scales = arena.allocate(JAVA_FLOAT, Math.max(adapters.size(), 1));
+        for (int i = 0; i < adapters.size(); i++) scales.setAtIndex(JAVA_FLOAT, i, adapters.get(i).getValue());
+        Native.set(params, Header.rz_conversation_params, "scales", scales);
+        Native.set(params, Header.rz_conversation_params, "n_adapters", (long) adapters.size());
+        var handles = adapters.stream().map(Map.Entry::getKey).toList();
+        return model.use(pointer -> use(setup.cancel, cancel -> useAll(arena, handles, all -> {
+            Native.set(params, Header.rz_conversation_params, "adapters", all);
+            Native.set(params, Header.rz_conversation_params, "cancel", cancel);
+            return call.apply(pointer, params);
+        })));
     }
 
-    /** Members in their order. */
-    private static Map<String, Object> object(Object... members) {
-        var object = new LinkedHashMap<String, Object>();
-        for (int i = 0; i < members.length; i += 2) object.put((String) members[i], members[i + 1]);
-        return object;
+    public Model model() {
+        return model;
     }
 
-    private static String json(Object value) {
-        return switch (value) {
-            case null -> "null";
-            case Json json -> json.text;
-            case Boolean truth -> truth.toString();
-            case Number number -> number.toString();
-            case List<?> list -> list.stream().map(Conversation::json).collect(Collectors.joining(", ", "[", "]"));
-            case Map<?, ?> map -> map.entrySet().stream().map(entry -> quoted(entry.getKey().toString()) + ": " + json(entry.getValue()))
-                .collect(Collectors.joining(", ", "{", "}"));
-            default -> quoted(value.toString());
-        };
+    /** Appends a text of a role, such as "user" or "system". Nothing is computed. An unfinished reply is given up, here
+     * and by each method that changes the conversation. */
+    public void add(String role, String text) {
+        change((arena, conversation) -> {
+            MemorySegment name = Native.terminated(arena, role), bytes = Native.bytes(arena, text);
+            return e ->
+                (int) Header.rz_conversation_add_text.invokeExact(conversation, name, bytes, bytes.byteSize(), e);
+        });
     }
 
-    private static String quoted(String text) {
-        var json = new StringBuilder("\"");
-        text.chars().forEach(c -> json.append(c < 32 || c == '"' || c == '\\' ? String.format("\\u%04x", c) : String.valueOf((char) c)));
-        return json.append('"').toString();
+    /** Appends a message with all its members, such as the result of a tool: "role", "tool_call_id" and "content". */
+    public void add(Map<String, ?> message) {
+        addJson(Json.write(message));
+    }
+
+    public void add(List<? extends Map<String, ?>> messages) {
+        addJson(Json.write(messages));
+    }
+
+    /** Appends a message or a list of messages in JSON. */
+    public void addJson(String json) {
+        change((arena, conversation) -> {
+            MemorySegment bytes = Native.bytes(arena, json);
+            return e -> (int) Header.rz_conversation_add.invokeExact(conversation, bytes, bytes.byteSize(), e);
+        });
+    }
+
+    private void change(java.util.function.BiFunction<Arena, MemorySegment, Native.Call> call) {
+        call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation)));
+        reply = null;
+    }
+
+    /** Begins a reply to the messages; the parts of it are computed as they are asked for. */
+    public Reply reply(Options options) {
+        var cancel = new Cancel();
+        begin(options, cancel);
+        return reply = new Reply(this, cancel, options);
+    }
+
+    public Reply reply() {
+        return reply(new Options());
+    }
+
+    private void begin(Options options, Cancel stop) {
+        call((arena, conversation) -> {
+            var params = Native.sized(arena, Header.rz_reply_params);
+            MemorySegment grammar = Native.bytes(arena, options.grammarText);
+            Native.set(params, Header.rz_reply_params, "max_tokens", options.maxTokens);
+            var sampler = options.isSampled ? Sampler.params(arena, options) : MemorySegment.NULL;
+            Native.set(params, Header.rz_reply_params, "sampler", sampler);
+            Native.set(params, Header.rz_reply_params, "grammar_kind", options.grammarKind);
+            Native.set(params, Header.rz_reply_params, "grammar", grammar);
+            Native.set(params, Header.rz_reply_params, "grammar_len", grammar.byteSize());
+            Native.set(params, Header.rz_reply_params, "flags", options.replyFlags);
+            Native.set(params, Header.rz_reply_params, "stops", Native.texts(arena, options.stops));
+            Native.set(params, Header.rz_reply_params, "n_stops", (long) options.stops.size());
+            Native.set(params, Header.rz_reply_params, "reasoning", options.reasoning.ordinal());
+            Native.set(params, Header.rz_reply_params, "reasoning_tokens", options.reasoningTokens);
+            Native.set(params, Header.rz_reply_params, "draft", options.draft.ordinal());
+            Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
+            Native.set(params, Header.rz_reply_params, "logprobs", options.logprobs);
+            return use(options.draftModel, draft -> use(stop, cancel -> {
+                Native.set(params, Header.rz_reply_params, "draft_model", draft);
+                Native.set(params, Header.rz_reply_params, "cancel", cancel);
+                return Native.check(arena, e ->
+                    (int) Header.rz_conversation_reply.invokeExact(conversation, params, e));
+            }));
+        });
+    }
+
+    boolean isReplying(Reply reply) {
+        return this.reply == reply;
+    }
+
+    /** Ends a reply that has not ended by itself, with what it keeps as a message that may be continued. */
+    void giveUp(Reply given, boolean keeps) {
+        if (isClosed() || !isReplying(given) || info().state() == State.ENDED) return;
+        if (keeps) {
+            // To rewind at once would forget what is kept, and to add nothing would end it for good.
+            try {
+                begin(new Options(), null);
+            } catch (RealizarException e) {
+                if (e.status() == RealizarException.Status.BUSY) throw e;
+            }
+        }
+        rewind(info().messages());
+    }
+
+    private static final class Listener {
+        private final Predicate<String> listener;
+        private Throwable met;
+
+        Listener(Predicate<String> listener) {
+            this.listener = listener;
+        }
+
+        int hear(MemorySegment text, long length, MemorySegment user) {
+            try {
+                return listener.test(Native.string(text.reinterpret(length))) ? 0 : 1;
+            } catch (Throwable e) {
+                met = e;
+                return 1;
+            }
+        }
+    }
+
+    /** A message of the user and the whole reply to it. {@code onText} gets the content piece by piece; what it throws
+     * ends the reply, which keeps what was said, and goes on from here. */
+    public void say(String text, Consumer<String> onText) {
+        sayWhile(text, piece -> {
+            onText.accept(piece);
+            return true;
+        });
+    }
+
+    /** The same up to where {@code onText} returns false. */
+    public void sayWhile(String text, Predicate<String> onText) {
+        var listener = new Listener(onText);
+        change((arena, conversation) -> {
+            MemorySegment said = Native.terminated(arena, text);
+            var lookup = MethodHandles.lookup();
+            MemorySegment hear = Native.callback(arena, lookup, listener, "hear", Header.rz_text_callback);
+            return e -> (int) Header.rz_conversation_say.invokeExact(conversation, said, hear, MemorySegment.NULL, e);
+        });
+        if (listener.met != null) throw Native.rethrown(listener.met);
+    }
+
+    /** The same, and gives the content. */
+    public String say(String text) {
+        var all = new StringBuilder();
+        say(text, all::append);
+        return all.toString();
+    }
+
+    /** The messages, replies with their "reasoning_content", "tool_calls" and "finish_reason". An unfinished reply is
+     * not among them. */
+    public List<Map<String, Object>> messages() {
+        return messages(0);
+    }
+
+    /** The same from one number on. */
+    @SuppressWarnings("unchecked")
+    public List<Map<String, Object>> messages(int first) {
+        return (List<Map<String, Object>>) Json.read(messagesJson(first));
+    }
+
+    /** The same in JSON. */
+    public String messagesJson(int first) {
+        return call((arena, conversation) -> Native.string(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
+            (int) Header.rz_conversation_json_into.invokeExact(conversation, first, out, capacity, written, e))));
+    }
+
+    /** Forgets the messages after the first so many. */
+    public void rewind(int messages) {
+        change((arena, conversation) -> e ->
+            (int) Header.rz_conversation_rewind.invokeExact(conversation, messages, e));
+    }
+
+    /** A conversation with the same past, which shares its memory. */
+    public Conversation fork() {
+        return call((arena, conversation) -> new Conversation(model, Native.made(arena, out -> e ->
+            (int) Header.rz_conversation_fork.invokeExact(conversation, out, e))));
+    }
+
+    /** Writes the conversation, so that it outlives the process: {@link #load} reads it. */
+    public void save(OutputStream out) throws IOException {
+        var transfer = new Session.Transfer(null, out);
+        call((arena, conversation) -> {
+            MemorySegment write = transfer.callback(arena, "write", Header.rz_write_callback);
+            return transfer.check(arena, e ->
+                (int) Header.rz_conversation_save.invokeExact(conversation, write, MemorySegment.NULL, e));
+        });
+        transfer.rethrow();
+    }
+
+    public Info info() {
+        return call((arena, conversation) -> {
+            var layout = Header.rz_conversation_info;
+            var out = Native.sized(arena, layout);
+            Native.check(arena, e -> (int) Header.rz_conversation_info_get.invokeExact(conversation, out, e));
+            java.util.function.ToIntFunction<String> number = name -> Native.integer(out, layout, name);
+            Function<String, Duration> time = name -> Duration.ofNanos(Native.number(out, layout, name));
+            int end = number.applyAsInt("end"), stopped = number.applyAsInt("stopped");
+            return new Info(number.applyAsInt("n_messages"), number.applyAsInt("first_in_prompt"),
+                State.values()[number.applyAsInt("state")], end == 0 ? null : Generation.End.values()[end - 1],
+                stopped == 0 ? null : RealizarException.Status.of(stopped), number.applyAsInt("prompt_tokens"),
+                number.applyAsInt("reused_tokens"), number.applyAsInt("prompt_done"), number.applyAsInt("n_tokens"),
+                number.applyAsInt("reasoning_tokens"), number.applyAsInt("drafted"), number.applyAsInt("accepted"),
+                number.applyAsInt("cache_len"), number.applyAsInt("cache_capacity"), time.apply("prompt_ns"),
+                time.apply("tokens_ns"), time.apply("first_token_ns"));
+        });
     }
 }

@@ -1,23 +1,18 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
-import java.util.stream.IntStream;
 
 /**
- * A text that is being generated, piece by piece, or the reply to a conversation. Its session is busy until it is
- * closed, which ends it at any moment: the session keeps the tokens that are complete. One thread at a time, but for
- * {@link #cancel}.
+ * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment: the
+ * session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
  */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
@@ -25,49 +20,40 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     private final Session session;
     private final Cancel cancel;
-    private final boolean isReply;
     private final int row;
     private String next;
 
-    Generation(MemorySegment cache, Session session, int[] tokens, String chat, Options options) {
-        this(cache, session, tokens, chat, options, new Cancel());
+    Generation(MemorySegment cache, Session session, int[] tokens, Options options) {
+        this(cache, session, tokens, options, new Cancel());
     }
 
-    private Generation(MemorySegment cache, Session session, int[] tokens, String chat, Options options, Cancel cancel) {
-        super(start(cache, tokens, chat, options, cancel), Header.rz_job_free);
+    private Generation(MemorySegment cache, Session session, int[] tokens, Options options, Cancel cancel) {
+        super(start(cache, session.model(), tokens, options, cancel), Header.rz_job_free);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
-        isReply = chat != null;
         row = Math.min(options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
-    private static MemorySegment start(MemorySegment cache, int[] tokens, String chat, Options options, Cancel cancel) {
+    private static MemorySegment start(MemorySegment cache, Model model, int[] tokens, Options options, Cancel cancel) {
         // A GPU need not bring logits back without a sampler. The job copies it.
-        try (Arena arena = Arena.ofConfined(); Sampler chooser = options.isGreedy() ? null : new Sampler(options)) {
+        boolean compiles = options.grammar == null && options.grammarKind != 0;
+        try (Arena arena = Arena.ofConfined(); Sampler chooser = options.isGreedy() ? null : new Sampler(options);
+            Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarText) : null) {
             var params = Native.sized(arena, Header.rz_job_params);
             Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
             Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, tokens));
             Native.set(params, Header.rz_job_params, "n_tokens", (long) tokens.length);
-            if (!options.stops.isEmpty()) {
-                var stops = arena.allocate(ADDRESS, options.stops.size());
-                for (int i = 0; i < options.stops.size(); i++) stops.setAtIndex(ADDRESS, i, Native.terminated(arena, options.stops.get(i)));
-                Native.set(params, Header.rz_job_params, "stops", stops);
-                Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
-            }
-            if (chat != null) {
-                MemorySegment bytes = Native.bytes(arena, chat);
-                Native.set(params, Header.rz_job_params, "chat", bytes);
-                Native.set(params, Header.rz_job_params, "chat_len", bytes.byteSize());
-            }
+            Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops));
+            Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
             Native.set(params, Header.rz_job_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);
-            return cancel.use(fired -> use(chooser, sampler -> use(options.grammar, grammar -> use(options.draftModel, model -> {
+            return cancel.use(fired -> use(chooser, sampler -> use(compiles ? own : options.grammar, grammar -> use(options.draftModel, draft -> {
                 Native.set(params, Header.rz_job_params, "cancel", fired);
                 Native.set(params, Header.rz_job_params, "sampler", sampler);
                 Native.set(params, Header.rz_job_params, "grammar", grammar);
-                Native.set(params, Header.rz_job_params, "draft_model", model);
+                Native.set(params, Header.rz_job_params, "draft_model", draft);
                 return Native.made(arena, out -> e -> (int) Header.rz_job_new.invokeExact(cache, params, out, e));
             }))));
         }
@@ -130,34 +116,10 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         }
     }
 
-    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. Of a reply its
-     * content, in place of {@link #parts}. */
+    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. */
     public String text() {
-        if (isReply) {
-            var text = new StringBuilder();
-            for (var part : parts()) {
-                if (part.kind() == ChatParser.Kind.CONTENT || part.kind() == ChatParser.Kind.END) text.append(part.text());
-            }
-            return text.toString();
-        }
         return call((arena, job) -> Native.string(Native.filled(arena, 1, 64,
             (out, capacity, written, e) -> (int) Header.rz_job_text_into.invokeExact(job, out, capacity, written, e))));
-    }
-
-    /** Parts of a reply, of {@link Session#chat}, that are new since the last call. */
-    public List<ChatParser.Part> parts() {
-        return call((arena, job) -> ChatParser.parts(arena, (kind, index, out, capacity, written, e) ->
-            (int) Header.rz_job_next_into.invokeExact(job, kind, index, out, capacity, written, e)));
-    }
-
-    /** Works to the end, and gives all the parts of a reply that are left. */
-    public List<ChatParser.Part> readParts() {
-        var parts = new ArrayList<ChatParser.Part>();
-        for (boolean more = true; more; ) {
-            more = step();
-            parts.addAll(parts());
-        }
-        return parts;
     }
 
     /** Tokens that are new since the last call, one that ends the text included. */
@@ -168,16 +130,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     /** Tokens that are new since the last call with their probabilities, of {@link Options#logprobs}. */
     public List<Logprob.Made> logprobs() {
-        return call((arena, job) -> {
-            var values = new MemorySegment[1];
-            int[] tokens = Native.filled(arena, 4, 64, (out, capacity, written, e) -> {
-                values[0] = arena.allocate(JAVA_FLOAT, Math.max(capacity, 1));
-                return (int) Header.rz_job_logprobs_into.invokeExact(job, out, values[0], capacity, written, e);
-            }).toArray(JAVA_INT);
-            var all = IntStream.range(0, tokens.length).mapToObj(i -> new Logprob(tokens[i], values[0].getAtIndex(JAVA_FLOAT, i))).toList();
-            return IntStream.range(0, tokens.length / row)
-                .mapToObj(i -> new Logprob.Made(all.get(i * row), all.subList(i * row + 1, (i + 1) * row))).toList();
-        });
+        return call((arena, job) -> Logprob.rows(arena, row, (tokens, logprobs, capacity, written, e) ->
+            (int) Header.rz_job_logprobs_into.invokeExact(job, tokens, logprobs, capacity, written, e)));
     }
 
     /** All the text that is left, up to the end. */

@@ -19,7 +19,7 @@ abstract class Handle implements AutoCloseable {
     private final ReentrantReadWriteLock lock = new ReentrantReadWriteLock();
     private final MemorySegment pointer;
     private final Cleaner.Cleanable free;
-    private boolean closed;
+    private volatile boolean closed;
 
     Handle(MemorySegment pointer, MethodHandle free) {
         this.pointer = pointer;
@@ -76,8 +76,14 @@ abstract class Handle implements AutoCloseable {
         return handle == null ? f.apply(MemorySegment.NULL) : handle.use(f);
     }
 
+    final boolean isClosed() {
+        return closed;
+    }
+
+    /** @throws IllegalStateException from what a call with it calls back */
     @Override
     public void close() {
+        if (lock.getReadHoldCount() > 0) throw new IllegalStateException(getClass().getSimpleName() + " is at work");
         lock.writeLock().lock();
         try {
             closed = true;

@@ -397,9 +397,9 @@ public final class Model extends Handle {
     }
 
     /** A conversation as the text that the model was trained on, by the template in its file. */
-    public String render(Conversation conversation, boolean addGenerationPrompt) {
+    public String render(Transcript transcript, boolean addGenerationPrompt) {
         return call((arena, model) -> {
-            MemorySegment bytes = Native.bytes(arena, conversation.json());
+            MemorySegment bytes = Native.bytes(arena, transcript.json());
             int flags = addGenerationPrompt ? Header.RZ_CHAT_ADD_GENERATION_PROMPT : 0;
             return Native.string(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
                 (int) Header.rz_chat_render_json_into.invokeExact(model, bytes, bytes.byteSize(), flags, out, capacity, written, e)));
@@ -407,8 +407,8 @@ public final class Model extends Handle {
     }
 
     /** The tokens of a conversation, up to where an answer begins; no text in it becomes a control token. */
-    public int[] tokenizeChat(Conversation conversation) {
-        return tokenizeChat(conversation.json());
+    public int[] tokenizeChat(Transcript transcript) {
+        return tokenizeChat(transcript.json());
     }
 
     /** The same for a conversation in JSON, {"messages": [...], "tools": [...]}. */
@@ -426,16 +426,19 @@ public final class Model extends Handle {
 
     /** {@code whitespace}: JSON may have some between its parts. */
     public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
-        int number = kind.ordinal() + 1 | (whitespace ? Header.RZ_GRAMMAR_WHITESPACE : 0);
+        return grammar(kind.number(whitespace), text);
+    }
+
+    Grammar grammar(int number, String text) {
         return call((arena, model) -> {
             MemorySegment bytes = Native.bytes(arena, text);
             return new Grammar(Native.made(arena, out -> e ->
-                (int) Header.rz_grammar_new.invokeExact(model, number, bytes, bytes.byteSize(), out, e)));
+                (int) Header.rz_grammar_new.invokeExact(model, number, bytes, bytes.byteSize(), out, e)), number, text);
         });
     }
 
     /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of
-     * something else than {@link Session#chat}, which has parts itself. */
+     * something else than a {@link Conversation}, which has parts itself. */
     public ChatParser chatParser(String json) {
         return call((arena, model) -> {
             MemorySegment bytes = Native.bytes(arena, json);
@@ -516,7 +519,7 @@ public final class Model extends Handle {
         run(Header.rz_metrics_reset);
     }
 
-    /** A line of conversation with room for so many tokens; 0: the model's context, at most 8192. */
+    /** A session with room for so many tokens; 0: the model's context, at most 8192. */
     public Session newSession(int capacity) {
         return newSession(capacity, CacheType.F16, CacheType.F16);
     }

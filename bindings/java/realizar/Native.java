@@ -22,6 +22,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.stream.Collectors;
@@ -245,6 +246,13 @@ final class Native {
         MemorySegment out = arena.allocate(ADDRESS);
         check(arena, call.apply(out));
         return out.get(ADDRESS, 0);
+    }
+
+    /** An array of NUL-terminated texts, NULL for none. */
+    static MemorySegment texts(Arena arena, List<String> texts) {
+        MemorySegment all = texts.isEmpty() ? MemorySegment.NULL : arena.allocate(ADDRESS, texts.size());
+        for (int i = 0; i < texts.size(); i++) all.setAtIndex(ADDRESS, i, terminated(arena, texts.get(i)));
+        return all;
     }
 
     static MemorySegment ints(Arena arena, int[] values) {

@@ -3,10 +3,15 @@ package realizar;
 import java.util.List;
 import java.util.Map;
 
-/** Choices for a generation. Numbers of zero stand for the defaults: the likeliest token, as many as there is room for. */
+/** Choices for a generation or a reply. Numbers of zero stand for the defaults: the likeliest token, as many as there is
+ * room for. A reply for which no sampling is chosen is sampled as the makers of the model advise. */
 public final class Options {
     /** The sources of drafts, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
+
+    /** Reasoning of a reply, in the order of the library's numbers from 0. MODEL: as the chat template has it by
+     * itself. */
+    public enum Reasoning { MODEL, OFF, ON }
 
     float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
     int topK, penaltyWindow, maxTokens, draftMax, logprobs;
@@ -19,60 +24,64 @@ public final class Options {
     Map<Integer, Float> logitBias = Map.of();
     List<String> stops = List.of();
     Draft draft = Draft.NONE;
+    Reasoning reasoning = Reasoning.MODEL;
     Grammar grammar;
+    String grammarText = "";
+    int grammarKind, reasoningTokens, replyFlags;
+    boolean isSampled;
     Model draftModel;
 
     public Options temperature(double temperature) {
         this.temperature = (float) temperature;
-        return this;
+        return sampled();
     }
 
     public Options topK(int topK) {
         this.topK = topK;
-        return this;
+        return sampled();
     }
 
     public Options topP(double topP) {
         this.topP = (float) topP;
-        return this;
+        return sampled();
     }
 
     public Options minP(double minP) {
         this.minP = (float) minP;
-        return this;
+        return sampled();
     }
 
     public Options repeatPenalty(double repeatPenalty) {
         this.repeatPenalty = (float) repeatPenalty;
-        return this;
+        return sampled();
     }
 
     public Options presencePenalty(double presencePenalty) {
         this.presencePenalty = (float) presencePenalty;
-        return this;
+        return sampled();
     }
 
     public Options frequencyPenalty(double frequencyPenalty) {
         this.frequencyPenalty = (float) frequencyPenalty;
-        return this;
+        return sampled();
     }
 
     /** How many of the last tokens count for penalties; 0: 64. */
     public Options penaltyWindow(int tokens) {
         penaltyWindow = tokens;
-        return this;
+        return sampled();
     }
 
     /** Added to the logits of tokens; negative infinity forbids one. */
     public Options logitBias(Map<Integer, Float> biases) {
         logitBias = Map.copyOf(biases);
-        return this;
+        return sampled();
     }
 
     /** The filters see the distribution that the temperature leaves, which is the order of transformers. */
     public Options temperatureFirst(boolean isFirst) {
         temperatureFirst = isFirst;
-        return this;
+        return sampled();
     }
 
     /** Filters and the temperature in another order than the default one. */
@@ -136,7 +145,7 @@ public final class Options {
 
     public Options seed(long seed) {
         this.seed = seed;
-        return this;
+        return sampled();
     }
 
     public Options maxTokens(int maxTokens) {
@@ -150,7 +159,8 @@ public final class Options {
         return this;
     }
 
-    /** How many of the likeliest tokens {@link Generation#logprobs} tells with each, at most 32. */
+    /** How many of the likeliest tokens {@link Generation#logprobs} and {@link
+     * Reply#logprobs} tell with each, at most 32. */
     public Options logprobs(int likeliest) {
         logprobs = likeliest;
         return this;
@@ -178,8 +188,53 @@ public final class Options {
         return this;
     }
 
+    /** What a text, or the content of a reply, has to be. */
     public Options grammar(Grammar grammar) {
         this.grammar = grammar;
+        grammarKind = grammar.number;
+        grammarText = grammar.text;
+        return this;
+    }
+
+    /** The same for a grammar that is compiled for this use alone. */
+    public Options grammar(Grammar.Kind kind, String text) {
+        grammar = null;
+        grammarKind = kind.number(false);
+        grammarText = text;
+        return this;
+    }
+
+    /** JSON of this schema. */
+    public Options schema(String schema) {
+        return grammar(Grammar.Kind.JSON_SCHEMA, schema);
+    }
+
+    /** Whether a reply begins with reasoning. */
+    public Options reasoning(Reasoning reasoning) {
+        this.reasoning = reasoning;
+        return this;
+    }
+
+    /** Tokens of reasoning at most, after which the model answers; 0: no bound. */
+    public Options reasoningTokens(int most) {
+        reasoningTokens = most;
+        return this;
+    }
+
+    /** What was said of a reply that is given up becomes a message, which may be continued. */
+    public Options keep() {
+        replyFlags |= Header.RZ_REPLY_KEEP;
+        return this;
+    }
+
+    /** The reply goes on with the last message, a reply that was cut. */
+    public Options continuing() {
+        replyFlags |= Header.RZ_REPLY_CONTINUE;
+        return this;
+    }
+
+    private Options sampled() {
+        isSampled = true;
         return this;
     }
 

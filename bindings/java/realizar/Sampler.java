@@ -16,45 +16,7 @@ public final class Sampler extends Handle {
 
     private static MemorySegment make(Options options) {
         try (Arena arena = Arena.ofConfined()) {
-            var params = Native.sized(arena, Header.rz_sampler_params);
-            Native.set(params, Header.rz_sampler_params, "temperature", options.temperature);
-            Native.set(params, Header.rz_sampler_params, "top_k", options.topK);
-            Native.set(params, Header.rz_sampler_params, "top_p", options.topP);
-            Native.set(params, Header.rz_sampler_params, "min_p", options.minP);
-            Native.set(params, Header.rz_sampler_params, "repeat_penalty", options.repeatPenalty);
-            Native.set(params, Header.rz_sampler_params, "presence_penalty", options.presencePenalty);
-            Native.set(params, Header.rz_sampler_params, "frequency_penalty", options.frequencyPenalty);
-            Native.set(params, Header.rz_sampler_params, "penalty_window", options.penaltyWindow);
-            Native.set(params, Header.rz_sampler_params, "flags", options.temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0);
-            Native.set(params, Header.rz_sampler_params, "seed", options.seed);
-            Native.set(params, Header.rz_sampler_params, "typical_p", options.typicalP);
-            Native.set(params, Header.rz_sampler_params, "top_n_sigma", options.topNSigma);
-            Native.set(params, Header.rz_sampler_params, "xtc_probability", options.xtcProbability);
-            Native.set(params, Header.rz_sampler_params, "xtc_threshold", options.xtcThreshold);
-            Native.set(params, Header.rz_sampler_params, "temperature_range", options.temperatureRange);
-            Native.set(params, Header.rz_sampler_params, "temperature_exponent", options.temperatureExponent);
-            Native.set(params, Header.rz_sampler_params, "mirostat_tau", options.mirostatTau);
-            Native.set(params, Header.rz_sampler_params, "mirostat_eta", options.mirostatEta);
-            Native.set(params, Header.rz_sampler_params, "dry_multiplier", options.dryMultiplier);
-            Native.set(params, Header.rz_sampler_params, "dry_base", options.dryBase);
-            Native.set(params, Header.rz_sampler_params, "dry_allowed_length", options.dryAllowedLength);
-            Native.set(params, Header.rz_sampler_params, "dry_window", options.dryWindow);
-            Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", options.noRepeatNgramSize);
-            MemorySegment biases = arena.allocate(Header.rz_logit_bias, options.logitBias.size());
-            int i = 0;
-            for (var bias : options.logitBias.entrySet()) {
-                biases.setAtIndex(JAVA_INT, 2 * i, bias.getKey());
-                biases.setAtIndex(JAVA_FLOAT, 2 * i++ + 1, bias.getValue());
-            }
-            Native.set(params, Header.rz_sampler_params, "biases", biases);
-            Native.set(params, Header.rz_sampler_params, "n_biases", (long) options.logitBias.size());
-            Native.set(params, Header.rz_sampler_params, "dry_breakers", sequences(arena, options.dryBreakers));
-            Native.set(params, Header.rz_sampler_params, "n_dry_breakers", (long) options.dryBreakers.size());
-            Native.set(params, Header.rz_sampler_params, "banned_sequences", sequences(arena, options.bannedSequences));
-            Native.set(params, Header.rz_sampler_params, "n_banned_sequences", (long) options.bannedSequences.size());
-            int[] order = options.order.stream().mapToInt(filter -> filter.number).toArray();
-            Native.set(params, Header.rz_sampler_params, "order", arena.allocateFrom(JAVA_INT, order));
-            Native.set(params, Header.rz_sampler_params, "n_order", (long) order.length);
+            MemorySegment params = params(arena, options);
             return Native.made(arena, out -> e -> (int) Header.rz_sampler_new.invokeExact(params, out, e));
         }
     }
@@ -68,6 +30,49 @@ public final class Sampler extends Handle {
             Native.set(sequence, Header.rz_token_sequence, "n_tokens", (long) all.get(i).length);
         }
         return sequences;
+    }
+
+    static MemorySegment params(Arena arena, Options options) {
+        var params = Native.sized(arena, Header.rz_sampler_params);
+        Native.set(params, Header.rz_sampler_params, "temperature", options.temperature);
+        Native.set(params, Header.rz_sampler_params, "top_k", options.topK);
+        Native.set(params, Header.rz_sampler_params, "top_p", options.topP);
+        Native.set(params, Header.rz_sampler_params, "min_p", options.minP);
+        Native.set(params, Header.rz_sampler_params, "repeat_penalty", options.repeatPenalty);
+        Native.set(params, Header.rz_sampler_params, "presence_penalty", options.presencePenalty);
+        Native.set(params, Header.rz_sampler_params, "frequency_penalty", options.frequencyPenalty);
+        Native.set(params, Header.rz_sampler_params, "penalty_window", options.penaltyWindow);
+        Native.set(params, Header.rz_sampler_params, "flags", options.temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0);
+        Native.set(params, Header.rz_sampler_params, "seed", options.seed);
+        Native.set(params, Header.rz_sampler_params, "typical_p", options.typicalP);
+        Native.set(params, Header.rz_sampler_params, "top_n_sigma", options.topNSigma);
+        Native.set(params, Header.rz_sampler_params, "xtc_probability", options.xtcProbability);
+        Native.set(params, Header.rz_sampler_params, "xtc_threshold", options.xtcThreshold);
+        Native.set(params, Header.rz_sampler_params, "temperature_range", options.temperatureRange);
+        Native.set(params, Header.rz_sampler_params, "temperature_exponent", options.temperatureExponent);
+        Native.set(params, Header.rz_sampler_params, "mirostat_tau", options.mirostatTau);
+        Native.set(params, Header.rz_sampler_params, "mirostat_eta", options.mirostatEta);
+        Native.set(params, Header.rz_sampler_params, "dry_multiplier", options.dryMultiplier);
+        Native.set(params, Header.rz_sampler_params, "dry_base", options.dryBase);
+        Native.set(params, Header.rz_sampler_params, "dry_allowed_length", options.dryAllowedLength);
+        Native.set(params, Header.rz_sampler_params, "dry_window", options.dryWindow);
+        Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", options.noRepeatNgramSize);
+        MemorySegment biases = arena.allocate(Header.rz_logit_bias, options.logitBias.size());
+        int i = 0;
+        for (var bias : options.logitBias.entrySet()) {
+            biases.setAtIndex(JAVA_INT, 2 * i, bias.getKey());
+            biases.setAtIndex(JAVA_FLOAT, 2 * i++ + 1, bias.getValue());
+        }
+        Native.set(params, Header.rz_sampler_params, "biases", biases);
+        Native.set(params, Header.rz_sampler_params, "n_biases", (long) options.logitBias.size());
+        Native.set(params, Header.rz_sampler_params, "dry_breakers", sequences(arena, options.dryBreakers));
+        Native.set(params, Header.rz_sampler_params, "n_dry_breakers", (long) options.dryBreakers.size());
+        Native.set(params, Header.rz_sampler_params, "banned_sequences", sequences(arena, options.bannedSequences));
+        Native.set(params, Header.rz_sampler_params, "n_banned_sequences", (long) options.bannedSequences.size());
+        int[] order = options.order.stream().mapToInt(filter -> filter.number).toArray();
+        Native.set(params, Header.rz_sampler_params, "order", arena.allocateFrom(JAVA_INT, order));
+        Native.set(params, Header.rz_sampler_params, "n_order", (long) order.length);
+        return params;
     }
 
     /** Lets it choose only what continues a text of the grammar, from its start; null: anything. */

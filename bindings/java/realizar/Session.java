@@ -18,7 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
 
-/** One line of conversation, which keeps what it has computed: the next turn costs only its new end. One call at a time. */
+/** A text as tokens, with what the model has computed of it: to go on costs only the new end. One call at a time. */
 public final class Session extends Handle {
     private final Model model;
 
@@ -47,30 +47,11 @@ public final class Session extends Handle {
 
     /** Continues tokens; those that the session holds already, from its start, are not computed again. */
     public Generation generate(int[] tokens, Options options) {
-        return generate(tokens, null, options);
-    }
-
-    /** Replies to a conversation, given as a whole; its text is the content of the reply, {@link Generation#parts} are
-     * all of it. */
-    public Generation chat(Conversation conversation, Options options) {
-        return chat(conversation.json(), options);
-    }
-
-    public Generation chat(List<Message> messages, Options options) {
-        return chat(Conversation.of(messages), options);
-    }
-
-    /** The same for a conversation in JSON: {"messages": [{"role": "user", "content": "Hello"}], "tools": [...]}. */
-    public Generation chat(String json, Options options) {
-        return generate(model.tokenizeChat(json), json, options);
-    }
-
-    private Generation generate(int[] tokens, String chat, Options options) {
         return call((arena, cache) -> {
             if (tokens.length == 0) throw new IllegalArgumentException("no tokens to continue");
             int held = Math.min(match(tokens), tokens.length - 1);
             truncate(held);
-            return new Generation(cache, this, Arrays.copyOfRange(tokens, held, tokens.length), chat, options);
+            return new Generation(cache, this, Arrays.copyOfRange(tokens, held, tokens.length), options);
         });
     }
 
@@ -198,7 +179,7 @@ public final class Session extends Handle {
         transfer.rethrow();
     }
 
-    /** What a saved session is read from or written to, and the error that it met. */
+    /** What something saved is read from or written to, and the error that it met. */
     static final class Transfer {
         private static final int EIO = 5;
         private final InputStream in;
@@ -227,7 +208,7 @@ public final class Session extends Handle {
         int read(MemorySegment user, MemorySegment to, long n) {
             try {
                 byte[] bytes = in.readNBytes((int) n);
-                if (bytes.length < n) throw new EOFException("the saved session has no more bytes");
+                if (bytes.length < n) throw new EOFException("the input has no more bytes");
                 to.reinterpret(n).copyFrom(MemorySegment.ofArray(bytes));
                 return 0;
             } catch (Throwable e) {

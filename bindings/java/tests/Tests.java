@@ -6,20 +6,22 @@ import java.util.Map;
 import java.util.concurrent.CancellationException;
 import realizar.CacheType;
 import realizar.Cancel;
-import realizar.ChatParser;
 import realizar.Conversation;
 import realizar.Device;
 import realizar.Filter;
 import realizar.Generation;
 import realizar.Grammar;
-import realizar.Message;
+import realizar.Json;
 import realizar.Model;
 import realizar.Options;
+import realizar.Part;
 import realizar.RealizarException;
 import realizar.RealizarException.Status;
+import realizar.Reply;
 import realizar.Runtime;
 import realizar.Sampler;
 import realizar.Session;
+import realizar.Transcript;
 
 /** Tests of the package on a tiny model (argument 1), on the same with a chat template (argument 2), and on a
  * real one (argument 3, optional). Prints "ok", or throws. */
@@ -59,7 +61,16 @@ class Tests {
         }
         packed(path);
         loading(path);
-        replies(Path.of(arguments[1]));
+        try (var model = Model.load(Path.of(arguments[1]), new Model.Load().threads(2))) {
+            parts(model);
+            talking(model);
+            calling(model);
+            reasoning(model);
+            cut(model);
+            kept(model);
+            manyTalks(model);
+            refusals(model, path.resolveSibling("story-adapter.gguf"));
+        }
         if (arguments.length > 2) real(Path.of(arguments[2]));
         System.out.println("ok");
     }
@@ -309,6 +320,9 @@ class Tests {
             try (var generation = session.generate(PROMPT, new Options().grammar(choices))) {
                 check(List.of("yes", "no").contains(generation.readAll()), "a choice");
             }
+            try (var generation = session.generate(PROMPT, new Options().grammar(Grammar.Kind.CHOICES, "[\"maybe\"]"))) {
+                check(generation.readAll().strip().equals("maybe"), "a grammar of one text");
+            }
         }
         model.grammar(Grammar.Kind.JSON, "", true).close();
         thrown(RealizarException.class, () -> model.grammar(Grammar.Kind.REGEX, "a", true));
@@ -356,52 +370,304 @@ class Tests {
         check(thrown(RealizarException.class, () -> model.adapter(Path.of("/none.gguf"))).status() == Status.IO, "no adapter");
     }
 
-    private static void replies(Path path) {
-        var conversation = new Conversation().user(PROMPT).tool("go", "Goes", "{\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", "
-            + "\"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}").toolChoice("required").parallelToolCalls(false);
-        String json = conversation.json();
-        try (var model = Model.load(path, new Model.Load().threads(1)); var parser = model.chatParser(json)) {
-            var parts = new java.util.ArrayList<ChatParser.Part>();
+    private static final String BY = "{\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], "
+        + "\"additionalProperties\": false}";
+
+    private static void parts(Model model) {
+        var transcript = new Transcript().user(PROMPT).tool("go", "Goes", BY);
+        try (var parser = model.chatParser(transcript.json())) {
+            var parts = new java.util.ArrayList<Part>();
             for (int token : model.tokenize("Well, <call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>", false)) parts.addAll(parser.push(token));
             parts.addAll(parser.end());
-            check(of(parts, ChatParser.Kind.CONTENT).strip().equals("Well,"), "content");
-            check(of(parts, ChatParser.Kind.TOOL_NAME).equals("go"), "the name of a tool");
-            check(of(parts, ChatParser.Kind.TOOL_ARGUMENTS).replace(" ", "").equals("{\"by\":\"bus\"}"), "arguments");
-            var last = parts.get(parts.size() - 1);
-            check(last.kind() == ChatParser.Kind.END && !last.unparsed() && last.text().isEmpty(), "the end");
+            check(of(parts, Part.Kind.CONTENT).strip().equals("Well,"), "content");
+            check(of(parts, Part.Kind.TOOL_NAME).equals("go"), "the name of a tool");
+            check(of(parts, Part.Kind.TOOL_ARGUMENTS).replace(" ", "").equals("{\"by\":\"bus\"}"), "arguments");
+            check(parts.getLast().equals(new Part(Part.Kind.END, 0, "", false)), "the end");
             thrown(RealizarException.class, () -> model.chatParser("{"));
-            try (var session = model.newSession(); var calls = model.grammar(Grammar.Kind.TOOLS, json)) {
-                try (var generation = session.chat(conversation, new Options().grammar(calls).maxTokens(200))) {
-                    var reply = generation.readParts();
-                    String by = of(reply, ChatParser.Kind.TOOL_ARGUMENTS).replaceAll("\\s", "");
-                    check(of(reply, ChatParser.Kind.TOOL_NAME).equals("go") && List.of("{\"by\":\"car\"}", "{\"by\":\"bus\"}").contains(by), "a call: " + reply);
-                    check(reply.get(reply.size() - 1).equals(new ChatParser.Part(ChatParser.Kind.END, 0, "", false)), "the end of a reply");
-                    check(generation.tokens().length == generation.count() && generation.tokens().length == 0, "the tokens of a reply");
-                }
-                // Stop strings count in content alone, which is the text of a reply.
-                var question = List.of(new Message("user", PROMPT));
-                try (var generation = session.chat(question, new Options().stops(" She"))) {
-                    check(generation.readAll().equals(", there was a little girl named Lily.") && generation.end() == Generation.End.STOP, "a stop string of a reply");
-                }
-                try (var generation = session.chat(question, new Options().maxTokens(3))) {
-                    check(generation.promptCount() == 1, "the same conversation");
-                }
-                try (var generation = session.generate(PROMPT, new Options())) {
-                    check(thrown(RealizarException.class, generation::parts).status() == Status.INVALID_ARGUMENT, "parts of a text");
-                }
-                check(model.render(Conversation.of(question), true).equals("<s>" + PROMPT), "a template");
+        }
+        String json = new Transcript().user("a\"\\\n\u001fö").variable("enable_thinking", false).variable("list", List.of(1, "x")).json();
+        check(json.equals("{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0022\\u005c\\u000a\\u001fö\"}], \"variables\": "
+            + "{\"enable_thinking\": false, \"list\": [1, \"x\"]}}"), "JSON");
+        check(Json.write(Json.read(" " + json + "\n")).equals(json), "JSON that is read");
+        check(Json.read("[\"\\/\\n\\u00f6\", -1.50, 9e99, null, {}, []]").equals(java.util.Arrays.asList("/\nö", new java.math.BigDecimal("-1.50"),
+            new java.math.BigDecimal("9e99"), null, Map.of(), List.of())), "JSON of others");
+        for (String wrong : List.of("", "[1", "{\"a\" 1}", "\"a", "nul", "1 2", "[1}", "\"\\x\"", "\"\\u12", "\"\\uzzzz\"", "--", "[".repeat(100_000))) {
+            thrown(IllegalArgumentException.class, () -> Json.read(wrong));
+        }
+        check(model.render(new Transcript().user(PROMPT), true).equals("<s>" + PROMPT), "a template");
+        check(model.tokenizeChat(new Transcript().user(PROMPT)).length == model.tokenize(PROMPT).length, "tokens of a conversation");
+    }
+
+    private static void talking(Model model) {
+        try (var chat = new Conversation(model, "Be kind. ")) {
+            var pieces = new java.util.ArrayList<String>();
+            chat.add("user", PROMPT);
+            for (var part : chat.reply(new Options().maxTokens(30))) {
+                if (part.kind() == Part.Kind.CONTENT) pieces.add(part.text());
             }
-            check(new Conversation().user("a\"\\\n\u001fö").variable("enable_thinking", false).variable("list", List.of(1, "x")).json().equals(
-                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0022\\u005c\\u000a\\u001fö\"}], \"variables\": "
-                + "{\"enable_thinking\": false, \"list\": [1, \"x\"]}}"), "JSON");
-            // A call and its result are a conversation that a template reads.
-            var called = new Conversation().user("a").call("go", "{\"by\": \"bus\"}", "there").tool("go", "Goes", "{}");
-            check(model.render(called, true).contains("<call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>"), model.render(called, true));
+            check(pieces.size() > 10 && String.join("", pieces).equals(chat.messages().get(2).get("content")), "what was said: " + pieces);
+            var first = chat.info();
+            check(first.messages() == 3 && first.state() == Conversation.State.ENDED && first.end() == Generation.End.LENGTH && first.tokens() == 30 && first.stopped() == null
+                && first.promptDone() == first.promptTokens() && first.firstToken().compareTo(first.promptTime()) >= 0 && !first.tokensTime().isZero(), "info: " + first);
+            // The second turn computes what is new.
+            chat.add("user", " And then");
+            var parts = chat.reply(new Options().maxTokens(9)).stream().toList();
+            var second = chat.info();
+            check(second.reusedTokens() >= first.promptTokens() && second.promptDone() == second.promptTokens() - second.reusedTokens(), "reuse: " + second);
+            check(second.tokens() == 9 && second.end() == Generation.End.LENGTH && second.cacheLength() == second.promptTokens() + 8, "length: " + second);
+            check(parts.getLast().kind() == Part.Kind.END && of(parts, Part.Kind.CONTENT).equals(chat.messages(4).get(0).get("content")), "parts: " + parts);
+            check(Json.write(chat.messages(4)).equals(Json.write(Json.read(chat.messagesJson(4)))) && chat.messages(4).get(0).get("finish_reason").equals("length"), "JSON");
+
+            // The text of a callback that ends a reply stays; what it throws goes on.
+            chat.rewind(1);
+            var some = new StringBuilder();
+            chat.sayWhile(PROMPT, piece -> some.append(piece).length() < 9);
+            check(String.join("", pieces).startsWith(some.toString()) && chat.messages(2).get(0).get("content").equals(some.toString())
+                && chat.messages(2).get(0).get("finish_reason").equals("cancelled"), "the end of a callback");
+            chat.rewind(1);
+            thrown(ArithmeticException.class, () -> chat.say(PROMPT, piece -> some.append(1 / (piece.length() - piece.length()))));
+            check(chat.info().messages() == 3, "a callback that throws");
+            chat.rewind(1);
+            var busy = new java.util.ArrayList<Status>();
+            chat.sayWhile(PROMPT, piece -> {
+                busy.add(thrown(RealizarException.class, chat::info).status());
+                var other = new Thread(() -> busy.add(thrown(RealizarException.class, () -> chat.add("user", "x")).status()));
+                other.start();
+                try {
+                    other.join();
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e);
+                }
+                thrown(IllegalStateException.class, chat::close);
+                return false;
+            });
+            check(busy.equals(List.of(Status.BUSY, Status.BUSY)), "a second call: " + busy);
+            chat.rewind(1);
+            String said = chat.say(PROMPT);
+            check(said.startsWith(String.join("", pieces)) && said.equals(chat.messages(2).get(0).get("content")), "the same text");
+            // A seed repeats itself, and what is sampled is not the likeliest; stop strings and forbidden tokens count.
+            chat.rewind(1);
+            chat.add("user", PROMPT);
+            String likeliest = chat.reply(new Options().maxTokens(30)).readText(), sampled = null;
+            for (int i = 0; i < 2; i++) {
+                chat.rewind(2);
+                String text = chat.reply(new Options().temperature(1.2).seed(7).maxTokens(30)).readText();
+                check(!text.equals(likeliest) && (sampled == null || text.equals(sampled)), "a seed");
+                sampled = text;
+            }
+            for (var drafts : List.of(new Options().draftLookup(3), new Options().draftModel(model, 4))) {
+                chat.rewind(2);
+                check(chat.reply(drafts.maxTokens(30)).readText().equals(likeliest) && chat.info().accepted() <= chat.info().drafted(), "drafts");
+            }
+            check(chat.info().accepted() > 0, "a model that drafts for itself");
+            String stop = likeliest.substring(12, 16);
+            chat.rewind(2);
+            var reply = chat.reply(new Options().stops(stop));
+            check(reply.readText().equals(likeliest.substring(0, likeliest.indexOf(stop))) && reply.end() == Generation.End.STOP, "a stop string");
+            chat.rewind(2);
+            var choice = chat.reply(new Options().grammar(Grammar.Kind.CHOICES, "[\"yes\", \"no\"]").reasoning(Options.Reasoning.OFF).logprobs(2));
+            String chosen = choice.readText();
+            check(List.of("yes", "no").contains(chosen.strip()), "a grammar: " + chosen + chat.messages(2) + chat.info());
+            var rows = choice.logprobs();
+            check(!rows.isEmpty() && rows.get(0).likeliest().size() == 2 && choice.logprobs().isEmpty(), "probabilities: " + rows);
+            chat.rewind(2);
+            try (var grammar = model.grammar(Grammar.Kind.REGEX, "[ab]{3}")) {
+                check(chat.reply(new Options().grammar(grammar).reasoning(Options.Reasoning.OFF)).readText().strip().matches("[ab]{3}"), "a grammar of a session");
+            }
         }
     }
 
-    private static String of(List<ChatParser.Part> parts, ChatParser.Kind kind) {
-        return parts.stream().filter(part -> part.kind() == kind).map(ChatParser.Part::text).collect(java.util.stream.Collectors.joining());
+    private static void calling(Model model) {
+        var begun = new Transcript().user(PROMPT).tool("go", "Goes", BY).toolChoice("required").parallelToolCalls(false);
+        try (var chat = new Conversation(model, begun, new Conversation.Setup().capacity(600).types(CacheType.F32, CacheType.F32))) {
+            for (int turn = 0; turn < 2; turn++) {
+                var parts = chat.reply(new Options().reasoning(Options.Reasoning.OFF)).stream().toList();
+                String by = of(parts, Part.Kind.TOOL_ARGUMENTS).replaceAll("\\s", "");
+                check(of(parts, Part.Kind.TOOL_NAME).equals("go") && List.of("{\"by\":\"car\"}", "{\"by\":\"bus\"}").contains(by), "a call: " + parts);
+                var message = chat.messages(1 + 2 * turn).get(0);
+                check(message.get("finish_reason").equals("tool_calls") && message.get("content") == null, "a message: " + message);
+                String id = ((Map<?, ?>) ((List<?>) message.get("tool_calls")).get(0)).get("id").toString();
+                chat.add(Map.of("role", "tool", "tool_call_id", id, "name", "go", "content", " There."));
+                check(chat.messages(2 + 2 * turn).get(0).get("tool_call_id").equals(id), "the result of a tool");
+            }
+            check(chat.info().messages() == 5 && chat.info().cacheCapacity() == 600, "calls and results");
+        }
+        try (var chat = new Conversation(model)) {
+            chat.add(List.of(Map.of("role", "system", "content", "a "), Map.of("role", "user", "content", PROMPT)));
+            var value = (Map<?, ?>) Json.read(chat.reply(new Options().schema(BY).reasoning(Options.Reasoning.OFF)).readText());
+            check(List.of("car", "bus").contains(value.get("by")), "a schema: " + value);
+        }
+    }
+
+    private static void reasoning(Model model) {
+        try (var chat = new Conversation(model)) {
+            chat.add("user", PROMPT);
+            var parts = chat.reply(new Options().reasoning(Options.Reasoning.ON).reasoningTokens(5).maxTokens(30)).stream().toList();
+            check(chat.info().reasoningTokens() == 5 && !of(parts, Part.Kind.REASONING).isEmpty() && !of(parts, Part.Kind.CONTENT).isEmpty(), "reasoning: " + parts);
+            check(chat.messages(1).get(0).get("reasoning_content").equals(of(parts, Part.Kind.REASONING)), "reasoning of a message");
+            chat.rewind(1);
+            chat.reply(new Options().reasoning(Options.Reasoning.OFF).maxTokens(9)).readText();
+            check(chat.info().reasoningTokens() == 0 && chat.info().promptTokens() == model.tokenize(PROMPT).length, "no reasoning");
+        }
+    }
+
+    private static void cut(Model model) {
+        try (var chat = new Conversation(model)) {
+            chat.add("user", PROMPT);
+            String whole = chat.reply(new Options().maxTokens(40)).readText();
+            // One that is left leaves no trace, but where that is asked for.
+            for (boolean keeps : new boolean[] {false, true}) {
+                chat.rewind(1);
+                var options = new Options().maxTokens(40);
+                try (var reply = chat.reply(keeps ? options.keep() : options)) {
+                    for (int i = 0; i < 3; i++) reply.next();
+                }
+                check(chat.info().messages() == (keeps ? 2 : 1) && chat.info().state() != Conversation.State.PROMPT, "a reply that was left");
+            }
+            var begun = chat.messages(1).get(0);
+            check(begun.get("finish_reason").equals("cancelled") && whole.startsWith(begun.get("content").toString()), "what is kept: " + begun);
+            // It goes on, however often it is cut.
+            chat.reply(new Options().continuing().keep().maxTokens(1)).readText();
+            for (var part : chat.reply(new Options().continuing().keep().maxTokens(40))) {
+                if (part.kind() == Part.Kind.CONTENT) break;
+            }
+            String more = chat.reply(new Options().continuing().maxTokens(12)).readText();
+            String all = chat.messages(1).get(0).get("content").toString();
+            check(whole.startsWith(all) && all.endsWith(more) && all.length() > begun.get("content").toString().length() && chat.info().messages() == 2, "it goes on: " + all);
+            chat.add("user", "x");
+            check(thrown(RealizarException.class, () -> chat.reply(new Options().continuing())).status() == Status.INVALID_ARGUMENT, "nothing to continue");
+            chat.rewind(1);
+
+            var reply = chat.reply(new Options().maxTokens(40));
+            check(reply.hasNext(), "a first part");
+            Thread.ofVirtual().start(reply::cancel);
+            thrown(CancellationException.class, () -> reply.stream().forEach(part -> Thread.yield()));
+            reply.deadline(Duration.ZERO);
+            thrown(CancellationException.class, reply::step);
+            check(chat.info().stopped() == Status.CANCELLED && reply.end() == null, "it is cancelled");
+            reply.resume();
+            reply.deadline(Duration.ofDays(-1));
+            check(thrown(RealizarException.class, reply::step).status() == Status.DEADLINE, "a deadline that has passed");
+            reply.deadline(null);
+            check(reply.step(-1) && reply.end() == null, "no time is left");
+            while (reply.step(50)) {}
+            check(reply.end() == Generation.End.LENGTH && chat.messages(1).get(0).get("content").equals(whole), "slices of time");
+            check(!reply.parts().isEmpty() && reply.parts().isEmpty() && !reply.step(), "what is left");
+            // The conversation goes on without a reply.
+            chat.rewind(1);
+            thrown(IllegalStateException.class, reply::step);
+            var left = chat.reply();
+            left.next();
+            var other = chat.reply();
+            thrown(IllegalStateException.class, left::step);
+            left.close();
+            check(other.hasNext(), "another reply");
+            chat.close();
+            thrown(IllegalStateException.class, other::step);
+            other.close();
+        }
+        try (var stop = new Cancel(); var chat = new Conversation(model, new Transcript().user(PROMPT), new Conversation.Setup().cancel(stop))) {
+            stop.fire();
+            thrown(CancellationException.class, () -> chat.reply().readText());
+            stop.reset();
+            check(!chat.reply().readText().isEmpty(), "the cancel of a conversation");
+        }
+        // What nobody closes is freed in the middle of a reply.
+        for (int i = 0; i < 20; i++) {
+            var chat = new Conversation(model);
+            chat.add("user", PROMPT);
+            check(chat.reply().hasNext(), "a part");
+            System.gc();
+        }
+    }
+
+    private static void kept(Model model) throws Exception {
+        try (var chat = new Conversation(model, new Transcript().user(PROMPT).variable("a", 1))) {
+            chat.reply(new Options().maxTokens(9)).readText();
+            var file = new java.io.ByteArrayOutputStream();
+            chat.save(file);
+            byte[] bytes = file.toByteArray();
+            try (var fork = chat.fork(); var loaded = Conversation.load(model, new java.io.ByteArrayInputStream(bytes))) {
+                for (var one : List.of(chat, fork, loaded)) {
+                    one.reply(new Options().continuing().maxTokens(5)).readText();
+                    one.add("user", " Go on");
+                    one.reply(new Options().maxTokens(9)).readText();
+                    check(one.info().reusedTokens() > 5 && one.messages().equals(chat.messages()), "a fork, and one that was saved");
+                }
+                fork.rewind(1);
+                check(fork.info().messages() == 1 && chat.info().messages() == 4, "a fork apart");
+            }
+            for (int cut : new int[] {0, 300, bytes.length - 1}) {
+                try {
+                    Conversation.load(model, new java.io.ByteArrayInputStream(bytes, 0, cut));
+                    check(false, "half a conversation");
+                } catch (java.io.EOFException e) {
+                    check(e.getMessage().contains("no more bytes"), e.getMessage());
+                }
+            }
+            var reply = chat.reply();
+            check(thrown(RealizarException.class, chat::fork).status() == Status.BUSY && reply.hasNext(), "a fork in the middle");
+        }
+    }
+
+    private static void manyTalks(Model model) {
+        var talks = new java.util.ArrayList<Conversation>();
+        var replies = new java.util.ArrayList<Reply>();
+        for (int i = 0; i < 5; i++) {
+            talks.add(new Conversation(model, new Transcript().user(PROMPT + "!".repeat(i))));
+            replies.add(talks.get(i).reply(new Options().maxTokens(6 + i)));
+        }
+        var nothing = new java.util.HashMap<Integer, Float>();
+        for (int token = 0; token < 512; token++) nothing.put(token, Float.NEGATIVE_INFINITY);
+        var failing = new Conversation(model, new Transcript().user(PROMPT)).reply(new Options().logitBias(nothing));
+        replies.add(failing);
+        check(!Reply.stepAll(List.of()) && Reply.stepAll(replies, -5), "replies that have not begun");
+        while (Reply.stepAll(replies)) {}
+        check(failing.end() == Generation.End.FAILED && failing.error().getMessage().equals(thrown(RealizarException.class, failing::step).getMessage()), "one that fails alone");
+        for (int i = 0; i < 5; i++) {
+            try (var alone = new Conversation(model, new Transcript().user(PROMPT + "!".repeat(i)))) {
+                String text = alone.reply(new Options().maxTokens(6 + i)).readText();
+                check(of(replies.get(i).parts(), Part.Kind.CONTENT).equals(text) && replies.get(i).error() == null, "one of many");
+            }
+        }
+        check(thrown(RealizarException.class, () -> Reply.stepAll(List.of(replies.get(0), replies.get(0)))).status() == Status.INVALID_ARGUMENT, "one twice");
+        talks.forEach(Conversation::close);
+    }
+
+    private static void refusals(Model model, Path path) {
+        var small = new Conversation.Setup().capacity(64);
+        try (var chat = new Conversation(model, new Transcript(), small)) {
+            for (String wrong : List.of("", "[1]", "[{\"role\": \"user\", \"content\": \"a\"}, {\"content\": \"b\"}]")) {
+                check(thrown(RealizarException.class, () -> chat.addJson(wrong)).status() == Status.INVALID_ARGUMENT, "a wrong message: " + wrong);
+            }
+            check(thrown(RealizarException.class, () -> chat.say("long ".repeat(99))).status() == Status.CONTEXT_FULL, "no room");
+            thrown(IllegalArgumentException.class, () -> chat.say("a\0b"));
+            thrown(IllegalArgumentException.class, () -> chat.add("user", "half \ud834"));
+            check(thrown(RealizarException.class, () -> chat.rewind(1)).status() == Status.INVALID_ARGUMENT && chat.messages().isEmpty(), "nothing has changed");
+            chat.add("user", PROMPT);
+            for (var wrong : List.of(new Options().topP(2), new Options().logprobs(33), new Options().grammar(Grammar.Kind.REGEX, "("))) {
+                check(thrown(RealizarException.class, () -> chat.reply(wrong)).status() == Status.INVALID_ARGUMENT, "a wrong option");
+            }
+        }
+        // The oldest turns are left out where that is asked for.
+        try (var chat = new Conversation(model, new Transcript().system("S"), small.overflow(Conversation.Overflow.FORGET))) {
+            for (int i = 0; i < 8; i++) {
+                chat.add("user", "Some question");
+                chat.reply(new Options().maxTokens(6)).readText();
+            }
+            check(chat.info().firstInPrompt() > 0 && chat.info().messages() == 17, "turns are forgotten: " + chat.info());
+        }
+        try (var adapter = model.adapter(path); var chat = new Conversation(model, new Transcript().user(PROMPT), new Conversation.Setup().adapters(Map.of(adapter, 1f)))) {
+            check(chat.reply(new Options().maxTokens(40)).readText().contains("draw"), "an adapter");
+        }
+        var closed = new Conversation(model);
+        closed.close();
+        closed.close();
+        thrown(IllegalStateException.class, () -> closed.say("a"));
+    }
+
+    private static String of(List<Part> parts, Part.Kind kind) {
+        return parts.stream().filter(part -> part.kind() == kind).map(Part::text).collect(java.util.stream.Collectors.joining());
     }
 
     private static void failures(Model model, Path path) {
@@ -451,14 +717,11 @@ class Tests {
 
     private static void real(Path path) {
         long start = System.nanoTime();
-        try (var model = Model.load(path); var session = model.newSession(512)) {
-            var question = List.of(new Message("user", "What is the capital of France, and what is it famous for?"));
-            try (var generation = session.chat(question, new Options().maxTokens(120))) {
-                String first = generation.next();
-                System.out.printf("the first piece after %d ms%n", (System.nanoTime() - start) / 1_000_000);
-                String text = first + generation.readAll();
-                check(text.contains("Paris"), text);
-            }
+        try (var model = Model.load(path); var chat = new Conversation(model)) {
+            var text = new StringBuilder();
+            chat.say("What is the capital of France, and what is it famous for?", text::append);
+            System.out.printf("the first token after %d ms, %d in all%n", chat.info().firstToken().toMillis(), (System.nanoTime() - start) / 1_000_000);
+            check(text.toString().contains("Paris"), text.toString());
         }
     }
 }

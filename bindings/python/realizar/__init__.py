@@ -1,14 +1,14 @@
 """realizar: language models inside your own process.
 
     import realizar
-    with realizar.Model("model.gguf") as model:
-        for piece in model.chat("What is the capital of Japan?"):
-            print(piece, end="", flush=True)
+    conversation = realizar.Conversation(realizar.Model("model.gguf"))
+    for piece in conversation.say("What is the capital of Japan?"):
+        print(piece, end="", flush=True)
 
-Calls give the interpreter's lock up while they compute. A Model may be used by any number of threads at once, a Session by
-one at a time: a second one gets `Busy` at once. Everything with `close` is a context manager, and is freed when it is
+Calls give the interpreter's lock up while they compute. A Model may be used by any number of threads at once, a Conversation or
+Session by one at a time: a second one gets `Busy` at once. Everything with `close` is a context manager, and is freed when it is
 forgotten, too. Ctrl-C, and whatever else a signal's handler raises, ends what the main thread computes within a tenth of a second;
-sessions and jobs go on afterwards.
+conversations, sessions and jobs go on afterwards.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ import json
 import math
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import Array, byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -32,8 +32,9 @@ from ._errors import (
 from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
-    "Adapter", "Cancel", "ChatParser", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part", "Phase", "Plan", "Runtime", "Sampler",
-    "Sampling", "Session", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "plan", "step_jobs",
+    "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part",
+    "Phase", "Plan", "Runtime", "Sampler", "Sampling", "Session", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices",
+    "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
     "Unsupported", "VersionError",
@@ -223,27 +224,31 @@ class Sampler(Handle):
     """Chooses tokens; it has random numbers of its own, so that a seed repeats itself."""
 
     def __init__(self, sampling: Sampling = Sampling()) -> None:
-        biases = (_c.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
-        params = _c.rz_sampler_params(
-            n_biases=len(biases), n_dry_breakers=len(sampling.dry_breakers), n_banned_sequences=len(sampling.banned_sequences),
-            n_order=len(sampling.order), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST,
-        )
-        lists = {
-            "dry_breakers": _sequences(sampling.dry_breakers),
-            "banned_sequences": _sequences(sampling.banned_sequences),
-            "order": (c_uint32 * len(sampling.order))(*(_FILTERS[name] for name in sampling.order)),
-        }
-        for name, *_ in params._fields_:
-            if name in Sampling.__dataclass_fields__:
-                setattr(params, name, lists[name] if name in lists else getattr(sampling, name))
-        if len(biases):
-            params.biases = biases
-        super().__init__(new("rz_sampler_new", byref(params)), "rz_sampler_free")
+        super().__init__(new("rz_sampler_new", byref(_sampler_params(sampling))), "rz_sampler_free")
 
     def set_grammar(self, grammar: "Optional[Grammar]") -> None:
         """Lets it choose only what continues a text of the grammar, from its start; None: anything."""
         with self._use() as sampler, _use(grammar) as form:
             status("rz_sampler_grammar_set", sampler, form)
+
+
+def _sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
+    biases = (_c.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
+    params = _c.rz_sampler_params(
+        n_biases=len(biases), n_dry_breakers=len(sampling.dry_breakers), n_banned_sequences=len(sampling.banned_sequences),
+        n_order=len(sampling.order), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST,
+    )
+    lists = {
+        "dry_breakers": _sequences(sampling.dry_breakers),
+        "banned_sequences": _sequences(sampling.banned_sequences),
+        "order": (c_uint32 * len(sampling.order))(*(_FILTERS[name] for name in sampling.order)),
+    }
+    for name, *_ in params._fields_:
+        if name in Sampling.__dataclass_fields__:
+            setattr(params, name, lists[name] if name in lists else getattr(sampling, name))
+    if len(biases):
+        params.biases = biases
+    return params
 
 
 class ModelInfo(NamedTuple):
@@ -556,18 +561,14 @@ class Model(Handle):
 
     def tokenize_chat(self, messages: Messages, **members: Any) -> List[int]:
         """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
-        return self._tokenize_request(_request(messages, members))
-
-    def _tokenize_request(self, request: bytes) -> List[int]:
-        flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
+        request, flags = _request(messages, members), _c.RZ_CHAT_ADD_GENERATION_PROMPT
         return _ids_of(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out), len(request) + 64)
 
-    def grammar(self, kind: str, text: str = "", *, whitespace: bool = False) -> "Grammar":
-        """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a JSON array), "tools" (a
-        conversation in JSON). `whitespace`: JSON may have some between its parts."""
-        data = text.encode()
+    def grammar(self, kind: str, text: Any = "", *, whitespace: bool = False) -> "Grammar":
+        """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a list of texts), "tools" (a
+        conversation). What is no text is written as JSON. `whitespace`: JSON may have some between its parts."""
+        number, data = _grammar(kind, text, whitespace)
         with self._use() as model:
-            number = _GRAMMARS[kind] | (whitespace and _WHITESPACE)
             return Grammar(new("rz_grammar_new", model, number, data, len(data)), "rz_grammar_free")
 
     def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
@@ -590,20 +591,8 @@ class Model(Handle):
 
     def restore(self, file: BinaryIO) -> "Session":
         """The session that `Session.save` has written."""
-
-        def fill(out: int, n: int) -> None:
-            piece = file.read(n)
-            if len(piece) != n:
-                raise OSError(errno.EIO, "the saved session has no more bytes")
-            ctypes.memmove(out, piece, n)
-
-        with self._use() as model, _transfer(_c.rz_read_callback, fill) as callback:
+        with self._use() as model, _reading(file) as callback:
             return Session(self, new("rz_cache_load", model, None, callback, None))
-
-    def chat(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
-        """Answers a conversation, or a question, piece by piece, in a session that lasts as long; `options` as of Session.chat."""
-        with self.session() as session:
-            yield from session.chat(messages, sampling, **options)
 
     def embed(
         self, texts: Sequence[Union[str, Tokens]], *, pooling: str = "model", normalize: bool = True,
@@ -664,10 +653,18 @@ class _use:
             self._used.__exit__(*exception)
 
 
+@contextmanager
+def _use_all(handles: Iterable[Optional[Handle]]) -> Iterator[Any]:
+    """The pointers of handles, each of which may be None."""
+    with ExitStack() as stack:
+        pointers = [stack.enter_context(_use(handle)) for handle in handles]
+        yield (c_void_p * len(pointers))(*pointers)
+
+
 class _transfer:
     """A callback that moves bytes; what it raises goes on where the call ends."""
 
-    def __init__(self, kind: Any, move: Callable[[int, int], None]) -> None:
+    def __init__(self, kind: Any, move: Callable[[int, int], Any]) -> None:
         self.raised: Optional[BaseException] = None
 
         def call(_user, data, n):  # type: ignore[no-untyped-def]
@@ -688,10 +685,28 @@ class _transfer:
             raise self.raised
 
 
+def _reading(file: BinaryIO) -> _transfer:
+    def fill(out: int, n: int) -> None:
+        piece = file.read(n)
+        if len(piece) != n:
+            raise OSError(errno.EIO, "what was saved has no more bytes")
+        ctypes.memmove(out, piece, n)
+
+    return _transfer(_c.rz_read_callback, fill)
+
+
+def _writing(file: BinaryIO) -> _transfer:
+    return _transfer(_c.rz_write_callback, lambda data, n: file.write(ctypes.string_at(data, n)))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    return json.dumps({"messages": list(messages), **members}, ensure_ascii=False).encode()
+    return _json({"messages": list(messages), **members}).encode()
 
 
 _GRAMMARS = _numbers("RZ_GRAMMAR_")
@@ -700,12 +715,28 @@ _EVENTS = {value: name for name, value in _numbers("RZ_CHAT_EVENT_").items()}
 _ENDS = {value: name for name, value in _numbers("RZ_JOB_").items() if not name.startswith("state_")}
 
 
+def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, bytes]:
+    return _named(_GRAMMARS, kind, "a grammar") | (whitespace and _WHITESPACE), (text if isinstance(text, str) else _json(text)).encode()
+
+
+_OVERFLOWS = _numbers("RZ_OVERFLOW_")
+_REASONINGS = _numbers("RZ_REASONING_")
+_REPLY_FLAGS = _numbers("RZ_REPLY_")
+
+
 class Grammar(Handle):
     """What may be written. Immutable: any number of jobs may use it at once."""
 
 
 class Adapter(Handle):
     """A low-rank adapter of a model. Immutable: any number of sessions may use it at once."""
+
+
+Adapters = Union[Sequence[Adapter], Mapping[Adapter, float]]
+
+
+def _scales(adapters: Adapters) -> List[float]:
+    return list(adapters.values()) if isinstance(adapters, Mapping) else [1.0] * len(adapters)
 
 
 class TextStream(Handle):
@@ -763,8 +794,7 @@ def _parts(next_into: str, handle: Handle) -> List[Part]:
 
 
 class Session(Handle):
-    """One line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of the next turn
-    does, costs only its new end."""
+    """A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only its new end."""
 
     def __init__(self, model: Model, owned: c_void_p) -> None:
         super().__init__(owned, "rz_cache_free")
@@ -810,20 +840,15 @@ class Session(Handle):
         with self._use() as cache:
             return Session(self.model, new("rz_cache_fork", cache))
 
-    def set_adapters(self, adapters: Union[Sequence[Adapter], Mapping[Adapter, float]]) -> None:
+    def set_adapters(self, adapters: Adapters) -> None:
         """Has the session use some adapters, or adapters with their scales, or none; empties it."""
-        scales = list(adapters.values()) if isinstance(adapters, Mapping) else [1.0] * len(adapters)
-        with self._use() as cache, ExitStack() as stack:
-            pointers = (c_void_p * len(scales))(*(stack.enter_context(adapter._use()) for adapter in adapters))
+        scales = _scales(adapters)
+        with self._use() as cache, _use_all(adapters) as pointers:
             status("rz_cache_adapters_set", cache, pointers, (ctypes.c_float * len(scales))(*scales), len(scales))
 
     def save(self, file: BinaryIO) -> None:
         """Writes the session, so that it outlives the process; `Model.restore` reads it."""
-
-        def take(data: int, n: int) -> None:
-            file.write(ctypes.string_at(data, n))
-
-        with self._use() as cache, _transfer(_c.rz_write_callback, take) as callback:
+        with self._use() as cache, _writing(file) as callback:
             status("rz_cache_save", cache, callback, None)
 
     def prefill(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> None:
@@ -894,28 +919,12 @@ class Session(Handle):
         the time: "lookup" out of the text, "mtp" by a layer of the model itself (loaded with `mtp`), or by a small model of the same vocabulary, up
         to `draft_max` at a time. `logprobs`: how many of the likeliest tokens `Job.logprobs` tells with each."""
         ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
-        return self._job(ids, None, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs)
-
-    def chat_job(
-        self, messages: Messages, sampling: Sampling = Sampling(), *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
-        variables: Optional[Mapping[str, Any]] = None, tool_choice: Union[None, str, Mapping[str, Any]] = None,
-        max_tokens: Optional[int] = None, stops: Sequence[str] = (), grammar: Optional[Grammar] = None,
-        cancel: Optional[Cancel] = None, draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0,
-    ) -> "Job":  # fmt: skip
-        """`job` for the reply to a conversation, given as a whole, or a question: it comes in `Job.parts`, and `stops` act on its content
-        alone."""
-        members = {"tools": tools, "variables": variables, "tool_choice": tool_choice}
-        request = _request(messages, {name: value for name, value in members.items() if value is not None})
-        ids = _ids(self.model._tokenize_request(request))
-        return self._job(ids, request, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs)
-
-    def _job(self, ids: "np.ndarray", *options: Any) -> "Job":
         common = c_uint32()
         self._call("rz_cache_match", _at(ids), len(ids), byref(common))
         # The last token of a prompt is always computed, because the answer starts from its logits.
         kept = min(common.value, max(len(ids) - 1, 0))
         self.truncate(kept)
-        return Job(self, ids[kept:], *options)
+        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs)
 
     def generate(self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
         """Continues a text, or tokens, piece by piece; each piece is whole characters. `options` as of `job`."""
@@ -923,22 +932,6 @@ class Session(Handle):
             return
         with self.job(prompt, sampling, **options) as job:
             yield from job
-
-    def chat(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
-        """Answers a conversation, given as a whole, or a question: the content of the reply, piece by piece. `options` as of
-        `chat_job`."""
-        if options.get("max_tokens") == 0:
-            return
-        with self.chat_job(messages, sampling, **options) as job:
-            yield from job
-
-    def reply(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[Part]:
-        """`chat` with all parts of the reply: what the model thinks, content, calls of tools, and the end."""
-        with self.chat_job(messages, sampling, **options) as job:
-            going = True
-            while going:
-                going = job.step()
-                yield from job.parts()
 
 
 class TokenLogprobs(NamedTuple):
@@ -949,34 +942,55 @@ class TokenLogprobs(NamedTuple):
     """The likeliest tokens in its place, the likeliest first."""
 
 
+def _token_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogprobs]:
+    """The rows that a job or a conversation has ready."""
+    values = np.empty(0, dtype=np.float32)
+
+    def call(ids: int, capacity: int, n: Any) -> int:
+        nonlocal values
+        values = np.empty(capacity, dtype=np.float32)
+        tokens = ctypes.cast(ids, ctypes.POINTER(c_uint32))
+        return handle._call(function, tokens, values.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), capacity, n)
+
+    tokens = _ids_of(call, 64)
+    pairs = list(zip(tokens, values.tolist()))
+    return [TokenLogprobs(*pairs[at], pairs[at + 1 : at + row]) for at in range(0, len(tokens), row)]
+
+
+def _set_stops(params: Any, stops: Sequence[str]) -> None:
+    params.n_stops = len(stops)
+    if stops:
+        params.stops = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
+
+
+def _set_draft(params: Any, draft: Union[None, str, Model]) -> Optional[Model]:
+    """Sets the kind of drafts; the result is the model that makes them."""
+    if isinstance(draft, Model):
+        params.draft = _c.RZ_DRAFT_MODEL
+        return draft
+    drafts = {None: _c.RZ_DRAFT_NONE, "lookup": _c.RZ_DRAFT_LOOKUP, "mtp": _c.RZ_DRAFT_MTP}
+    if draft not in drafts:
+        raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
+    params.draft = drafts[draft]
+    return None
+
+
 class Job(Handle):
     """A generation that works when it is told to: `step`, or iteration over its pieces of text. Closing it ends it at any moment; its
     session keeps the tokens that are complete."""
 
     def __init__(
-        self, session: Session, tokens: "np.ndarray", chat: Optional[bytes], sampling: Sampling, max_tokens: Optional[int],
-        stops: Sequence[str], grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int,
-        logprobs: int,
+        self, session: Session, tokens: "np.ndarray", sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
+        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: int,
     ) -> None:  # fmt: skip
-        ends = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
-        params = _c.rz_job_params(
-            max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops), draft_max=draft_max, logprobs=logprobs,
-            chat=chat, chat_len=len(chat or b""),
-        )  # fmt: skip
-        draft_model = draft if isinstance(draft, Model) else None
-        if draft not in (None, "lookup", "mtp") and draft_model is None:
-            raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
-        drafts = {None: _c.RZ_DRAFT_NONE, "lookup": _c.RZ_DRAFT_LOOKUP, "mtp": _c.RZ_DRAFT_MTP}
-        params.draft = _c.RZ_DRAFT_MODEL if draft_model is not None else drafts[draft]  # type: ignore[index]
+        params = _c.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), draft_max=draft_max, logprobs=logprobs)
         params.tokens = _at(tokens)
-        if stops:
-            params.stops = ends
+        _set_stops(params, stops)
         chooser = None if sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
         with session._use() as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, \
-                _use(cancel) as params.cancel, _use(draft_model) as params.draft_model:  # fmt: skip
+                _use(cancel) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model:  # fmt: skip
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
-        self._is_reply = chat is not None
         self._row = min(logprobs, session.model.info.vocab_size) + 1
 
     def step(self, seconds: Optional[float] = None) -> bool:
@@ -990,29 +1004,12 @@ class Job(Handle):
         return bool(interruptible(call, self.session._stop))
 
     def text(self) -> str:
-        """Text that has come since this was asked last, in whole characters, stop strings cut out; of a reply its content, in place of
-        `parts`."""
-        if self._is_reply:
-            return "".join(part.text for part in self.parts() if part.kind in ("content", "end"))
+        """Text that has come since this was asked last, in whole characters, stop strings cut out."""
         return sized(lambda *out: self._call("rz_job_text_into", *out)).decode()
-
-    def parts(self) -> List[Part]:
-        """Parts of a reply, of a job by `Session.chat_job`, that have come since this was asked last."""
-        return _parts("rz_job_next_into", self)
 
     def logprobs(self) -> List[TokenLogprobs]:
         """Tokens that have come since this was asked last with the logarithms of their probabilities, of a job with `logprobs`."""
-        tokens, values = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.float32)
-
-        def call(_out: int, capacity: int, n: Any) -> int:
-            nonlocal tokens, values
-            tokens, values = np.empty(capacity, dtype=np.uint32), np.empty(capacity, dtype=np.float32)
-            at = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-            return self._call("rz_job_logprobs_into", _at(tokens), at, capacity, n)
-
-        n = len(_ids_of(call, 64))
-        pairs = list(zip(tokens.tolist(), values.tolist()))
-        return [TokenLogprobs(*pairs[at], pairs[at + 1 : at + self._row]) for at in range(0, n, self._row)]
+        return _token_logprobs("rz_job_logprobs_into", self, self._row)
 
     def tokens(self) -> List[int]:
         """Tokens that have come since this was asked last."""
@@ -1060,8 +1057,7 @@ def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
     us = _microseconds(seconds)
 
     def call() -> bool:
-        with ExitStack() as stack:
-            pointers = (c_void_p * len(jobs))(*(stack.enter_context(job._use()) for job in jobs))
+        with _use_all(jobs) as pointers:
             return status("rz_jobs_step", pointers, len(jobs), us) != _c.RZ_DONE
 
     return bool(interruptible(call, *(job.session._stop for job in jobs)))
@@ -1078,10 +1074,237 @@ def decode_batch(
     following = np.empty(len(ids), dtype=np.uint32)
 
     def call() -> None:
-        with ExitStack() as stack:
-            caches = (c_void_p * len(ids))(*(stack.enter_context(s._use()) for s in sessions))
-            chosen = (c_void_p * len(ids))(*(stack.enter_context(_use(s)) for s in choosers))
+        with _use_all(sessions) as caches, _use_all(choosers) as chosen:
             status("rz_decode_batch", caches, _at(ids), len(ids), chosen, _at(following))
 
     interruptible(call, *(session._stop for session in sessions))
     return list(following.tolist())
+
+
+class ConversationInfo(NamedTuple):
+    """The state of a conversation and of its last reply."""
+
+    n_messages: int
+    first_in_prompt: int
+    """The first message of a turn that is in prompts: not 0 where turns were left out (overflow "forget")."""
+    state: Optional[str]
+    """Of the reply: "prompt", "tokens", "ended"; None before the first one and where it was given up."""
+    end: Optional[str]
+    """Why it has ended, as `Job.end`."""
+    stopped: Optional[str]
+    """Why its steps end now though it has not: "cancelled" or "deadline"."""
+    prompt_tokens: int
+    reused_tokens: int
+    """Tokens of the prompt that were not computed again."""
+    prompt_done: int
+    n_tokens: int
+    reasoning_tokens: int
+    drafted: int
+    accepted: int
+    cache_len: int
+    cache_capacity: int
+    prompt_ns: int
+    tokens_ns: int
+    first_token_ns: int
+
+
+_STATES = {value: name for name, value in _numbers("RZ_JOB_STATE_").items()}
+_STOPPED = {_c.RZ_ERR_CANCELLED: "cancelled", _c.RZ_ERR_DEADLINE: "deadline"}
+
+
+class Conversation(Handle):
+    """Messages with a model, which remembers what it has computed of them, and the reply that is being made."""
+
+    def __init__(
+        self, model: Model, system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: str = "f16",
+        v_type: str = "f16", overflow: str = "fail", adapters: Adapters = (), cancel: Optional[Cancel] = None, **members: Any,
+    ) -> None:  # fmt: skip
+        """Begins with a message of the system, and others. `capacity` and types as of `Model.session`. `overflow`: where messages have no
+        room a reply fails with ContextFull ("fail"), or leaves the oldest turns out of its prompt ("forget"). `adapters`: some of them,
+        or adapters with their scales. `cancel` stops all that is computed. `members`: tools=[...], tool_choice="required",
+        parallel_tool_calls=False, variables={...} of the template."""
+        first = [] if system is None else [{"role": "system", "content": system}]
+        request, scales = _request([*first, *messages], members), _scales(adapters)
+        params = _c.rz_conversation_params(overflow=_named(_OVERFLOWS, overflow, "overflow"), n_adapters=len(scales))
+        params.json, params.json_len = request, len(request)
+        with _use_all(adapters) as pointers:
+            if scales:
+                params.adapters, params.scales = pointers, (ctypes.c_float * len(scales))(*scales)
+            self._make("rz_conversation_new", model, params, capacity, k_type, v_type, cancel)
+
+    @classmethod
+    def load(
+        cls, model: Model, file: BinaryIO, *, capacity: int = 0, k_type: str = "f16", v_type: str = "f16", cancel: Optional[Cancel] = None
+    ) -> "Conversation":  # fmt: skip
+        """The conversation that `save` has written; it goes on as the saved one would have."""
+        self = cls.__new__(cls)
+        with _reading(file) as callback:
+            self._make("rz_conversation_load", model, _c.rz_conversation_params(), capacity, k_type, v_type, cancel, callback, None)
+        return self
+
+    def _make(
+        self, function: str, model: Model, params: Any, capacity: int, k_type: str, v_type: str, cancel: Optional[Cancel], *arguments: Any
+    ) -> None:
+        cache = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+        params.cache = ctypes.pointer(cache)
+        with model._use() as pointer, _use(cancel) as params.cancel:
+            self._own(model, new(function, pointer, byref(params), *arguments))
+
+    def _own(self, model: Model, pointer: c_void_p) -> None:
+        super().__init__(pointer, "rz_conversation_free")
+        self.model = model
+        # Ends steps when a signal interrupts them.
+        self._stop, self._row, self._reply = Cancel(), 1, 0
+
+    def add(self, messages: Union[str, Message, Sequence[Message]], role: str = "user") -> None:
+        """Appends a text of this role, a message, or a list of them; nothing is computed."""
+        if isinstance(messages, str):
+            text = messages.encode()
+            self._call("rz_conversation_add_text", _string(role, "a role"), text, len(text))
+        else:
+            data = _json(messages if isinstance(messages, Mapping) else list(messages)).encode()
+            self._call("rz_conversation_add", data, len(data))
+
+    def begin(
+        self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Optional[Tuple[str, Any]] = None,
+        whitespace: bool = False, stops: Sequence[str] = (), reasoning: str = "model", reasoning_tokens: int = 0,
+        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, keep: bool = False, resume: bool = False,
+        cancel: Optional[Cancel] = None,
+    ) -> None:  # fmt: skip
+        """Begins a reply, which `step` works on; of an unfinished one nothing more comes.
+
+        `sampling`: None is what the makers advise, else the most likely token. `max_tokens`, reasoning included; 0: as many as there is
+        room for. `grammar`: a kind and a text of the content, as of `Model.grammar`: ("json_schema", {...}). `reasoning`: "off", "on",
+        or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs` as of `Session.job`.
+        `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
+        cut; its parts are those that come after it. `cancel` pauses the steps of this reply."""
+        flags = (keep and _REPLY_FLAGS["keep"]) | (resume and _REPLY_FLAGS["continue"])
+        params = _c.rz_reply_params(max_tokens=max_tokens, flags=flags, reasoning=_named(_REASONINGS, reasoning, "reasoning"),
+                                    reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs)  # fmt: skip
+        if sampling is not None:
+            params.sampler = ctypes.pointer(_sampler_params(sampling))
+        if grammar is not None:
+            params.grammar_kind, params.grammar = _grammar(*grammar, whitespace=whitespace)
+            params.grammar_len = len(params.grammar)
+        _set_stops(params, stops)
+        stop = cancel if cancel is not None else Cancel()
+        with stop._use() as params.cancel, _use(_set_draft(params, draft)) as params.draft_model:
+            self._call("rz_conversation_reply", byref(params))
+        self._stop, self._row, self._reply = stop, min(logprobs, self.model.info.vocab_size) + 1, self._reply + 1
+
+    def step(self, seconds: Optional[float] = None) -> bool:
+        """Works on the reply for about so long, without a limit until it has made a token; True: there is more to do."""
+        us = _microseconds(seconds)
+        return bool(interruptible(lambda: self._call("rz_conversation_step", us) != _c.RZ_DONE, self._stop))
+
+    def parts(self) -> List[Part]:
+        """Parts of the reply that have come since this was asked last."""
+        return _parts("rz_conversation_next_into", self)
+
+    def reply(self, sampling: Optional[Sampling] = None, **options: Any) -> Iterator[Part]:
+        """Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come. Options as of `begin`. An
+        iteration that ends early gives the reply up."""
+        self.begin(sampling, **options)
+        return self._made(self._reply)
+
+    def _made(self, reply: int) -> Iterator[Part]:
+        going = True
+        try:
+            while going and reply == self._reply:
+                going = self.step()
+                yield from self.parts()
+        except BaseException:
+            with suppress(Error):  # another call may be at work, or the conversation is closed
+                if reply == self._reply:
+                    self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Gives an unfinished reply up: with `keep` what was said of it becomes a message, else it leaves no trace."""
+        self.add([])
+
+    def say(self, text: str, sampling: Optional[Sampling] = None, **options: Any) -> Iterator[str]:
+        """A message of the user, and the content of the reply to it, piece by piece; options as of `begin`. What was said stays where
+        the iteration ends early or is cancelled (`keep`); any other failure leaves the messages as they were."""
+        self.stop()
+        n = self.info.n_messages
+        self.add(text)
+        try:
+            parts = self.reply(sampling, **{"keep": True, **options})
+        except BaseException:
+            self.rewind(n)
+            raise
+        return self._content(parts, n)
+
+    def _content(self, parts: Iterator[Part], n: int) -> Iterator[str]:
+        try:
+            for part in parts:
+                if part.kind == "content":
+                    yield part.text
+        except (Cancelled, DeadlineExceeded, Busy, Closed):
+            raise
+        except Error:
+            self.rewind(n)
+            raise
+
+    def logprobs(self) -> List[TokenLogprobs]:
+        """Tokens of content that have come since this was asked last with the logarithms of their probabilities, of a reply with
+        `logprobs`."""
+        return _token_logprobs("rz_conversation_logprobs_into", self, self._row)
+
+    def messages(self, first: int = 0) -> List[Dict[str, Any]]:
+        """The messages from number `first` on, as they were added, and the replies; an unfinished one is not among them."""
+        text = sized(lambda *out: self._call("rz_conversation_json_into", first, *out), 4096)
+        return json.loads(text)  # type: ignore[no-any-return]
+
+    def rewind(self, n_messages: int) -> None:
+        """Forgets the messages after the first so many, to edit or to answer anew."""
+        self._call("rz_conversation_rewind", n_messages)
+
+    def fork(self) -> "Conversation":
+        """A second conversation with the same past."""
+        other = type(self).__new__(type(self))
+        with self._use() as conversation:
+            other._own(self.model, new("rz_conversation_fork", conversation))
+        return other
+
+    def save(self, file: BinaryIO) -> None:
+        """Writes the conversation and what is computed of it; `load` reads it."""
+        with self._use() as conversation, _writing(file) as callback:
+            status("rz_conversation_save", conversation, callback, None)
+
+    @property
+    def info(self) -> ConversationInfo:
+        info = _c.rz_conversation_info()
+        self._call("rz_conversation_info_get", byref(info))
+        told = {"state": _STATES.get(info.state), "end": _ENDS.get(info.end), "stopped": _STOPPED.get(info.stopped)}
+        return ConversationInfo(*(told[name] if name in told else getattr(info, name) for name in ConversationInfo._fields))
+
+    @property
+    def error(self) -> Optional[Error]:
+        """The error by which the reply has ended "failed", which `step` raises and `step_conversations` does not."""
+        if self.info.end != "failed":
+            return None
+        try:
+            self.step(0)
+        except Error as error:
+            return error
+        return None
+
+
+def _named(numbers: Mapping[str, int], name: str, what: str) -> int:
+    if name not in numbers:
+        raise InvalidArgument(f"{what} is one of {', '.join(numbers)}, not {name!r}")
+    return numbers[name]
+
+
+def step_conversations(conversations: Sequence[Conversation], seconds: Optional[float] = None) -> bool:
+    """`Conversation.step` for several of one model, in common passes over the weights. A reply that fails ends alone:
+    `Conversation.error` tells why."""
+    us = _microseconds(seconds)
+
+    def call() -> bool:
+        with _use_all(conversations) as pointers:
+            return status("rz_conversations_step", pointers, len(conversations), us) != _c.RZ_DONE
+
+    return bool(interruptible(call, *(conversation._stop for conversation in conversations)))

@@ -28,13 +28,24 @@ ADAPTED = ", there was a little girl named Lily. She loved to draw animals with 
 EXPECTED = ", there was a little girl named Lily. She loved to play outside in the park."
 
 
-def chat_model(folder):
-    """The tiny model with a chat template, which writes calls between tags."""
-    key = b"tokenizer.chat_template"
-    template = (
-        b"{{ bos_token }}{% for m in messages %}{{ m['content'] or '' }}{% for c in m.tool_calls or [] %}<call>{\"name\": \"{{ c.function.name }}\", "
-        b"\"arguments\": {{ c.function.arguments | tojson }}}</call>{% endfor %}{% endfor %}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{#"
-    )
+CALLS = (
+    "{% for c in m.tool_calls or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}</call>{% endfor %}"
+)
+TOOLS = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
+# Texts alone; and roles, with reasoning.
+PLAIN = "{{ bos_token }}{% for m in messages %}{{ m.content or '' }}" + CALLS + "{% endfor %}" + TOOLS
+REASONS = (
+    "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+    "{{ m.content or '' }}{% endfor %}{% if add_generation_prompt %}<assistant>{% if enable_thinking %}<think>{% endif %}{% endif %}"
+)
+GO = {"type": "function", "function": {"name": "go", "parameters": {
+    "type": "object", "properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"], "additionalProperties": False}}}  # fmt: skip
+DIGIT = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": False}
+
+
+def chat_model(folder, template=PLAIN):
+    """The tiny model with a chat template."""
+    key, template = b"tokenizer.chat_template", template.encode() + b"{#"
     # A multiple of 32 bytes, so that what is behind keeps its alignment.
     template += b" " * (-(8 + len(key) + 4 + 8 + len(template) + 2) % 32) + b"#}"
     with open(STORY, "rb") as file:
@@ -212,8 +223,7 @@ class Tiny(unittest.TestCase):
     def test_grammars(self):
         with self.model.session() as session, self.model.grammar("choices", '["yes", "no"]') as choices:
             self.assertIn("".join(session.generate(PROMPT, grammar=choices)), ("yes", "no"))
-        schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": False}
-        with self.model.session() as session, self.model.grammar("json_schema", json.dumps(schema)) as grammar:
+        with self.model.session() as session, self.model.grammar("json_schema", DIGIT) as grammar:
             value = json.loads("".join(session.generate(PROMPT, grammar=grammar, max_tokens=200)))
             self.assertIn(value["n"], range(10))
         with self.model.session() as session, realizar.Sampler() as sampler, self.model.grammar("choices", '["yes"]') as choices:
@@ -232,8 +242,9 @@ class Tiny(unittest.TestCase):
         for wrong in ("regex", "("), ("regex", "a"):
             with self.assertRaises(realizar.InvalidArgument):
                 self.model.grammar(*wrong, whitespace=True)
-        with self.assertRaises(realizar.InvalidArgument):
-            self.model.grammar("regex", "(")
+        for wrong in ("regex", "("), ("none", ""):
+            with self.assertRaises(realizar.InvalidArgument):
+                self.model.grammar(*wrong)
 
     def test_drafts_change_nothing(self):
         with self.model.session(300) as session:
@@ -267,10 +278,8 @@ class Tiny(unittest.TestCase):
             self.model.adapter("/none.gguf")
 
     def test_replies_are_taken_apart(self):
-        parameters = {"type": "object", "properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"], "additionalProperties": False}
-        tools = [{"type": "function", "function": {"name": "go", "parameters": parameters}}]
         with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
-            with model.chat_parser(PROMPT, tools=tools) as parser:
+            with model.chat_parser(PROMPT, tools=[GO]) as parser:
                 parts = []
                 for token in model.tokenize('Well, <call>{"name": "go", "arguments": {"by": "bus"}}</call>', special=False):
                     parts += parser.push(token)
@@ -281,20 +290,6 @@ class Tiny(unittest.TestCase):
             self.assertEqual((parts[-1].kind, parts[-1].unparsed), ("end", False))
             with self.assertRaises(realizar.InvalidArgument):
                 model.chat_parser([1])
-            request = json.dumps({"messages": [{"role": "user", "content": PROMPT}], "tools": tools, "tool_choice": "required",
-                                  "parallel_tool_calls": False})  # fmt: skip
-            with model.session() as session, model.grammar("tools", request) as calls:
-                parts = list(session.reply(PROMPT, tools=tools, tool_choice="required", grammar=calls, max_tokens=200))
-                self.assertEqual([part.text for part in parts if part.kind == "tool_name"], ["go"])
-                by = json.loads("".join(part.text for part in parts if part.kind == "tool_arguments"))
-                self.assertTrue(by in ({"by": "car"}, {"by": "bus"}) and parts[-1] == ("end", 0, "", False), parts)
-                # Content alone is the text of a reply, and stop strings count in it alone.
-                self.assertEqual("".join(session.chat(PROMPT, stops=[" She"])), EXPECTED[: EXPECTED.index(" She")])
-                with session.chat_job(PROMPT, max_tokens=5) as job:
-                    self.assertTrue(EXPECTED.startswith("".join(job)))
-                    self.assertEqual((job.parts(), job.end), ([], "length"))
-                with session.job(PROMPT) as job, self.assertRaises(realizar.InvalidArgument):
-                    job.parts()
         with self.assertRaises(realizar.Unsupported):
             self.model.chat_parser("x")
 
@@ -556,6 +551,8 @@ class Tiny(unittest.TestCase):
             "score": "session.score([1, 403, 407] * 60000)",
             "generate": "list(session.generate([1] + [403] * 100000))",
             "step": "session.job([1, 403], max_tokens=100000).step(60)",
+            "reply": "list(realizar.Conversation(talker, capacity=200000).say('Once upon a time ' * 20000))",
+            "replies": "realizar.step_conversations(talks)",
             "jobs": "realizar.step_jobs([session.job([1] + [403] * 100000), other.job([1] + [407] * 100000)])",
             "embeddings": "model.embed([[1, 403] * 250] * 20000, pooling='mean')",
             "recomputation": "session.decode(1)",
@@ -568,6 +565,11 @@ import realizar
 STORY, LARGE, held = sys.argv[1], sys.argv[2], int(sys.argv[3])
 model = realizar.Model(STORY, threads=2)
 session, other, cancel = model.session(200000), model.session(200000), realizar.Cancel()
+talker = realizar.Model(sys.argv[4], threads=2)
+talks = [realizar.Conversation(talker, capacity=200000) for _ in range(2)]
+for talk in talks:
+    talk.add("Once upon a time " * 20000)
+    talk.begin()
 if held:
     session.prefill([1, 403, 407] * (held // 3))
     session.release()
@@ -597,12 +599,12 @@ for each in (session, other):
 assert model.embed([[1, 403]], pooling="mean").shape[0] == 1
 """
         with tempfile.TemporaryDirectory() as folder:
-            large = large_model(folder)
+            large, chat = large_model(folder), chat_model(folder)
             for name, call in calls.items():
                 with self.subTest(name):
                     said = []
                     for _ in range(5):  # where others keep the processors busy the best counts
-                        arguments = [sys.executable, "-c", program.replace("CALL", call), STORY, large, str(prepare.get(name, 0))]
+                        arguments = [sys.executable, "-c", program.replace("CALL", call), STORY, large, str(prepare.get(name, 0)), chat]
                         child = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                         self.assertEqual((child.returncode, child.stderr), (0, ""), child.stdout)
                         said.append(float(child.stdout))
@@ -682,20 +684,318 @@ assert model.embed([[1, 403]], pooling="mean").shape[0] == 1
         self.assertGreater(self.model.metrics()["prefill"].count, 0)
 
 
+class Conversations(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = realizar.Model(chat_model(cls.folder.name), threads=2)
+        cls.reasons = realizar.Model(chat_model(cls.folder.name, REASONS), threads=2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+        cls.reasons.close()
+        cls.folder.cleanup()
+
+    def talk(self, *arguments, model=None, capacity=256, **options):
+        talk = realizar.Conversation(model or self.model, *arguments, capacity=capacity, **options)
+        self.addCleanup(talk.close)
+        return talk
+
+    def test_replies_come_in_pieces_and_the_next_turn_costs_its_new_end(self):
+        talk = self.talk()
+        pieces = list(talk.say(PROMPT, max_tokens=25))
+        self.assertTrue("".join(pieces).startswith(EXPECTED[:60]) and len(pieces) > 10, pieces)
+        first = talk.info
+        self.assertEqual((first.state, first.end, first.n_tokens, first.n_messages, first.reused_tokens), ("ended", "length", 25, 2, 0))
+        self.assertEqual(first.prompt_tokens, len(self.model.tokenize_chat(PROMPT)))
+        parts = list(self.talk(messages=[{"role": "user", "content": PROMPT}]).reply(max_tokens=25))
+        self.assertEqual("".join(part.text for part in parts), "".join(pieces))
+        self.assertEqual({part.kind for part in parts[:-1]}, {"content"})
+        self.assertEqual(parts[-1], ("end", 0, "", False))
+        again = "".join(talk.say("And then?", max_tokens=5))
+        info = talk.info
+        self.assertTrue(first.prompt_tokens <= info.reused_tokens < info.prompt_tokens)
+        self.assertEqual(info.prompt_tokens, len(self.model.tokenize_chat(talk.messages()[:3])))
+        self.assertEqual(talk.messages(2), [{"role": "user", "content": "And then?"}, {"role": "assistant", "content": again, "finish_reason": "length"}])
+        self.assertEqual("".join(self.talk().say(PROMPT, stops=[" She", "never"])), EXPECTED[: EXPECTED.index(" She")])
+
+    def test_messages(self):
+        talk = self.talk("Be brief.", messages=[{"role": "user", "content": "größe"}], variables={"a": 1}, tool_choice="none")
+        talk.add("A text")
+        talk.add("Of a role", role="system")
+        talk.add({"role": "user", "content": None, "name": "x"})
+        talk.add([{"role": "assistant", "content": "1"}, {"role": "user", "content": "2"}])
+        self.assertEqual([m["content"] for m in talk.messages()], ["Be brief.", "größe", "A text", "Of a role", None, "1", "2"])
+        self.assertEqual((talk.messages(4)[0]["name"], talk.messages(7)), ("x", []))
+        talk.rewind(2)
+        self.assertEqual(talk.info.n_messages, 2)
+        for wrong in ([1], {"content": "x"}, [{"role": "user", "content": 1}]):
+            with self.assertRaises(realizar.InvalidArgument):
+                talk.add(wrong)
+        with self.assertRaises(realizar.Unsupported):
+            talk.add({"role": "user", "content": [{"type": "image_url"}]})
+        for wrong in (lambda: talk.rewind(3), lambda: talk.add("x", role="a\0")):
+            with self.assertRaises(realizar.InvalidArgument):
+                wrong()
+        self.assertEqual(talk.info.n_messages, 2)
+
+    def test_sampling_is_advised_or_given(self):
+        greedy = "".join(self.talk().say(PROMPT, max_tokens=20))
+        self.assertEqual("".join(self.talk().say(PROMPT, realizar.Sampling(), max_tokens=20)), greedy)
+        warm = realizar.Sampling(temperature=1.5, seed=7)
+        one, two = ("".join(self.talk().say(PROMPT, warm, max_tokens=20)) for _ in range(2))
+        self.assertEqual(one, two)
+        self.assertNotEqual(one, greedy)
+        banned = realizar.Sampling(logit_bias={self.model.tokenize(",", special=False)[-1]: float("-inf")})
+        self.assertNotIn(",", "".join(self.talk().say(PROMPT, banned, max_tokens=5)))
+
+    def test_tools(self):
+        talk = self.talk(tools=[GO], tool_choice="required", parallel_tool_calls=False)
+        talk.add(PROMPT)
+        for turn in range(2):
+            parts = list(talk.reply(max_tokens=200))
+            self.assertEqual([part.text for part in parts if part.kind == "tool_name"], ["go"])
+            arguments = "".join(part.text for part in parts if part.kind == "tool_arguments")
+            self.assertIn(json.loads(arguments), ({"by": "car"}, {"by": "bus"}))
+            message = talk.messages()[-1]
+            self.assertEqual((message["finish_reason"], message["tool_calls"][0]["function"]), ("tool_calls", {"name": "go", "arguments": arguments}))
+            talk.add({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "done"})
+
+    def test_grammars_and_probabilities(self):
+        talk = self.talk(model=self.reasons)
+        text = "".join(talk.say(PROMPT, grammar=("json_schema", DIGIT), reasoning="on", reasoning_tokens=6, logprobs=2, max_tokens=99))
+        self.assertIn(json.loads(text)["n"], range(10))
+        rows = talk.logprobs()
+        self.assertEqual(self.model.detokenize([row.token for row in rows]).lstrip(), text)
+        self.assertTrue(all(len(row.likeliest) == 2 and row.logprob <= row.likeliest[0][1] for row in rows))
+        self.assertEqual(talk.logprobs(), [])
+        self.assertIn("".join(talk.say("So?", grammar=("choices", ["yes", "no"]), reasoning="off")), ("yes", "no"))
+        self.assertEqual(talk.info.end, "grammar")
+        blanks = realizar.Sampling(logit_bias={token: 100.0 for token in range(512) if self.model.token_bytes(token) == b" "})
+        spaced = "".join(talk.say("And?", blanks, grammar=("json_schema", json.dumps(DIGIT)), whitespace=True, reasoning="off"))
+        self.assertTrue(" " in spaced and json.loads(spaced)["n"] in range(10), spaced)
+
+    def test_reasoning_is_bounded_or_off(self):
+        talk = self.talk(model=self.reasons)
+        talk.add(PROMPT)
+        parts = list(talk.reply(reasoning="on", reasoning_tokens=5, max_tokens=30))
+        info, message = talk.info, talk.messages(1)[0]
+        self.assertEqual((info.reasoning_tokens, info.n_tokens), (5, 30))
+        for kind, member in ("reasoning", "reasoning_content"), ("content", "content"):
+            text = "".join(part.text for part in parts if part.kind == kind)
+            self.assertTrue(text)
+            self.assertEqual(message[member], text)
+        talk.rewind(1)
+        self.assertNotIn("reasoning", [part.kind for part in talk.reply(reasoning="off", max_tokens=9)])
+        with self.assertRaises(realizar.Unsupported):
+            self.talk().say(PROMPT, reasoning="on")
+
+    def test_a_reply_that_ends_early_is_kept_or_leaves_no_trace(self):
+        whole = "".join(self.talk().say(PROMPT, max_tokens=24))
+        talk = self.talk()
+        for piece in talk.say(PROMPT):
+            break
+        message = {"role": "assistant", "content": piece, "finish_reason": "cancelled"}
+        self.assertEqual(talk.messages(1), [message])
+        talk.rewind(1)
+        parts = talk.reply()
+        next(parts)
+        parts.close()
+        self.assertEqual((talk.info.n_messages, talk.info.state), (1, None))
+        # A cancel stops steps; the reply goes on.
+        cancel = realizar.Cancel()
+        talk.begin(cancel=cancel, max_tokens=24)
+        self.assertTrue(talk.step())
+        cancel.fire()
+        with self.assertRaises(realizar.Cancelled):
+            talk.step()
+        self.assertEqual(talk.info.stopped, "cancelled")
+        cancel.reset()
+        while talk.step():
+            pass
+        self.assertEqual("".join(part.text for part in talk.parts()), whole)
+        talk.rewind(0)
+        said = ""
+        with self.assertRaises(realizar.Cancelled):
+            for piece in talk.say(PROMPT, cancel=cancel):
+                said += piece
+                cancel.fire()
+        self.assertEqual(talk.messages(1), [{**message, "content": said}])
+        # That of the conversation stops every call.
+        late = realizar.Cancel()
+        stopped = self.talk(cancel=late)
+        late.deadline(0)
+        with self.assertRaises(realizar.DeadlineExceeded):
+            list(stopped.say(PROMPT))
+        self.assertEqual(stopped.info.stopped, None)
+
+    def test_a_reply_that_was_cut_goes_on(self):
+        whole, cut = self.talk(), self.talk()
+        text = "".join(whole.say(PROMPT, max_tokens=24))
+        begun = "".join(cut.say(PROMPT, max_tokens=9))
+        self.assertEqual(begun + "".join(part.text for part in cut.reply(max_tokens=15, resume=True)), text)
+        self.assertEqual(cut.messages(), whole.messages())
+        whole.add("More")
+        with self.assertRaises(realizar.InvalidArgument):
+            whole.begin(resume=True)
+        # One that was given up goes on too.
+        cut.rewind(1)
+        cut.begin(keep=True)
+        cut.step()
+        list(cut.reply(max_tokens=23, resume=True))
+        self.assertEqual(cut.messages(), whole.messages()[:2])
+
+    def test_drafts_and_adapters(self):
+        text = "".join(self.talk().say(PROMPT, max_tokens=80))
+        for draft in ("lookup", self.model):
+            talk = self.talk()
+            self.assertEqual("".join(talk.say(PROMPT, max_tokens=80, draft=draft, draft_max=4)), text)
+        self.assertTrue(0 < talk.info.accepted <= talk.info.drafted)
+        with self.model.adapter(ADAPTER) as adapter:
+            adapted, half = self.talk(adapters=[adapter]), self.talk(adapters={adapter: 0.5})
+        self.assertTrue("".join(adapted.say(PROMPT, max_tokens=40)).startswith(ADAPTED))
+        self.assertNotEqual("".join(half.say(PROMPT, max_tokens=80)), text)
+
+    def test_forks_and_saved_conversations_go_on_alike(self):
+        talk, file = self.talk("S", variables={"a": 1}), io.BytesIO()
+        "".join(talk.say(PROMPT, max_tokens=9))
+        talk.save(file)
+        file.seek(0)
+        with talk.fork() as fork, realizar.Conversation.load(self.model, file) as loaded:
+            for each in (talk, fork, loaded):
+                "".join(each.say("Go on", max_tokens=9))
+                self.assertGreater(each.info.reused_tokens, 9)
+                self.assertEqual(each.messages(), talk.messages())
+        talk.begin()
+        for busy in (talk.fork, lambda: talk.save(io.BytesIO())):
+            with self.assertRaises(realizar.Busy):
+                busy()
+        with self.assertRaises(OSError):
+            realizar.Conversation.load(self.model, io.BytesIO(file.getvalue()[:-1]))
+        with self.assertRaises(realizar.FormatError):
+            realizar.Conversation.load(self.model, io.BytesIO(b"x" + file.getvalue()[1:]))
+        talk.stop()
+        with open(os.devnull, "rb") as unwritable, self.assertRaises(io.UnsupportedOperation):
+            talk.save(unwritable)
+
+    def test_old_turns_are_forgotten_or_refused(self):
+        short, long = self.talk(capacity=64), self.talk("S", capacity=64, overflow="forget")
+        for i in range(8):
+            "".join(long.say(f"Question {i} of some length", max_tokens=5))
+        self.assertGreater(long.info.first_in_prompt, 0)
+        self.assertEqual(long.info.n_messages, 17)
+        "".join(short.say("Hi", max_tokens=5))
+        before = short.messages()
+        with self.assertRaises(realizar.ContextFull):
+            short.say("long " * 99)
+        self.assertEqual(short.messages(), before)
+
+    def test_many_reply_at_once_and_one_fails_alone(self):
+        nothing = realizar.Sampling(logit_bias={token: float("-inf") for token in range(512)})
+        talks = [self.talk() for _ in range(4)]
+        for i, talk in enumerate(talks):
+            talk.add(PROMPT[: 4 + i])
+            talk.begin(nothing if i == 0 else None, max_tokens=5 + i)
+        while realizar.step_conversations(talks, 0.001):
+            pass
+        failed = talks[0]
+        self.assertEqual((failed.info.end, [talk.error for talk in talks[1:]]), ("failed", [None] * 3))
+        with self.assertRaises(type(failed.error)) as caught:
+            failed.step()
+        self.assertEqual(str(caught.exception), str(failed.error))
+        for i, talk in enumerate(talks[1:], 1):
+            alone = self.talk()
+            "".join(alone.say(PROMPT[: 4 + i], max_tokens=5 + i))
+            self.assertEqual(talk.messages(), alone.messages())
+        with self.assertRaises(realizar.InvalidArgument):
+            realizar.step_conversations([talks[1], talks[1]])
+        self.assertFalse(realizar.step_conversations([]))
+        # What fails while it is said leaves no trace.
+        failed.rewind(0)
+        with self.assertRaises(realizar.Error):
+            list(failed.say(PROMPT, nothing))
+        self.assertEqual(failed.messages(), [])
+
+    def test_what_is_wrong_is_named(self):
+        for wrong in ({"overflow": "none"}, {"tool_choice": 1}, {"unknown": 1}, {"messages": [1]}):
+            with self.assertRaises(realizar.InvalidArgument):
+                self.talk(**wrong)
+        talk = self.talk(messages=[{"role": "user", "content": PROMPT}])
+        for wrong in ({"reasoning": "some"}, {"grammar": ("regex", "(")}, {"grammar": ("none", "")}, {"draft": "guess"}, {"logprobs": 33},
+                      {"sampling": realizar.Sampling(top_p=2)}, {"stops": ["a\0"]}):  # fmt: skip
+            with self.assertRaises(realizar.InvalidArgument, msg=wrong):
+                talk.begin(**wrong)
+        with self.assertRaises(realizar.Unsupported):
+            talk.begin(draft="mtp")
+        self.assertEqual((talk.info.state, talk.parts(), talk.step()), (None, [], False))
+        with realizar.Model(STORY, threads=1) as plain, self.assertRaises(realizar.Unsupported):
+            realizar.Conversation(plain)
+
+    def test_it_is_closed_or_forgotten_in_the_middle_of_a_reply(self):
+        talk = self.talk()
+        pieces = talk.say(PROMPT)
+        next(pieces)
+        talk.close()
+        with self.assertRaises(realizar.Closed):
+            next(pieces)
+        with self.assertRaises(realizar.Closed):
+            talk.add("x")
+        forgotten = realizar.Conversation(self.model)
+        pieces, state = forgotten.say(PROMPT), forgotten._state
+        next(pieces)
+        del forgotten
+        gc.collect()
+        self.assertTrue(next(pieces))  # which holds it
+        del pieces
+        gc.collect()
+        self.assertIsNone(state.pointer)
+        # An older iteration neither takes part in a newer reply nor ends it.
+        talk = self.talk(messages=[{"role": "user", "content": PROMPT}])
+        older = talk.reply()
+        next(older)
+        newer = talk.reply(max_tokens=5)
+        next(newer)
+        self.assertEqual(list(older), [])
+        del older
+        self.assertEqual(len(list(newer)), 5)
+
+    def test_a_second_call_is_refused(self):
+        talk = self.talk(capacity=8192)
+        talk.add((PROMPT + " ") * 400)
+        talk.begin(max_tokens=1)
+
+        def work():
+            while True:
+                try:
+                    return talk.step(60)
+                except realizar.Busy:  # the question of the other thread
+                    pass
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        refused = 0
+        while worker.is_alive():
+            try:
+                talk.messages()
+            except realizar.Busy:
+                refused += 1
+        worker.join()
+        self.assertGreater(refused, 0)
+        self.assertEqual(talk.info.end, "length")
+
+
 @unittest.skipUnless(os.environ.get("MODEL"), "MODEL names no model")
 class Real(unittest.TestCase):
     def test_it_answers_in_two_turns(self):
         with realizar.Model(os.environ["MODEL"], threads=2) as model, model.session() as session:
             self.assertIn("Paris", "".join(session.generate("The capital of France is", max_tokens=8)))
-            messages = [{"role": "user", "content": "What is the capital of Japan?"}]
-            answer = "".join(session.chat(messages, max_tokens=30))
-            self.assertTrue(answer)
-            kept = len(session)
-            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "And of Germany?"}]
-            tokens = session.tokens
-            self.assertTrue("".join(session.chat(messages, max_tokens=10)))
-            self.assertEqual(session.tokens[: kept - 1], tokens[: kept - 1])
-            self.assertGreater(len(session), kept)
+        with realizar.Model(os.environ["MODEL"], threads=2) as model, realizar.Conversation(model) as talk:
+            self.assertTrue("".join(talk.say("What is the capital of Japan?", max_tokens=30)))
+            held = talk.info.cache_len
+            self.assertTrue("".join(talk.say("And of Germany?", max_tokens=10)))
+            self.assertGreaterEqual(talk.info.reused_tokens, held - 30)
+            self.assertEqual([message["role"] for message in talk.messages()], ["user", "assistant"] * 2)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@
 //! other; each begins with the integers in the order of the columns, followed by the fields of `offset`.
 #![allow(unsafe_code)]
 
-use super::simd::GROUP;
-use super::simd::{LANES, Simd};
+use super::simd::{GROUP, LANES, Simd};
 
 /// Byte offsets of the factors after the integers of a token.
 pub mod offset {

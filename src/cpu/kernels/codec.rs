@@ -142,71 +142,40 @@ fn or8<S: Simd>(s: S, a: [S::I; 8], b: [S::I; 8]) -> [S::I; 8] {
 #[repr(align(64))]
 struct ScaleBytes([u8; 256]);
 
-pub struct Q4_0;
-impl Codec for Q4_0 {
-    type Kind = Offset4;
-    const GROUPS: usize = 1;
-    const BYTES: usize = 32 + 256;
-    const ZERO: i32 = 8;
+/// Formats of one group of columns with one scale, by their kinds, bytes and zero points.
+macro_rules! single_groups {
+    ($($name:ident $kind:ident $bytes:literal $zero:literal |$s:ident, $p:ident| $quants:expr)*) => {$(
+        pub struct $name;
+        impl Codec for $name {
+            type Kind = $kind;
+            const GROUPS: usize = 1;
+            const BYTES: usize = $bytes;
+            const ZERO: i32 = $zero;
 
-    #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
-        // SAFETY: inside the block.
-        unsafe { nibbles(s, p.add(32)) }
-    }
+            #[inline(always)]
+            unsafe fn quants<S: Simd>($s: S, $p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
+                // SAFETY: inside the block.
+                unsafe { $quants }
+            }
+        }
+    )*};
 }
 
-pub struct Q4_1;
-impl Codec for Q4_1 {
-    type Kind = Min4;
-    const GROUPS: usize = 1;
-    const BYTES: usize = 64 + 256;
-
-    #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
-        // SAFETY: inside the block.
-        unsafe { nibbles(s, p.add(64)) }
-    }
+single_groups! {
+    Q4_0 Offset4 288 8 |s, p| nibbles(s, p.add(32))
+    Q4_1 Min4 320 0 |s, p| nibbles(s, p.add(64))
+    Q5_0 Offset5 352 16 |s, p| fifth_bits(s, p.add(32), nibbles(s, p.add(96)))
+    Q5_1 Min5 384 0 |s, p| fifth_bits(s, p.add(64), nibbles(s, p.add(128)))
+    Q8_0 Wide 544 0 |s, p| eight!(s, j => s.wide(s.load_bytes(p.add(32 + 64 * j))))
+    Iq4Nl Wide 288 0 |s, p| iq4(s, p.add(32))
 }
 
-pub struct Q5_0;
-impl Codec for Q5_0 {
-    type Kind = Offset5;
-    const GROUPS: usize = 1;
-    const BYTES: usize = 32 + 64 + 256;
-    const ZERO: i32 = 16;
-
-    #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
-        // SAFETY: inside the block.
-        unsafe { fifth_bits(s, p.add(32), nibbles(s, p.add(96))) }
-    }
-}
-
-pub struct Q5_1;
-impl Codec for Q5_1 {
-    type Kind = Min5;
-    const GROUPS: usize = 1;
-    const BYTES: usize = 64 + 64 + 256;
-
-    #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
-        // SAFETY: inside the block.
-        unsafe { fifth_bits(s, p.add(64), nibbles(s, p.add(128))) }
-    }
-}
-
-pub struct Q8_0;
-impl Codec for Q8_0 {
-    type Kind = Wide;
-    const GROUPS: usize = 1;
-    const BYTES: usize = 32 + 512;
-
-    #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
-        // SAFETY: inside the block.
-        eight!(s, j => unsafe { s.wide(s.load_bytes(p.add(32 + 64 * j))) })
-    }
+/// Decodes nibbles to the values of the formats with four bits that are not linear.
+#[inline(always)]
+unsafe fn iq4<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
+    // SAFETY: 256 bytes by the callers' contract.
+    let q = unsafe { nibbles(s, p) };
+    eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
 }
 
 /// Reads the scales of the 4- and 5-bit formats with 256 columns: `d`, `dmin`, then eight 6-bit scales and mins in the
@@ -359,20 +328,6 @@ impl Codec for Q3K {
     }
 }
 
-pub struct Iq4Nl;
-impl Codec for Iq4Nl {
-    type Kind = Wide;
-    const GROUPS: usize = 1;
-    const BYTES: usize = 32 + 256;
-
-    #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
-        // SAFETY: inside the block.
-        let q = unsafe { nibbles(s, p.add(32)) };
-        eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
-    }
-}
-
 pub struct Iq4Xs;
 impl Codec for Iq4Xs {
     type Kind = Wide;
@@ -400,8 +355,7 @@ impl Codec for Iq4Xs {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that this is inside the block.
-        let q = unsafe { nibbles(s, p.add(128 + 256 * b)) };
-        eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
+        unsafe { iq4(s, p.add(128 + 256 * b)) }
     }
 }
 

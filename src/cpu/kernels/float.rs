@@ -3,8 +3,7 @@
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::simd::PANEL_ROWS;
-use super::simd::Simd;
+use super::simd::{PANEL_ROWS, Simd};
 
 /// A type of float weights.
 pub trait Float {

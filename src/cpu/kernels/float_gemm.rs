@@ -6,8 +6,7 @@
 use super::float::Float;
 use super::gemm::{load_results, store_results};
 use super::prefetch;
-use super::simd::PANEL_ROWS;
-use super::simd::Simd;
+use super::simd::{PANEL_ROWS, Simd};
 
 /// Number of row panels of float weights that are multiplied with one token at once: enough chains of sums to hide the
 /// latency of a fused multiply-add.

@@ -16,8 +16,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use super::activations::{InputType, ZERO_STEP, offset};
 use super::codec::{Codec, Kind};
 use super::prefetch;
-use super::simd::PANEL_ROWS;
-use super::simd::Simd;
+use super::simd::{PANEL_ROWS, Simd};
 
 /// Returns the bytes of a row panel in one group of a tile: integers, scales, mins.
 pub const fn tile_bytes<K: Kind>() -> usize {

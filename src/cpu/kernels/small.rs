@@ -15,8 +15,7 @@ use std::marker::PhantomData;
 use super::codec::{Codec, Int16};
 use super::float::{self, Float};
 use super::gemm::unroll;
-use super::simd::Simd;
-use super::simd::{GROUP, PANEL_ROWS};
+use super::simd::{GROUP, PANEL_ROWS, Simd};
 use crate::quant;
 use crate::tensor::DType;
 

@@ -1,7 +1,7 @@
 //! Matrix products: `out = W x + bias` for one token or many, for every matrix that shares the input.
 //!
 //! Owns the loops over row panels, column blocks and tiles of tokens, and their division among the threads. Relies on
-//! `matmul_plan` for the parts, on `packed` for the order of weights and on `kernels` for the arithmetic. A result
+//! `plan` for the parts, on `packed` for the order of weights and on `kernels` for the arithmetic. A result
 //! depends neither on the number of tokens beside it, nor on threads, nor on the instruction set.
 #![allow(unsafe_code)]
 

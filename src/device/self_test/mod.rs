@@ -82,7 +82,7 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
     }
     let pool = Arc::new(Pool::new(1)?);
     let groups = device.groups(program, weights)?;
-    let named = named(program);
+    let named = program.ops_of_tensors();
     for (i, group) in groups.iter().enumerate() {
         let Some(ops) = with_keys(program, &groups[..i], group)? else { continue };
         let mut case = Case::new(device, program, weights, &ops, &named)?;
@@ -100,15 +100,6 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
         }
     }
     Ok(largest)
-}
-
-/// The ops that name each activation.
-fn named(program: &Program) -> Vec<Vec<usize>> {
-    let mut named = vec![Vec::new(); program.tensors.len()];
-    for (i, op) in program.ops.iter().enumerate() {
-        op.for_each_tensor(|tensor| named[tensor.0 as usize].push(i));
-    }
-    named
 }
 
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.

@@ -262,8 +262,13 @@ fn a_reply_that_was_cut_goes_on() {
         assert_eq!(cut.info().n_messages, 2);
     }
     assert_eq!(cut.messages(0), whole.messages(0));
-    // A character of several tokens, and a tag, may be cut as well.
-    assert!(!text_of_kind(&parts, RZ_CHAT_EVENT_CONTENT).is_empty());
+    let said = text_of_kind(&parts, RZ_CHAT_EVENT_CONTENT);
+    assert_eq!(whole.messages(1)[0]["content"], said, "{parts:?}");
+    assert!(!said.is_empty());
+    // Without the flag there is a message more.
+    cut.reply(reply_params(3));
+    assert_eq!((cut.info().n_messages, &cut.messages(0)[1]), (3, &whole.messages(1)[0]));
+    expect(RZ_OK, |e| unsafe { rz_conversation_rewind(cut.handle, 2, e) });
     // One that was given up and kept goes on too, another leaves nothing.
     cut.add("user", "More");
     cut.begin(reply_params(20));
@@ -568,6 +573,13 @@ fn a_cancelled_reply_goes_on_or_leaves_no_trace() {
         expect(RZ_ERR_CANCELLED, |e| rz_conversation_step(talk.handle, RZ_NO_LIMIT, e));
         expect(RZ_OK, |e| rz_conversation_rewind(talk.handle, 1, e));
         assert_eq!((talk.info().n_messages, talk.info().state), (1, 0));
+        // An empty list gives a reply up, and no more.
+        rz_cancel_reset(cancel);
+        talk.begin(rz_reply_params { flags: RZ_REPLY_KEEP, ..reply_params(9) });
+        expect(RZ_AGAIN, |e| rz_conversation_step(talk.handle, RZ_NO_LIMIT, e));
+        expect(RZ_OK, |e| rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, e));
+        assert_eq!((talk.info().n_messages, talk.info().state), (2, 0));
+        talk.reply(rz_reply_params { flags: RZ_REPLY_CONTINUE, ..reply_params(3) });
         rz_cancel_free(cancel);
     }
 }

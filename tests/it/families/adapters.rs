@@ -10,23 +10,16 @@ use super::{config, families, put_folder, tensors, tiny_of};
 use crate::support::adapters::{Factors, merge};
 use crate::support::reference::relative_rms;
 use crate::support::safetensors;
+use crate::support::save::logits_of_each;
 use crate::support::tiny::{PROMPT, Rng};
-use realizar::engine::{Adapter, CacheParams, LoadParams, Model, Session};
-use realizar::quant;
+use realizar::engine::{LoadParams, Model};
 use serde_json::{Map, json};
 
 const PARTS: [&str; 7] = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 
 fn logits(model: &Path, adapter: &Path) -> Vec<Vec<f32>> {
     let model: Arc<Model> = Model::load(model, LoadParams { device: 1, ..Default::default() }).unwrap();
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity: 0 };
-    let mut session = Session::new(&model, &params).unwrap();
-    session.set_adapters(&[Adapter::load(&model, adapter).unwrap()], &[1.0]).unwrap();
-    let mut one = |token: &u32| {
-        session.prefill(&[*token], None).unwrap();
-        session.logits().unwrap().to_vec()
-    };
-    PROMPT.iter().map(&mut one).collect()
+    logits_of_each(&model, 0, Some(adapter))
 }
 
 #[test]

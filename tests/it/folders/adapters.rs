@@ -10,8 +10,9 @@ use crate::support::adapter_file::gguf;
 use crate::support::adapters::{Factors, merge};
 use crate::support::reference::{Weights, relative_rms};
 use crate::support::safetensors;
+use crate::support::save::logits_of_each;
 use crate::support::tiny::{PROMPT, Rng, Tiny};
-use realizar::engine::{Adapter, CacheParams, LoadParams, Model, Session};
+use realizar::engine::{Adapter, LoadParams, Model};
 use realizar::error::Error;
 use realizar::quant;
 use serde_json::{Value, json};
@@ -114,14 +115,7 @@ fn load(path: &Path) -> Arc<Model> {
 }
 
 fn logits(model: &Arc<Model>, adapter: &Path) -> Vec<Vec<f32>> {
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
-    let mut session = Session::new(model, &params).unwrap();
-    session.set_adapters(&[Adapter::load(model, adapter).unwrap()], &[1.0]).unwrap();
-    let mut one = |token: &u32| {
-        session.prefill(&[*token], None).unwrap();
-        session.logits().unwrap().to_vec()
-    };
-    PROMPT.iter().map(&mut one).collect()
+    logits_of_each(model, 0, Some(adapter))
 }
 
 fn merged(tiny: &Tiny, change: impl FnOnce(&mut Weights)) -> Vec<Vec<f64>> {

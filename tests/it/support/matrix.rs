@@ -57,3 +57,14 @@ impl MatrixSource for Matrix {
         self.mapped.then(|| SharedBytes { owner: Arc::new(Bytes(self.bytes.clone())), range: 0..self.bytes.len() })
     }
 }
+
+/// Rows of heads with rotary pairs side by side, put so that a pair is half a head apart.
+pub fn halves(values: &[f64], head_dim: usize, cols: usize) -> Vec<f64> {
+    let row = |i: usize| &values[i * cols..(i + 1) * cols];
+    let order = |i: usize| i / head_dim * head_dim + i % head_dim % (head_dim / 2) * 2 + i % head_dim / (head_dim / 2);
+    (0..values.len() / cols).flat_map(|i| row(order(i))).copied().collect()
+}
+
+pub fn transposed(values: &[f64], cols: usize) -> Vec<f64> {
+    (0..cols).flat_map(|c| values.iter().skip(c).step_by(cols)).copied().collect()
+}

@@ -1,13 +1,20 @@
 //! A tiny model as a file, and caches as bytes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use realizar::engine::saved::{self, RestoreParams};
-use realizar::engine::{Model, Session};
+use realizar::engine::{Adapter, CacheParams, LoadParams, Model, Session};
 use realizar::error::{Error, Result};
+use realizar::quant;
 
 use super::tiny::{PROMPT, Tiny};
+
+/// The texts of a published model.
+pub static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
+    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
+});
 
 /// The folder that holds the file, the file, and what computes the reference's logits after each token of the prompt.
 pub fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, impl Fn() -> Vec<Vec<f64>> + use<>) {
@@ -17,6 +24,27 @@ pub fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, impl Fn() -> Vec<Vec<f6
     let path = dir.path().join("tiny.gguf");
     std::fs::write(&path, bytes).unwrap();
     (dir, path, move || net.forward(&weights, &PROMPT))
+}
+
+/// The logits after the prompt.
+pub fn logits_of(model: &Arc<Model>) -> Vec<f32> {
+    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
+    let mut session = Session::new(model, &params).unwrap();
+    session.prefill(&PROMPT, None).unwrap();
+    session.logits().unwrap().to_vec()
+}
+
+/// The logits after each token of the prompt, one token at a time.
+pub fn logits_of_each(model: &Arc<Model>, capacity: u32, adapter: Option<&Path>) -> Vec<Vec<f32>> {
+    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity };
+    let mut session = Session::new(model, &params).unwrap();
+    let adapters: Vec<_> = adapter.into_iter().map(|path| Adapter::load(model, path).unwrap()).collect();
+    session.set_adapters(&adapters, &vec![1.0; adapters.len()]).unwrap();
+    let mut one = |token: &u32| {
+        session.prefill(&[*token], None).unwrap();
+        session.logits().unwrap().to_vec()
+    };
+    PROMPT.iter().map(&mut one).collect()
 }
 
 /// The number of the system's error where saved bytes end early.

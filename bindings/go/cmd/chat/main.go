@@ -8,7 +8,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -33,44 +32,27 @@ func converse(path string) error {
 		return err
 	}
 	defer model.Close()
-	session, err := model.NewSession(nil)
+	conversation, err := model.NewConversation(&realizar.ConversationOptions{Overflow: realizar.OverflowForget})
 	if err != nil {
 		return err
 	}
-	defer session.Close()
+	defer conversation.Close()
 
-	var messages []realizar.Message
 	lines := bufio.NewScanner(os.Stdin)
 	for fmt.Print("> "); lines.Scan(); fmt.Print("\n> ") {
-		messages = append(messages, realizar.Message{Role: "user", Content: lines.Text()})
-		answer, err := reply(session, messages)
-		switch {
-		case errors.Is(err, context.Canceled):
-			fmt.Print(" (cancelled)")
-		case errors.Is(err, realizar.ErrContextFull):
-			fmt.Print(" (the context is full: the conversation starts anew)")
-			messages = nil
-			continue
-		case err != nil:
-			return err
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		for piece, err := range conversation.Say(ctx, lines.Text()) {
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			fmt.Print(piece)
+			if ctx.Err() != nil {
+				break // which keeps what was said
+			}
 		}
+		stop()
 		fmt.Println()
-		messages = append(messages, realizar.Message{Role: "assistant", Content: answer})
 	}
 	fmt.Println()
 	return lines.Err()
-}
-
-func reply(session *realizar.Session, messages []realizar.Message) (answer string, err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	options := &realizar.Options{Sampling: realizar.Sampling{Temperature: 0.7, TopP: 0.95}}
-	for piece, err := range session.Stream(ctx, messages, options) {
-		if err != nil {
-			return answer, err
-		}
-		answer += piece
-		fmt.Print(piece)
-	}
-	return answer, nil
 }

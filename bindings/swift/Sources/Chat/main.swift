@@ -2,16 +2,11 @@
 import Realizar
 
 guard CommandLine.arguments.count == 2 else { fatalError("usage: Chat model.gguf") }
-let session = try await Model.load(CommandLine.arguments[1]).session()
-var messages: [Message] = []
+// The oldest turns are left out of a conversation that has become too long.
+let options = ConversationOptions(overflow: .forget)
+let chat = try Conversation(await Model.load(CommandLine.arguments[1]), options: options)
 print("> ", terminator: "")
 while let line = readLine() {
-    messages.append(Message("user", line))
-    var answer = ""
-    for try await piece in try session.chat(messages, Options(sampling: Sampling(temperature: 0.7, topP: 0.95))) {
-        print(piece, terminator: "")
-        answer += piece
-    }
-    messages.append(Message("assistant", answer))
+    for try await piece in try chat.say(line) { print(piece, terminator: "") }
     print("\n> ", terminator: "")
 }

@@ -6,62 +6,37 @@ public final class Job: Sendable {
     /// The reason why a text has ended.
     public enum End: UInt32, Sendable { case token = 1, length, stop, context, grammar, failed }
 
-    /// A token that was made, and the likeliest ones in its place, the likeliest first.
-    public struct Logprobs: Sendable, Hashable {
-        public let made: Logprob
-        public let likeliest: [Logprob]
-    }
-
     let handle: Handle
     private let cancelling: Cancel
     private let session: Session
-    private let isReply: Bool
     private let row: Int
 
-    init(_ session: Session, _ prompt: [UInt32], _ conversation: String?, _ options: Options) throws {
+    init(_ session: Session, _ prompt: [UInt32], _ options: Options) throws {
         let cancelling = try Cancel()
         // Without a sampler a GPU need not bring logits back.
-        let sampler = options.sampling.isGreedy ? nil : try options.sampling.sampler()
+        let sampler = try options.sampling.flatMap { $0.isGreedy ? nil : try $0.sampler() }
+        let grammar = try options.grammar.map { try $0.handle ?? session.model.grammar($0) }
         var params = sizedStruct(rz_job_params(), \.struct_size)
         params.max_tokens = options.maxTokens
         params.n_tokens = prompt.count
         params.draft_max = options.draftMax
         params.logprobs = options.logprobs
-        let stops: [UnsafePointer<CChar>?] = try options.stops.map { stop in
-            let text = try terminated(stop, "a stop string")
-            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: text.count)
-            copy.initialize(from: text, count: text.count)
-            return UnsafePointer(copy)
-        }
-        defer { stops.forEach { $0?.deallocate() } }
-        var draftModel: Handle?
-        switch options.draft {
-        case .none: params.draft = UInt32(RZ_DRAFT_NONE)
-        case .lookup: params.draft = UInt32(RZ_DRAFT_LOOKUP)
-        case .mtp: params.draft = UInt32(RZ_DRAFT_MTP)
-        case .model(let model):
-            params.draft = UInt32(RZ_DRAFT_MODEL)
-            draftModel = model.handle
-        }
+        params.draft = options.draft.number
         self.handle = try use(sampler) { sampler in
-            try use(options.grammar?.handle) { grammar in
-                try use(draftModel) { draftModel in
+            try use(grammar) { grammar in
+                try use(options.draft.model?.handle) { draftModel in
                     try cancelling.handle.use { cancel in
                         try prompt.withUnsafeBufferPointer { prompt in
-                            try stops.withUnsafeBufferPointer { stops in
-                                try withText(conversation ?? "") { chat, length in
-                                    params.sampler = sampler
-                                    params.grammar = grammar
-                                    params.draft_model = draftModel
-                                    params.cancel = cancel
-                                    params.tokens = prompt.baseAddress
-                                    params.stops = stops.baseAddress
-                                    params.n_stops = stops.count
-                                    params.chat = conversation == nil ? nil : chat
-                                    params.chat_len = length
-                                    return try Handle(free: { rz_job_free($0) }) { out, error in
-                                        session.handle.use { rz_job_new($0, &params, out, error) }
-                                    }
+                            try withTexts(options.stops, "a stop string") { stops in
+                                params.sampler = sampler
+                                params.grammar = grammar
+                                params.draft_model = draftModel
+                                params.cancel = cancel
+                                params.tokens = prompt.baseAddress
+                                params.stops = stops.baseAddress
+                                params.n_stops = stops.count
+                                return try Handle(free: { rz_job_free($0) }) { out, error in
+                                    session.handle.use { rz_job_new($0, &params, out, error) }
                                 }
                             }
                         }
@@ -71,7 +46,6 @@ public final class Job: Sendable {
         }
         self.cancelling = cancelling
         self.session = session
-        isReply = conversation != nil
         row = min(Int(options.logprobs), session.model.info.vocabSize) + 1
     }
 
@@ -87,16 +61,9 @@ public final class Job: Sendable {
         try useAll(jobs.map(\.handle)) { handles in try call { rz_jobs_step(handles, handles.count, limit(microseconds), $0) } } != RZ_DONE
     }
 
-    /// Text that is new since the last call: whole characters, stop strings cut out; of a reply its content, in place
-    /// of `parts`.
+    /// Text that is new since the last call: whole characters, stop strings cut out.
     public func text() throws -> String {
-        if isReply { return try parts().filter { $0.kind == .content || $0.kind == .end }.map(\.text).joined() }
-        return try handle.use { job in try sizedText { rz_job_text_into(job, $0, $1, $2, $3) } }
-    }
-
-    /// Parts of a reply, of a job by `Session.job(conversation:)`, that are new since the last call.
-    public func parts() throws -> [ReplyPart] {
-        try handle.use { job in try takeParts { rz_job_next_into(job, $0, $1, $2, $3, $4, $5) } }
+        try handle.use { job in try sizedText { rz_job_text_into(job, $0, $1, $2, $3) } }
     }
 
     /// Tokens that are new since the last call.
@@ -106,41 +73,19 @@ public final class Job: Sendable {
 
     /// Tokens that are new since the last call with their probabilities, of `Options.logprobs`.
     public func logprobs() throws -> [Logprobs] {
-        var values: [Float] = []
-        let tokens: [UInt32] = try handle.use { job in
-            try sized(64) { tokens, capacity, n, error in
-                values = [Float](repeating: 0, count: capacity)
-                return values.withUnsafeMutableBufferPointer { rz_job_logprobs_into(job, tokens, $0.baseAddress, capacity, n, error) }
-            }
-        }
-        let all = tokens.indices.map { Logprob(token: tokens[$0], logprob: values[$0]) }
-        return stride(from: 0, to: all.count, by: row).map { Logprobs(made: all[$0], likeliest: Array(all[($0 + 1)..<($0 + row)])) }
+        try handle.use { job in try takeLogprobs(row) { rz_job_logprobs_into(job, $0, $1, $2, $3, $4) } }
     }
 
     /// Works on another thread until there is new text, and gives it; nil once the job has ended. When the task is cancelled it
     /// throws CancellationError, and the job goes on with the next call.
     public func next() async throws -> String? {
-        try await advance {
-            let piece = try self.text()
-            return piece.isEmpty ? nil : piece
-        }
-    }
-
-    /// The same for the parts of a reply.
-    public func nextParts() async throws -> [ReplyPart]? {
-        try await advance {
-            let made = try self.parts()
-            return made.isEmpty ? nil : made
-        }
-    }
-
-    private func advance<R: Sendable>(_ take: @escaping @Sendable () throws -> R?) async throws -> R? {
         defer { session.stop.reset() }
         return try await detached(session.stop) {
             var going = true
             while going {
                 going = try self.step()
-                if let made = try take() { return made }
+                let piece = try self.text()
+                if !piece.isEmpty { return piece }
             }
             return nil
         }

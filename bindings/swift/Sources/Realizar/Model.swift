@@ -64,18 +64,6 @@ public final class Cancel: Sendable {
     public func reset() { handle.use { rz_cancel_reset($0) } }
 }
 
-/// One message of a conversation.
-public struct Message: Sendable, Hashable {
-    /// "system", "user" or "assistant".
-    public var role: String
-    public var content: String
-
-    public init(_ role: String, _ content: String) {
-        self.role = role
-        self.content = content
-    }
-}
-
 /// Choices for a load.
 public struct LoadOptions: Sendable {
     /// Threads and limits to share; nil: its own.
@@ -192,7 +180,7 @@ public final class Model: Sendable {
         return Plan(out)
     }
 
-    private static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) -> rz_cache_params {
+    static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) -> rz_cache_params {
         var params = sizedStruct(rz_cache_params(), \.struct_size)
         params.capacity = UInt32(clamping: capacity)
         params.k_type = keys.rawValue
@@ -366,10 +354,8 @@ public final class Model: Sendable {
     /// True for a token that ends a turn or a text.
     public func isEnd(_ token: UInt32) -> Bool { handle.use { rz_token_is_end($0, token) != 0 } }
 
-    /// A conversation as tokens, up to where the answer begins; no text in it becomes a control token.
-    public func tokenize(_ messages: [Message]) throws -> [UInt32] { try tokenize(conversation: conversation(messages)) }
-
-    /// The tokens of a conversation in JSON, as servers take it, with tools and variables.
+    /// The tokens of a conversation in JSON, as servers take it, with tools and variables, up to where the answer begins; no text
+    /// in it becomes a control token.
     public func tokenize(conversation json: String) throws -> [UInt32] {
         try handle.use { model in
             try withText(json) { json, length in
@@ -406,12 +392,16 @@ public final class Model: Sendable {
         return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
     }
 
-    /// A grammar for what is written. `whitespace`: JSON may have some between its parts.
+    /// A grammar that is compiled, for any number of texts. `whitespace`: JSON may have some between its parts.
     public func grammar(_ kind: Grammar.Kind, _ text: String = "", whitespace: Bool = false) throws -> Grammar {
-        let number = kind.rawValue | (whitespace ? UInt32(RZ_GRAMMAR_WHITESPACE) : 0)
-        return try Grammar(Handle(free: { rz_grammar_free($0) }) { out, error in
-            handle.use { model in withText(text) { rz_grammar_new(model, number, $0, $1, out, error) } }
-        })
+        let grammar = Grammar(kind, text, whitespace: whitespace)
+        return Grammar(grammar.number, text, try self.grammar(grammar))
+    }
+
+    func grammar(_ grammar: Grammar) throws -> Handle {
+        try Handle(free: { rz_grammar_free($0) }) { out, error in
+            handle.use { model in withText(grammar.text) { rz_grammar_new(model, grammar.number, $0, $1, out, error) } }
+        }
     }
 
     /// A low-rank adapter: a GGUF file or a folder of PEFT.
@@ -432,38 +422,31 @@ public final class Model: Sendable {
     }
 }
 
-/// A grammar for text that is written. Immutable, for any number of jobs.
+/// A grammar for text that is written. Immutable, for any number of jobs and replies.
 public final class Grammar: Sendable {
     /// The language of a grammar. `choices`: a JSON array of strings; `tools`: the JSON of a conversation.
     public enum Kind: UInt32, Sendable { case jsonSchema = 1, regex, lark, gbnf, json, choices, tools }
 
-    let handle: Handle
-    init(_ handle: Handle) { self.handle = handle }
+    let number: UInt32
+    let text: String
+    let handle: Handle?
+
+    init(_ number: UInt32, _ text: String, _ handle: Handle?) {
+        self.number = number
+        self.text = text
+        self.handle = handle
+    }
+
+    /// A grammar that is compiled by what uses it. `whitespace`: JSON may have some between its parts.
+    public convenience init(_ kind: Kind, _ text: String = "", whitespace: Bool = false) {
+        self.init(kind.rawValue | (whitespace ? UInt32(RZ_GRAMMAR_WHITESPACE) : 0), text, nil)
+    }
 }
 
 /// A low-rank adapter of a model. Immutable, for any number of sessions.
 public final class Adapter: Sendable {
     let handle: Handle
     init(_ handle: Handle) { self.handle = handle }
-}
-
-/// A conversation as JSON.
-func conversation(_ messages: [Message]) -> String {
-    func quoted(_ text: String) -> String {
-        var out = "\""
-        for scalar in text.unicodeScalars {
-            if scalar == "\"" || scalar == "\\" { out += "\\" }
-            if scalar.value >= 0x20 {
-                out.unicodeScalars.append(scalar)
-            } else {
-                let hex = String(scalar.value, radix: 16)
-                out += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-            }
-        }
-        return out + "\""
-    }
-    let all = messages.map { "{\"role\": \(quoted($0.role)), \"content\": \(quoted($0.content))}" }
-    return "{\"messages\": [\(all.joined(separator: ", "))]}"
 }
 
 /// Works on a thread that may wait, and has the task's cancel stop it.

@@ -47,7 +47,8 @@ public struct Sampling: Sendable {
             && dryMultiplier == 0 && noRepeatNgramSize == 0 && bannedSequences.isEmpty
     }
 
-    func sampler() throws -> Handle {
+    /// The choices as the library takes them, for the time of a call.
+    func with<R>(_ body: (UnsafePointer<rz_sampler_params>) throws -> R) rethrows -> R {
         var params = sizedStruct(rz_sampler_params(), \.struct_size)
         params.temperature = temperature
         params.top_k = topK
@@ -91,11 +92,15 @@ public struct Sampling: Sendable {
                     return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
                         params.biases = biases.baseAddress
                         params.n_biases = biases.count
-                        return try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(&params, $0, $1) }
+                        return try body(&params)
                     }
                 }
             }
         }
+    }
+
+    func sampler() throws -> Handle {
+        try with { params in try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(params, $0, $1) } }
     }
 }
 
@@ -106,6 +111,7 @@ public final class Sampler: Sendable {
 
     /// Lets it choose only what continues a text of the grammar, from its start; nil: anything.
     public func setGrammar(_ grammar: Grammar?) throws {
+        if let grammar, grammar.handle == nil { throw RealizarError(.invalidArgument, "a sampler takes a grammar of Model.grammar") }
         try handle.use { sampler in try use(grammar?.handle) { grammar in try call { rz_sampler_grammar_set(sampler, grammar, $0) } } }
     }
 }
@@ -114,6 +120,28 @@ public final class Sampler: Sendable {
 public struct Logprob: Sendable, Hashable {
     public let token: UInt32
     public let logprob: Float
+}
+
+/// A token that was made, and the likeliest ones in its place, the likeliest first.
+public struct Logprobs: Sendable, Hashable {
+    public let made: Logprob
+    public let likeliest: [Logprob]
+}
+
+/// The rows of so many tokens each that a function has ready.
+func takeLogprobs(
+    _ row: Int,
+    _ take: (
+        UnsafeMutablePointer<UInt32>?, UnsafeMutablePointer<Float>?, Int, UnsafeMutablePointer<Int>, UnsafeMutablePointer<rz_error>
+    ) -> rz_status
+) throws -> [Logprobs] {
+    var values: [Float] = []
+    let tokens: [UInt32] = try sized(64) { tokens, capacity, n, error in
+        values = [Float](repeating: 0, count: capacity)
+        return values.withUnsafeMutableBufferPointer { take(tokens, $0.baseAddress, capacity, n, error) }
+    }
+    let all = tokens.indices.map { Logprob(token: tokens[$0], logprob: values[$0]) }
+    return stride(from: 0, to: all.count, by: row).map { Logprobs(made: all[$0], likeliest: Array(all[($0 + 1)..<($0 + row)])) }
 }
 
 /// The guess at a job's next tokens, which changes nothing but the time.
@@ -126,11 +154,29 @@ public enum Draft: Sendable {
     case model(Model)
     /// By a layer of the model itself, of `LoadOptions.mtp`.
     case mtp
+
+    var number: UInt32 {
+        switch self {
+        case .none: UInt32(RZ_DRAFT_NONE)
+        case .lookup: UInt32(RZ_DRAFT_LOOKUP)
+        case .model: UInt32(RZ_DRAFT_MODEL)
+        case .mtp: UInt32(RZ_DRAFT_MTP)
+        }
+    }
+
+    var model: Model? {
+        if case .model(let model) = self { return model }
+        return nil
+    }
 }
 
-/// Choices for a generation.
+/// Reasoning of a reply. `model`: as the chat template has it by itself.
+public enum Reasoning: UInt32, Sendable { case model = 0, off, on }
+
+/// Choices for a generation or a reply.
 public struct Options: Sendable {
-    public var sampling: Sampling
+    /// Nil: as the model's makers advise for a reply, and the most likely token for another text.
+    public var sampling: Sampling?
     /// 0: no limit but the capacity of the session.
     public var maxTokens: UInt32
     /// The text ends ahead of the first of these, that of a reply in its content.
@@ -139,11 +185,19 @@ public struct Options: Sendable {
     public var draft: Draft
     /// Tokens of a draft at most; 0: chosen by the library.
     public var draftMax: UInt32 = 0
-    /// Number of the likeliest tokens that `Job.logprobs` tells with each, at most 32.
+    /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32.
     public var logprobs: UInt32 = 0
+    /// Whether a reply begins with reasoning.
+    public var reasoning = Reasoning.model
+    /// Tokens of reasoning at most, after which the model answers; 0: no bound.
+    public var reasoningTokens: UInt32 = 0
+    /// What was said of a reply that is given up becomes a message, which may be continued.
+    public var keeps = false
+    /// The reply goes on with the last message, a reply that was cut.
+    public var continues = false
 
     public init(
-        sampling: Sampling = Sampling(), maxTokens: UInt32 = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
+        sampling: Sampling? = nil, maxTokens: UInt32 = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
     ) {
         self.sampling = sampling
         self.maxTokens = maxTokens
@@ -153,8 +207,8 @@ public struct Options: Sendable {
     }
 }
 
-/// One line of conversation, for one call at a time. It keeps what it has computed: a prompt that begins like the one before, as
-/// that of the next turn does, costs only its new end.
+/// A text as tokens, for one call at a time. It keeps what it has computed: a prompt that begins like the one before costs only its
+/// new end.
 public final class Session: Sendable {
     public let model: Model
     let handle: Handle
@@ -174,36 +228,18 @@ public final class Session: Sendable {
     /// Tokens that there is room for.
     public var capacity: Int { handle.use { Int(rz_cache_capacity($0)) } }
 
-    /// Answers a conversation, given as a whole: the content of the reply, piece by piece.
-    public func chat(_ messages: [Message], _ options: Options = Options()) throws -> Pieces {
-        let json = conversation(messages)
-        return Pieces(session: self, prompt: try model.tokenize(conversation: json), conversation: json, options: options)
-    }
-
-    /// Replies to a conversation in JSON, with all parts: what the model thinks, content, calls of tools, and the end.
-    public func reply(conversation json: String, _ options: Options = Options()) throws -> Parts {
-        Parts(session: self, prompt: try model.tokenize(conversation: json), conversation: json, options: options)
-    }
-
     /// Continues a text, piece by piece.
     public func generate(_ prompt: String, _ options: Options = Options()) throws -> Pieces {
-        Pieces(session: self, prompt: try model.tokenize(prompt), conversation: nil, options: options)
+        Pieces(session: self, prompt: try model.tokenize(prompt), options: options)
     }
 
     /// A job that continues some tokens. What the session holds of them from its start is not computed again. The session is busy
     /// until the job is gone.
-    public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job { try job(prompt, conversation: nil, options) }
-
-    /// A job that replies to a conversation in JSON, in parts: `Job.parts`.
-    public func job(conversation json: String, _ options: Options = Options()) throws -> Job {
-        try job(model.tokenize(conversation: json), conversation: json, options)
-    }
-
-    func job(_ prompt: [UInt32], conversation: String?, _ options: Options) throws -> Job {
+    public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job {
         // The last token of a prompt is always computed, because the answer starts from its logits.
         let kept = min(try match(prompt), max(prompt.count - 1, 0))
         try truncate(kept)
-        return try Job(self, Array(prompt[kept...]), conversation, options)
+        return try Job(self, Array(prompt[kept...]), options)
     }
 
     /// The number of the first of some tokens that need not be computed again.
@@ -316,14 +352,13 @@ public final class Session: Sendable {
     }
 }
 
-/// The text of a generation, piece by piece, each whole characters: `for try await piece in session.chat(messages)`. Pieces are made
+/// The text of a generation, piece by piece, each whole characters: `for try await piece in session.generate(prompt)`. Pieces are made
 /// when they are asked for, on another thread; a task that is cancelled ends with CancellationError. The session is busy from the first piece
 /// to the last, or until the loop is left.
 public struct Pieces: AsyncSequence, Sendable {
     public typealias Element = String
     let session: Session
     let prompt: [UInt32]
-    let conversation: String?
     let options: Options
 
     public func makeAsyncIterator() -> Iterator { Iterator(pieces: self) }
@@ -338,45 +373,12 @@ public struct Pieces: AsyncSequence, Sendable {
         public mutating func next() async throws -> String? {
             if ended { return nil }
             ended = true // if this throws
-            let job = try job ?? pieces.session.job(pieces.prompt, conversation: pieces.conversation, pieces.options)
+            let job = try job ?? pieces.session.job(pieces.prompt, pieces.options)
             self.job = nil
             guard let piece = try await job.next() else { return nil }
             self.job = job
             ended = false
             return piece
-        }
-    }
-}
-
-/// The parts of a reply, as `Pieces` are those of a text: `for try await part in session.reply(conversation: json)`.
-public struct Parts: AsyncSequence, Sendable {
-    public typealias Element = ReplyPart
-    let session: Session
-    let prompt: [UInt32]
-    let conversation: String
-    let options: Options
-
-    public func makeAsyncIterator() -> Iterator { Iterator(parts: self) }
-
-    public struct Iterator: AsyncIteratorProtocol {
-        let parts: Parts
-        private var job: Job?
-        private var ready: ArraySlice<ReplyPart> = []
-        private var ended = false
-
-        init(parts: Parts) { self.parts = parts }
-
-        public mutating func next() async throws -> ReplyPart? {
-            if let part = ready.popFirst() { return part }
-            if ended { return nil }
-            ended = true // if this throws
-            let job = try job ?? parts.session.job(parts.prompt, conversation: parts.conversation, parts.options)
-            self.job = nil
-            guard let made = try await job.nextParts() else { return nil }
-            self.job = job
-            ended = false
-            ready = made[...]
-            return ready.popFirst()
         }
     }
 }

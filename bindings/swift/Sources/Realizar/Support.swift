@@ -60,7 +60,8 @@ public enum Library {
             return RealizarError(.version, "librealizar \(version) has the interface \(rz_abi_version()), \(RZ_ABI_VERSION) is needed")
         }
         var missing: Set = ["rz_error", "rz_model_params", "rz_model_info", "rz_sampler_params", "rz_cache_params", "rz_job_params",
-            "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_plan", "rz_metrics"]
+            "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_plan", "rz_metrics",
+            "rz_conversation_params", "rz_reply_params", "rz_conversation_info"]
         var layout = rz_layout()
         layout.struct_size = UInt32(MemoryLayout<rz_layout>.size)
         var index: UInt32 = 0
@@ -145,6 +146,7 @@ func sizedText(
 }
 
 /// A text with its length, as the library takes it.
+@discardableResult
 func withText<R>(_ text: String, _ body: (UnsafePointer<CChar>?, Int) throws -> R) rethrows -> R {
     var text = text
     return try text.withUTF8 { bytes in
@@ -156,6 +158,15 @@ func withText<R>(_ text: String, _ body: (UnsafePointer<CChar>?, Int) throws -> 
 func terminated(_ text: String, _ name: String) throws -> [CChar] {
     if text.utf8.contains(0) { throw RealizarError(.invalidArgument, "\(name) contains a NUL") }
     return Array(text.utf8CString)
+}
+
+/// Texts as the library takes a list of them.
+func withTexts<R>(_ texts: [String], _ name: String, _ body: (UnsafeBufferPointer<UnsafePointer<CChar>?>) throws -> R) throws -> R {
+    let all = try texts.map { try terminated($0, name) }
+    let ends = all.map(\.count).reduce(into: [0]) { $0.append($0[$0.count - 1] + $1) }
+    return try all.flatMap { $0 }.withUnsafeBufferPointer { bytes in
+        try texts.indices.map { i in bytes.baseAddress.map { $0 + ends[i] } }.withUnsafeBufferPointer(body)
+    }
 }
 
 /// The text in an array of a struct, up to its NUL.

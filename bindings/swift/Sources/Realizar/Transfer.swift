@@ -1,6 +1,6 @@
 import CRealizar
 
-/// What a saved session is written to or read from, for the time of a call, and the error that it met.
+/// What something saved is written to or read from, for the time of a call, and the error that it met.
 final class Transfer {
     private let move: (UnsafeMutableRawBufferPointer) throws -> Void
     private var met: (any Error)?
@@ -55,6 +55,36 @@ extension Model {
                 Handle(free: { rz_cache_free($0) }) { out, error in
                     handle.use { model in rz_cache_load(model, nil, { Transfer.move($0, $1, $2) }, user, out, error) }
                 })
+        }
+    }
+}
+
+extension Conversation {
+    /// Hands the conversation to `write`, as `Session.save` does.
+    public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
+        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
+            try handle.use { conversation in
+                try Realizar.call { error in
+                    rz_conversation_save(conversation, { Transfer.move($0, UnsafeMutableRawPointer(mutating: $1), $2) }, user, error)
+                }
+            }
+        }
+    }
+
+    /// The conversation that `save` has written; of the options, adapters have to be absent, and the overflow is
+    /// that of the saved one.
+    public static func load(
+        _ model: Model, options: ConversationOptions = ConversationOptions(),
+        read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void
+    ) throws -> Conversation {
+        try Transfer(read).call { user in
+            try options.with(nil) { params in
+                Conversation(
+                    model,
+                    try Handle(free: { rz_conversation_free($0) }) { out, error in
+                        model.handle.use { rz_conversation_load($0, params, { Transfer.move($0, $1, $2) }, user, out, error) }
+                    })
+            }
         }
     }
 }

@@ -88,21 +88,24 @@ final class RealizarTests: XCTestCase {
             expect(.invalidArgument) { _ = try Model(Self.tiny, options: options) }
         }
         let model = try load()
-        expect(.unsupported) { _ = try model.tokenize([Message("user", "x")]) }
+        expect(.unsupported) { _ = try model.tokenize(conversation: "{\"messages\": []}") }
+        expect(.unsupported) { _ = try Conversation(model) }
         expect(.invalidArgument) { _ = try model.grammar(.regex, "(") }
         expect(.invalidArgument) { _ = try model.grammar(.regex, "a", whitespace: true) }
         _ = try model.grammar(.json, whitespace: true)
         expect(.invalidArgument) { _ = try model.session().logits() }
-        expect(.unsupported) { _ = try ChatParser(model, conversation: conversation([Message("user", "x")])) }
+        expect(.unsupported) { _ = try ChatParser(model, conversation: "{\"messages\": []}") }
         let session = try model.session(capacity: 8)
         expect(.contextFull) { try session.prefill(Array(repeating: 1, count: 9)) }
         let job = try session.job([1, 2])
         expect(.busy) { try session.truncate(0) }
         expect(.invalidArgument) { _ = try model.session().job([1], Options(stops: [""])) }
         _ = try job.step()
-        XCTAssertEqual(
-            conversation([Message("user", "a\"\\\n\u{1f}é/")]),
-            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\\"\\\\\\u000a\\u001fé/\"}]}")
+        for wrong in ["", "[1", "nul", "[" + String(repeating: "[", count: 1000)] { XCTAssertThrowsError(try JSON(wrong)) }
+        let value: JSON = ["b": [1, 2.5, "a\"\\\n\u{1f}é/", nil, true], "a": [:]]
+        XCTAssertEqual(try JSON(value.text), value)
+        XCTAssertEqual(try value.text, "{\"a\":{},\"b\":[1,2.5,\"a\\\"\\\\\\n\\u001fé/\",null,true]}")
+        XCTAssertEqual([value["b"]?[2]?.string, value["c"]?.string, value["b"]?[9]?.string], ["a\"\\\n\u{1f}é/", nil, nil])
     }
 
     func testCancelledTasksEnd() async throws {
@@ -134,7 +137,8 @@ final class RealizarTests: XCTestCase {
         let tokens = try model.tokenize("Once upon a time")
         let colors = try model.grammar(.choices, "[\" red\", \" blue\"]")
         let jobs = try [
-            Options(maxTokens: 20), Options(grammar: colors), Options(maxTokens: 60, draft: .lookup), Options(maxTokens: 20, draft: .model(model)),
+            Options(maxTokens: 20), Options(grammar: colors), Options(grammar: Grammar(.choices, "[\" green\"]")), Options(maxTokens: 60, draft: .lookup),
+            Options(maxTokens: 20, draft: .model(model)),
         ].map { try model.session(capacity: 128).job(tokens, $0) }
         XCTAssertTrue(try jobs[0].step(microseconds: 0) && jobs[0].step(microseconds: -1))
         XCTAssertEqual(try jobs[0].tokens(), [])
@@ -143,12 +147,13 @@ final class RealizarTests: XCTestCase {
         let texts = try jobs.map { try $0.text() }
         XCTAssertTrue(story.hasPrefix(texts[0]) && texts[0].count > 20, texts[0])
         XCTAssertTrue(["red", "blue"].contains(texts[1].trimmingCharacters(in: .whitespaces)), texts[1])
-        XCTAssertTrue(texts[2].hasPrefix(story), texts[2])
-        XCTAssertEqual(texts[3], texts[0])
-        XCTAssertEqual(try jobs.map { try $0.end }, [.length, try jobs[1].end, .length, .length])
+        XCTAssertEqual(texts[2].trimmingCharacters(in: .whitespaces), "green")
+        XCTAssertTrue(texts[3].hasPrefix(story), texts[3])
+        XCTAssertEqual(texts[4], texts[0])
+        XCTAssertEqual(try jobs.map { try $0.end }, [.length, try jobs[1].end, try jobs[2].end, .length, .length])
         XCTAssertEqual(try jobs[0].tokens().count, 20)
         // The model drafts what it would choose itself.
-        let drafts = try jobs[3].drafts
+        let drafts = try jobs[4].drafts
         XCTAssertTrue(drafts.drafted >= drafts.accepted)
         jobs[2].cancel()
         _ = try jobs[2].step() // one that has ended has nothing to stop
@@ -250,6 +255,7 @@ final class RealizarTests: XCTestCase {
         let free = try two.sample(sampler)
         try sampler.setGrammar(model.grammar(.choices, "[\"yes\"]"))
         XCTAssertTrue("yes".hasPrefix(try model.detokenize([two.sample(sampler)]).trimmingCharacters(in: .whitespaces)))
+        expect(.invalidArgument) { try sampler.setGrammar(Grammar(.json)) }
         try sampler.setGrammar(nil)
         XCTAssertEqual(try two.sample(sampler), free)
 
@@ -305,34 +311,286 @@ final class RealizarTests: XCTestCase {
         expect(.cancelled) { _ = try Model(Self.tiny, options: logged) }
     }
 
-    func testRepliesComeInParts() async throws {
+    static let prompt = "Once upon a time"
+    static let by = "{\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}"
+
+    func chatModel() throws -> Model {
         guard let path = ProcessInfo.processInfo.environment["CHAT"] else { throw XCTSkip("CHAT names no model with a template") }
-        let model = try await Model.load(path)
-        let json =
-            "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}], \"tool_choice\": \"required\", "
-            + "\"parallel_tool_calls\": false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", \"parameters\": {\"type\": "
-            + "\"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}}}]}"
-        let session = try model.session()
-        var parts: [ReplyPart] = []
-        for try await part in try session.reply(conversation: json, Options(maxTokens: 200, grammar: model.grammar(.tools, json))) {
-            parts.append(part)
+        return try Model(path, options: LoadOptions(runtime: Runtime(threads: 2)))
+    }
+
+    func of(_ parts: [ReplyPart], _ kind: ReplyPart.Kind) -> String { parts.filter { $0.kind == kind }.map(\.text).joined() }
+
+    /// All parts of a reply, on this thread.
+    func parts(_ reply: Reply) throws -> [ReplyPart] {
+        while try reply.step() {}
+        return try reply.parts()
+    }
+
+    func content(_ chat: Conversation, _ options: Options) throws -> String { of(try parts(chat.reply(options)), .content) }
+
+    func asked(_ model: Model, _ text: String = prompt, _ options: ConversationOptions = ConversationOptions()) throws -> Conversation {
+        let chat = try Conversation(model, options: options)
+        try chat.add("user", text)
+        return chat
+    }
+
+    func testTurnsComputeWhatIsNew() async throws {
+        let model = try chatModel()
+        let chat = try Conversation(model, system: "Be kind. ")
+        try chat.add("user", Self.prompt)
+        var made: [ReplyPart] = []
+        for try await part in try chat.reply(Options(maxTokens: 30)) { made.append(part) }
+        XCTAssertEqual(made.last, ReplyPart(kind: .end, call: 0, text: "", unparsed: made.last?.unparsed ?? true))
+        let said = of(made, .content)
+        XCTAssertTrue(made.count > 10 && !said.isEmpty)
+        let first = try chat.info()
+        XCTAssertEqual([first.messages, first.tokens, first.promptDone], [3, 30, first.promptTokens])
+        XCTAssertEqual([first.state], [.ended])
+        XCTAssertEqual([first.end], [.length])
+        XCTAssertTrue(first.stopped == nil && first.firstToken >= first.promptTime && first.promptTime > 0 && first.tokensTime > 0)
+        XCTAssertEqual(try chat.messages(from: 2), [["role": "assistant", "content": .string(said), "finish_reason": "length"]])
+        try chat.add("user", " And then")
+        _ = try content(chat, Options(maxTokens: 9))
+        let second = try chat.info()
+        XCTAssertGreaterThanOrEqual(second.reusedTokens, first.promptTokens)
+        XCTAssertEqual([second.promptDone, second.cacheCount], [second.promptTokens - second.reusedTokens, second.promptTokens + 8])
+
+        // The pieces of what is said, and a loop that is left, which keeps them.
+        try chat.rewind(1)
+        var begun = ""
+        for try await piece in try chat.say(Self.prompt) {
+            begun += piece
+            if begun.count > 9 { break }
         }
-        let of = { (kind: ReplyPart.Kind) in parts.filter { $0.kind == kind }.map(\.text).joined() }
-        XCTAssertEqual(of(.toolName), "go")
-        XCTAssertTrue(["{\"by\":\"car\"}", "{\"by\":\"bus\"}"].contains(of(.toolArguments).filter { !$0.isWhitespace }), "\(parts)")
-        XCTAssertEqual(parts.last, ReplyPart(kind: .end, call: 0, text: "", unparsed: false))
-        // Stop strings count in content alone, which is the text of a reply.
-        let question = [Message("user", "Once upon a time")]
-        let answer = try await collect(session.chat(question, Options(stops: [" She"])))
-        XCTAssertEqual(answer, ", there was a little girl named Lily.")
-        let again = try session.job(conversation: conversation(question), Options(maxTokens: 3))
-        XCTAssertEqual(try again.counts.prompt, 1)
-        while try again.step() {}
-        XCTAssertEqual(try again.tokens().count, 3)
-        XCTAssertTrue(story.hasPrefix(try again.text()))
-        let plain = try model.session().job([1])
-        expect(.invalidArgument) { _ = try plain.parts() }
-        XCTAssertTrue(try model.render(conversation: conversation(question)).hasSuffix("Once upon a time"))
+        XCTAssertTrue(said.hasPrefix(begun))
+        XCTAssertEqual(try chat.messages(from: 2), [["role": "assistant", "content": .string(begun), "finish_reason": "cancelled"]])
+        try chat.rewind(1)
+        var heard = ""
+        try chat.say(Self.prompt) { piece in
+            heard += piece
+            self.expect(.busy) { _ = try chat.info() }
+            return heard.count < 9
+        }
+        XCTAssertTrue(said.hasPrefix(heard) && !heard.isEmpty)
+        XCTAssertEqual(try chat.messages(from: 2)[0]["content"], .string(heard))
+        try chat.rewind(1)
+        XCTAssertThrowsError(try chat.say(Self.prompt) { _ in throw CancellationError() }) { XCTAssertTrue($0 is CancellationError) }
+        XCTAssertEqual(try chat.info().messages, 3)
+        // A call of another thread fails while one is at work.
+        let busy = Told()
+        try chat.rewind(1)
+        try chat.say(Self.prompt) { _ in
+            let thread = Thread { busy.add("\((Result { try chat.add("user", "x") }))") }
+            thread.start()
+            while !thread.isFinished { usleep(100) }
+            return false
+        }
+        XCTAssertTrue(busy.lines.count == 1 && busy.lines[0].contains("RZ_ERR_BUSY"), "\(busy.lines)")
+    }
+
+    func testOptionsOfReplies() throws {
+        let model = try chatModel()
+        let chat = try asked(model)
+        let plain = try content(chat, Options(maxTokens: 30))
+        func again(_ options: Options) throws -> String {
+            try chat.rewind(1)
+            return try content(chat, options)
+        }
+        let seeded = Options(sampling: Sampling(temperature: 1.2, seed: 7), maxTokens: 30)
+        let one = try again(seeded)
+        XCTAssertNotEqual(one, plain)
+        XCTAssertEqual(try again(seeded), one)
+        for draft in [Draft.lookup, .model(model)] { XCTAssertEqual(try again(Options(maxTokens: 30, draft: draft)), plain) }
+        XCTAssertTrue(try chat.info().accepted > 0 && chat.info().drafted > 0)
+        XCTAssertEqual(try again(Options(stops: [" She"])), ", there was a little girl named Lily.")
+        XCTAssertEqual(try chat.info().end, .stop)
+        var bound = Options(grammar: Grammar(.jsonSchema, Self.by))
+        bound.reasoning = .off
+        bound.logprobs = 2
+        try chat.rewind(1)
+        let reply = try chat.reply(bound)
+        let value = try JSON(of(parts(reply), .content))
+        XCTAssertTrue(["car", "bus"].contains(value["by"]?.string), "\(value)")
+        let rows = try reply.logprobs()
+        XCTAssertTrue(!rows.isEmpty && rows.allSatisfy { $0.likeliest.count == 2 })
+        XCTAssertEqual(try reply.logprobs(), [])
+        bound.grammar = try model.grammar(.regex, "[ab]{3}")
+        XCTAssertEqual(try again(bound).trimmingCharacters(in: .whitespaces).count, 3)
+        var reasoning = Options(maxTokens: 30)
+        (reasoning.reasoning, reasoning.reasoningTokens) = (.on, 5)
+        try chat.rewind(1)
+        let thought = try parts(chat.reply(reasoning))
+        XCTAssertEqual(try chat.info().reasoningTokens, 5)
+        XCTAssertTrue(!of(thought, .reasoning).isEmpty && !of(thought, .content).isEmpty)
+        XCTAssertEqual(try chat.messages(from: 1)[0]["reasoning_content"]?.string, of(thought, .reasoning))
+        // What is wrong is an error, and changes nothing.
+        try chat.rewind(1)
+        expect(.invalidArgument) { _ = try chat.reply(Options(sampling: Sampling(topP: 2))) }
+        expect(.invalidArgument) { _ = try chat.reply(Options(grammar: Grammar(.regex, "("))) }
+        expect(.invalidArgument) { _ = try chat.reply(Options(stops: [""])) }
+        expect(.invalidArgument) { try chat.add([1]) }
+        expect(.invalidArgument) { try chat.add("a\0b", "x") }
+        expect(.invalidArgument) { try chat.rewind(2) }
+        expect(.contextFull) { _ = try chat.say(String(repeating: "long ", count: 999)) }
+        expect(.contextFull) { try chat.say(String(repeating: "long ", count: 999)) { _ in true } }
+        XCTAssertEqual(try chat.json(), "[{\"role\":\"user\",\"content\":\"Once upon a time\"}]")
+    }
+
+    func testCallsAndTheirResults() throws {
+        let model = try chatModel()
+        let json =
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}], \"tool_choice\": \"required\", \"parallel_tool_calls\": "
+            + "false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", \"parameters\": \(Self.by)}}]}"
+        var options = ConversationOptions(capacity: 600)
+        (options.keys, options.values) = (.f32, .f32)
+        let chat = try Conversation(model, json: json, options: options)
+        var off = Options()
+        off.reasoning = .off
+        for turn in 0..<2 {
+            let parts = try parts(chat.reply(off))
+            XCTAssertEqual(of(parts, .toolName), "go")
+            XCTAssertTrue(["{\"by\":\"car\"}", "{\"by\":\"bus\"}"].contains(of(parts, .toolArguments).filter { !$0.isWhitespace }), "\(parts)")
+            let message = try chat.messages(from: 1 + 2 * turn)[0]
+            XCTAssertEqual([message["finish_reason"], message["content"]], ["tool_calls", JSON.null])
+            let id = try XCTUnwrap(message["tool_calls"]?[0]?["id"])
+            try chat.add(["role": "tool", "tool_call_id": id, "name": "go", "content": " There."])
+            XCTAssertEqual(try chat.messages(from: 2 + 2 * turn)[0]["tool_call_id"], id)
+        }
+        XCTAssertEqual(try [chat.info().messages, chat.info().cacheCapacity], [5, 600])
+        let parser = try ChatParser(model, conversation: json)
+        var parts: [ReplyPart] = []
+        for token in try model.tokenize("<call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>", special: false) {
+            parts += try parser.push(token)
+        }
+        XCTAssertEqual(of(parts + (try parser.end()), .toolName), "go")
+        XCTAssertTrue(try model.render(conversation: json).hasSuffix(Self.prompt))
+    }
+
+    func testRepliesThatAreCutGoOn() async throws {
+        let model = try chatModel()
+        let chat = try asked(model)
+        let whole = try content(chat, Options(maxTokens: 40))
+        var keeping = Options(maxTokens: 40)
+        // One that is let go of leaves no trace, but where that is asked for.
+        for keeps in [false, true] {
+            try chat.rewind(1)
+            keeping.keeps = keeps
+            for try await part in try chat.reply(keeping) where part.kind == .content { break }
+            XCTAssertEqual(try chat.info().messages, keeps ? 2 : 1)
+        }
+        var continuing = keeping
+        continuing.continues = true
+        for n: UInt32 in [1, 2, 12] {
+            continuing.maxTokens = n
+            _ = try content(chat, continuing)
+        }
+        let made = try XCTUnwrap(chat.messages(from: 1)[0]["content"]?.string)
+        XCTAssertTrue(made.count > 20 && whole.hasPrefix(made), made)
+        try chat.add("user", "x")
+        expect(.invalidArgument) { _ = try chat.reply(continuing) }
+
+        try chat.rewind(1)
+        let reply = try chat.reply(Options(maxTokens: 40))
+        XCTAssertTrue(try reply.step(microseconds: 0) && reply.step(microseconds: -1))
+        XCTAssertTrue(try reply.step())
+        reply.cancel()
+        expect(.cancelled) { _ = try reply.step() }
+        XCTAssertEqual(try chat.info().stopped, .cancelled)
+        reply.resume()
+        try reply.deadline(microseconds: 0)
+        expect(.deadline) { _ = try reply.step() }
+        try reply.deadline(microseconds: nil)
+        expect(.busy) { _ = try chat.fork() }
+        // A task that is cancelled pauses it.
+        let task = Task {
+            do {
+                for try await part in reply where part.kind == .content { withUnsafeCurrentTask { $0?.cancel() } }
+                return false
+            } catch is CancellationError {
+                return true
+            }
+        }
+        let isCancelled = try await task.value
+        XCTAssertTrue(isCancelled)
+        XCTAssertNil(try reply.end)
+        while try reply.step(microseconds: 200) {}
+        XCTAssertEqual(try reply.end, .length)
+        XCTAssertEqual(try chat.messages(from: 1)[0]["content"]?.string, whole)
+        // The conversation goes on without a reply.
+        try chat.rewind(1)
+        expect(.invalidArgument) { _ = try reply.step() }
+        var options = ConversationOptions()
+        options.cancel = try Cancel()
+        let other = try asked(model, Self.prompt, options)
+        options.cancel?.fire()
+        expect(.cancelled) { _ = try self.content(other, Options(maxTokens: 5)) }
+        options.cancel?.reset()
+        XCTAssertTrue(whole.hasPrefix(try content(other, Options(maxTokens: 5))))
+        // What nobody holds any more is freed in the middle of a reply.
+        for _ in 0..<20 { XCTAssertTrue(try asked(model).reply().step()) }
+    }
+
+    func testForksAndSavedConversations() throws {
+        let model = try chatModel()
+        let chat = try Conversation(model, ["messages": [["role": "user", "content": "Once upon a time"]], "variables": ["a": 1]])
+        _ = try content(chat, Options(maxTokens: 9))
+        var saved: [UInt8] = []
+        try chat.save { saved.append(contentsOf: $0) }
+        var at = 0
+        let read = { (buffer: UnsafeMutableRawBufferPointer) in
+            guard at + buffer.count <= saved.count else { throw CancellationError() }
+            buffer.copyBytes(from: saved[at..<(at + buffer.count)])
+            at += buffer.count
+        }
+        let fork = try chat.fork()
+        let loaded = try Conversation.load(model, read: read)
+        var continuing = Options(maxTokens: 5)
+        continuing.continues = true
+        for one in [chat, fork, loaded] {
+            _ = try content(one, continuing)
+            try one.add("user", " Go on")
+            _ = try content(one, Options(maxTokens: 9))
+            XCTAssertGreaterThan(try one.info().reusedTokens, 5)
+            XCTAssertEqual(try one.messages(), try chat.messages())
+        }
+        try fork.rewind(1)
+        XCTAssertEqual(try [fork.info().messages, chat.info().messages], [1, 4])
+        XCTAssertThrowsError(try Conversation.load(model, read: read)) { XCTAssertTrue($0 is CancellationError) }
+        saved[300] ^= 1
+        at = 0
+        expect(.format) { _ = try Conversation.load(model, read: read) }
+    }
+
+    func testManyConversationsAtOnce() throws {
+        let model = try chatModel()
+        let prompts = (0..<5).map { Self.prompt + String(repeating: "!", count: $0) }
+        let chats = try prompts.map { try asked(model, $0) }
+        var replies = try chats.enumerated().map { try $1.reply(Options(maxTokens: 6 + UInt32($0))) }
+        var nothing = Sampling()
+        for token in 0..<UInt32(512) { nothing.logitBias[token] = -.infinity }
+        replies.append(try asked(model).reply(Options(sampling: nothing)))
+        XCTAssertFalse(try Reply.step([]))
+        XCTAssertTrue(try Reply.step(replies, microseconds: 0))
+        while try Reply.step(replies) {}
+        XCTAssertEqual(try replies.map { try $0.end }, [.length, .length, .length, .length, .length, .failed])
+        let why = try XCTUnwrap(replies[5].error)
+        expect(why.code) { _ = try replies[5].step() }
+        for i in 0..<5 {
+            XCTAssertEqual(of(try replies[i].parts(), .content), try content(asked(model, prompts[i]), Options(maxTokens: 6 + UInt32(i))))
+            XCTAssertNil(try replies[i].error)
+        }
+        expect(.invalidArgument) { _ = try Reply.step([replies[0], replies[0]]) }
+        // The oldest turns are left out where that is asked for.
+        let small = try Conversation(model, system: "S", options: ConversationOptions(capacity: 64, overflow: .forget))
+        for _ in 0..<8 {
+            try small.add("user", "Some question")
+            _ = try content(small, Options(maxTokens: 6))
+        }
+        XCTAssertTrue(try small.info().firstInPrompt > 0 && small.info().messages == 17)
+        var adapted = ConversationOptions()
+        adapted.adapters = [(try model.adapter((Self.tiny as NSString).deletingLastPathComponent + "/story-adapter.gguf"), 1)]
+        XCTAssertTrue(try content(asked(model, Self.prompt, adapted), Options(maxTokens: 40)).contains("draw"))
     }
 
     func testAdaptersAndEmbeddings() throws {
@@ -373,23 +631,12 @@ final class RealizarTests: XCTestCase {
         guard let path = ProcessInfo.processInfo.environment["MODEL"], !path.isEmpty else { throw XCTSkip("MODEL names no model") }
         let start = DispatchTime.now().uptimeNanoseconds
         let model = try await Model.load(path)
-        let question = [Message("user", "What is the capital of France, and what is it famous for?")]
+        let chat = try Conversation(model)
         var text = ""
-        for try await piece in try model.session().chat(question, Options(maxTokens: 40)) {
+        for try await piece in try chat.say("What is the capital of France, and what is it famous for?") {
             if text.isEmpty { print("from load to the first piece: \((DispatchTime.now().uptimeNanoseconds - start) / 1_000_000) ms") }
             text += piece
         }
         XCTAssertTrue(text.contains("Paris"), text)
-        // The parser of replies hands on the same content.
-        let asked = try model.tokenize(question)
-        let job = try model.session().job(asked, Options(maxTokens: 20))
-        while try job.step() {}
-        let parser = try ChatParser(model, conversation: conversation(question))
-        var parts: [ReplyPart] = []
-        for token in try job.tokens() { parts += try parser.push(token) }
-        parts += try parser.end()
-        XCTAssertEqual(parts.last?.kind, .end)
-        let content = parts.filter { $0.kind == .content }.map(\.text).joined()
-        XCTAssertEqual(content, try job.text().trimmingCharacters(in: .whitespacesAndNewlines))
     }
 }

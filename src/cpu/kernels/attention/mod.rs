@@ -183,7 +183,7 @@ fn attend_chunk_lanes<S: Simd>(
 
     // SAFETY: `attend_chunk` asserts that `scores`, `weights` and `bytes` hold `rows` rows of CHUNK >= n, that `values`
     // holds n positions, and that `out.values` holds `rows` rows of `padded(value_dim)`.
-    unsafe { multiply_values(s, scratch, rows, cached, n, &mut out.values) };
+    unsafe { multiply_values(s, scratch, rows, cached, n, out.values) };
 }
 
 /// Computes the scores of `rows` queries of the keys of `panels` panels, in rows of CHUNK.

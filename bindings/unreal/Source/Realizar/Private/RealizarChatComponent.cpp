@@ -35,55 +35,44 @@ bool URealizarChatComponent::Load()
     auto Runtime = realizar::Runtime::make(RuntimeParams);
     if (!Succeeded(Runtime)) return false;
     auto ModelParams = realizar::params<rz_model_params>();
-    ModelParams.runtime = Runtime->get(); // the model keeps it alive
-    auto LoadedModel = realizar::Model::load(FromString(ModelPath), ModelParams);
-    if (!Succeeded(LoadedModel)) return false;
-    auto MadeCache = realizar::Cache::make(*LoadedModel);
-    if (!Succeeded(MadeCache)) return false;
+    ModelParams.runtime = Runtime->get(); // the model keeps it alive, and the conversation the model
+    auto Model = realizar::Model::load(FromString(ModelPath), ModelParams);
+    if (!Succeeded(Model)) return false;
+    auto Params = realizar::params<rz_conversation_params>();
+    Params.overflow = RZ_OVERFLOW_FORGET;
+    auto Made = realizar::Conversation::make(*Model, Params);
+    if (!Succeeded(Made)) return false;
+    Conversation.emplace(std::move(*Made));
     End("another model was loaded");
-    Model.emplace(std::move(*LoadedModel));
-    Cache.emplace(std::move(*MadeCache));
-    Messages.clear();
-    return true;
+    return Begin();
+}
+
+bool URealizarChatComponent::Begin()
+{
+    if (!Interrupt("a new conversation was begun") || !Succeeded(Conversation->try_rewind(0))) return false;
+    return SystemMessage.IsEmpty() || Succeeded(Conversation->try_add({"system", FromString(SystemMessage)}));
 }
 
 bool URealizarChatComponent::Ask(const FString& Question)
 {
-    if (!Model)
-    {
-        UE_LOG(LogRealizar, Error, TEXT("no model is loaded"));
-        return false;
-    }
-    End("another question was asked");
-    Messages.push_back({"user", FromString(Question)});
-    if (Start()) return true;
-    Messages.pop_back();
-    return false;
-}
-
-bool URealizarChatComponent::Start()
-{
-    auto Prompt = Model->try_tokenize_messages(Messages);
-    if (!Succeeded(Prompt)) return false;
-    auto Held = Cache->try_match(*Prompt);
-    if (!Succeeded(Held)) return false;
-    // The last token is always computed, because the answer starts from its logits.
-    const uint32 Kept = FMath::Min(*Held, static_cast<uint32>(Prompt->size()) - 1);
-    if (!Succeeded(Cache->try_truncate(Kept))) return false;
+    if (!Interrupt("another question was asked")) return false;
+    if (!Succeeded(Conversation->try_add({"user", FromString(Question)}))) return false;
     auto Sampling = realizar::params<rz_sampler_params>();
     Sampling.temperature = Temperature;
     Sampling.top_p = 0.95f;
-    Sampling.seed = ++Turn;
-    auto Sampler = realizar::Sampler::make(Sampling);
-    if (!Succeeded(Sampler)) return false;
-    auto Params = realizar::params<rz_job_params>();
+    Sampling.seed = Turn;
+    auto Params = realizar::params<rz_reply_params>();
+    Params.flags = RZ_REPLY_KEEP;
     Params.max_tokens = static_cast<uint32>(FMath::Max(MaxTokens, 0));
-    Params.sampler = Temperature > 0 ? Sampler->get() : nullptr;
-    auto MadeJob = realizar::Job::make(*Cache, {Prompt->data() + Kept, Prompt->size() - Kept}, Params);
-    if (!Succeeded(MadeJob)) return false;
-    Answer.clear();
-    Job.emplace(std::move(*MadeJob));
-    return true;
+    Params.sampler = Temperature < 0 ? nullptr : &Sampling;
+    Params.reasoning = ReasoningTokens == 0 ? RZ_REASONING_OFF : RZ_REASONING_MODEL;
+    Params.reasoning_tokens = static_cast<uint32>(FMath::Max(ReasoningTokens, 0));
+    const auto Info = Conversation->try_info();
+    if (!Succeeded(Info)) return false;
+    MessagesBefore = Info->n_messages - 1;
+    bAnswering = Succeeded(Conversation->try_reply(Params));
+    if (!bAnswering) (void)Conversation->try_rewind(MessagesBefore);
+    return bAnswering;
 }
 
 void URealizarChatComponent::Stop()
@@ -91,29 +80,43 @@ void URealizarChatComponent::Stop()
     End("stopped");
 }
 
-void URealizarChatComponent::End(const char* Error)
+bool URealizarChatComponent::Interrupt(const char* Why)
 {
-    if (!Job) return;
-    Job.reset();
-    Messages.push_back({"assistant", Answer});
-    OnEnded.Broadcast(ToString(Error));
+    End(Why);
+    if (Conversation && !bAnswering) return true; // a receiver of OnEnded may have asked
+    UE_LOG(LogRealizar, Error, TEXT("%s"), *ToString(Conversation ? Why : "no model is loaded"));
+    return false;
+}
+
+void URealizarChatComponent::End(const char* Why)
+{
+    if (!bAnswering) return;
+    bAnswering = false;
+    Turn++;
+    // What there is of it becomes a message with the next question. Where there is nothing the question goes too,
+    // because templates want questions and answers in turn.
+    const auto Info = Conversation->try_info();
+    if (Info && (Info->n_tokens == 0 || Info->end == RZ_JOB_FAILED)) (void)Conversation->try_rewind(MessagesBefore);
+    OnEnded.Broadcast(ToString(Why));
 }
 
 void URealizarChatComponent::TickComponent(float DeltaTime, ELevelTick TickType, FActorComponentTickFunction* Function)
 {
     Super::TickComponent(DeltaTime, TickType, Function);
-    if (!Job) return;
-    auto Stepped = Job->try_step(std::chrono::microseconds(Budget));
-    auto Piece = Job->try_text();
-    if (Piece && !Piece->empty())
-    {
-        const uint64 Before = Turn;
-        Answer.append(*Piece);
-        OnText.Broadcast(ToString(*Piece));
-        if (!Job || Turn != Before) return; // a receiver has stopped it, or asked again
-    }
+    if (!bAnswering) return;
+    const uint64 Before = Turn;
+    std::string Thought, Said;
+    const auto Stepped = Conversation->try_step(std::chrono::microseconds(Budget));
+    const auto Read = Conversation->try_parts([&](uint32 Kind, uint32, std::string_view Text) {
+        const uint32 Known = Kind & ~static_cast<uint32>(RZ_CHAT_EVENT_UNPARSED);
+        if (Known == RZ_CHAT_EVENT_REASONING) Thought += Text;
+        if (Known == RZ_CHAT_EVENT_CONTENT) Said += Text;
+    });
+    if (!Thought.empty()) OnReasoning.Broadcast(ToString(Thought));
+    if (!Said.empty() && Turn == Before) OnText.Broadcast(ToString(Said));
+    if (Turn != Before) return; // a receiver has stopped it, or asked again
     if (!Stepped) End(Stepped.error().message);
-    else if (!Piece) End(Piece.error().message);
+    else if (!Read) End(Read.error().message);
     else if (*Stepped == RZ_DONE) End("");
 }
 
@@ -125,8 +128,7 @@ void URealizarChatComponent::BeginPlay()
 
 void URealizarChatComponent::EndPlay(const EEndPlayReason::Type Reason)
 {
-    Job.reset();
-    Cache.reset();
-    Model.reset();
+    bAnswering = false;
+    Conversation.reset();
     Super::EndPlay(Reason);
 }

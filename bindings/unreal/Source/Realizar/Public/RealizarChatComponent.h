@@ -10,8 +10,8 @@
 DECLARE_DYNAMIC_MULTICAST_DELEGATE_OneParam(FRealizarText, const FString&, Piece);
 DECLARE_DYNAMIC_MULTICAST_DELEGATE_OneParam(FRealizarEnded, const FString&, Error);
 
-/** Answers a conversation within the time that a frame can spare: an answer is worked on in each tick for a budget, and comes as an
- *  event for each piece of text. */
+/** Answers a conversation within the time that a frame can spare: an answer is worked on in each tick for a budget, and
+ *  comes as an event for each piece of text. */
 UCLASS(ClassGroup = (AI), meta = (BlueprintSpawnableComponent))
 class REALIZAR_API URealizarChatComponent : public UActorComponent
 {
@@ -36,47 +36,64 @@ public:
     UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "0"))
     int32 MaxTokens = 256;
 
-    /** 0: always the most likely token. */
-    UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "0"))
-    float Temperature = 0.7f;
+    /** Tokens of reasoning ahead of an answer at most; 0: none; negative: no bound. */
+    UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "-1"))
+    int32 ReasoningTokens = -1;
+
+    /** 0: always the most likely token; negative: all sampling as the model's makers advise. */
+    UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "-1"))
+    float Temperature = -1.0f;
+
+    /** What a conversation begins with; empty: nothing. */
+    UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (MultiLine = "true"))
+    FString SystemMessage;
 
     /** Told each piece of an answer, whole characters. */
     UPROPERTY(BlueprintAssignable, Category = "Realizar")
     FRealizarText OnText;
 
+    /** Told each piece of what the model thinks ahead of an answer. */
+    UPROPERTY(BlueprintAssignable, Category = "Realizar")
+    FRealizarText OnReasoning;
+
     /** Told the end of an answer: empty, or why it broke off. */
     UPROPERTY(BlueprintAssignable, Category = "Realizar")
     FRealizarEnded OnEnded;
 
-    /** Loads the model, as long as reading its file takes, and begins a new conversation. BeginPlay does so where there is a path.
-     *  False, and a line in the log, where it fails. */
+    /** Loads the model, as long as reading its file takes, and begins a new conversation. BeginPlay does so where there
+     *  is a path. False, and a line in the log, where it fails. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Load();
 
-    /** Adds a question to the conversation; the answer comes in the ticks that follow. One that still comes ends. */
+    /** Begins a new conversation with the model that is loaded. */
+    UFUNCTION(BlueprintCallable, Category = "Realizar")
+    bool Begin();
+
+    /** Adds a question to the conversation; the answer comes in the ticks that follow. One that still comes is stopped.
+     *  Where there is no room the model forgets the oldest questions and answers. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Ask(const FString& Question);
 
-    /** Ends the answer; what there is of it stays in the conversation. */
+    /** Ends the answer. What there is of it stays in the conversation; where there is nothing the question goes too. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     void Stop();
 
     UFUNCTION(BlueprintPure, Category = "Realizar")
-    bool IsAnswering() const { return Job.has_value(); }
+    bool IsAnswering() const { return bAnswering; }
 
     virtual void BeginPlay() override;
     virtual void EndPlay(const EEndPlayReason::Type Reason) override;
     virtual void TickComponent(float DeltaTime, ELevelTick TickType, FActorComponentTickFunction* Function) override;
 
 private:
-    bool Start();
-    void End(const char* Error);
+    /** Ends the answer for a call that changes the conversation. False, and a line in the log, where it cannot go on. */
+    bool Interrupt(const char* Why);
+    void End(const char* Why);
 
-    std::optional<realizar::Model> Model;
-    std::optional<realizar::Cache> Cache;
-    std::optional<realizar::Job> Job;
-    std::vector<realizar::Message> Messages;
-    std::string Answer;
-    /** Number of the answer, by which a tick notices that an event has begun another one. */
+    std::optional<realizar::Conversation> Conversation;
+    /** Number of the answer, by which a tick notices that the receiver of an event has ended it. */
     uint64 Turn = 0;
+    /** Messages before the question. */
+    uint32 MessagesBefore = 0;
+    bool bAnswering = false;
 };

@@ -1,0 +1,450 @@
+package realizar
+
+/*
+#include <stdlib.h>
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the prompt
+// of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It belongs to
+// one call at a time, and keeps its model alive.
+type Conversation struct {
+	busy         sync.Mutex // held by what changes the messages, and by loops over replies
+	conversation *owned[*C.rz_conversation]
+	scope        *owned[context.Context] // of the conversation and its forks
+	reply        *atomic.Pointer[begun]
+}
+
+// begun is what the steps of a reply need of its beginning.
+type begun struct {
+	ctx   context.Context
+	stop  func() // ends the watch of the context
+	width int    // entries in a row of log-probabilities
+}
+
+// Overflow is what happens where messages and a reply have no room in the cache.
+type Overflow uint32
+
+const (
+	OverflowFail   Overflow = C.RZ_OVERFLOW_FAIL   // the reply fails with ErrContextFull
+	OverflowForget Overflow = C.RZ_OVERFLOW_FORGET // the oldest turns are left out of its prompt, whole ones
+)
+
+// ConversationOptions are optional; the zero value means the defaults.
+type ConversationOptions struct {
+	Transcript                 // what it begins with
+	System     string          // message of the system ahead of the others; "": none
+	Cache      SessionOptions  // of what the model remembers
+	Adapters   []ScaledAdapter // of every reply
+	Overflow   Overflow
+	Context    context.Context // ends every reply, those of forks too; nil: nothing does
+}
+
+// json is what the conversation begins with, nil for nothing.
+func (o *ConversationOptions) json() ([]byte, error) {
+	transcript := o.Transcript
+	if !utf8.ValidString(o.System) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: "the message of the system is not UTF-8"}
+	}
+	if o.System != "" {
+		transcript.Messages = append([]any{Message{"system", o.System}}, transcript.Messages...)
+	}
+	text, err := json.Marshal(transcript)
+	if string(text) == "{}" {
+		return nil, nil
+	}
+	return text, err
+}
+
+// NewConversation makes a conversation. It fails with [ErrUnsupported] where the model has no chat template.
+func (m *Model) NewConversation(options *ConversationOptions) (*Conversation, error) {
+	return m.conversation(options, func(model *C.rz_model, params *C.rz_conversation_params, out **C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_new(model, params, out, e)
+	})
+}
+
+func (m *Model) conversation(options *ConversationOptions,
+	f func(model *C.rz_model, params *C.rz_conversation_params, out **C.rz_conversation, e *C.rz_error) C.rz_status) (*Conversation, error) {
+	if options == nil {
+		options = &ConversationOptions{}
+	}
+	text, err := options.json()
+	if err != nil {
+		return nil, err
+	}
+	adapters, scales, release, err := acquireAdapters(options.Adapters)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	cache := options.Cache.params()
+	params := C.rz_conversation_params{
+		overflow: C.uint32_t(options.Overflow), json: (*C.char)(unsafe.Pointer(pinned(&pinner, text))), json_len: C.size_t(len(text)),
+		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: C.size_t(len(adapters)), cache: &cache,
+	}
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	pinner.Pin(&cache)
+	model, err := m.model.acquire()
+	if err != nil {
+		return nil, err
+	}
+	ctx := options.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		m.model.release()
+		return nil, err
+	}
+	scope := own(ctx, func(context.Context) {
+		stop()
+		m.model.release()
+	})
+	params.cancel = cancel
+	var e C.rz_error
+	var handle *C.rz_conversation
+	if err := check(f(model, &params, &handle, &e), &e); err != nil {
+		scope.close()
+		return nil, ended(ctx, err)
+	}
+	return makeConversation(handle, scope), nil
+}
+
+// makeConversation makes a conversation that releases its scope in the end.
+func makeConversation(handle *C.rz_conversation, scope *owned[context.Context]) *Conversation {
+	reply := new(atomic.Pointer[begun])
+	reply.Store(&begun{ctx: context.Background(), stop: func() {}, width: 1})
+	c := &Conversation{scope: scope, reply: reply, conversation: own(handle, func(handle *C.rz_conversation) {
+		C.rz_conversation_free(handle)
+		reply.Load().stop()
+		scope.release()
+	})}
+	runtime.AddCleanup(c, (*owned[*C.rz_conversation]).close, c.conversation)
+	return c
+}
+
+// Close frees the conversation, at any moment. Closing twice is fine.
+func (c *Conversation) Close() error {
+	c.conversation.close()
+	return nil
+}
+
+// change makes one call that changes the messages.
+func (c *Conversation) change(f func(handle *C.rz_conversation, e *C.rz_error) C.rz_status) error {
+	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var e C.rz_error
+	return check(f(handle, &e), &e)
+}
+
+// Add appends a message of plain text. An unfinished reply is given up first.
+func (c *Conversation) Add(role, text string) error {
+	if err := noNUL("role", role); err != nil {
+		return err
+	}
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status { return addText(handle, role, text, e) })
+}
+
+func addText(handle *C.rz_conversation, role, text string, e *C.rz_error) C.rz_status {
+	name := C.CString(role)
+	defer C.free(unsafe.Pointer(name))
+	return C.rz_conversation_add_text(handle, name, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), e)
+}
+
+// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of texts,
+// or replies from elsewhere. An unfinished reply is given up first.
+func (c *Conversation) AddMessages(messages ...any) error {
+	text, err := json.Marshal(append([]any{}, messages...)) // so that none is an empty list
+	if err != nil {
+		return err
+	}
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status { return addJSON(handle, text, e) })
+}
+
+func addJSON(handle *C.rz_conversation, text []byte, e *C.rz_error) C.rz_status {
+	return C.rz_conversation_add(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), e)
+}
+
+// Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.
+func (c *Conversation) Rewind(n int) error {
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_rewind(handle, count(n), e)
+	})
+}
+
+// Reasoning is whether a model reasons ahead of its answer.
+type Reasoning uint32
+
+const (
+	ReasoningModel Reasoning = C.RZ_REASONING_MODEL // as its chat template has it by itself
+	ReasoningOff   Reasoning = C.RZ_REASONING_OFF
+	ReasoningOn    Reasoning = C.RZ_REASONING_ON
+)
+
+// ReplyOptions are optional; the zero value means the defaults.
+type ReplyOptions struct {
+	Sampling        *Sampling   // nil: as the model's makers advise, else the most likely token
+	MaxTokens       int         // reasoning included; 0: as many as there is room for
+	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
+	Grammar         string
+	Stops           []string // none of them empty; the content ends ahead of the first that is complete
+	Reasoning       Reasoning
+	ReasoningTokens int   // at most, then the model goes on with its answer; 0: no bound
+	Draft           Draft // how next tokens are guessed, which changes nothing but the time
+	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
+	DraftModel      *Model
+	Logprobs        int  // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
+	Keep            bool // what was said becomes a message where the reply is given up; else it leaves no trace
+	Continue        bool // go on with the last message, a reply that was cut; its parts are those that come after it
+}
+
+// Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
+func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
+	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return c.begin(ctx, handle, options)
+}
+
+func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, options *ReplyOptions) error {
+	if options == nil {
+		options = &ReplyOptions{}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	grammar := []byte(options.Grammar)
+	params := C.rz_reply_params{
+		max_tokens: count(options.MaxTokens), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: count(options.ReasoningTokens),
+		grammar_kind: C.uint32_t(options.GrammarKind), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
+		draft: C.uint32_t(options.Draft), draft_max: count(options.DraftMax), logprobs: count(options.Logprobs),
+	}
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if options.Keep {
+		params.flags |= C.RZ_REPLY_KEEP
+	}
+	if options.Continue {
+		params.flags |= C.RZ_REPLY_CONTINUE
+	}
+	if options.Sampling != nil {
+		sampler := options.Sampling.params(&pinner)
+		pinner.Pin(&sampler)
+		params.sampler = &sampler
+	}
+	stops, free, err := cStops(options.Stops)
+	if err != nil {
+		return err
+	}
+	defer free()
+	params.stops, params.n_stops = pinned(&pinner, stops), C.size_t(len(stops))
+	draft, release, err := options.DraftModel.acquire()
+	if err != nil {
+		return err
+	}
+	defer release()
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
+	params.draft_model, params.cancel = draft, cancel
+	var e C.rz_error
+	if err := check(C.rz_conversation_reply(handle, &params, &e), &e); err != nil {
+		stop()
+		return err
+	}
+	c.reply.Swap(&begun{ctx, stop, int(params.logprobs) + 1}).stop()
+	return nil
+}
+
+// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an error,
+// the reply is given up.
+func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
+	return func(yield func(Part, error) bool) {
+		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+		if err == nil {
+			defer leave()
+			err = c.speak(ctx, handle, options, func(part Part) bool { return yield(part, nil) })
+		}
+		if err != nil {
+			yield(Part{}, err)
+		}
+	}
+}
+
+// Say adds a message of the user and makes the whole reply to it, of which the content comes in pieces; an error comes
+// last, and leaves the messages as they were. Where the loop is left early the reply keeps what was said.
+func (c *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+		if err != nil {
+			yield("", err)
+			return
+		}
+		defer leave()
+		var e C.rz_error
+		if err := check(addText(handle, "user", text, &e), &e); err != nil {
+			yield("", err)
+			return
+		}
+		info, err := c.Info()
+		if err == nil {
+			if err = c.speak(ctx, handle, &ReplyOptions{Keep: true}, func(part Part) bool {
+				return part.Kind != PartContent || part.Text == "" || yield(part.Text, nil)
+			}); err != nil {
+				C.rz_conversation_rewind(handle, count(info.Messages-1), nil)
+			}
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
+// speak makes a whole reply. One that is unfinished at the end, which may be a panic of the loop, is given up.
+func (c *Conversation) speak(ctx context.Context, handle *C.rz_conversation, options *ReplyOptions, yield func(part Part) bool) error {
+	if err := c.begin(ctx, handle, options); err != nil {
+		return err
+	}
+	more := true
+	defer func() {
+		if more {
+			addJSON(handle, []byte("[]"), nil)
+		}
+	}()
+	for more {
+		goesOn, stepped := c.Step(NoLimit)
+		parts, err := c.Parts()
+		for _, part := range parts { // those ahead of an error too
+			if !yield(part) {
+				return nil
+			}
+		}
+		if stepped != nil {
+			return stepped
+		} else if err != nil {
+			return err
+		}
+		more = goesOn
+	}
+	return nil
+}
+
+// Step works on the reply for about a budget of time. It tells whether there is more to do.
+func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
+	return step([]*Conversation{c}, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_step(handles[0], C.uint64_t(microseconds(budget)), e)
+	})
+}
+
+// StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
+// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left out.
+func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
+	return step(conversations, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversations_step(unsafe.SliceData(handles), C.size_t(len(handles)), C.uint64_t(microseconds(budget)), e)
+	})
+}
+
+// steps gives the context that ends the reply: the conversation's where that has ended, else the reply's.
+func (c *Conversation) steps() (*owned[*C.rz_conversation], context.Context) {
+	if c.scope.object.Err() != nil {
+		return c.conversation, c.scope.object
+	}
+	return c.conversation, c.reply.Load().ctx
+}
+
+// Parts are those of the reply that are new since the last call.
+func (c *Conversation) Parts() ([]Part, error) {
+	return partsOf(c.conversation, func(handle *C.rz_conversation, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_next_into(handle, kind, index, out, capacity, n, e)
+	})
+}
+
+// Logprobs are those of the tokens of content that are new since the last call, of a reply with ReplyOptions.Logprobs.
+func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
+	return logprobsOf(c.conversation, c.reply.Load().width, func(handle *C.rz_conversation, tokens *C.uint32_t, logprobs *C.float, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_logprobs_into(handle, tokens, logprobs, capacity, n, e)
+	})
+}
+
+// Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
+// "tool_calls" and "finish_reason". An unfinished reply is not among them.
+func (c *Conversation) Messages(first int) (messages []map[string]any, err error) {
+	text, err := sized(c.conversation, 4096, func(handle *C.rz_conversation, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_json_into(handle, count(first), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(text, &messages)
+	return messages, err
+}
+
+// Fork makes a second conversation with the same past, between replies.
+func (c *Conversation) Fork() (*Conversation, error) {
+	var fork *C.rz_conversation
+	if err := use(c.conversation, func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		status := C.rz_conversation_fork(handle, &fork, e)
+		if status >= 0 {
+			_, _ = c.scope.acquire() // which is never closed
+		}
+		return status
+	}); err != nil {
+		return nil, err
+	}
+	return makeConversation(fork, c.scope), nil
+}
+
+// ConversationInfo is the state of a conversation and of its last reply.
+type ConversationInfo struct {
+	Messages, FirstInPrompt int  // number of messages, and of the first that is in prompts: OverflowForget leaves some out
+	Unfinished              bool // a reply is being made
+	End                     EndReason
+	Stopped                 error // why its steps end now, because a context has ended; else nil
+
+	Prompt, Reused, PromptDone         int // tokens of its prompt, those that were remembered, and those computed by now
+	Tokens, ReasoningTokens            int // tokens made, and those of them that are reasoning
+	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
+	Len, Capacity                      int // tokens that are remembered, and those that there is room for
+	PromptTime, TokensTime, FirstToken time.Duration
+}
+
+// Info is the state of the conversation and of its last reply.
+func (c *Conversation) Info() (ConversationInfo, error) {
+	var info C.rz_conversation_info
+	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
+	if err := use(c.conversation, func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_info_get(handle, &info, e)
+	}); err != nil {
+		return ConversationInfo{}, err
+	}
+	_, ctx := c.steps()
+	return ConversationInfo{
+		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt),
+		Unfinished: info.state == C.RZ_JOB_STATE_PROMPT || info.state == C.RZ_JOB_STATE_TOKENS,
+		End:        EndReason(info.end), Stopped: stopped(ctx, info.stopped),
+		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),
+		Tokens: int(info.n_tokens), ReasoningTokens: int(info.reasoning_tokens), Drafted: int(info.drafted), Accepted: int(info.accepted),
+		Len: int(info.cache_len), Capacity: int(info.cache_capacity), PromptTime: time.Duration(info.prompt_ns),
+		TokensTime: time.Duration(info.tokens_ns), FirstToken: time.Duration(info.first_token_ns),
+	}, nil
+}

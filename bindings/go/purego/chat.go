@@ -1,0 +1,49 @@
+package realizar
+
+import (
+	"encoding/json"
+	"unsafe"
+)
+
+// Message is a message of plain text. Roles are "system", "user" and "assistant".
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Transcript is messages with all that belongs to them, as servers take it.
+type Transcript struct {
+	Messages       []any          `json:"messages,omitempty"`        // each becomes a JSON object with "role", "content", "tool_calls"...
+	Tools          []any          `json:"tools,omitempty"`           // as JSON objects with "function"
+	Variables      map[string]any `json:"variables,omitempty"`       // of the template, such as "enable_thinking"
+	ResponseFormat any            `json:"response_format,omitempty"` // for templates that read it
+
+	// Of the reply: "auto", "none", "required", or an object that names a tool; nil: "auto".
+	ToolChoice        any   `json:"tool_choice,omitempty"`
+	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"` // nil: true
+}
+
+// RenderChat writes messages with the model's own template, up to where the assistant speaks next. It fails with
+// [ErrUnsupported] where the model has no template.
+func (m *Model) RenderChat(transcript *Transcript) (string, error) {
+	chat, err := json.Marshal(transcript)
+	if err != nil {
+		return "", err
+	}
+	text, err := sized(m.model, 4096, func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_chat_render_json_into(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
+	})
+	return string(text), err
+}
+
+// TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it spells;
+// the token that begins a text comes once, from the template or from the tokenizer.
+func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
+	chat, err := json.Marshal(transcript)
+	if err != nil {
+		return nil, err
+	}
+	return sized(m.model, len(chat), func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_chat_tokenize_into(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
+	})
+}

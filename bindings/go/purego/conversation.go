@@ -1,0 +1,421 @@
+package realizar
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the prompt
+// of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It belongs to
+// one call at a time, and keeps its model alive.
+type Conversation struct {
+	busy         sync.Mutex // held by what changes the messages, and by loops over replies
+	conversation *handle
+	ctx          context.Context // of the conversation and its forks
+	watch        *handle         // of that context
+	reply        *atomic.Pointer[begun]
+}
+
+// begun is what the steps of a reply need of its beginning.
+type begun struct {
+	ctx   context.Context
+	stop  func() // ends the watch of the context
+	width int    // entries in a row of log-probabilities
+}
+
+// Overflow is what happens where messages and a reply have no room in the cache.
+type Overflow uint32
+
+const (
+	OverflowFail   Overflow = rz_OVERFLOW_FAIL   // the reply fails with ErrContextFull
+	OverflowForget Overflow = rz_OVERFLOW_FORGET // the oldest turns are left out of its prompt, whole ones
+)
+
+// ConversationOptions are optional; the zero value means the defaults.
+type ConversationOptions struct {
+	Transcript                 // what it begins with
+	System     string          // message of the system ahead of the others; "": none
+	Cache      SessionOptions  // of what the model remembers
+	Adapters   []ScaledAdapter // of every reply
+	Overflow   Overflow
+	Context    context.Context // ends every reply, those of forks too; nil: nothing does
+}
+
+// json is what the conversation begins with, nil for nothing.
+func (o *ConversationOptions) json() ([]byte, error) {
+	transcript := o.Transcript
+	if !utf8.ValidString(o.System) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: "the message of the system is not UTF-8"}
+	}
+	if o.System != "" {
+		transcript.Messages = append([]any{Message{"system", o.System}}, transcript.Messages...)
+	}
+	text, err := json.Marshal(transcript)
+	if string(text) == "{}" {
+		return nil, nil
+	}
+	return text, err
+}
+
+// NewConversation makes a conversation. It fails with [ErrUnsupported] where the model has no chat template.
+func (m *Model) NewConversation(options *ConversationOptions) (*Conversation, error) {
+	return m.conversation(options, func(model uintptr, params *rz_conversation_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_conversation_new(model, params, out, e)
+	})
+}
+
+func (m *Model) conversation(options *ConversationOptions,
+	f func(model uintptr, params *rz_conversation_params, out *uintptr, e *rz_error) int32) (*Conversation, error) {
+	if options == nil {
+		options = &ConversationOptions{}
+	}
+	text, err := options.json()
+	if err != nil {
+		return nil, err
+	}
+	adapters, scales, release, err := acquireAdapters(options.Adapters)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	cache := options.Cache.params()
+	params := rz_conversation_params{
+		overflow: uint32(options.Overflow), json: pinned(&pinner, text), json_len: uintptr(len(text)),
+		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: uintptr(len(adapters)), cache: &cache,
+	}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	pinner.Pin(&cache)
+	ctx := options.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	params.cancel = cancel
+	var object uintptr
+	if err := m.model.use(func(model uintptr, e *rz_error) int32 { return f(model, &params, &object, e) }); err != nil {
+		stop()
+		return nil, ended(ctx, err)
+	}
+	return makeConversation(object, ctx, own(cancel, func(uintptr) { stop() })), nil
+}
+
+// makeConversation makes a conversation that releases the watch of its context in the end.
+func makeConversation(object uintptr, ctx context.Context, watch *handle) *Conversation {
+	reply := new(atomic.Pointer[begun])
+	reply.Store(&begun{ctx: context.Background(), stop: func() {}, width: 1})
+	t := &Conversation{ctx: ctx, watch: watch, reply: reply, conversation: own(object, func(object uintptr) {
+		c.rz_conversation_free(object)
+		reply.Load().stop()
+		watch.release()
+	})}
+	runtime.AddCleanup(t, (*handle).close, t.conversation)
+	return t
+}
+
+// Close frees the conversation, at any moment. Closing twice is fine.
+func (t *Conversation) Close() error {
+	t.conversation.close()
+	return nil
+}
+
+// change makes one call that changes the messages.
+func (t *Conversation) change(f func(object uintptr, e *rz_error) int32) error {
+	object, leave, err := t.conversation.enter(&t.busy, "conversation")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var e rz_error
+	return check(f(object, &e), &e)
+}
+
+// Add appends a message of plain text. An unfinished reply is given up first.
+func (t *Conversation) Add(role, text string) error {
+	name, err := terminated("role", role)
+	if err != nil {
+		return err
+	}
+	return t.change(func(object uintptr, e *rz_error) int32 {
+		return c.rz_conversation_add_text(object, name, unsafe.StringData(text), uintptr(len(text)), e)
+	})
+}
+
+// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of texts,
+// or replies from elsewhere. An unfinished reply is given up first.
+func (t *Conversation) AddMessages(messages ...any) error {
+	text, err := json.Marshal(append([]any{}, messages...)) // so that none is an empty list
+	if err != nil {
+		return err
+	}
+	return t.change(func(object uintptr, e *rz_error) int32 { return addJSON(object, text, e) })
+}
+
+func addJSON(object uintptr, text []byte, e *rz_error) int32 {
+	return c.rz_conversation_add(object, unsafe.SliceData(text), uintptr(len(text)), e)
+}
+
+// Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.
+func (t *Conversation) Rewind(n int) error {
+	return t.change(func(object uintptr, e *rz_error) int32 {
+		return c.rz_conversation_rewind(object, count(n), e)
+	})
+}
+
+// Reasoning is whether a model reasons ahead of its answer.
+type Reasoning uint32
+
+const (
+	ReasoningModel Reasoning = rz_REASONING_MODEL // as its chat template has it by itself
+	ReasoningOff   Reasoning = rz_REASONING_OFF
+	ReasoningOn    Reasoning = rz_REASONING_ON
+)
+
+// ReplyOptions are optional; the zero value means the defaults.
+type ReplyOptions struct {
+	Sampling        *Sampling   // nil: as the model's makers advise, else the most likely token
+	MaxTokens       int         // reasoning included; 0: as many as there is room for
+	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
+	Grammar         string
+	Stops           []string // none of them empty; the content ends ahead of the first that is complete
+	Reasoning       Reasoning
+	ReasoningTokens int   // at most, then the model goes on with its answer; 0: no bound
+	Draft           Draft // how next tokens are guessed, which changes nothing but the time
+	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
+	DraftModel      *Model
+	Logprobs        int  // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
+	Keep            bool // what was said becomes a message where the reply is given up; else it leaves no trace
+	Continue        bool // go on with the last message, a reply that was cut; its parts are those that come after it
+}
+
+// Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
+func (t *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
+	object, leave, err := t.conversation.enter(&t.busy, "conversation")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return t.begin(ctx, object, options)
+}
+
+func (t *Conversation) begin(ctx context.Context, object uintptr, options *ReplyOptions) error {
+	if options == nil {
+		options = &ReplyOptions{}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	grammar := []byte(options.Grammar)
+	params := rz_reply_params{
+		max_tokens: count(options.MaxTokens), reasoning: uint32(options.Reasoning), reasoning_tokens: count(options.ReasoningTokens),
+		grammar_kind: uint32(options.GrammarKind), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
+		draft: uint32(options.Draft), draft_max: count(options.DraftMax), logprobs: count(options.Logprobs),
+	}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	if options.Keep {
+		params.flags |= rz_REPLY_KEEP
+	}
+	if options.Continue {
+		params.flags |= rz_REPLY_CONTINUE
+	}
+	if options.Sampling != nil {
+		sampler := options.Sampling.params(&pinner)
+		pinner.Pin(&sampler)
+		params.sampler = &sampler
+	}
+	var err error
+	if params.stops, err = pinnedStops(&pinner, options.Stops); err != nil {
+		return err
+	}
+	params.n_stops = uintptr(len(options.Stops))
+	draft := options.DraftModel.handle()
+	if params.draft_model, err = draft.acquire(); err != nil {
+		return err
+	}
+	defer draft.release()
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
+	params.cancel = cancel
+	var e rz_error
+	if err := check(c.rz_conversation_reply(object, &params, &e), &e); err != nil {
+		stop()
+		return err
+	}
+	t.reply.Swap(&begun{ctx, stop, int(params.logprobs) + 1}).stop()
+	return nil
+}
+
+// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an error,
+// the reply is given up.
+func (t *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
+	return func(yield func(Part, error) bool) {
+		object, leave, err := t.conversation.enter(&t.busy, "conversation")
+		if err == nil {
+			defer leave()
+			err = t.speak(ctx, object, options, func(part Part) bool { return yield(part, nil) })
+		}
+		if err != nil {
+			yield(Part{}, err)
+		}
+	}
+}
+
+// Say adds a message of the user and makes the whole reply to it, of which the content comes in pieces; an error comes
+// last, and leaves the messages as they were. Where the loop is left early the reply keeps what was said.
+func (t *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		object, leave, err := t.conversation.enter(&t.busy, "conversation")
+		if err != nil {
+			yield("", err)
+			return
+		}
+		defer leave()
+		var e rz_error
+		if err := check(c.rz_conversation_add_text(object, &[]byte("user\x00")[0], unsafe.StringData(text), uintptr(len(text)), &e), &e); err != nil {
+			yield("", err)
+			return
+		}
+		info, err := t.Info()
+		if err == nil {
+			if err = t.speak(ctx, object, &ReplyOptions{Keep: true}, func(part Part) bool {
+				return part.Kind != PartContent || part.Text == "" || yield(part.Text, nil)
+			}); err != nil {
+				c.rz_conversation_rewind(object, count(info.Messages-1), nil)
+			}
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
+// speak makes a whole reply. One that is unfinished at the end, which may be a panic of the loop, is given up.
+func (t *Conversation) speak(ctx context.Context, object uintptr, options *ReplyOptions, yield func(part Part) bool) error {
+	if err := t.begin(ctx, object, options); err != nil {
+		return err
+	}
+	more := true
+	defer func() {
+		if more {
+			addJSON(object, []byte("[]"), nil)
+		}
+	}()
+	for more {
+		goesOn, stepped := t.Step(NoLimit)
+		parts, err := t.Parts()
+		for _, part := range parts { // those ahead of an error too
+			if !yield(part) {
+				return nil
+			}
+		}
+		if stepped != nil {
+			return stepped
+		} else if err != nil {
+			return err
+		}
+		more = goesOn
+	}
+	return nil
+}
+
+// Step works on the reply for about a budget of time. It tells whether there is more to do.
+func (t *Conversation) Step(budget time.Duration) (more bool, err error) {
+	return step([]*Conversation{t}, func(objects []uintptr, e *rz_error) int32 {
+		return c.rz_conversation_step(objects[0], microseconds(budget), e)
+	})
+}
+
+// StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
+// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left out.
+func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
+	return step(conversations, func(objects []uintptr, e *rz_error) int32 {
+		return c.rz_conversations_step(unsafe.SliceData(objects), uintptr(len(objects)), microseconds(budget), e)
+	})
+}
+
+// steps gives the context that ends the reply: the conversation's where that has ended, else the reply's.
+func (t *Conversation) steps() (*handle, context.Context) {
+	if t.ctx.Err() != nil {
+		return t.conversation, t.ctx
+	}
+	return t.conversation, t.reply.Load().ctx
+}
+
+// Parts are those of the reply that are new since the last call.
+func (t *Conversation) Parts() ([]Part, error) {
+	return partsOf(t.conversation, c.rz_conversation_next_into)
+}
+
+// Logprobs are those of the tokens of content that are new since the last call, of a reply with ReplyOptions.Logprobs.
+func (t *Conversation) Logprobs() ([]TokenLogprobs, error) {
+	return logprobsOf(t.conversation, t.reply.Load().width, c.rz_conversation_logprobs_into)
+}
+
+// Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
+// "tool_calls" and "finish_reason". An unfinished reply is not among them.
+func (t *Conversation) Messages(first int) (messages []map[string]any, err error) {
+	text, err := sized(t.conversation, 4096, func(object uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_conversation_json_into(object, count(first), out, capacity, n, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(text, &messages)
+	return messages, err
+}
+
+// Fork makes a second conversation with the same past, between replies.
+func (t *Conversation) Fork() (*Conversation, error) {
+	var fork uintptr
+	if err := t.conversation.use(func(object uintptr, e *rz_error) int32 {
+		status := c.rz_conversation_fork(object, &fork, e)
+		if status >= 0 {
+			_, _ = t.watch.acquire() // which is never closed
+		}
+		return status
+	}); err != nil {
+		return nil, err
+	}
+	return makeConversation(fork, t.ctx, t.watch), nil
+}
+
+// ConversationInfo is the state of a conversation and of its last reply.
+type ConversationInfo struct {
+	Messages, FirstInPrompt int  // number of messages, and of the first that is in prompts: OverflowForget leaves some out
+	Unfinished              bool // a reply is being made
+	End                     EndReason
+	Stopped                 error // why its steps end now, because a context has ended; else nil
+
+	Prompt, Reused, PromptDone         int // tokens of its prompt, those that were remembered, and those computed by now
+	Tokens, ReasoningTokens            int // tokens made, and those of them that are reasoning
+	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
+	Len, Capacity                      int // tokens that are remembered, and those that there is room for
+	PromptTime, TokensTime, FirstToken time.Duration
+}
+
+// Info is the state of the conversation and of its last reply.
+func (t *Conversation) Info() (ConversationInfo, error) {
+	info, err := filled(t.conversation, c.rz_conversation_info_get)
+	_, ctx := t.steps()
+	return ConversationInfo{
+		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt),
+		Unfinished: info.state == rz_JOB_STATE_PROMPT || info.state == rz_JOB_STATE_TOKENS,
+		End:        EndReason(info.end), Stopped: stopped(ctx, info.stopped),
+		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),
+		Tokens: int(info.n_tokens), ReasoningTokens: int(info.reasoning_tokens), Drafted: int(info.drafted), Accepted: int(info.accepted),
+		Len: int(info.cache_len), Capacity: int(info.cache_capacity), PromptTime: time.Duration(info.prompt_ns),
+		TokensTime: time.Duration(info.tokens_ns), FirstToken: time.Duration(info.first_token_ns),
+	}, err
+}

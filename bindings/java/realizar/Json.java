@@ -1,0 +1,146 @@
+package realizar;
+
+import java.math.BigDecimal;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+/** JSON and the values of Java for it: maps, lists, texts, numbers (Long or BigDecimal), truth values and null. */
+public final class Json {
+    private static final int DEEPEST = 500;
+    private final String text;
+    private int at, depth;
+
+    private Json(String text) {
+        this.text = text;
+    }
+
+    /** The JSON of a value. */
+    public static String write(Object value) {
+        return switch (value) {
+            case null -> "null";
+            case Json json -> json.text;
+            case Boolean truth -> truth.toString();
+            case Number number -> number.toString();
+            case List<?> list -> list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
+            case Map<?, ?> map -> map.entrySet().stream()
+                .map(entry -> quoted(entry.getKey().toString()) + ": " + write(entry.getValue()))
+                .collect(Collectors.joining(", ", "{", "}"));
+            default -> quoted(value.toString());
+        };
+    }
+
+    /** A text that is JSON already, as a value. */
+    static Object raw(String json) {
+        return new Json(json);
+    }
+
+    private static String quoted(String text) {
+        var json = new StringBuilder("\"");
+        for (char c : text.toCharArray()) {
+            json.append(c < 32 || c == '"' || c == '\\' ? String.format("\\u%04x", (int) c) : String.valueOf(c));
+        }
+        return json.append('"').toString();
+    }
+
+    /** The value of some JSON. @throws IllegalArgumentException for a text that is none */
+    public static Object read(String text) {
+        var json = new Json(text);
+        Object value = json.value();
+        if (json.peek() != 0) throw json.wrong();
+        return value;
+    }
+
+    private IllegalArgumentException wrong() {
+        return new IllegalArgumentException("no JSON at character " + at);
+    }
+
+    /** The next character that is no space, 0 at the end. */
+    private char peek() {
+        while (at < text.length() && " \t\r\n".indexOf(text.charAt(at)) >= 0) at++;
+        return at < text.length() ? text.charAt(at) : 0;
+    }
+
+    private boolean skips(String word) {
+        peek();
+        boolean found = text.startsWith(word, at);
+        if (found) at += word.length();
+        return found;
+    }
+
+    private void expect(String word) {
+        if (!skips(word)) throw wrong();
+    }
+
+    private Object value() {
+        if (skips("null")) return null;
+        if (skips("true")) return true;
+        if (skips("false")) return false;
+        return switch (peek()) {
+            case '"' -> string();
+            case '[' -> list();
+            case '{' -> map();
+            default -> number();
+        };
+    }
+
+    private List<Object> list() {
+        var list = new ArrayList<Object>();
+        entries("[", "]", () -> list.add(value()));
+        return list;
+    }
+
+    private Map<String, Object> map() {
+        var map = new LinkedHashMap<String, Object>();
+        entries("{", "}", () -> {
+            peek();
+            String name = string();
+            expect(":");
+            map.put(name, value());
+        });
+        return map;
+    }
+
+    private void entries(String open, String close, Runnable entry) {
+        expect(open);
+        if (++depth > DEEPEST) throw wrong();
+        for (boolean more = !skips(close); more; more = !skips(close)) {
+            entry.run();
+            if (peek() != close.charAt(0)) expect(",");
+        }
+        depth--;
+    }
+
+    private String string() {
+        expect("\"");
+        var out = new StringBuilder();
+        for (; at < text.length() && text.charAt(at) != '"'; at++) {
+            char c = text.charAt(at);
+            if (c == '\\' && ++at < text.length()) c = escaped(text.charAt(at));
+            out.append(c);
+        }
+        if (at++ >= text.length()) throw wrong();
+        return out.toString();
+    }
+
+    private char escaped(char c) {
+        int plain = "\"\\/bfnrt".indexOf(c);
+        if (plain >= 0) return "\"\\/\b\f\n\r\t".charAt(plain);
+        if (c != 'u' || at + 4 >= text.length()) throw wrong();
+        at += 4;
+        return (char) Integer.parseInt(text.substring(at - 3, at + 1), 16);
+    }
+
+    private Number number() {
+        int start = at;
+        while (at < text.length() && "+-.eE0123456789".indexOf(text.charAt(at)) >= 0) at++;
+        var number = new BigDecimal(text.substring(start, at));
+        try {
+            return number.longValueExact();
+        } catch (ArithmeticException e) {
+            return number;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+package realizar;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** What a conversation begins with: messages, tools, and variables of the model's template. Methods add to it and
+ * return it. */
+public final class Transcript {
+    private final List<Object> messages = new ArrayList<>(), tools = new ArrayList<>();
+    private final Map<String, Object> variables = new LinkedHashMap<>(), others = new LinkedHashMap<>();
+
+    /** A message with all its members, such as "role", "content" and "tool_calls". */
+    public Transcript add(Map<String, ?> message) {
+        messages.add(message);
+        return this;
+    }
+
+    public Transcript add(String role, String content) {
+        return add(object("role", role, "content", content));
+    }
+
+    public Transcript system(String content) {
+        return add("system", content);
+    }
+
+    public Transcript user(String content) {
+        return add("user", content);
+    }
+
+    public Transcript assistant(String content) {
+        return add("assistant", content);
+    }
+
+    /** A tool that the model may call. {@code parameters}: the JSON schema of its arguments. */
+    public Transcript tool(String name, String description, String parameters) {
+        var function = object("name", name, "description", description, "parameters", Json.raw(parameters));
+        tools.add(object("type", "function", "function", function));
+        return this;
+    }
+
+    /** Which tools are called: "auto", "none", "required", or the name of one. */
+    public Transcript toolChoice(String choice) {
+        boolean isKind = List.of("auto", "none", "required").contains(choice);
+        others.put("tool_choice", isKind ? choice : object("type", "function", "function", object("name", choice)));
+        return this;
+    }
+
+    /** Whether a reply may call several tools; it may where nothing is said. */
+    public Transcript parallelToolCalls(boolean several) {
+        others.put("parallel_tool_calls", several);
+        return this;
+    }
+
+    /** A variable of the template, such as "enable_thinking": a text, a number, a truth value, or lists and maps of
+     * such. */
+    public Transcript variable(String name, Object value) {
+        variables.put(name, value);
+        return this;
+    }
+
+    /** All of it as the library takes it. */
+    public String json() {
+        var all = object("messages", messages);
+        if (!tools.isEmpty()) all.put("tools", tools);
+        if (!variables.isEmpty()) all.put("variables", variables);
+        all.putAll(others);
+        return Json.write(all);
+    }
+
+    /** Members in their order. */
+    private static Map<String, Object> object(Object... members) {
+        var object = new LinkedHashMap<String, Object>();
+        for (int i = 0; i < members.length; i += 2) object.put((String) members[i], members[i + 1]);
+        return object;
+    }
+}

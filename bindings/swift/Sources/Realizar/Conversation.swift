@@ -1,0 +1,257 @@
+import CRealizar
+import Foundation
+
+/// What happens where messages and a reply have no room: an error with the code `.contextFull`, or the oldest turns are
+/// left out.
+public enum Overflow: UInt32, Sendable { case fail = 0, forget }
+
+/// Choices for a conversation.
+public struct ConversationOptions: Sendable {
+    /// Tokens that there is room for; 0: as many as the model was made for, at most 8192.
+    public var capacity = 0
+    /// The types of what it remembers.
+    public var keys = CacheType.f16
+    public var values = CacheType.f16
+    public var overflow = Overflow.fail
+    /// Adapters of every reply, each with a scale.
+    public var adapters: [(Adapter, scale: Float)] = []
+    /// Heeded by every call that computes, those of forks too.
+    public var cancel: Cancel?
+
+    public init(capacity: Int = 0, overflow: Overflow = .fail) {
+        self.capacity = capacity
+        self.overflow = overflow
+    }
+
+    /// The parameters of a conversation that begins with some JSON, for the time of a call.
+    func with<R>(_ json: String?, _ body: (UnsafePointer<rz_conversation_params>) throws -> R) throws -> R {
+        var params = sizedStruct(rz_conversation_params(), \.struct_size)
+        var cache = Model.cacheParams(capacity, keys, values)
+        params.overflow = overflow.rawValue
+        params.n_adapters = adapters.count
+        return try withText(json ?? "") { text, length in
+            try useAll(adapters.map { $0.0.handle }) { handles in
+                try handles.withUnsafeBufferPointer { handles in
+                    try adapters.map(\.scale).withUnsafeBufferPointer { scales in
+                        try withUnsafePointer(to: &cache) { cache in
+                            try use(cancel?.handle) { cancel in
+                                params.json = json == nil ? nil : text
+                                params.json_len = length
+                                params.cache = cache
+                                params.adapters = handles.baseAddress
+                                params.scales = scales.baseAddress
+                                params.cancel = cancel
+                                return try body(&params)
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The state of a conversation and of its last reply.
+public struct ConversationInfo: Sendable {
+    /// `none`: there was no reply yet, or it was given up.
+    public enum State: UInt32, Sendable { case none = 0, prompt, tokens, ended }
+
+    /// Messages, and the number of the first one of a turn that is in prompts: not 0 where turns were left out.
+    public let messages, firstInPrompt: Int
+    public let state: State
+    public let end: Job.End?
+    /// `.cancelled` or `.deadline` where the reply is asked to stop.
+    public let stopped: RealizarError.Code?
+    /// Tokens of the prompt, those of them that were there already, and those of the others that are computed by now.
+    public let promptTokens, reusedTokens, promptDone: Int
+    /// Tokens made, and those of them that are reasoning.
+    public let tokens, reasoningTokens: Int
+    /// Tokens of drafts that were computed, and those of them that were right.
+    public let drafted, accepted: Int
+    public let cacheCount, cacheCapacity: Int
+    /// Nanoseconds of the prompt, of the tokens, and from the beginning to the first token.
+    public let promptTime, tokensTime, firstToken: UInt64
+}
+
+/// Messages with a model, what it remembers of them, and the reply that is being made. Only what is new since the last
+/// reply is computed. For one call at a time: a second one fails with `.busy`.
+public final class Conversation: @unchecked Sendable {
+    public let model: Model
+    let handle: Handle
+    /// Guards `turn`, the number of the last change, by which a reply knows that it is the current one.
+    private let lock = NSLock()
+    private var turn = 0
+
+    init(_ model: Model, _ handle: Handle) {
+        self.model = model
+        self.handle = handle
+    }
+
+    /// A conversation that begins with the JSON of messages, tools and variables, as servers take it.
+    public convenience init(_ model: Model, json: String, options: ConversationOptions = ConversationOptions()) throws {
+        let handle = try options.with(json) { params in
+            try Handle(free: { rz_conversation_free($0) }) { out, error in
+                model.handle.use { rz_conversation_new($0, params, out, error) }
+            }
+        }
+        self.init(model, handle)
+    }
+
+    /// A conversation that begins with values: "messages", "tools", "tool_choice", "variables".
+    public convenience init(
+        _ model: Model, _ begun: JSON = [:], options: ConversationOptions = ConversationOptions()
+    ) throws {
+        try self.init(model, json: begun.text, options: options)
+    }
+
+    /// A conversation that begins with a message of the system.
+    public convenience init(
+        _ model: Model, system: String, options: ConversationOptions = ConversationOptions()
+    ) throws {
+        try self.init(model, ["messages": [["role": "system", "content": .string(system)]]], options: options)
+    }
+
+    /// Appends a text of a role, such as "user" or "system". Nothing is computed. An unfinished reply is given up, here
+    /// and by every call that changes the conversation.
+    public func add(_ role: String, _ text: String) throws {
+        let role = try terminated(role, "the role")
+        try withText(text) { text, length in try change { rz_conversation_add_text($0, role, text, length, $1) } }
+    }
+
+    /// Appends a message, or an array of them, such as the result of a tool: "role", "tool_call_id", "content".
+    public func add(_ message: JSON) throws {
+        try withText(message.text) { json, length in try change { rz_conversation_add($0, json, length, $1) } }
+    }
+
+    /// Forgets the messages after the first `count`.
+    public func rewind(_ count: Int) throws { try change { rz_conversation_rewind($0, UInt32(clamping: count), $1) } }
+
+    @discardableResult
+    private func change(_ body: (OpaquePointer, UnsafeMutablePointer<rz_error>) throws -> rz_status) throws -> Int {
+        lock.lock()
+        defer { lock.unlock() }
+        try handle.use { conversation in try call { try body(conversation, $0) } }
+        turn += 1
+        return turn
+    }
+
+    /// Begins a reply to the messages; its parts are computed when they are asked for.
+    public func reply(_ options: Options = Options()) throws -> Reply {
+        let cancel = try Cancel()
+        let turn = try change { conversation, error in
+            try options.with(cancel) { rz_conversation_reply(conversation, $0, error) }
+        }
+        return Reply(self, turn, cancel, options)
+    }
+
+    /// The handle for a reply, which has to be the current one.
+    func use<R>(_ turn: Int, _ body: (OpaquePointer) throws -> R) throws -> R {
+        lock.lock()
+        let isCurrent = turn == self.turn
+        lock.unlock()
+        guard isCurrent else {
+            throw RealizarError(.invalidArgument, "the conversation has gone on without this reply")
+        }
+        return try handle.use(body)
+    }
+
+    /// Ends a reply that has not ended by itself, with what it keeps as a message that may be continued.
+    func giveUp(_ turn: Int, keeps: Bool) {
+        lock.lock()
+        defer { lock.unlock() }
+        guard turn == self.turn, let info = try? info(), info.state != .ended else { return }
+        handle.use { conversation in
+            if keeps {
+                // To rewind at once would forget what is kept, and to add nothing would end it for good.
+                guard rz_conversation_reply(conversation, nil, nil) != RZ_ERR_BUSY else { return }
+            }
+            if let count = try? self.info().messages { _ = rz_conversation_rewind(conversation, UInt32(count), nil) }
+        }
+        self.turn += 1
+    }
+
+    /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is
+    /// left keeps what was said.
+    public func say(_ text: String) throws -> AsyncCompactMapSequence<Reply, String> {
+        try add("user", text)
+        do {
+            var options = Options()
+            options.keeps = true
+            return try reply(options).compactMap { $0.kind == .content ? $0.text : nil }
+        } catch {
+            try rewind(info().messages - 1)
+            throw error
+        }
+    }
+
+    /// The same on this thread, as a whole: `onText` gets the pieces. Where it returns false or throws, the reply ends
+    /// and keeps what was said. Any other failure leaves the messages as they were.
+    public func say(_ text: String, _ onText: (String) throws -> Bool) throws {
+        let text = try terminated(text, "the text")
+        try withoutActuallyEscaping(onText) { onText in
+            let listener = Listener(onText)
+            try withExtendedLifetime(listener) {
+                let user = Unmanaged.passUnretained(listener).toOpaque()
+                try handle.use { conversation in
+                    try call { rz_conversation_say(conversation, text, { Listener.hear($0, $1, $2) }, user, $0) }
+                }
+            }
+            lock.lock()
+            turn += 1
+            lock.unlock()
+            if let met = listener.met { throw met }
+        }
+    }
+
+    private final class Listener {
+        private let listener: (String) throws -> Bool
+        private(set) var met: (any Error)?
+
+        init(_ listener: @escaping (String) throws -> Bool) { self.listener = listener }
+
+        static func hear(_ text: UnsafePointer<CChar>?, _ length: Int, _ user: UnsafeMutableRawPointer?) -> Int32 {
+            guard let user else { return 1 }
+            let this = Unmanaged<Listener>.fromOpaque(user).takeUnretainedValue()
+            let bytes = UnsafeRawBufferPointer(start: text, count: length)
+            do {
+                return try this.listener(String(decoding: bytes, as: UTF8.self)) ? 0 : 1
+            } catch {
+                this.met = error
+                return 1
+            }
+        }
+    }
+
+    /// The messages from number `first` on, in JSON, replies with "reasoning_content", "tool_calls" and "finish_reason".
+    /// An unfinished reply is not among them.
+    public func json(from first: Int = 0) throws -> String {
+        try handle.use { conversation in
+            try sizedText(4096) { rz_conversation_json_into(conversation, UInt32(clamping: first), $0, $1, $2, $3) }
+        }
+    }
+
+    /// The same as values.
+    public func messages(from first: Int = 0) throws -> [JSON] {
+        guard case .array(let messages) = try JSON(json(from: first)) else { return [] }
+        return messages
+    }
+
+    /// A second conversation with the same past, which shares its memory.
+    public func fork() throws -> Conversation {
+        Conversation(model, try Handle(free: { rz_conversation_free($0) }) { out, error in
+            handle.use { rz_conversation_fork($0, out, error) }
+        })
+    }
+
+    public func info() throws -> ConversationInfo {
+        var c = sizedStruct(rz_conversation_info(), \.struct_size)
+        try handle.use { conversation in try call { rz_conversation_info_get(conversation, &c, $0) } }
+        return ConversationInfo(
+            messages: Int(c.n_messages), firstInPrompt: Int(c.first_in_prompt),
+            state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end), stopped: c.stopped == 0 ? nil : RealizarError.Code(rawValue: c.stopped),
+            promptTokens: Int(c.prompt_tokens), reusedTokens: Int(c.reused_tokens), promptDone: Int(c.prompt_done),
+            tokens: Int(c.n_tokens), reasoningTokens: Int(c.reasoning_tokens), drafted: Int(c.drafted),
+            accepted: Int(c.accepted), cacheCount: Int(c.cache_len), cacheCapacity: Int(c.cache_capacity),
+            promptTime: c.prompt_ns, tokensTime: c.tokens_ns, firstToken: c.first_token_ns)
+    }
+}

@@ -1,0 +1,140 @@
+import CRealizar
+
+/// The reply of a conversation, part by part: `for try await part in try chat.reply()`. Parts are made when they are
+/// asked for, on another thread; a task that is cancelled ends with CancellationError. At its end the reply is a message.
+/// One that is let go of before leaves no trace, or with `Options.keeps` a message of what was said.
+public final class Reply: AsyncSequence, Sendable {
+    public typealias Element = ReplyPart
+    let conversation: Conversation
+    private let turn: Int
+    private let cancelling: Cancel
+    private let keeps: Bool
+    private let row: Int
+
+    init(_ conversation: Conversation, _ turn: Int, _ cancelling: Cancel, _ options: Options) {
+        self.conversation = conversation
+        self.turn = turn
+        self.cancelling = cancelling
+        keeps = options.keeps
+        row = Swift.min(Int(options.logprobs), conversation.model.info.vocabSize) + 1
+    }
+
+    deinit { conversation.giveUp(turn, keeps: keeps) }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(reply: self) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let reply: Reply
+        var ready: ArraySlice<ReplyPart> = []
+
+        public mutating func next() async throws -> ReplyPart? {
+            if ready.isEmpty { ready = try await reply.nextParts()[...] }
+            return ready.popFirst()
+        }
+    }
+
+    /// Works on another thread until there are new parts, and gives them; none once the reply has ended. When the task
+    /// is cancelled it throws CancellationError, and the reply goes on with the next call.
+    public func nextParts() async throws -> [ReplyPart] {
+        defer { if Task.isCancelled { resume() } }
+        return try await detached(cancelling) {
+            while true {
+                let going = try self.step()
+                let parts = try self.parts()
+                if !going || !parts.isEmpty { return parts }
+            }
+        }
+    }
+
+    /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token.
+    /// True: there is more to do.
+    public func step(microseconds: Int64? = nil) throws -> Bool {
+        try conversation.use(turn) { conversation in
+            try call { rz_conversation_step(conversation, limit(microseconds), $0) } != RZ_DONE
+        }
+    }
+
+    /// Steps several replies of one model in common passes over the weights. True: there is more to do. One that fails
+    /// ends alone: `error` tells why.
+    public static func step(_ replies: [Reply], microseconds: Int64? = nil) throws -> Bool {
+        let handles = try replies.map { reply in
+            try reply.conversation.use(reply.turn) { _ in reply.conversation.handle }
+        }
+        return try useAll(handles) { handles in
+            try call { rz_conversations_step(handles, handles.count, limit(microseconds), $0) } != RZ_DONE
+        }
+    }
+
+    /// Parts that are new since the last call, without any work.
+    public func parts() throws -> [ReplyPart] {
+        try conversation.use(turn) { conversation in
+            try takeParts { rz_conversation_next_into(conversation, $0, $1, $2, $3, $4, $5) }
+        }
+    }
+
+    /// Tokens of content that are new since the last call with their probabilities, of `Options.logprobs`.
+    public func logprobs() throws -> [Logprobs] {
+        try conversation.use(turn) { conversation in
+            try takeLogprobs(row) { rz_conversation_logprobs_into(conversation, $0, $1, $2, $3, $4) }
+        }
+    }
+
+    /// Has a running step end with the code `.cancelled`, and all later ones, until `resume`.
+    public func cancel() { cancelling.fire() }
+
+    /// Has steps end with the code `.deadline` after so long, at once where that has passed; nil takes that back.
+    public func deadline(microseconds: Int64?) throws { try cancelling.deadline(microseconds: microseconds) }
+
+    /// Takes a cancel or a deadline back: the reply goes on with the next step.
+    public func resume() { cancelling.reset() }
+
+    /// The reason why it has ended; nil where it has not.
+    public var end: Job.End? { get throws { try conversation.use(turn) { _ in try conversation.info().end } } }
+
+    /// The error by which it has ended (`.failed`), which `step` of several replies does not throw; nil for any other.
+    public var error: RealizarError? {
+        get throws {
+            guard try end == .failed else { return nil }
+            do {
+                _ = try step(microseconds: 0)
+                return nil
+            } catch let error as RealizarError {
+                return error
+            }
+        }
+    }
+}
+
+extension Options {
+    /// The parameters of a reply, for the time of a call.
+    func with<R>(_ cancel: Cancel, _ body: (UnsafePointer<rz_reply_params>) throws -> R) throws -> R {
+        var params = sizedStruct(rz_reply_params(), \.struct_size)
+        params.max_tokens = maxTokens
+        params.grammar_kind = grammar?.number ?? 0
+        params.flags = (keeps ? UInt32(RZ_REPLY_KEEP) : 0) | (continues ? UInt32(RZ_REPLY_CONTINUE) : 0)
+        params.reasoning = reasoning.rawValue
+        params.reasoning_tokens = reasoningTokens
+        params.draft = draft.number
+        params.draft_max = draftMax
+        params.logprobs = logprobs
+        return try withTexts(stops, "a stop string") { stops in
+            try withText(grammar?.text ?? "") { text, length in
+                try use(draft.model?.handle) { model in
+                    try cancel.handle.use { cancel in
+                        params.stops = stops.baseAddress
+                        params.n_stops = stops.count
+                        params.grammar = text
+                        params.grammar_len = length
+                        params.draft_model = model
+                        params.cancel = cancel
+                        guard let sampling else { return try body(&params) }
+                        return try sampling.with { sampler in
+                            params.sampler = sampler
+                            return try body(&params)
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
