@@ -1,4 +1,4 @@
-//! The loops of attention: the division of queries and keys among the threads. The arithmetic is in `kernels::attention`.
+//! The loops of attention: the division of queries and keys among the threads. `kernels::attention` has the arithmetic.
 //!
 //! Queries that share a head of the cache are computed together, and a sequence's tokens in tiles, so that each row of
 //! the cache is read once for all of them. A tile goes through its segments in order, or, where there are too few tiles
