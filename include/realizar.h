@@ -1564,13 +1564,18 @@ typedef struct rz_store rz_store;
 typedef struct rz_store_params {
   uint32_t struct_size;  /* sizeof(rz_store_params). */
   uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
-  /* Bytes of prefixes in memory; 0: 1 GiB. Of one that goes on from another only what it adds is counted. */
+  /* Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once.
+   * With a folder one prefix comes on top, or a quarter of the limit, that waits for the disk. */
   uint64_t memory_limit;
-  /* Folder for what has no room in memory, NUL-terminated; made where it is missing. NULL: it is forgotten. Several
-   * stores and processes may have the same one, of different models too. */
+  /* Folder for what has no room in memory, NUL-terminated; made where it is missing, for this user alone. NULL: it
+   * is forgotten. Several stores and processes of one user may have the same one, of different models too. Its files
+   * decide answers: on Unix a folder that another user owns, or that others may write to (also by its group), is
+   * refused. A store with a folder has a thread of its own, which writes, unless the runtime's threads are the
+   * host's or a single one: then rz_store_put and steps of conversations write themselves. */
   const char *path;
   size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
-  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. */
+  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
+   * that is being written comes on top. */
   uint64_t disk_limit;
 } rz_store_params;
 
@@ -1579,7 +1584,9 @@ typedef struct rz_store_info {
   uint32_t struct_size;  /* sizeof(rz_store_info), set by the caller. */
   uint32_t n_entries;    /* Prefixes in memory, and in files of the model. */
   uint32_t n_files;
-  uint32_t reserved;      /* 0. */
+  /* Prefixes that were forgotten because they could not be written, as on a full disk, since the store was made. The
+   * log says why. */
+  uint32_t n_unwritten;
   uint64_t memory_bytes;  /* Bytes of both. */
   uint64_t disk_bytes;
   uint64_t hits;  /* Times that a prefix was found, and was not, since the store was made. */
@@ -1591,17 +1598,20 @@ typedef struct rz_store_info {
  * conversations that use it.
  *
  * Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
- * and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, and so is
- * one that a process left unfinished an hour ago. A model loaded with RZ_MODEL_MMAP is read as a whole for its
- * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made), RZ_ERR_INVALID_ARGUMENT (a model without
- * weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
+ * in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
+ * that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
+ * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused; the system gives no more
+ * threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_store_new(const rz_model *model, const rz_store_params *params, rz_store **out, rz_error *err);
 
 /* Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
  * never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
  *
- * `params` may be NULL; types of keys and values count, and what was left with another capacity is copied. `*out` is
- * freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since 0.1.0. */
+ * The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
+ * ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
+ * another capacity is copied. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since
+ * 0.1.0. */
 rz_status rz_store_take(const rz_store *store,
                         const uint32_t *tokens,
                         size_t n,
@@ -1613,9 +1623,11 @@ rz_status rz_store_take(const rz_store *store,
 /* Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
  * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
  *
- * Only reads the cache. What has no room any more goes to the folder, within the call. Any thread. Errors:
- * RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_UNSUPPORTED (a cache with adapters), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+ * What was computed with adapters is remembered for those with the same factors and scales in the same order. Only
+ * reads the cache. What has no room any more goes to the folder after the call; where it cannot be written it is
+ * forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all that it holds.
+ * Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 rz_status rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *err);
 
 /* Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
@@ -1625,7 +1637,8 @@ rz_status rz_store_clear(rz_store *store, rz_error *err);
 rz_status rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *err);
 
 /* Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
- * goes to the folder, where there is one. Any thread. Since 0.1.0. */
+ * goes to the folder within the call, where there is one: rz_store_clear ahead of it saves the time. Any thread. Since
+ * 0.1.0. */
 void rz_store_free(rz_store *store);
 
 /* ------------------------------------------------------------------------------------------------
@@ -1681,7 +1694,7 @@ typedef struct rz_conversation_params {
   /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
   const rz_cancel *cancel;
   /* Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
-   * The conversation keeps it alive. Ignored where there are adapters. */
+   * The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none. */
   const rz_store *store;
 } rz_conversation_params;
 

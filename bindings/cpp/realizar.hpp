@@ -970,6 +970,50 @@ private:
     std::string text_ = std::string(256, '\0');
 };
 
+/// Remembers what prompts left behind, for caches and conversations of one model that begin with the same tokens. Every
+/// member may be called from many threads at once. A conversation takes it as rz_conversation_params.store.
+class Store {
+public:
+    explicit Store(const Model &model, const rz_store_params &params = realizar::params<rz_store_params>())
+        : Store(make(model, params).value()) {}
+    explicit Store(rz_store *owned) noexcept : handle_(owned) {}
+    static Result<Store> make(const Model &model, const rz_store_params &params = realizar::params<rz_store_params>()) {
+        return detail::called<Store, rz_store *>(
+            [&](rz_store **out, rz_error *error) { return rz_store_new(model.get(), &params, out, error); });
+    }
+    /// A cache for a prompt, which holds so many of its first tokens as the store knows, but never the last one: those
+    /// from `cache.size()` on are to be appended.
+    Cache take(Tokens tokens, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
+        return try_take(tokens, params).value();
+    }
+    Result<Cache> try_take(Tokens tokens, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
+        return detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
+            uint32_t common;
+            return rz_store_take(get(), tokens.data(), tokens.size(), &params, out, &common, error);
+        });
+    }
+    /// Remembers the tokens that a cache holds, which goes on by itself.
+    void put(const Cache &cache) const { try_put(cache).value(); }
+    Result<rz_status> try_put(const Cache &cache) const {
+        return detail::done([&](rz_error *error) { return rz_store_put(get(), cache.get(), error); });
+    }
+    /// Forgets all prefixes, and removes the files of the model from the folder.
+    void clear() const { try_clear().value(); }
+    Result<rz_status> try_clear() const {
+        return detail::done([&](rz_error *error) { return rz_store_clear(get(), error); });
+    }
+    rz_store_info info() const { return try_info().value(); }
+    Result<rz_store_info> try_info() const {
+        return detail::called<rz_store_info>(
+            [&](rz_store_info *out, rz_error *error) { return rz_store_info_get(get(), out, error); },
+            params<rz_store_info>());
+    }
+    rz_store *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_store, rz_store_free> handle_;
+};
+
 /// Messages with a model, and the replies to them. Mutable: one call at a time.
 class Conversation {
 public:

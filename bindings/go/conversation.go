@@ -49,6 +49,7 @@ type ConversationOptions struct {
 	System     string          // message of the system ahead of the others; "": none
 	Cache      SessionOptions  // of what the model remembers
 	Adapters   []ScaledAdapter // of every reply
+	Store      *Store          // where prompts are looked up, and where they and replies are left; nil: nowhere
 	Overflow   Overflow
 	Context    context.Context // ends every reply, those of forks too; nil: nothing does
 }
@@ -93,9 +94,14 @@ func (m *Model) conversation(options *ConversationOptions,
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	cache := options.Cache.params()
+	store, release, err := options.Store.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	params := C.rz_conversation_params{
 		overflow: C.uint32_t(options.Overflow), json: (*C.char)(unsafe.Pointer(pinned(&pinner, text))), json_len: C.size_t(len(text)),
-		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: C.size_t(len(adapters)), cache: &cache,
+		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: C.size_t(len(adapters)), cache: &cache, store: store,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	pinner.Pin(&cache)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -407,6 +408,38 @@ func TestAReplyThatWasCutGoesOn(t *testing.T) {
 	ask(t, whole, "More", &ReplyOptions{MaxTokens: 20})
 	if !reflect.DeepEqual(messages(t, whole), messages(t, cut)) {
 		t.Error(messages(t, whole), messages(t, cut))
+	}
+	// And so does one whose loop was left, time after time.
+	leave := func(loop iter.Seq2[Part, error]) (n int) {
+		for _, err := range loop {
+			must(t, err)
+			if n = info(t, cut).Tokens; n > 2 {
+				break
+			}
+		}
+		return n
+	}
+	said := func(yield func(Part, error) bool) {
+		for piece, err := range cut.Say(t.Context(), "Once") {
+			if !yield(Part{Text: piece}, err) {
+				return
+			}
+		}
+	}
+	replied := func(yield func(Part, error) bool) {
+		must(t, cut.Add("user", "Once"))
+		cut.Reply(t.Context(), &ReplyOptions{Keep: true})(yield)
+	}
+	for _, loop := range []iter.Seq2[Part, error]{said, replied} {
+		n := leave(loop)
+		for range 2 {
+			n += leave(cut.Reply(t.Context(), &ReplyOptions{Keep: true, Continue: true}))
+		}
+		reply(t, cut, &ReplyOptions{MaxTokens: 30 - n, Continue: true})
+		ask(t, whole, "Once", &ReplyOptions{MaxTokens: 30})
+		if !reflect.DeepEqual(messages(t, whole), messages(t, cut)) {
+			t.Error(messages(t, whole), messages(t, cut))
+		}
 	}
 	must(t, whole.Add("user", "x"))
 	if err := whole.Begin(t.Context(), &ReplyOptions{Continue: true}); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "cannot be continued") {

@@ -50,7 +50,7 @@ func (c *Conversation) Save(w io.Writer) error {
 }
 
 // LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
-// options Cache and Context count, the others were saved.
+// options Cache, Context and Store count, the others were saved.
 func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Conversation, error) {
 	t := transfer{reader: r}
 	handle := cgo.NewHandle(&t)

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"context"
-	"runtime"
 	"unsafe"
 )
 
@@ -51,26 +50,29 @@ func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	})
 }
 
-// makeSession makes a session of what is left of a model: its Close ends the model for others only.
+// makeSession makes a session of what is left of a model.
 func makeSession(model *owned[*C.rz_model],
 	f func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status) (*Session, error) {
+	return keeping(model, f, func(cache *C.rz_cache) { C.rz_cache_free(cache) },
+		func(model *owned[*C.rz_model], cache *owned[*C.rz_cache]) *Session { return &Session{model, cache} })
+}
+
+// keeping makes something of what is left of a model, and keeps that alive: Close of the model ends it for others only.
+func keeping[H, T any](model *owned[*C.rz_model], f func(model *C.rz_model, out *H, e *C.rz_error) C.rz_status, free func(H),
+	stands func(model *owned[*C.rz_model], object *owned[H]) *T) (*T, error) {
 	handle, err := model.acquire()
 	if err != nil {
 		return nil, err
 	}
-	var e C.rz_error
-	var cache *C.rz_cache
-	if err := check(f(handle, &cache, &e), &e); err != nil {
-		model.release()
-		return nil, err
-	}
 	kept := own(handle, func(*C.rz_model) { model.release() })
-	s := &Session{model: kept, cache: own(cache, func(cache *C.rz_cache) {
-		C.rz_cache_free(cache)
+	t, err := made(kept, f, func(object H) {
+		free(object)
 		kept.close()
-	})}
-	runtime.AddCleanup(s, (*owned[*C.rz_cache]).close, s.cache)
-	return s, nil
+	}, func(object *owned[H]) *T { return stands(kept, object) })
+	if err != nil {
+		kept.close()
+	}
+	return t, err
 }
 
 // Close frees the session; a running job of it goes on to its end. Closing twice is fine.

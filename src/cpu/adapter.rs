@@ -1,7 +1,10 @@
 //! Low-rank adapters on the CPU: their factors, packed as weights are, and the sets of them that sequences have.
 
+use std::hash::Hasher;
 use std::ops::Range;
 use std::sync::Arc;
+
+use twox_hash::XxHash64;
 
 use super::CpuBackend;
 use super::load::{self, PlannedMatrix};
@@ -18,6 +21,8 @@ pub struct CpuAdapter {
     matrices: Vec<(WeightMatrix, Range<usize>)>,
     /// By the product that they stand beside.
     products: Vec<LowRank>,
+    /// A number that tells it from adapters of this model with other factors.
+    digest: u64,
 }
 
 impl CpuBackend {
@@ -34,13 +39,18 @@ impl CpuBackend {
             return Err(Error::Limit { what, needed, left: host_bytes, limit: host_bytes });
         }
         let mut packed = memory::map_huge("the adapter", bytes)?;
-        load::pack(&self.pool, self.isa, sources, &planned, &mut packed, &mut |_, _| Ok(()))?;
+        let values = load::pack(&self.pool, self.isa, sources, &planned, &mut packed, &mut |_, _| Ok(()))?;
+        let mut hash = XxHash64::with_seed(values);
         let mut matrices = try_vec("the list of factors", planned.len())?;
-        matrices.extend(planned.into_iter().map(|PlannedMatrix { matrix, range }| (matrix, range)));
+        for PlannedMatrix { matrix, range } in planned {
+            [matrix.dtype().0 as usize, matrix.rows, matrix.cols()].iter().for_each(|n| hash.write_u64(*n as u64));
+            matrices.push((matrix, range));
+        }
         let mut sorted = try_vec("the list of factors", products.len())?;
         sorted.extend_from_slice(products);
         sorted.sort_by_key(|product| product.beside);
-        Ok(CpuAdapter { packed, bytes, matrices, products: sorted })
+        sorted.iter().for_each(|product| hash.write(format!("{product:?}").as_bytes()));
+        Ok(CpuAdapter { packed, bytes, matrices, products: sorted, digest: hash.finish() })
     }
 }
 
@@ -87,6 +97,19 @@ impl AdapterSet {
 
     pub fn iter(&self) -> impl Iterator<Item = &Scaled> {
         self.0.iter().flat_map(|adapters| adapters.iter())
+    }
+
+    /// A number that tells it from sets of other factors or in another order; 0 for an empty one.
+    pub fn digest(&self) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let mut hash = XxHash64::with_seed(0);
+        for (adapter, factor) in self.iter() {
+            hash.write_u64(adapter.digest);
+            hash.write_u32(factor.to_bits());
+        }
+        hash.finish().max(1)
     }
 
     /// True for the same adapters with the same factors.

@@ -197,6 +197,23 @@ impl CpuKv {
         whole.map(|l| (l.n_heads * (l.key_panel / LANES + l.value_bytes)) as u64).sum()
     }
 
+    /// The memory of its positions, in pieces: the address of a mapping, a number in it, and the bytes. Forks have
+    /// those in common that they share; a mapping lasts as long as somebody has a piece of it.
+    pub fn pieces(&self) -> impl Iterator<Item = (usize, usize, u64)> {
+        self.layout.layers.iter().flat_map(move |l| {
+            let token = l.n_heads * (l.key_panel / LANES + l.value_bytes);
+            (0..l.kept.div_ceil(CHUNK)).filter_map(move |i| {
+                let mapping = match &self.chunks[l.first_chunk + i] {
+                    Chunk::Empty => return None,
+                    Chunk::Own => &self.memory,
+                    Chunk::Shared(mapping) => mapping,
+                };
+                let positions = CHUNK.min(l.kept - i * CHUNK);
+                Some((Arc::as_ptr(mapping).addr(), l.first_chunk + i, (positions * token) as u64))
+            })
+        })
+    }
+
     /// A cache with positions `0..len` and the same capacity, which shares their memory until one of the two writes to
     /// it.
     pub fn fork(&self, len: usize) -> Result<CpuKv> {

@@ -42,21 +42,38 @@ impl Adapter {
     }
 }
 
-/// The set of some adapters of a model with their factors.
-pub(super) fn set(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<AdapterSet> {
-    if adapters.len() != scales.len() {
-        return Err(Error::invalid(format!("{} adapters and {} scales", adapters.len(), scales.len())));
-    }
-    let mut list = try_vec("adapters", adapters.len())?;
-    for (i, (adapter, &scale)) in adapters.iter().zip(scales).enumerate() {
-        if !Arc::ptr_eq(&adapter.model, model) {
-            return Err(Error::Mismatch(format!("adapter {i} was loaded for another model than that of the cache")));
+/// The adapters of a session with their factors.
+#[derive(Clone, Default)]
+pub struct Adapters {
+    set: AdapterSet,
+    /// Those of the set, whose memory is counted there.
+    _held: Arc<Vec<Arc<Adapter>>>,
+}
+
+impl Adapters {
+    pub fn new(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<Adapters> {
+        if adapters.len() != scales.len() {
+            return Err(Error::invalid(format!("{} adapters and {} scales", adapters.len(), scales.len())));
         }
-        // As a factor on products too.
-        if !((adapter.factors.largest_factor() * f64::from(scale)) as f32).is_finite() {
-            return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
+        let mut list = try_vec("adapters", adapters.len())?;
+        for (i, (adapter, &scale)) in adapters.iter().zip(scales).enumerate() {
+            if !Arc::ptr_eq(&adapter.model, model) {
+                return Err(Error::Mismatch(format!(
+                    "adapter {i} was loaded for another model than that of the cache"
+                )));
+            }
+            // As a factor on products too.
+            if !((adapter.factors.largest_factor() * f64::from(scale)) as f32).is_finite() {
+                return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
+            }
+            list.push((adapter.factors.clone(), scale));
         }
-        list.push((adapter.factors.clone(), scale));
+        let mut held = try_vec("adapters", adapters.len())?;
+        held.extend_from_slice(adapters);
+        Ok(Adapters { set: AdapterSet::new(list), _held: Arc::new(held) })
     }
-    Ok(AdapterSet::new(list))
+
+    pub(super) fn set(&self) -> &AdapterSet {
+        &self.set
+    }
 }

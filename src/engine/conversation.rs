@@ -302,8 +302,8 @@ impl Conversation {
         let session = self.session.as_mut().ok_or(Error::Busy("conversation"))?;
         let last = prompt.tokens.len().checked_sub(1).ok_or_else(|| Error::invalid("the messages make no token"))?;
         let mut keep = session.matching(&prompt.tokens[..last]);
-        if let Some(store) = self.store.as_ref().filter(|_| !session.is_adapted())
-            && let Ok(Some((stored, common))) = store.take(&prompt.tokens, keep, &session.params())
+        if let Some(store) = &self.store
+            && let Ok(Some((stored, common))) = store.take(&prompt.tokens, keep, &session.params(), session.adapters())
         {
             let cancel = session.cancel().cloned();
             (*session, keep) = (stored, common);
@@ -490,7 +490,7 @@ impl Conversation {
     }
 }
 
-/// Leaves what a session holds in a store. One that has no room for it, or a session with adapters, changes nothing.
+/// Leaves what a session holds in a store. One that has no room for it changes nothing.
 fn remember(store: Option<&Store>, session: &Session) {
     if let Some(store) = store {
         let _ = store.put(session);

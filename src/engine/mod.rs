@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::calls::{Outcome, decode_batch};
 pub use self::load_params::LoadParams;
-pub use adapter::Adapter;
+pub use adapter::{Adapter, Adapters};
 pub use advice::Advice;
 pub use cache::CacheParams;
 pub use cancel::Cancel;

@@ -40,6 +40,8 @@ pub type Read<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
 /// Choices for a cache that is loaded; `None`: as it was saved.
 #[derive(Default)]
 pub struct RestoreParams {
+    /// The digest of the adapters that computed what it holds.
+    pub adapters: u64,
     pub capacity: Option<u32>,
     pub k_type: Option<DType>,
     pub v_type: Option<DType>,
@@ -64,12 +66,22 @@ fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], writ
     Ok(())
 }
 
+/// Returns what tells a model with adapters of a digest from others.
+fn fingerprint(model: &Model, adapters: u64) -> Result<u64> {
+    let of_model = model.fingerprint()?;
+    Ok(if adapters == 0 { of_model } else { XxHash64::oneshot(of_model, &adapters.to_ne_bytes()) })
+}
+
 /// Hands a session to `write`.
 pub fn save(session: &Session, write: Write) -> Result<()> {
-    let model = session.model();
     if session.is_adapted() {
         return Err(Error::unsupported("saving a cache that has adapters"));
     }
+    save_adapted(session, 0, write)
+}
+
+/// Hands a session to `write` that adapters of a digest have computed.
+pub(super) fn save_adapted(session: &Session, adapters: u64, write: Write) -> Result<()> {
     let (spec, extent) = (session.sequence().spec(), session.sequence().extent());
     let logits_at = match session.logits_at() {
         Logits::None => 0,
@@ -79,7 +91,7 @@ pub fn save(session: &Session, write: Write) -> Result<()> {
     let numbers = [
         MAGIC,
         VERSION,
-        model.fingerprint()?,
+        fingerprint(session.model(), adapters)?,
         spec.k_type.0.into(),
         spec.v_type.0.into(),
         spec.capacity as u64,
@@ -188,12 +200,12 @@ fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Resu
     Ok(CacheParams { capacity: capacity as u32, k_type, v_type })
 }
 
-/// The tokens of a saved session, and the types of its keys and values, without what follows.
-pub fn peek(model: &Arc<Model>, read: Read) -> Result<(Vec<u32>, [u64; 2])> {
-    let head = read_head(model.fingerprint()?, read)?;
+/// The tokens of a saved session, the types of its keys and values and its capacity, without what follows.
+pub(super) fn peek(model: &Model, adapters: u64, read: Read) -> Result<(Vec<u32>, [u64; 2], usize)> {
+    let head = read_head(fingerprint(model, adapters)?, read)?;
     let mut tokens = try_vec("the tokens of a prefix", head.n_tokens)?;
     read_tokens(&mut tokens, head.n_tokens, read)?;
-    Ok((tokens, head.types))
+    Ok((tokens, head.types, head.capacity))
 }
 
 fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
@@ -208,7 +220,7 @@ fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
 
 /// A session as it was saved.
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
-    let head = read_head(model.fingerprint()?, read)?;
+    let head = read_head(fingerprint(model, params.adapters)?, read)?;
     let params = cache_params(model, params, &head)?;
     Session::filled(model, &params, |tokens, logits, sequence| fill(head, tokens, logits, sequence, read))
 }

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use super::adapter::{self, Adapter};
+use super::adapter::{Adapter, Adapters};
 use super::cache::{CacheParams, state_spec};
 use super::chooser::Chooser;
 use super::model::Model;
 use super::network::Network;
 use super::{Cancel, LogLevel, Reservation};
+use crate::cpu::adapter::AdapterSet;
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
@@ -41,11 +42,9 @@ pub struct Session {
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
     /// Those of the sequence, whose memory is counted here.
-    adapters: Vec<Arc<Adapter>>,
+    adapters: Adapters,
     /// `None` where the memory was given back.
     memory: Option<Reservation>,
-    /// Number of the first tokens whose memory is that of the session it was forked from.
-    shared: usize,
 }
 
 impl Session {
@@ -99,9 +98,8 @@ impl Session {
             network: network.clone(),
             sequence,
             cancel: None,
-            adapters: Vec::new(),
+            adapters: Adapters::default(),
             memory,
-            shared: 0,
         })
     }
 
@@ -117,13 +115,20 @@ impl Session {
     /// Has every step, those of forks too, add the products of some adapters, each with a factor. Forgets all tokens,
     /// which were computed with others.
     pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
-        let set = adapter::set(&self.model, adapters, scales)?;
-        let mut held = try_vec("adapters", adapters.len())?;
-        held.extend_from_slice(adapters);
+        let adapters = Adapters::new(&self.model, adapters, scales)?;
         self.rewind(0, Logits::None);
-        self.sequence.set_adapters(set);
-        self.adapters = held;
+        self.adapt(adapters);
         Ok(())
+    }
+
+    /// Goes on with adapters, which computed what it holds or others of the same digest did.
+    pub(super) fn adapt(&mut self, adapters: Adapters) {
+        self.sequence.set_adapters(adapters.set().clone());
+        self.adapters = adapters;
+    }
+
+    pub(super) fn adapters(&self) -> &Adapters {
+        &self.adapters
     }
 
     /// True where adapters change the results.
@@ -163,14 +168,10 @@ impl Session {
         self.sequence.token_bytes()
     }
 
-    /// Number of its tokens whose memory is its own.
-    pub(super) fn unshared(&self) -> usize {
-        self.len() - self.shared
-    }
-
-    /// Types of its keys and values.
-    pub(super) fn types(&self) -> [u64; 2] {
-        [self.sequence.spec().k_type, self.sequence.spec().v_type].map(|t| u64::from(t.0))
+    /// Bytes of what it holds beside `CpuKv::pieces`.
+    pub(super) fn own_bytes(&self) -> u64 {
+        let on_gpus = self.sequence.bytes() - self.sequence.host_bytes();
+        4 * (self.logits.len() + self.capacity()) as u64 + self.memory_bytes() + on_gpus
     }
 
     /// The parameters that it was made by.
@@ -248,7 +249,6 @@ impl Session {
     pub(super) fn rewind(&mut self, len: usize, logits_at: Logits) {
         self.sequence.truncate(len);
         self.tokens.truncate(len);
-        self.shared = self.shared.min(len);
         self.logits_at = logits_at;
     }
 
@@ -288,18 +288,26 @@ impl Session {
 
     /// A second session with the same past.
     pub fn fork(&self) -> Result<Session> {
-        let mut held = try_vec("adapters", self.adapters.len())?;
-        held.extend_from_slice(&self.adapters);
-        let sequence = self.sequence.fork()?;
-        let count = |_: &Reservation| self.model.runtime().reserve("the cache", sequence.host_bytes());
-        let memory = self.memory.as_ref().map(count).transpose()?;
+        let count = |_: &Reservation| self.model.runtime().reserve("the cache", self.sequence.host_bytes());
+        let mut fork = self.forked(self.memory.as_ref().map(count).transpose()?)?;
+        fork.cancel = self.cancel.clone();
+        fork.adapt(self.adapters.clone());
+        Ok(fork)
+    }
+
+    /// A fork without cancel and adapters, from which others are made and which grows no more: of its memory `bytes`
+    /// count against the ceiling.
+    pub(super) fn preserved(&self, bytes: u64) -> Result<Session> {
+        self.forked(Some(self.model.runtime().reserve("a prefix", bytes)?))
+    }
+
+    fn forked(&self, memory: Option<Reservation>) -> Result<Session> {
+        let mut sequence = self.sequence.fork()?;
+        sequence.set_adapters(AdapterSet::default());
         let mut fork = Session::with_sequence(&self.model, sequence, memory)?;
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
         fork.logits_at = self.logits_at;
-        fork.cancel = self.cancel.clone();
-        fork.adapters = held;
-        fork.shared = self.len();
         Ok(fork)
     }
 

@@ -1,24 +1,28 @@
 //! A store of prefixes: sessions that prompts left behind, for any session that begins with the same tokens.
 //!
 //! Invariants: an entry is a fork, so that it shares memory with the session it was made of and with those that are
-//! taken from it. The store keeps as many bytes as its limit allows; the entry that was not used for longest goes
-//! first, into a file where the store has a folder. Files are found by the tokens at their beginning, and a file that
-//! is not whole is removed.
+//! taken from it; it has no adapters, but their digest in its kind. The store keeps as many bytes as its limit allows;
+//! the entry that was not used for longest leaves first, into a file where the store has a folder. Files are written by
+//! a thread of the store, so that a step never waits for a disk. They are found by the tokens at their beginning, and
+//! one that is not whole is removed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::Hasher;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash64;
 
 use super::LogLevel;
+use super::adapter::Adapters;
 use super::cache::CacheParams;
 use super::model::Model;
 use super::saved::{self, RestoreParams};
 use super::session::Session;
+use crate::cpu::kv::CpuKv;
+use crate::cpu::threads::thread::Background;
 use crate::error::{Error, Result};
 use crate::format::SharedFolder;
 
@@ -26,6 +30,8 @@ const MIN_TOKENS: usize = 64;
 const MEMORY_LIMIT: u64 = 1 << 30;
 const DISK_LIMIT: u64 = 16 << 30;
 const MAX_ENTRIES: usize = 1024;
+/// The part of the limit on memory that entries may take beside it which wait for the disk.
+const WAITING: u64 = 4;
 /// End of the names of files.
 const SUFFIX: &str = ".rzprefix";
 
@@ -55,34 +61,115 @@ pub struct StoreInfo {
     pub misses: u64,
     /// Tokens that need not be computed because of it.
     pub reused: u64,
+    /// Entries that were forgotten because they could not be written.
+    pub unwritten: usize,
+}
+
+/// What entries and sessions have in common that may take each other's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Kind {
+    /// Types of keys and values.
+    types: [u64; 2],
+    /// Digest of adapters.
+    adapters: u64,
+    /// As `Session::is_long`.
+    is_long: bool,
 }
 
 pub struct Store {
+    shared: Arc<Shared>,
+    /// Writes entries that leave; `None`: `put` does.
+    writer: Option<Background>,
+}
+
+struct Shared {
     model: Arc<Model>,
     /// As in `StoreParams`.
     min_tokens: usize,
     memory_limit: u64,
     max_entries: usize,
     folder: Option<SharedFolder>,
-    fingerprint: u64,
+    /// Beginning of the names of the model's files.
+    prefix: String,
     state: Mutex<State>,
+    /// Notified when entries leave and when the store ends.
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     entries: Vec<Entry>,
+    memory: Memory,
     /// Number of uses.
     clock: u64,
-    /// The tokens of the files that were looked into, and the types of their keys and values.
-    files: HashMap<OsString, (Vec<u32>, [u64; 2])>,
+    /// The tokens of the files that were looked into.
+    files: HashMap<OsString, (Vec<u32>, Kind)>,
     info: StoreInfo,
+    has_ended: bool,
+}
+
+/// The way of an entry to a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Stays,
+    /// It waits for the disk, and is found until it was written.
+    Leaves,
+    IsWritten,
 }
 
 struct Entry {
-    session: Session,
-    /// What it adds to the entry that it was taken from.
-    bytes: u64,
+    session: Arc<Session>,
+    kind: Kind,
+    stage: Stage,
     used: u64,
+}
+
+/// The memory of the entries that stay. A mapping lasts as long as one of them has a piece of it, so all its pieces
+/// count that one of them had.
+#[derive(Default)]
+struct Memory {
+    /// By its address the number of entries that a mapping has, and its pieces.
+    mappings: HashMap<usize, (usize, HashMap<usize, u64>)>,
+    bytes: u64,
+}
+
+impl Memory {
+    fn add(&mut self, session: &Session) {
+        self.bytes += session.own_bytes();
+        for (mapping, pieces) in pieces_of(session) {
+            let (n, known) = self.mappings.entry(mapping).or_default();
+            *n += 1;
+            for (piece, bytes) in pieces {
+                self.bytes += if known.insert(piece, bytes).is_none() { bytes } else { 0 };
+            }
+        }
+    }
+
+    fn remove(&mut self, session: &Session) {
+        self.bytes -= session.own_bytes();
+        for mapping in pieces_of(session).into_keys() {
+            let Some((n, known)) = self.mappings.get_mut(&mapping) else { continue };
+            *n -= 1;
+            if *n == 0 {
+                self.bytes -= known.values().sum::<u64>();
+                self.mappings.remove(&mapping);
+            }
+        }
+    }
+}
+
+/// The pieces of a session's memory, by their mappings.
+fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
+    let mut mappings: HashMap<usize, Vec<_>> = HashMap::new();
+    for (mapping, piece, bytes) in session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces) {
+        mappings.entry(mapping).or_default().push((piece, bytes));
+    }
+    mappings
+}
+
+/// Bytes of a session alone.
+fn bytes_of(session: &Session) -> u64 {
+    session.own_bytes() + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces).map(|p| p.2).sum::<u64>()
 }
 
 impl Store {
@@ -91,67 +178,184 @@ impl Store {
         let bytes = |n: u64, default: u64| if n == 0 { default } else { n };
         let disk_limit = bytes(params.disk_limit, DISK_LIMIT);
         let folder = params.path.map(|path| SharedFolder::new(path, SUFFIX, disk_limit)).transpose()?;
-        let fingerprint = model.fingerprint()?;
-        Ok(Store {
+        let has_folder = folder.is_some();
+        let shared = Arc::new(Shared {
+            prefix: format!("{:016x}-", model.fingerprint()?),
             model: model.clone(),
             min_tokens: or(params.min_tokens, MIN_TOKENS),
             memory_limit: bytes(params.memory_limit, MEMORY_LIMIT),
             max_entries: or(params.max_entries, MAX_ENTRIES),
             folder,
-            fingerprint,
             state: Mutex::default(),
-        })
+            changed: Condvar::new(),
+        });
+        let runtime = model.runtime();
+        // A host whose threads compute, or that wants a single one, is promised that the library makes none.
+        let writer = match has_folder && !runtime.is_of_host() && runtime.pool.threads() > 1 {
+            true => {
+                let shared = shared.clone();
+                Background::start(move || shared.write_until_the_end())?
+            }
+            false => None,
+        };
+        Ok(Store { shared, writer })
     }
 
     pub fn model(&self) -> &Arc<Model> {
-        &self.model
+        &self.shared.model
     }
 
+    /// A session with adapters for a prompt, and the number of the first of its tokens that the session holds: all but
+    /// the last at most. `None` where no prefix is known that is longer than `held` tokens.
+    pub fn take(
+        &self,
+        tokens: &[u32],
+        held: usize,
+        params: &CacheParams,
+        adapters: &Adapters,
+    ) -> Result<Option<(Session, usize)>> {
+        let shared = &self.shared;
+        let capacity = shared.model.capacity_of(params)?;
+        let wanted = &tokens[..tokens.len().saturating_sub(1).min(capacity)];
+        let least = (held + 1).max(shared.min_tokens);
+        if wanted.len() < least {
+            return Ok(None);
+        }
+        let kind = Kind {
+            types: [params.k_type, params.v_type].map(|t| u64::from(t.0)),
+            adapters: adapters.set().digest(),
+            is_long: shared.model.network()?.program.is_long(capacity),
+        };
+        shared.find_files();
+        let mut tried = Vec::new();
+        let (mut session, common) = loop {
+            let mut state = shared.state();
+            let common = |entry: &Entry| if entry.kind == kind { entry.session.matching(wanted) } else { 0 };
+            let best = state.entries.iter().map(common).enumerate().max_by_key(|(_, n)| *n);
+            let (i, in_memory) = best.unwrap_or((0, 0));
+            if let Some((name, len)) = state.best_file(wanted, kind, in_memory.max(least - 1), &tried) {
+                drop(state);
+                // One that does not fit is cut.
+                if let Some(session) = shared.load(&name, kind, capacity.max(len)) {
+                    let taken = shared.cut(session, wanted, capacity)?;
+                    // A recurrence may not go back to where the file differs.
+                    if taken.1 >= in_memory.max(least) {
+                        break taken;
+                    }
+                }
+                tried.push(name);
+                continue;
+            }
+            if in_memory < least {
+                state.info.misses += 1;
+                return Ok(None);
+            }
+            let used = state.tick();
+            state.entries[i].used = used;
+            let session = state.entries[i].session.clone();
+            drop(state);
+            break shared.cut(session.fork()?, wanted, capacity)?;
+        };
+        session.adapt(adapters.clone());
+        let info = &mut shared.state().info;
+        info.hits += 1;
+        info.reused += common as u64;
+        Ok(Some((session, common)))
+    }
+
+    /// Remembers what a session holds.
+    ///
+    /// # Errors
+    /// `Mismatch` for a session of another model, and those of a fork.
+    pub fn put(&self, session: &Session) -> Result<()> {
+        let shared = &self.shared;
+        if !Arc::ptr_eq(session.model(), &shared.model) {
+            return Err(Error::Mismatch("the cache is one of another model than the store".to_owned()));
+        }
+        if session.matching(session.tokens()) < shared.min_tokens {
+            return Ok(());
+        }
+        let kind = Kind {
+            types: [session.params().k_type, session.params().v_type].map(|t| u64::from(t.0)),
+            adapters: session.adapters().set().digest(),
+            is_long: session.is_long(),
+        };
+        let covers = |a: &Session, b: &Session| a.capacity() == b.capacity() && a.matching(b.tokens()) == b.len();
+        let mut state = shared.state();
+        let now = state.tick();
+        let mut of_kind = state.entries.iter_mut().filter(|entry| entry.kind == kind);
+        if let Some(known) = of_kind.find(|entry| covers(&entry.session, session)) {
+            known.used = now;
+            return Ok(());
+        }
+        let fork = Arc::new(session.preserved(bytes_of(session))?);
+        state.remove(|entry| entry.kind == kind && covers(session, &entry.session));
+        state.memory.add(&fork);
+        state.entries.push(Entry { session: fork, kind, stage: Stage::Stays, used: now });
+        let forgotten = shared.make_room(&mut state);
+        drop(state);
+        if forgotten > 0 {
+            shared.warn(&format!("{forgotten} prefixes are forgotten: others wait for the disk"));
+        }
+        match &self.writer {
+            Some(writer) if writer.is_here() => shared.changed.notify_one(),
+            _ => while shared.write_next(shared.state()).is_none() {},
+        }
+        Ok(())
+    }
+
+    /// Forgets all entries, in memory and in files of this model.
+    pub fn clear(&self) {
+        self.shared.find_files();
+        let mut state = self.shared.state();
+        state.remove(|_| true);
+        for (name, _) in std::mem::take(&mut state.files) {
+            self.shared.folder.iter().for_each(|folder| folder.remove(&name));
+        }
+    }
+
+    pub fn info(&self) -> StoreInfo {
+        let shared = &self.shared;
+        shared.find_files();
+        let state = shared.state();
+        let sizes = shared.folder.as_ref().map(SharedFolder::files).unwrap_or_default();
+        let own = sizes.iter().filter(|(name, ..)| state.files.contains_key(name));
+        StoreInfo {
+            entries: state.entries.len(),
+            memory_bytes: state.memory.bytes + state.waiting_bytes(),
+            files: state.files.len(),
+            disk_bytes: own.map(|(_, len, _)| len).sum(),
+            ..state.info
+        }
+    }
+}
+
+impl Drop for Store {
+    /// Writes what is in memory, where there is a folder.
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.state().has_ended = true;
+        shared.changed.notify_one();
+        self.writer = None;
+        let mut state = shared.state();
+        state.entries.iter_mut().for_each(|entry| entry.stage = Stage::Leaves);
+        drop(state);
+        while shared.write_next(shared.state()).is_none() {}
+    }
+}
+
+impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session for a prompt, and the number of the first of its tokens that the session holds: all but the last at
-    /// most. `None` where no prefix is known that is longer than `held` tokens.
-    pub fn take(&self, tokens: &[u32], held: usize, params: &CacheParams) -> Result<Option<(Session, usize)>> {
-        let wanted = &tokens[..tokens.len().saturating_sub(1)];
-        let least = (held + 1).max(self.min_tokens);
-        if wanted.len() < least {
-            return Ok(None);
-        }
-        let capacity = self.model.capacity_of(params)?;
-        let types = [params.k_type, params.v_type].map(|t| u64::from(t.0));
-        self.find_files();
-        let mut state = self.state();
-        let common = |entry: &Entry| if entry.session.types() == types { entry.session.matching(wanted) } else { 0 };
-        let best = state.entries.iter().map(common).enumerate().max_by_key(|(_, n)| *n);
-        let (i, in_memory) = best.unwrap_or((0, 0));
-        let file = state.best_file(wanted, types, in_memory.max(least - 1));
-        if file.is_none() && in_memory < least {
-            state.info.misses += 1;
-            return Ok(None);
-        }
-        if let Some(name) = file {
-            drop(state);
-            if let Some(session) = self.load(&name, capacity) {
-                let taken = self.cut(session, wanted, capacity)?;
-                return Ok(self.counted(taken, least));
-            }
-            // It is gone or was damaged.
-            return self.take(tokens, held, params);
-        }
-        state.clock += 1;
-        let now = state.clock;
-        state.entries[i].used = now;
-        let session = state.entries[i].session.fork()?;
-        drop(state);
-        let taken = self.cut(session, wanted, capacity)?;
-        Ok(self.counted(taken, least))
+    fn warn(&self, what: &str) {
+        self.model.runtime().log(LogLevel::Warning, what);
     }
 
     /// The part of a session that some tokens begin with, in a cache of some capacity.
     fn cut(&self, mut session: Session, wanted: &[u32], capacity: usize) -> Result<(Session, usize)> {
-        let common = session.matching(wanted).min(capacity);
+        let common = session.matching(wanted);
         if common < session.len() {
             session.truncate(common as u32)?;
         }
@@ -171,153 +375,170 @@ impl Store {
         Ok((session, common))
     }
 
-    fn counted(&self, taken: (Session, usize), least: usize) -> Option<(Session, usize)> {
-        let info = &mut self.state().info;
-        if taken.1 < least {
-            info.misses += 1;
-            return None;
+    /// Has entries leave until the limits hold, and forgets those that leave where too many wait for the disk. Returns
+    /// their number.
+    fn make_room(&self, state: &mut State) -> usize {
+        while state.memory.bytes > self.memory_limit || state.staying().count() > self.max_entries {
+            let Some(oldest) = state.staying().min_by_key(|entry| entry.used).map(|entry| entry.session.clone()) else {
+                break;
+            };
+            state.memory.remove(&oldest);
+            let of = |entry: &&mut Entry| Arc::ptr_eq(&entry.session, &oldest);
+            state.entries.iter_mut().find(of).into_iter().for_each(|entry| entry.stage = Stage::Leaves);
         }
-        info.hits += 1;
-        info.reused += taken.1 as u64;
-        Some(taken)
-    }
-
-    /// Remembers what a session holds.
-    ///
-    /// # Errors
-    /// `Mismatch` for a session of another model, `Unsupported` for one with adapters, and those of a fork.
-    pub fn put(&self, session: &Session) -> Result<()> {
-        if !Arc::ptr_eq(session.model(), &self.model) {
-            return Err(Error::Mismatch("the cache is one of another model than the store".to_owned()));
+        if self.folder.is_none() {
+            state.remove(|entry| entry.stage != Stage::Stays);
         }
-        if session.is_adapted() {
-            return Err(Error::unsupported("a cache with adapters in a store of prefixes"));
+        let before = state.entries.len();
+        while state.waiting_bytes() > self.memory_limit / WAITING {
+            let waiting = |entry: &&Entry| entry.stage == Stage::Leaves;
+            let n = state.entries.iter().filter(waiting).count();
+            let oldest = state.entries.iter().filter(waiting).min_by_key(|entry| entry.used);
+            let Some(oldest) = oldest.filter(|_| n > 1).map(|entry| entry.session.clone()) else { break };
+            state.remove(|entry| Arc::ptr_eq(&entry.session, &oldest));
         }
-        if session.len() < self.min_tokens {
-            return Ok(());
-        }
-        let covers = |a: &Session, b: &Session| {
-            a.types() == b.types() && a.capacity() == b.capacity() && a.matching(b.tokens()) == b.len()
-        };
-        let bytes = session.token_bytes()? * session.unshared() as u64 + session.memory_bytes();
-        let mut state = self.state();
-        state.clock += 1;
-        let now = state.clock;
-        if let Some(known) = state.entries.iter_mut().find(|entry| covers(&entry.session, session)) {
-            known.used = now;
-            return Ok(());
-        }
-        let fork = session.fork()?;
-        state.entries.retain(|entry| !covers(session, &entry.session));
-        state.entries.push(Entry { session: fork, bytes, used: now });
-        let mut left_over = Vec::new();
-        while state.bytes() > self.memory_limit || state.entries.len() > self.max_entries {
-            let oldest = state.entries.iter().enumerate().min_by_key(|(_, entry)| entry.used).map(|(i, _)| i);
-            left_over.extend(oldest.map(|i| state.entries.swap_remove(i)));
-        }
-        drop(state);
-        left_over.iter().for_each(|entry| self.write(&entry.session));
-        Ok(())
-    }
-
-    /// Forgets all entries, in memory and in files of this model.
-    pub fn clear(&self) {
-        self.find_files();
-        let mut state = self.state();
-        state.entries.clear();
-        for (name, _) in std::mem::take(&mut state.files) {
-            self.folder.iter().for_each(|folder| folder.remove(&name));
-        }
-    }
-
-    pub fn info(&self) -> StoreInfo {
-        self.find_files();
-        let state = self.state();
-        let sizes = self.folder.as_ref().map(SharedFolder::files).unwrap_or_default();
-        let own = sizes.iter().filter(|(name, ..)| state.files.contains_key(name));
-        StoreInfo {
-            entries: state.entries.len(),
-            memory_bytes: state.bytes(),
-            files: state.files.len(),
-            disk_bytes: own.map(|(_, len, _)| len).sum(),
-            ..state.info
-        }
+        let forgotten = before - state.entries.len();
+        state.info.unwritten += forgotten;
+        forgotten
     }
 
     /// Looks into files of this model that are new, and forgets those that are gone.
     fn find_files(&self) {
         let Some(folder) = &self.folder else { return };
-        let prefix = format!("{:016x}-", self.fingerprint);
-        let is_own = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with(&prefix));
+        let is_own = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with(&self.prefix));
         let names: Vec<OsString> = folder.files().into_iter().map(|(name, ..)| name).filter(is_own).collect();
         let mut state = self.state();
         state.files.retain(|name, _| names.contains(name));
         let new: Vec<&OsString> = names.iter().filter(|name| !state.files.contains_key(*name)).collect();
         drop(state);
         for name in new {
-            let tokens = self.read(name, |read| saved::peek(&self.model, read));
-            match tokens {
-                Some(tokens) => _ = self.state().files.insert(name.clone(), tokens),
-                None => folder.remove(name),
+            let rest = name.to_str().and_then(|name| name.strip_prefix(&self.prefix)).unwrap_or_default();
+            let adapters = rest.split('-').next().and_then(|digest| u64::from_str_radix(digest, 16).ok());
+            // A name that none of this store has is one of the contents' too.
+            let adapters = adapters.unwrap_or(0);
+            let known = self.read(name, |read| saved::peek(&self.model, adapters, read));
+            if let Some((tokens, types, capacity)) = known
+                && let Ok(network) = self.model.network()
+            {
+                let kind = Kind { types, adapters, is_long: network.program.is_long(capacity) };
+                self.state().files.insert(name.clone(), (tokens, kind));
             }
         }
     }
 
-    /// What `read` makes of a file; `None` where there is an error.
+    /// What `read` makes of a file, which is removed where it is damaged; `None` where there is an error.
     fn read<T>(&self, name: &OsString, read: impl FnOnce(saved::Read) -> Result<T>) -> Option<T> {
         let folder = self.folder.as_ref()?;
-        let mut file = BufReader::with_capacity(1 << 18, folder.open(name)?);
-        read(&mut |out| file.read_exact(out).map_err(|e| Error::io(&folder.path_of(name), "cannot read", &e))).ok()
-    }
-
-    /// The session of a file, which is removed where it is damaged.
-    fn load(&self, name: &OsString, capacity: usize) -> Option<Session> {
-        let len = self.state().files.get(name).map_or(0, |(tokens, _)| tokens.len());
-        // One that does not fit is cut later.
-        let params = RestoreParams { capacity: Some(capacity.max(len) as u32), ..RestoreParams::default() };
-        let session = self.read(name, |read| saved::load(&self.model, &params, read));
-        if session.is_none() {
-            self.folder.iter().for_each(|folder| folder.remove(name));
-            self.state().files.remove(name);
+        let mut file = BufReader::with_capacity(1 << 18, folder.open(name).ok()?);
+        let path = folder.path_of(name);
+        match read(&mut |out| file.read_exact(out).map_err(|e| Error::io(&path, "cannot read", &e))) {
+            Ok(result) => Some(result),
+            Err(e) => {
+                // The system knows no error where a file is too short.
+                let is_damaged = matches!(
+                    e,
+                    Error::Format { .. } | Error::Version(_) | Error::Mismatch(_) | Error::Io { system_code: 0, .. }
+                );
+                if is_damaged {
+                    folder.remove(name);
+                    self.state().files.remove(name);
+                }
+                self.warn(&format!("a prefix is passed over: {e}: {}", path.display()));
+                None
+            }
         }
-        session
     }
 
-    /// Writes a session to a file, where there is a folder. What cannot be written is forgotten, and the log has a line
-    /// for it.
-    fn write(&self, session: &Session) {
-        let Some(folder) = &self.folder else { return };
-        let mut hash = XxHash64::with_seed(session.types()[0] << 32 | session.types()[1]);
-        session.tokens().iter().for_each(|token| hash.write_u32(*token));
-        let name = format!("{:016x}-{:016x}{SUFFIX}", self.fingerprint, hash.finish());
-        let written = folder.write(&name, |file, path| {
-            saved::save(session, &mut |piece| file.write_all(piece).map_err(|e| Error::io(path, "cannot write", &e)))
-        });
+    /// The session of a file.
+    fn load(&self, name: &OsString, kind: Kind, capacity: usize) -> Option<Session> {
+        let params =
+            RestoreParams { adapters: kind.adapters, capacity: Some(capacity as u32), ..RestoreParams::default() };
+        let session = self.read(name, |read| saved::load(&self.model, &params, read))?;
+        self.folder.iter().for_each(|folder| _ = folder.mark_used(name));
+        Some(session)
+    }
+
+    /// Writes the entries that leave, until the store has ended.
+    fn write_until_the_end(&self) {
+        let mut state = self.state();
+        while !state.has_ended {
+            if let Some(idle) = self.write_next(state) {
+                state = self.changed.wait(idle).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state = self.state();
+            }
+        }
+    }
+
+    /// Writes the entry that leaves and was not used for longest, and forgets it. Returns the state where none leaves.
+    fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
+        let leaving = state.entries.iter_mut().filter(|entry| entry.stage == Stage::Leaves);
+        let Some(entry) = leaving.min_by_key(|entry| entry.used) else { return Some(state) };
+        entry.stage = Stage::IsWritten;
+        let (session, kind) = (entry.session.clone(), entry.kind);
+        drop(state);
+        let written = self.write(&session, kind);
+        let mut state = self.state();
+        let is_it = |entry: &Entry| Arc::ptr_eq(&entry.session, &session);
+        // What was forgotten meanwhile stays so.
+        if let (Ok(Some(name)), false, Some(folder)) = (&written, state.entries.iter().any(is_it), &self.folder) {
+            folder.remove(name);
+        }
+        state.remove(is_it);
+        state.info.unwritten += usize::from(written.is_err());
+        drop(state);
         if let Err(e) = written {
-            self.model.runtime().log(LogLevel::Warning, &format!("a prefix is forgotten: {e}"));
+            self.warn(&format!("a prefix is forgotten: {e}"));
         }
+        None
+    }
+
+    /// Writes a session to a file, where there is a folder, and returns its name.
+    fn write(&self, session: &Session, kind: Kind) -> Result<Option<OsString>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut hash = XxHash64::with_seed(kind.types[0] << 32 | kind.types[1] << 1 | u64::from(kind.is_long));
+        session.tokens().iter().for_each(|token| hash.write_u32(*token));
+        let name = format!("{}{:016x}-{:016x}{SUFFIX}", self.prefix, kind.adapters, hash.finish()).into();
+        folder.write(&name, |file, path| {
+            let mut write = |piece: &[u8]| file.write_all(piece).map_err(|e| Error::io(path, "cannot write", &e));
+            saved::save_adapted(session, kind.adapters, &mut write)
+        })?;
+        Ok(Some(name))
     }
 }
 
 impl State {
-    fn bytes(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.bytes).sum()
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
     }
 
-    /// The file that has the most of some tokens at its beginning, more than `least`.
-    fn best_file(&self, wanted: &[u32], types: [u64; 2], least: usize) -> Option<OsString> {
+    fn staying(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.stage == Stage::Stays)
+    }
+
+    /// Bytes of the entries that wait for the disk.
+    fn waiting_bytes(&self) -> u64 {
+        self.entries.iter().filter(|entry| entry.stage != Stage::Stays).map(|entry| bytes_of(&entry.session)).sum()
+    }
+
+    fn remove(&mut self, is_wanted: impl Fn(&Entry) -> bool) {
+        let State { entries, memory, .. } = self;
+        entries.retain(|entry| {
+            let goes = is_wanted(entry);
+            if goes && entry.stage == Stage::Stays {
+                memory.remove(&entry.session);
+            }
+            !goes
+        });
+    }
+
+    /// The file that has the most of some tokens at its beginning, more than `least`, and the number of its tokens.
+    fn best_file(&self, wanted: &[u32], kind: Kind, least: usize, tried: &[OsString]) -> Option<(OsString, usize)> {
         let common = |tokens: &[u32]| tokens.iter().zip(wanted).take_while(|(a, b)| a == b).count();
-        let of_types = self.files.iter().filter(|(_, (_, of))| *of == types);
-        let (n, name) = of_types.map(|(name, (tokens, _))| (common(tokens), name)).max_by_key(|(n, _)| *n)?;
-        (n > least).then(|| name.clone())
-    }
-}
-
-impl Drop for Store {
-    /// Writes what is in memory, where there is a folder.
-    fn drop(&mut self) {
-        let entries = std::mem::take(&mut self.state().entries);
-        entries.iter().for_each(|entry| self.write(&entry.session));
+        let of_kind = self.files.iter().filter(|(name, (_, of))| *of == kind && !tried.contains(name));
+        let best = of_kind.map(|(name, (tokens, _))| (common(tokens), name, tokens.len())).max_by_key(|(n, ..)| *n);
+        best.filter(|(n, ..)| *n > least).map(|(_, name, len)| (name.clone(), len))
     }
 }
 

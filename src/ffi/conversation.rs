@@ -92,7 +92,7 @@ pub struct rz_conversation_params {
     /// Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive.
     pub cancel: *const rz_cancel,
     /// Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
-    /// The conversation keeps it alive. Ignored where there are adapters.
+    /// The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none.
     pub store: *const rz_store,
 }
 

@@ -87,6 +87,7 @@ fn answer(code: i32, name: &str, n: usize) -> Result<()> {
 pub(super) fn restore_params(params: &rz_cache_params) -> Result<RestoreParams> {
     let chosen = |id, name| if id == 0 { Ok(None) } else { element_type(id, name).map(Some) };
     Ok(RestoreParams {
+        adapters: 0,
         capacity: (params.capacity != 0).then_some(params.capacity),
         k_type: chosen(params.k_type, "rz_cache_params.k_type")?,
         v_type: chosen(params.v_type, "rz_cache_params.v_type")?,

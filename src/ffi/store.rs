@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Runtime, Session, Store, StoreParams};
+use crate::engine::{Adapters, Runtime, Session, Store, StoreParams};
 
 use super::cache::{cache_params, rz_cache, rz_cache_params};
 use super::guard::{guarded, guarded_or};
@@ -34,14 +34,19 @@ pub struct rz_store_params {
     pub struct_size: u32,
     /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
     pub min_tokens: u32,
-    /// Bytes of prefixes in memory; 0: 1 GiB. Of one that goes on from another only what it adds is counted.
+    /// Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once.
+    /// With a folder one prefix comes on top, or a quarter of the limit, that waits for the disk.
     pub memory_limit: u64,
-    /// Folder for what has no room in memory, NUL-terminated; made where it is missing. NULL: it is forgotten. Several
-    /// stores and processes may have the same one, of different models too.
+    /// Folder for what has no room in memory, NUL-terminated; made where it is missing, for this user alone. NULL: it
+    /// is forgotten. Several stores and processes of one user may have the same one, of different models too. Its files
+    /// decide answers: on Unix a folder that another user owns, or that others may write to (also by its group), is
+    /// refused. A store with a folder has a thread of its own, which writes, unless the runtime's threads are the
+    /// host's or a single one: then rz_store_put and steps of conversations write themselves.
     pub path: *const c_char,
     /// Prefixes in memory; 0: 1,024.
     pub max_entries: usize,
-    /// Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB.
+    /// Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
+    /// that is being written comes on top.
     pub disk_limit: u64,
 }
 
@@ -56,8 +61,9 @@ pub struct rz_store_info {
     /// Prefixes in memory, and in files of the model.
     pub n_entries: u32,
     pub n_files: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Prefixes that were forgotten because they could not be written, as on a full disk, since the store was made. The
+    /// log says why.
+    pub n_unwritten: u32,
     /// Bytes of both.
     pub memory_bytes: u64,
     pub disk_bytes: u64,
@@ -72,7 +78,7 @@ versioned!(rz_store_info {
     struct_size,
     n_entries,
     n_files,
-    reserved,
+    n_unwritten,
     memory_bytes,
     disk_bytes,
     hits,
@@ -84,10 +90,11 @@ versioned!(rz_store_info {
 /// conversations that use it.
 ///
 /// Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
-/// and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, and so is
-/// one that a process left unfinished an hour ago. A model loaded with RZ_MODEL_MMAP is read as a whole for its
-/// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made), RZ_ERR_INVALID_ARGUMENT (a model without
-/// weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
+/// in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
+/// that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
+/// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused; the system gives no more
+/// threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,
@@ -118,8 +125,10 @@ pub unsafe extern "C" fn rz_store_new(
 /// Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
 /// never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
 ///
-/// `params` may be NULL; types of keys and values count, and what was left with another capacity is copied. `*out` is
-/// freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since 0.1.0.
+/// The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
+/// ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
+/// another capacity is copied. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(
     store: *const rz_store,
@@ -135,7 +144,7 @@ pub unsafe extern "C" fn rz_store_take(
         let tokens = call.slice(tokens, n, "tokens")?;
         let params = cache_params(call, params)?;
         let (out, common) = (call.out(out, "out")?, call.out(common, "common")?);
-        let (session, held) = match store.0.take(tokens, 0, &params)? {
+        let (session, held) = match store.0.take(tokens, 0, &params, &Adapters::default())? {
             Some(taken) => taken,
             None => (Session::new(store.0.model(), &params)?, 0),
         };
@@ -148,9 +157,11 @@ pub unsafe extern "C" fn rz_store_take(
 /// Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
 /// Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
 ///
-/// Only reads the cache. What has no room any more goes to the folder, within the call. Any thread. Errors:
-/// RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_UNSUPPORTED (a cache with adapters), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// What was computed with adapters is remembered for those with the same factors and scales in the same order. Only
+/// reads the cache. What has no room any more goes to the folder after the call; where it cannot be written it is
+/// forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all that it holds.
+/// Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -185,7 +196,7 @@ pub unsafe extern "C" fn rz_store_info_get(
             struct_size: 0,
             n_entries: count(info.entries),
             n_files: count(info.files),
-            reserved: 0,
+            n_unwritten: count(info.unwritten),
             memory_bytes: info.memory_bytes,
             disk_bytes: info.disk_bytes,
             hits: info.hits,
@@ -197,7 +208,8 @@ pub unsafe extern "C" fn rz_store_info_get(
 }
 
 /// Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
-/// goes to the folder, where there is one. Any thread. Since 0.1.0.
+/// goes to the folder within the call, where there is one: rz_store_clear ahead of it saves the time. Any thread. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_free(store: *mut rz_store) {
     guarded_or!((), |call| call.release(store))

@@ -1,9 +1,13 @@
-//! A folder of files that several processes share: each is written under another name and then renamed, so that a file
-//! is whole or not there, and those that were not used for longest are removed first.
+//! A folder of files that several processes of one user share. Invariants: a file is written under another name, locked
+//! while its process lives, and then renamed, so that it is whole or not there; after each one those that were not used
+//! for longest are removed until the limit holds. A file that another user owns or may write to, a link and what is no
+//! regular file are passed over, because the contents decide results.
+//!
+//! Files are not synchronised with the disk: one that lost its end with the power is found by its checksum.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -11,9 +15,13 @@ use std::time::{Duration, SystemTime};
 use crate::error::{Error, Result};
 use crate::os;
 
-/// End of the names of files that are being written, and the age at which one was left by a process that ended.
+/// End of the names of files that are being written.
 const PART: &str = ".part";
+/// Age at which one is taken for abandoned where files cannot be locked.
 const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Name and size of a file, and when it was used last.
+pub type Listed = (OsString, u64, SystemTime);
 
 pub struct SharedFolder {
     path: PathBuf,
@@ -24,37 +32,67 @@ pub struct SharedFolder {
 }
 
 impl SharedFolder {
-    /// Makes the folder where it is missing.
+    /// Makes the folder where it is missing, for this user alone, and removes what processes that have ended left
+    /// unfinished.
     pub fn new(path: PathBuf, suffix: &'static str, limit: u64) -> Result<SharedFolder> {
-        fs::create_dir_all(&path).map_err(|e| Error::io(&path, "cannot make the folder", &e))?;
-        Ok(SharedFolder { path, suffix, limit })
+        os::make_own_folder(&path).map_err(|e| Error::io(&path, "cannot make the folder", &e))?;
+        let data = fs::metadata(&path).map_err(|e| Error::io(&path, "cannot look at the folder", &e))?;
+        if !os::is_own(&data) {
+            let what =
+                "another user owns the folder or may write to it, so its files may not decide results".to_owned();
+            return Err(Error::Io { path: path.display().to_string(), what, system_code: 0 });
+        }
+        let folder = SharedFolder { path, suffix, limit };
+        for (name, _, used) in folder.listed(true) {
+            let path = folder.path_of(&name);
+            // The lock is held until the file is gone, so that no writer takes it meanwhile.
+            if let Ok(file) = os::open_own(&path) {
+                let is_abandoned = match file.try_lock() {
+                    Ok(()) => true,
+                    Err(TryLockError::WouldBlock) => false,
+                    Err(TryLockError::Error(_)) => used.elapsed().is_ok_and(|age| age > ABANDONED),
+                };
+                if is_abandoned {
+                    folder.remove(&name);
+                }
+            }
+        }
+        Ok(folder)
     }
 
     pub fn path_of(&self, name: &OsString) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Names and sizes of its files, and when each was used last.
-    pub fn files(&self) -> Vec<(OsString, u64, SystemTime)> {
-        self.listed(|name| name.ends_with(self.suffix))
+    /// Its files.
+    pub fn files(&self) -> Vec<Listed> {
+        self.listed(false)
     }
 
-    fn listed(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<(OsString, u64, SystemTime)> {
+    /// Its files, or those that are being written.
+    fn listed(&self, unfinished: bool) -> Vec<Listed> {
+        let is_wanted = |name: &str| match unfinished {
+            true => name.contains(self.suffix) && name.ends_with(PART),
+            false => name.ends_with(self.suffix),
+        };
         let of = |entry: fs::DirEntry| {
             let name = entry.file_name();
             name.to_str().filter(|name| is_wanted(name))?;
-            let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            // Those of a link are its own.
+            let data = entry.metadata().ok().filter(|data| data.is_file() && os::is_own(data))?;
             Some((name, data.len(), data.modified().ok()?))
         };
         fs::read_dir(&self.path).into_iter().flatten().flatten().filter_map(of).collect()
     }
 
-    /// Opens a file for reading, and says that it was used.
-    pub fn open(&self, name: &OsString) -> Option<File> {
-        let path = self.path_of(name);
-        // Files of somebody else may be read alone.
-        let _ = OpenOptions::new().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
-        os::open(&path).ok()
+    /// Opens a file for reading.
+    pub fn open(&self, name: &OsString) -> io::Result<File> {
+        os::open_own(&self.path_of(name))
+    }
+
+    /// Makes a file the one that was used last.
+    pub fn mark_used(&self, name: &OsString) -> io::Result<()> {
+        self.open(name)?.set_modified(SystemTime::now())
     }
 
     /// Removes a file; another process may have been first.
@@ -62,41 +100,58 @@ impl SharedFolder {
         let _ = fs::remove_file(self.path_of(name));
     }
 
-    /// Makes a file of what `write` writes, unless there is one of this name, and keeps the limit.
-    pub fn write(&self, name: &str, write: impl FnOnce(&mut dyn Write, &Path) -> Result<()>) -> Result<()> {
-        if self.path.join(name).exists() {
+    /// Makes a file of what `write` writes, unless there is one of this name, and keeps the limit. After an error there
+    /// is none.
+    pub fn write(&self, name: &OsString, write: impl FnOnce(&mut dyn Write, &Path) -> Result<()>) -> Result<()> {
+        if self.mark_used(name).is_ok() {
             return Ok(());
         }
-        static PARTS: AtomicU64 = AtomicU64::new(0);
-        let part = format!("{name}.{}-{}{PART}", os::process_id(), PARTS.fetch_add(1, Ordering::Relaxed));
-        let part = self.path.join(part);
-        let written = self.write_part(&part, write).and_then(|()| {
-            fs::rename(&part, self.path.join(name)).map_err(|e| Error::io(&part, "cannot be renamed", &e))
+        let (file, part) = self.begin(name)?;
+        let cannot = |e| Error::io(&part, "cannot write", &e);
+        let mut file = BufWriter::with_capacity(1 << 18, Bounded { file, left: self.limit });
+        let written = write(&mut file, &part).and_then(|()| file.flush().map_err(cannot)).and_then(|()| {
+            // It counts already, so that after the renaming the limit holds.
+            self.keep_limit();
+            fs::rename(&part, self.path_of(name)).map_err(|e| Error::io(&part, "cannot be renamed", &e))
         });
         if written.is_err() {
             let _ = fs::remove_file(&part);
         }
-        self.keep_limit();
         written
     }
 
-    fn write_part(&self, part: &Path, write: impl FnOnce(&mut dyn Write, &Path) -> Result<()>) -> Result<()> {
-        let cannot = |e| Error::io(part, "cannot write", &e);
-        let file = OpenOptions::new().write(true).create_new(true).open(part).map_err(cannot)?;
-        let mut file = BufWriter::with_capacity(1 << 18, file);
-        write(&mut file, part)?;
-        file.flush().map_err(cannot)
-    }
-
-    fn keep_limit(&self) {
-        for (name, _, used) in self.listed(|name| name.contains(self.suffix) && name.ends_with(PART)) {
-            if used.elapsed().is_ok_and(|age| age > ABANDONED) {
-                self.remove(&name);
+    /// A new file that is being written, locked.
+    fn begin(&self, name: &OsString) -> Result<(File, PathBuf)> {
+        static PARTS: AtomicU64 = AtomicU64::new(0);
+        let mut refusal = io::ErrorKind::AlreadyExists.into();
+        for _ in 0..16 {
+            let mut part = name.clone();
+            part.push(format!(".{}-{}{PART}", os::process_id(), PARTS.fetch_add(1, Ordering::Relaxed)));
+            let part = self.path_of(&part);
+            match os::create_own(&part) {
+                // A process that began between the two calls may have taken it for abandoned.
+                Ok(file) => match file.try_lock() {
+                    Err(TryLockError::WouldBlock) => {}
+                    _ if fs::symlink_metadata(&part).is_err() => {}
+                    _ => return Ok((file, part)),
+                },
+                // Left by a process that had the same number.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => {
+                    refusal = e;
+                    break;
+                }
             }
         }
+        Err(Error::io(&self.path_of(name), "cannot write", &refusal))
+    }
+
+    /// Removes files until the limit holds, those that are being written counted too.
+    fn keep_limit(&self) {
         let mut files = self.files();
         files.sort_by_key(|(_, _, used)| *used);
-        let mut bytes: u64 = files.iter().map(|(_, len, _)| len).sum();
+        let unfinished = self.listed(true);
+        let mut bytes: u64 = files.iter().chain(&unfinished).map(|(_, len, _)| len).sum();
         for (name, len, _) in &files {
             if bytes <= self.limit {
                 return;
@@ -104,5 +159,75 @@ impl SharedFolder {
             self.remove(name);
             bytes -= len;
         }
+    }
+}
+
+/// A file of some bytes at most.
+struct Bounded {
+    file: File,
+    left: u64,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than the limit of the folder"));
+        }
+        let n = self.file.write(bytes)?;
+        self.left -= n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(folder: &SharedFolder, name: &str, bytes: &[u8]) -> Result<()> {
+        folder.write(&name.into(), |file, path| file.write_all(bytes).map_err(|e| Error::io(path, "cannot write", &e)))
+    }
+
+    fn names(path: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_limit_holds_and_a_failure_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared");
+        let folder = SharedFolder::new(path.clone(), ".end", 100).unwrap();
+        put(&folder, "a.end", &[1; 60]).unwrap();
+        put(&folder, "a.end", &[2; 60]).unwrap();
+        assert_eq!(fs::read(path.join("a.end")).unwrap(), [1; 60], "it was there");
+        assert!(put(&folder, "b.end", &[1; 101]).is_err());
+        let full = |_: &mut dyn Write, path: &Path| Err(Error::io(path, "cannot write", &io::Error::other("full")));
+        assert!(folder.write(&"c.end".into(), full).is_err());
+        assert_eq!(names(&path), ["a.end"], "nothing had to go for what was not written");
+        put(&folder, "d.end", &[1; 60]).unwrap();
+        assert_eq!(names(&path), ["d.end"]);
+    }
+
+    #[test]
+    fn what_is_being_written_stays_and_what_was_left_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = || SharedFolder::new(dir.path().join("shared"), ".end", 100).unwrap();
+        let folder = new();
+        let left = folder.path_of(&"b.end.1-1.part".into());
+        folder
+            .write(&"a.end".into(), |file, part| {
+                os::create_own(&left).unwrap();
+                new();
+                assert!(part.exists() && !left.exists());
+                file.write_all(b"whole").map_err(|e| Error::io(part, "cannot write", &e))
+            })
+            .unwrap();
+        assert_eq!(names(&dir.path().join("shared")), ["a.end"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Systems without threads, such as WebAssembly in a browser: there is one thread, and what std has of files.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::mem::ManuallyDrop;
 use std::path::Path;
@@ -16,6 +16,23 @@ pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
 
 pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
+}
+
+/// Returns whether what is described is this user's, of which there is one.
+pub fn is_own(_data: &Metadata) -> bool {
+    true
+}
+
+pub fn open_own(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+pub fn create_own(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).open(path)
+}
+
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
 }
 
 pub fn is_regular(file: &File) -> io::Result<bool> {

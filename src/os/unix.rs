@@ -1,12 +1,12 @@
 //! Linux, Android, macOS and iOS. Processors are named and bound on the first two alone.
 
 use std::ffi::{OsStr, c_void};
-use std::fs::File;
+use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::ptr::null_mut;
@@ -27,6 +27,30 @@ pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
 /// Opens what may be a file for reading, and never waits: a pipe without a writer would hold it for ever.
 pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Returns whether what is described is this user's, and nobody else may write to it.
+pub fn is_own(data: &Metadata) -> bool {
+    // SAFETY: asks for a number.
+    data.uid() == unsafe { libc::geteuid() } && data.mode() & 0o022 == 0
+}
+
+/// Opens a regular file of this user for reading and for changing its times, and never follows a link nor waits.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let data = file.metadata()?;
+    if data.is_file() && is_own(&data) { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// Makes a file that only this user may read and write.
+pub fn create_own(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes a folder that is this user's alone, and those above it, where they are missing.
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 pub fn is_regular(file: &File) -> io::Result<bool> {

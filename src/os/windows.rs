@@ -3,7 +3,7 @@
 //! its group.
 
 use std::ffi::c_void;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
@@ -47,6 +47,31 @@ pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
 pub fn open(path: &Path) -> io::Result<File> {
     const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
     File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
+}
+
+/// Returns whether what is described is this user's, which the rights of its folder decide.
+pub fn is_own(_data: &Metadata) -> bool {
+    true
+}
+
+/// Opens a regular file for reading and for changing its times, and never follows a link.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    const GENERIC_READ: u32 = 0x8000_0000;
+    const FILE_WRITE_ATTRIBUTES: u32 = 0x100;
+    const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+    let file = File::options()
+        .access_mode(GENERIC_READ | FILE_WRITE_ATTRIBUTES)
+        .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT)
+        .open(path)?;
+    if is_regular(&file)? { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+pub fn create_own(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).open(path)
+}
+
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
 }
 
 /// Returns whether `file` is on a disk, unlike pipes and devices such as NUL.

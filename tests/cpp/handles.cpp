@@ -21,7 +21,7 @@ constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_no
                            !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
 static_assert(move_only<realizar::Grammar> && move_only<realizar::Adapter> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::ChatParser> && move_only<realizar::Cancel>);
-static_assert(move_only<realizar::Job>);
+static_assert(move_only<realizar::Job> && move_only<realizar::Store>);
 #ifdef __cpp_lib_ranges
 static_assert(std::ranges::input_range<realizar::Job> && std::input_iterator<realizar::Job::Iterator>);
 #endif
@@ -319,6 +319,25 @@ int main(int argc, char **argv) {
         EXPECT(next.size() == 2 && next[0] == all[1] && next[1] == all[1] && left.size() == 6);
         EXPECT(realizar::Cache::try_decode({&left}, {1, 2}).status() == RZ_ERR_INVALID_ARGUMENT);
     }
+    // What a store knows is not computed again.
+    {
+        auto store_params = realizar::params<rz_store_params>();
+        store_params.min_tokens = 3;
+        realizar::Store store(model, store_params);
+        for (size_t known : {size_t(0), size_t(4)}) {
+            realizar::Cache taken = store.take(tokens, cache_params);
+            EXPECT(taken.size() == known);
+            taken.prefill(realizar::Tokens(tokens.data() + known, tokens.size() - known));
+            EXPECT(taken.logits() == logits);
+            store.put(taken);
+        }
+        EXPECT(store.info().n_entries == 1 && store.info().hits == 1 && store.info().reused_tokens == 4);
+        store.clear();
+        EXPECT(store.info().n_entries == 0 && store.take(tokens, cache_params).size() == 0);
+        EXPECT(failure([&] { store.put(realizar::Cache(load(argv[1]))); }) == RZ_ERR_MISMATCH);
+        store_params.path = argv[1]; // no folder
+        EXPECT(realizar::Store::make(model, store_params).status() == RZ_ERR_IO);
+    }
     const rz_plan plan = realizar::Model::plan(argv[1]);
     EXPECT(plan.weights_host >= model.info().weight_bytes / 2 && plan.total_host > plan.weights_host && plan.total_device == 0);
     EXPECT(realizar::Model::plan(argv[1], realizar::params<rz_model_params>(), cache_params, 3).cache_host < plan.cache_host);
@@ -376,6 +395,17 @@ int main(int argc, char **argv) {
         other.add("[]"), other.reply(reply);
         while (realizar::Conversation::step({&talk, &other})) {}
         EXPECT(other.messages() == talk.messages());
+        auto store_params = realizar::params<rz_store_params>();
+        store_params.min_tokens = 3;
+        const realizar::Store store(chatting, store_params);
+        auto sharing = realizar::params<rz_conversation_params>();
+        sharing.store = store.get();
+        for (bool known : {false, true}) {
+            realizar::Conversation shared(chatting, sharing);
+            shared.add({"user", prompt}), shared.reply(reply), shared.run([](uint32_t, uint32_t, std::string_view) {});
+            EXPECT(shared.messages() == talk.messages() && (shared.info().reused_tokens > 0) == known);
+        }
+        EXPECT(failure([&] { realizar::Conversation(realizar::Model(argv[3]), sharing); }) == RZ_ERR_MISMATCH);
         std::vector<char> file;
         talk.save([&](const void *data, size_t n) {
             file.insert(file.end(), static_cast<const char *>(data), static_cast<const char *>(data) + n);

@@ -31,6 +31,8 @@ namespace Realizar
         public Overflow Overflow;
         /// <summary>Adapters, each with a scale.</summary>
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();
+        /// <summary>Where prompts are looked up, and where they and replies are left, of forks too.</summary>
+        public Store Store;
         /// <summary>Stops all that is computed, of forks too.</summary>
         public CancellationToken Cancellation;
     }
@@ -110,6 +112,7 @@ namespace Realizar
                         json_len = (UIntPtr)(json == null ? 0 : json.Length - 1), n_adapters = (UIntPtr)options.Adapters.Count,
                         cache = pins.Of(Session.Parameters(options.Capacity, options.Keys, options.Values)), cancel = pins.Of(always.Handle),
                         adapters = pins.Of(options.Adapters.Keys.Select(adapter => adapter.Handle)), scales = pins.Of(options.Adapters.Values.ToArray()),
+                        store = pins.Of(options.Store?.Handle),
                     });
                     handle.Take(Native.Made((pointer, err) => make(p, pointer, err)));
                 }
@@ -137,8 +140,8 @@ namespace Realizar
             handle.Take(pointer);
         }
 
-        /// <summary>The conversation that Save has written; it goes on as the saved one would have. Of the options those of the cache and
-        /// Cancellation count.</summary>
+        /// <summary>The conversation that Save has written; it goes on as the saved one would have. Of the options
+        /// those of the cache, Store and Cancellation count.</summary>
         public static unsafe Conversation Load(Model model, System.IO.Stream stream, ConversationOptions options = null)
         {
             using (var transfer = new Transfer(stream))

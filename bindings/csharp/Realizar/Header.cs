@@ -263,7 +263,7 @@ namespace Realizar
         public uint struct_size;
         public uint n_entries;
         public uint n_files;
-        public uint reserved;
+        public uint n_unwritten;
         public ulong memory_bytes;
         public ulong disk_bytes;
         public ulong hits;

@@ -99,7 +99,7 @@ namespace Realizar
     /// call at a time: a second one gets Status.Busy.</summary>
     public sealed class Session : IDisposable
     {
-        private readonly CacheHandle handle = new CacheHandle();
+        internal readonly CacheHandle Handle = new CacheHandle();
         public Model Model { get; }
 
         internal static unsafe rz_cache_params Parameters(int capacity, CacheType keys, CacheType values) => new rz_cache_params {
@@ -113,35 +113,35 @@ namespace Realizar
             rz_error err;
             IntPtr pointer;
             RealizarException.Check(Native.rz_cache_new(model.Handle, &p, &pointer, &err), &err);
-            handle.Take(pointer);
+            Handle.Take(pointer);
         }
 
         internal Session(Model model, IntPtr pointer)
         {
             Model = model;
-            handle.Take(pointer);
+            Handle.Take(pointer);
         }
 
-        public int Length => (int)Native.rz_cache_len(handle);
-        public int Capacity => (int)Native.rz_cache_capacity(handle);
+        public int Length => (int)Native.rz_cache_len(Handle);
+        public int Capacity => (int)Native.rz_cache_capacity(Handle);
 
         /// <summary>A second session with the same past.</summary>
-        public unsafe Session Fork() => new Session(Model, Native.Made((fork, err) => Native.rz_cache_fork(handle, fork, err)));
+        public unsafe Session Fork() => new Session(Model, Native.Made((fork, err) => Native.rz_cache_fork(Handle, fork, err)));
 
         /// <summary>Rewinds to the first <paramref name="length"/> tokens.</summary>
-        public unsafe void Truncate(int length) => Native.Call(err => Native.rz_cache_truncate(handle, checked((uint)length), err));
+        public unsafe void Truncate(int length) => Native.Call(err => Native.rz_cache_truncate(Handle, checked((uint)length), err));
 
         /// <summary>The tokens of the session.</summary>
         public unsafe uint[] Tokens() =>
-            Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_cache_tokens_into(handle, (uint*)tokens, capacity, n, err));
+            Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_cache_tokens_into(Handle, (uint*)tokens, capacity, n, err));
 
         /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the
         /// next call that needs those behind them computes them again.</summary>
-        public unsafe void Shift(int keep, int drop) => Native.Call(err => Native.rz_cache_shift(handle, checked((uint)keep), checked((uint)drop), err));
+        public unsafe void Shift(int keep, int drop) => Native.Call(err => Native.rz_cache_shift(Handle, checked((uint)keep), checked((uint)drop), err));
 
         /// <summary>Gives the memory of keys and values back; the next call that needs them computes them
         /// again.</summary>
-        public unsafe void Release() => Native.Call(err => Native.rz_cache_release(handle, err));
+        public unsafe void Release() => Native.Call(err => Native.rz_cache_release(Handle, err));
 
         /// <summary>Writes the session, so that it outlives the process; Model.Restore reads it.</summary>
         public unsafe void Save(System.IO.Stream stream)
@@ -149,7 +149,7 @@ namespace Realizar
             using (var transfer = new Transfer(stream))
             {
                 rz_error err;
-                transfer.Check(Native.rz_cache_save(handle, Transfer.WriteCallback, transfer.User, &err), &err);
+                transfer.Check(Native.rz_cache_save(Handle, Transfer.WriteCallback, transfer.User, &err), &err);
             }
         }
 
@@ -157,7 +157,7 @@ namespace Realizar
         public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
         {
             using (var pins = new Pins())
-                Native.Call(err => Native.rz_cache_adapters_set(handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
+                Native.Call(err => Native.rz_cache_adapters_set(Handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
                     (float*)pins.Of(adapters.Values.ToArray()), (UIntPtr)adapters.Count, err));
         }
 
@@ -167,7 +167,7 @@ namespace Realizar
             rz_error err;
             using (var cancelling = new Cancelling(cancellation))
                 fixed (uint* at = more)
-                    RealizarException.Check(Native.rz_prefill(handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
+                    RealizarException.Check(Native.rz_prefill(Handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
         }
 
         /// <summary>Chooses a token from the logits, the most likely one without a sampler.</summary>
@@ -175,7 +175,7 @@ namespace Realizar
         {
             rz_error err;
             uint token;
-            RealizarException.Check(Native.rz_sample(handle, sampler?.Handle ?? SamplerHandle.None, &token, &err), &err);
+            RealizarException.Check(Native.rz_sample(Handle, sampler?.Handle ?? SamplerHandle.None, &token, &err), &err);
             return token;
         }
 
@@ -184,7 +184,7 @@ namespace Realizar
         {
             rz_error err;
             uint next;
-            RealizarException.Check(Native.rz_decode_token(handle, token, sampler?.Handle ?? SamplerHandle.None, &next, &err), &err);
+            RealizarException.Check(Native.rz_decode_token(Handle, token, sampler?.Handle ?? SamplerHandle.None, &next, &err), &err);
             return next;
         }
 
@@ -196,7 +196,7 @@ namespace Realizar
                 throw new ArgumentException("a batch has as many tokens and samplers as sessions");
             var next = new uint[tokens.Length];
             using (var pins = new Pins())
-                Native.Call(err => Native.rz_decode_batch((IntPtr*)pins.Of(sessions.Select(session => session.handle)), (uint*)pins.Of(tokens),
+                Native.Call(err => Native.rz_decode_batch((IntPtr*)pins.Of(sessions.Select(session => session.Handle)), (uint*)pins.Of(tokens),
                     (UIntPtr)tokens.Length, (IntPtr*)pins.Of((samplers ?? new Sampler[tokens.Length]).Select(sampler => sampler?.Handle)), (uint*)pins.Of(next), err));
             return next;
         }
@@ -211,7 +211,7 @@ namespace Realizar
             UIntPtr n;
             fixed (uint* t = tokens)
             fixed (float* v = values)
-                RealizarException.Check(Native.rz_logprobs_into(handle, checked((uint)k), t, v, &n, &err), &err);
+                RealizarException.Check(Native.rz_logprobs_into(Handle, checked((uint)k), t, v, &n, &err), &err);
             return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
         }
 
@@ -224,7 +224,7 @@ namespace Realizar
             using (var cancelling = new Cancelling(cancellation))
                 fixed (uint* at = more)
                 fixed (float* to = scores)
-                    RealizarException.Check(Native.rz_score_into(handle, at, (UIntPtr)more.Length, to, cancelling.Handle, &err), &err, cancellation);
+                    RealizarException.Check(Native.rz_score_into(Handle, at, (UIntPtr)more.Length, to, cancelling.Handle, &err), &err, cancellation);
             return scores;
         }
 
@@ -234,7 +234,7 @@ namespace Realizar
             rz_error err;
             UIntPtr n;
             fixed (float* at = logits)
-                RealizarException.Check(Native.rz_logits_into(handle, at, (UIntPtr)logits.Length, &n, &err), &err);
+                RealizarException.Check(Native.rz_logits_into(Handle, at, (UIntPtr)logits.Length, &n, &err), &err);
         }
 
         /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed again.</summary>
@@ -242,11 +242,11 @@ namespace Realizar
         {
             rz_error err;
             uint common;
-            fixed (uint* at = prompt) RealizarException.Check(Native.rz_cache_match(handle, at, (UIntPtr)prompt.Length, &common, &err), &err);
+            fixed (uint* at = prompt) RealizarException.Check(Native.rz_cache_match(Handle, at, (UIntPtr)prompt.Length, &common, &err), &err);
             // The last token of a prompt is always computed, because the answer starts from its logits.
             var kept = Math.Min((int)common, Math.Max(prompt.Length - 1, 0));
             Truncate(kept);
-            return new Job(handle, Model, prompt.Skip(kept).ToArray(), options ?? new JobOptions(), cancellation);
+            return new Job(Handle, Model, prompt.Skip(kept).ToArray(), options ?? new JobOptions(), cancellation);
         }
 
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
@@ -273,7 +273,7 @@ namespace Realizar
                 }
         }
 
-        public void Dispose() { handle.Dispose(); }
+        public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>Pieces that are computed on threads of the pool, one at a time.</summary>

@@ -62,6 +62,7 @@ internal static class Tests
             Calls(model);
             Kept(model);
             AtOnce(model);
+            Shared(model, arguments[0]);
             Refusals(model);
             ConversingAsync(model).GetAwaiter().GetResult();
         }
@@ -619,6 +620,41 @@ internal static class Tests
         Throws<RealizarException>(() => talks[0].Say(Prompt, failing).Count(), "nothing can be said");
         Check(talks[0].Messages() == "[]", "what failed leaves no trace");
         foreach (var talk in talks) talk.Dispose();
+    }
+
+    private static void Shared(Model model, string other)
+    {
+        var folder = Path.Combine(Path.GetTempPath(), Path.GetRandomFileName());
+        var options = new ConversationOptions { SystemMessage = string.Concat(Enumerable.Repeat("Be brief. ", 9)) };
+        string said;
+        using (var talk = Talk(model, options)) said = Said(talk, Prompt, 9);
+        var store = options.Store = new Store(model, new StoreOptions { MinTokens = 30, Path = folder });
+        foreach (var known in new[] { false, true })
+            using (var talk = Talk(model, options))
+                Check(Said(talk, Prompt, 9) == said && talk.Info.ReusedTokens > 30 == known, "tokens of another conversation");
+        var tokens = model.Tokenize(string.Concat(Enumerable.Repeat(Prompt, 20)));
+        foreach (var known in new[] { 0, tokens.Length - 1 })
+            using (var session = store.Take(tokens, 256))
+            {
+                Check(session.Length == known && session.Capacity == 256, "tokens of another session");
+                session.Prefill(tokens.Skip(known).ToArray());
+                store.Put(session);
+            }
+        Check(store.Info.Entries == 2 && store.Info.Hits == 2 && store.Info.Misses == 2 && store.Info.ReusedTokens > 60, "hits");
+        using (var one = Model.Load(other))
+        using (var session = one.NewSession(64))
+            Check(Throws<RealizarException>(() => store.Put(session), "another model").Status == Status.Mismatch, "another model");
+        store.Dispose();
+        Throws<ObjectDisposedException>(() => Talk(model, options), "one that was disposed of");
+        // What a closed store knew is in the folder.
+        using (var again = new Store(model, new StoreOptions { MinTokens = 30, Path = folder }))
+        {
+            Check(again.Info.Files == 2 && again.Info.DiskBytes > 0, "files");
+            again.Clear();
+            using (var session = again.Take(tokens)) Check(again.Info.Files == 0 && session.Length == 0, "nothing is known");
+        }
+        Directory.Delete(folder);
+        Check(Throws<RealizarException>(() => new Store(model, new StoreOptions { Path = other }), "no folder").Status == Status.IO, "no folder");
     }
 
     private static void Refusals(Model model)

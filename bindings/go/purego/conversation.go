@@ -44,6 +44,7 @@ type ConversationOptions struct {
 	System     string          // message of the system ahead of the others; "": none
 	Cache      SessionOptions  // of what the model remembers
 	Adapters   []ScaledAdapter // of every reply
+	Store      *Store          // where prompts are looked up, and where they and replies are left; nil: nowhere
 	Overflow   Overflow
 	Context    context.Context // ends every reply, those of forks too; nil: nothing does
 }
@@ -88,9 +89,14 @@ func (m *Model) conversation(options *ConversationOptions,
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	cache := options.Cache.params()
+	store, err := options.Store.handle().acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer options.Store.handle().release()
 	params := rz_conversation_params{
 		overflow: uint32(options.Overflow), json: pinned(&pinner, text), json_len: uintptr(len(text)),
-		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: uintptr(len(adapters)), cache: &cache,
+		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: uintptr(len(adapters)), cache: &cache, store: store,
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	pinner.Pin(&cache)

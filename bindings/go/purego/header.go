@@ -341,7 +341,7 @@ type rz_store_info struct {
 	struct_size   uint32
 	n_entries     uint32
 	n_files       uint32
-	reserved      uint32
+	n_unwritten   uint32
 	memory_bytes  uint64
 	disk_bytes    uint64
 	hits          uint64

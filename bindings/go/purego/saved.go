@@ -80,7 +80,7 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 func (t *Conversation) Save(w io.Writer) error { return t.conversation.save(w, c.rz_conversation_save) }
 
 // LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
-// options Cache and Context count, the others were saved.
+// options Cache, Context and Store count, the others were saved.
 func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Conversation, error) {
 	return readFrom(r, func(read, user uintptr) (*Conversation, error) {
 		return m.conversation(options, func(model uintptr, params *rz_conversation_params, out *uintptr, e *rz_error) int32 {

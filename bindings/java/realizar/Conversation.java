@@ -34,6 +34,7 @@ public final class Conversation extends Handle {
         private CacheType keys = CacheType.F16, values = CacheType.F16;
         private Overflow overflow = Overflow.FAIL;
         private Map<Adapter, Float> adapters = Map.of();
+        private Store store;
         private Cancel cancel;
 
         /** Tokens that there is room for; 0: the model's context, at most 8192. */
@@ -56,6 +57,12 @@ public final class Conversation extends Handle {
         /** Adapters of every reply, each with a scale. */
         public Setup adapters(Map<Adapter, Float> adapters) {
             this.adapters = Map.copyOf(adapters);
+            return this;
+        }
+
+        /** Where prompts are looked up, and where they and replies are left, those of forks too. */
+        public Setup store(Store store) {
+            this.store = store;
             return this;
         }
 
@@ -146,11 +153,12 @@ public final class Conversation extends Handle {
         Native.set(params, Header.rz_conversation_params, "scales", scales);
         Native.set(params, Header.rz_conversation_params, "n_adapters", (long) adapters.size());
         var handles = adapters.stream().map(Map.Entry::getKey).toList();
-        return model.use(pointer -> use(setup.cancel, cancel -> useAll(arena, handles, all -> {
+        return model.use(pointer -> use(setup.cancel, cancel -> use(setup.store, store -> useAll(arena, handles, all -> {
             Native.set(params, Header.rz_conversation_params, "adapters", all);
             Native.set(params, Header.rz_conversation_params, "cancel", cancel);
+            Native.set(params, Header.rz_conversation_params, "store", store);
             return call.apply(pointer, params);
-        })));
+        }))));
     }
 
     public Model model() {
@@ -232,17 +240,8 @@ public final class Conversation extends Handle {
     }
 
     /** Ends a reply that has not ended by itself, with what it keeps as a message that may be continued. */
-    void giveUp(Reply given, boolean keeps) {
-        if (isClosed() || !isReplying(given) || info().state() == State.ENDED) return;
-        if (keeps) {
-            // To rewind at once would forget what is kept, and to add nothing would end it for good.
-            try {
-                begin(new Options(), null);
-            } catch (RealizarException e) {
-                if (e.status() == RealizarException.Status.BUSY) throw e;
-            }
-        }
-        rewind(info().messages());
+    void giveUp(Reply given) {
+        if (!isClosed() && isReplying(given) && info().state() != State.ENDED) addJson("[]");
     }
 
     private static final class Listener {

@@ -334,7 +334,7 @@ final class Header {
         JAVA_INT.withName("struct_size"),
         JAVA_INT.withName("n_entries"),
         JAVA_INT.withName("n_files"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("n_unwritten"),
         JAVA_LONG.withName("memory_bytes"),
         JAVA_LONG.withName("disk_bytes"),
         JAVA_LONG.withName("hits"),

@@ -21,7 +21,6 @@ import java.util.stream.StreamSupport;
 public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseable {
     private final Conversation conversation;
     private final Cancel cancel;
-    private final boolean keeps;
     private final int row;
     private final Queue<Part> ready = new ArrayDeque<>();
     private boolean ended;
@@ -29,7 +28,6 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
     Reply(Conversation conversation, Cancel cancel, Options options) {
         this.conversation = conversation;
         this.cancel = cancel;
-        keeps = (options.replyFlags & Header.RZ_REPLY_KEEP) != 0;
         row = Math.min(options.logprobs, conversation.model().info().vocabulary()) + 1;
     }
 
@@ -169,6 +167,6 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
      * said. */
     @Override
     public void close() {
-        conversation.giveUp(this, keeps);
+        conversation.giveUp(this);
     }
 }

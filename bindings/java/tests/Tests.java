@@ -21,6 +21,7 @@ import realizar.Reply;
 import realizar.Runtime;
 import realizar.Sampler;
 import realizar.Session;
+import realizar.Store;
 import realizar.Transcript;
 
 /** Tests of the package on a tiny model (argument 1), on the same with a chat template (argument 2), and on a
@@ -69,6 +70,7 @@ class Tests {
             cut(model);
             kept(model);
             manyTalks(model);
+            shared(model, path);
             refusals(model, path.resolveSibling("story-adapter.gguf"));
         }
         if (arguments.length > 2) real(Path.of(arguments[2]));
@@ -540,8 +542,8 @@ class Tests {
 
             var reply = chat.reply(new Options().maxTokens(40));
             check(reply.hasNext(), "a first part");
-            Thread.ofVirtual().start(reply::cancel);
-            thrown(CancellationException.class, () -> reply.stream().forEach(part -> Thread.yield()));
+            var stopping = java.util.concurrent.CompletableFuture.runAsync(reply::cancel);
+            thrown(CancellationException.class, () -> reply.stream().forEach(part -> stopping.join()));
             reply.deadline(Duration.ZERO);
             thrown(CancellationException.class, reply::step);
             check(chat.info().stopped() == Status.CANCELLED && reply.end() == null, "it is cancelled");
@@ -608,6 +610,46 @@ class Tests {
             var reply = chat.reply();
             check(thrown(RealizarException.class, chat::fork).status() == Status.BUSY && reply.hasNext(), "a fork in the middle");
         }
+    }
+
+    private static void shared(Model model, Path other) throws Exception {
+        Path folder = Files.createTempDirectory("realizar");
+        var begun = new Transcript().system("Be brief. ".repeat(9)).user(PROMPT);
+        var setup = new Conversation.Setup().capacity(256);
+        var said = new java.util.ArrayList<String>();
+        try (var chat = new Conversation(model, begun, setup)) {
+            said.add(chat.reply(new Options().maxTokens(9)).readText());
+        }
+        var store = new Store(model, new Store.Setup().minTokens(30).path(folder));
+        for (boolean known : new boolean[] {false, true}) {
+            try (var chat = new Conversation(model, begun, setup.store(store))) {
+                said.add(chat.reply(new Options().maxTokens(9)).readText());
+                check(chat.info().reusedTokens() > 30 == known, "tokens of another conversation");
+            }
+        }
+        check(said.stream().distinct().count() == 1, "the same reply: " + said);
+        int[] tokens = model.tokenize(PROMPT.repeat(20));
+        for (int known : new int[] {0, tokens.length - 1}) {
+            try (var session = store.take(tokens, 256, CacheType.F16, CacheType.F16)) {
+                check(session.length() == known && session.capacity() == 256, "tokens of another session");
+                session.prefill(java.util.Arrays.copyOfRange(tokens, known, tokens.length));
+                store.put(session);
+            }
+        }
+        check(store.info().entries() == 2 && store.info().hits() == 2 && store.info().misses() == 2, "hits: " + store.info());
+        try (var one = Model.load(other); var session = one.newSession(64)) {
+            check(thrown(RealizarException.class, () -> store.put(session)).status() == Status.MISMATCH, "another model");
+        }
+        store.close();
+        thrown(IllegalStateException.class, () -> new Conversation(model, begun, setup));
+        // What a closed store knew is in the folder.
+        try (var again = new Store(model, new Store.Setup().minTokens(30).path(folder))) {
+            check(again.info().files() == 2 && again.info().diskBytes() > 0, "files: " + again.info());
+            again.clear();
+            check(again.info().files() == 0 && again.take(tokens).length() == 0, "nothing is known");
+        }
+        Files.delete(folder);
+        check(thrown(RealizarException.class, () -> new Store(model, new Store.Setup().path(other))).status() == Status.IO, "no folder");
     }
 
     private static void manyTalks(Model model) {

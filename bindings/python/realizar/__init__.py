@@ -33,8 +33,8 @@ from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part",
-    "Phase", "Plan", "Runtime", "Sampler", "Sampling", "Session", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices",
-    "plan", "step_conversations", "step_jobs",
+    "Phase", "Plan", "Runtime", "Sampler", "Sampling", "Session", "Store", "StoreInfo", "TextStream", "TokenLogprobs", "Work",
+    "decode_batch", "devices", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
     "Unsupported", "VersionError",
@@ -1081,6 +1081,61 @@ def decode_batch(
     return list(following.tolist())
 
 
+class StoreInfo(NamedTuple):
+    """The state of a store."""
+
+    n_entries: int
+    n_files: int
+    memory_bytes: int
+    disk_bytes: int
+    hits: int
+    misses: int
+    reused_tokens: int
+    """Tokens that were not computed because of it."""
+
+
+class Store(Handle):
+    """Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens:
+    what was computed once is not computed again, with a folder by other processes neither. Any number of threads may use
+    it at once."""
+
+    def __init__(
+        self, model: Model, path: Union[str, "os.PathLike[str]", None] = None, *, min_tokens: int = 0, memory_limit: int = 0,
+        max_entries: int = 0, disk_limit: int = 0,
+    ) -> None:  # fmt: skip
+        """`path`: a folder for what has no room in memory, made where it is missing; None: it is forgotten.
+        `min_tokens`: shorter prefixes are neither kept nor looked for; 0: 64. `memory_limit` and `max_entries`: bytes and
+        number of prefixes in memory; 0: 1 GiB and 1,024. `disk_limit`: bytes of files; 0: 16 GiB."""
+        params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
+        params.path = None if path is None else _path(path)
+        with model._use() as pointer:
+            super().__init__(new("rz_store_new", pointer, byref(params)), "rz_store_free")
+        self.model = model
+
+    def take(self, tokens: Tokens, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> Session:
+        """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
+        `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
+        ids, common = _ids(tokens), c_uint32()
+        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type]), c_void_p()
+        self._call("rz_store_take", _at(ids), len(ids), byref(params), byref(pointer), byref(common))
+        return Session(self.model, pointer)
+
+    def put(self, session: Session) -> None:
+        """Remembers the tokens that a session holds, which goes on by itself."""
+        with self._use() as store, session._use() as cache:
+            status("rz_store_put", store, cache)
+
+    def clear(self) -> None:
+        """Forgets all prefixes, and removes the files of the model from the folder."""
+        self._call("rz_store_clear")
+
+    @property
+    def info(self) -> StoreInfo:
+        info = _c.rz_store_info()
+        self._call("rz_store_info_get", byref(info))
+        return StoreInfo(*(getattr(info, name) for name in StoreInfo._fields))
+
+
 class ConversationInfo(NamedTuple):
     """The state of a conversation and of its last reply."""
 
@@ -1117,12 +1172,14 @@ class Conversation(Handle):
 
     def __init__(
         self, model: Model, system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: str = "f16",
-        v_type: str = "f16", overflow: str = "fail", adapters: Adapters = (), cancel: Optional[Cancel] = None, **members: Any,
+        v_type: str = "f16", overflow: str = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
+        **members: Any,
     ) -> None:  # fmt: skip
         """Begins with a message of the system, and others. `capacity` and types as of `Model.session`. `overflow`: where messages have no
         room a reply fails with ContextFull ("fail"), or leaves the oldest turns out of its prompt ("forget"). `adapters`: some of them,
-        or adapters with their scales. `cancel` stops all that is computed. `members`: tools=[...], tool_choice="required",
-        parallel_tool_calls=False, variables={...} of the template."""
+        or adapters with their scales. `store`: where prompts are looked up, and where they and replies are left. `cancel`
+        stops all that is computed. `members`: tools=[...], tool_choice="required", parallel_tool_calls=False,
+        variables={...} of the template."""
         first = [] if system is None else [{"role": "system", "content": system}]
         request, scales = _request([*first, *messages], members), _scales(adapters)
         params = _c.rz_conversation_params(overflow=_named(_OVERFLOWS, overflow, "overflow"), n_adapters=len(scales))
@@ -1130,24 +1187,26 @@ class Conversation(Handle):
         with _use_all(adapters) as pointers:
             if scales:
                 params.adapters, params.scales = pointers, (ctypes.c_float * len(scales))(*scales)
-            self._make("rz_conversation_new", model, params, capacity, k_type, v_type, cancel)
+            self._make("rz_conversation_new", model, params, capacity, k_type, v_type, store, cancel)
 
     @classmethod
     def load(
-        cls, model: Model, file: BinaryIO, *, capacity: int = 0, k_type: str = "f16", v_type: str = "f16", cancel: Optional[Cancel] = None
+        cls, model: Model, file: BinaryIO, *, capacity: int = 0, k_type: str = "f16", v_type: str = "f16",
+        store: Optional[Store] = None, cancel: Optional[Cancel] = None,
     ) -> "Conversation":  # fmt: skip
         """The conversation that `save` has written; it goes on as the saved one would have."""
         self = cls.__new__(cls)
         with _reading(file) as callback:
-            self._make("rz_conversation_load", model, _c.rz_conversation_params(), capacity, k_type, v_type, cancel, callback, None)
+            self._make("rz_conversation_load", model, _c.rz_conversation_params(), capacity, k_type, v_type, store, cancel, callback, None)
         return self
 
     def _make(
-        self, function: str, model: Model, params: Any, capacity: int, k_type: str, v_type: str, cancel: Optional[Cancel], *arguments: Any
-    ) -> None:
+        self, function: str, model: Model, params: Any, capacity: int, k_type: str, v_type: str, store: Optional[Store],
+        cancel: Optional[Cancel], *arguments: Any,
+    ) -> None:  # fmt: skip
         cache = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
         params.cache = ctypes.pointer(cache)
-        with model._use() as pointer, _use(cancel) as params.cancel:
+        with model._use() as pointer, _use(store) as params.store, _use(cancel) as params.cancel:
             self._own(model, new(function, pointer, byref(params), *arguments))
 
     def _own(self, model: Model, pointer: c_void_p) -> None:

@@ -389,7 +389,7 @@ class rz_store_info(Sized):
         ("struct_size", c_uint32),
         ("n_entries", c_uint32),
         ("n_files", c_uint32),
-        ("reserved", c_uint32),
+        ("n_unwritten", c_uint32),
         ("memory_bytes", c_uint64),
         ("disk_bytes", c_uint64),
         ("hits", c_uint64),

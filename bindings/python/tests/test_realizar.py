@@ -879,6 +879,45 @@ class Conversations(unittest.TestCase):
         with open(os.devnull, "rb") as unwritable, self.assertRaises(io.UnsupportedOperation):
             talk.save(unwritable)
 
+    def test_a_store_shares_prefixes(self):
+        said = "".join(self.talk("Be brief. " * 9).say(PROMPT, max_tokens=20))
+        with tempfile.TemporaryDirectory() as folder:
+            store = realizar.Store(self.model, folder, min_tokens=30)
+            for known in (False, True):
+                talk = self.talk("Be brief. " * 9, store=store)
+                self.assertEqual("".join(talk.say(PROMPT, max_tokens=20)), said)
+                self.assertEqual(talk.info.reused_tokens > 30, known)
+                talk.close()
+            info = store.info
+            self.assertEqual((info.n_entries, info.n_files, info.hits, info.misses), (1, 0, 1, 1))
+            with self.assertRaises(realizar.Mismatch):
+                self.talk(model=self.reasons, store=store)
+            # What a closed store knew is in the folder.
+            store.close()
+            with self.assertRaises(realizar.Closed):
+                self.talk(store=store)
+            with realizar.Store(self.model, folder, min_tokens=30) as store:
+                self.assertEqual((store.info.n_entries, store.info.n_files), (0, 1))
+                store.clear()
+                self.assertEqual((store.info.n_files, os.listdir(folder)), (0, []))
+        with self.assertRaises(realizar.InvalidArgument):
+            realizar.Store(self.model, "a\0b")
+
+    def test_sessions_share_prefixes(self):
+        ids, tokens = self.model.tokenize(PROMPT), []
+        with realizar.Store(self.model, min_tokens=3) as store:
+            for known in (0, 4):
+                with store.take(ids, 64) as session:
+                    self.assertEqual((len(session), session.capacity), (known, 64))
+                    session.prefill(ids[known:])
+                    tokens.append(session.sample())
+                    store.put(session)
+            self.assertEqual(tokens[0], tokens[1])
+            store.clear()
+            self.assertEqual(len(store.take(ids, 64)), 0)
+            with self.reasons.session(64) as session, self.assertRaises(realizar.Mismatch):
+                store.put(session)
+
     def test_old_turns_are_forgotten_or_refused(self):
         short, long = self.talk(capacity=64), self.talk("S", capacity=64, overflow="forget")
         for i in range(8):

@@ -52,6 +52,42 @@ pub fn spawn(
     })
 }
 
+/// A thread of the library beside those that compute. Whoever has it tells the work to end before it is dropped, which
+/// joins the thread.
+pub struct Background {
+    thread: Option<JoinHandle<()>>,
+    process: u32,
+}
+
+impl Background {
+    /// Starts the thread; `None` on a system without threads.
+    pub fn start(work: impl FnOnce() + Send + 'static) -> Result<Option<Background>> {
+        if !os::HAS_THREADS {
+            return Ok(None);
+        }
+        let thread = Some(apart(|| spawn(0, 1, None, work))?);
+        Ok(Some(Background { thread, process: os::process_id() }))
+    }
+
+    /// False in a child made with `fork`, which has no such thread.
+    pub fn is_here(&self) -> bool {
+        os::process_id() == self.process
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            if self.is_here() {
+                // A panic has ended it as well.
+                let _ = thread.join();
+            } else {
+                std::mem::forget(thread);
+            }
+        }
+    }
+}
+
 /// Refuses processors that the calling thread may not use.
 pub fn check_cpus(cpus: &[u32]) -> Result<()> {
     match os::unusable_processor(cpus) {

@@ -15,6 +15,8 @@ public struct ConversationOptions: Sendable {
     public var overflow = Overflow.fail
     /// Adapters of every reply, each with a scale.
     public var adapters: [(Adapter, scale: Float)] = []
+    /// Where prompts are looked up, and where they and replies are left, those of forks too.
+    public var store: Store?
     /// Heeded by every call that computes, those of forks too.
     public var cancel: Cancel?
 
@@ -34,13 +36,13 @@ public struct ConversationOptions: Sendable {
                 try handles.withUnsafeBufferPointer { handles in
                     try adapters.map(\.scale).withUnsafeBufferPointer { scales in
                         try withUnsafePointer(to: &cache) { cache in
-                            try use(cancel?.handle) { cancel in
+                            try useAll([cancel?.handle, store?.handle]) { optional in
                                 params.json = json == nil ? nil : text
                                 params.json_len = length
                                 params.cache = cache
                                 params.adapters = handles.baseAddress
                                 params.scales = scales.baseAddress
-                                params.cancel = cancel
+                                (params.cancel, params.store) = (optional[0], optional[1])
                                 return try body(&params)
                             }
                         }
@@ -156,18 +158,11 @@ public final class Conversation: @unchecked Sendable {
     }
 
     /// Ends a reply that has not ended by itself, with what it keeps as a message that may be continued.
-    func giveUp(_ turn: Int, keeps: Bool) {
+    func giveUp(_ turn: Int) {
         lock.lock()
         defer { lock.unlock() }
         guard turn == self.turn, let info = try? info(), info.state != .ended else { return }
-        handle.use { conversation in
-            if keeps {
-                // To rewind at once would forget what is kept, and to add nothing would end it for good.
-                guard rz_conversation_reply(conversation, nil, nil) != RZ_ERR_BUSY else { return }
-            }
-            if let count = try? self.info().messages { _ = rz_conversation_rewind(conversation, UInt32(count), nil) }
-        }
-        self.turn += 1
+        if handle.use({ rz_conversation_add($0, "[]", 2, nil) }) == RZ_OK { self.turn += 1 }
     }
 
     /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is

@@ -8,18 +8,16 @@ public final class Reply: AsyncSequence, Sendable {
     let conversation: Conversation
     private let turn: Int
     private let cancelling: Cancel
-    private let keeps: Bool
     private let row: Int
 
     init(_ conversation: Conversation, _ turn: Int, _ cancelling: Cancel, _ options: Options) {
         self.conversation = conversation
         self.turn = turn
         self.cancelling = cancelling
-        keeps = options.keeps
         row = Swift.min(Int(options.logprobs), conversation.model.info.vocabSize) + 1
     }
 
-    deinit { conversation.giveUp(turn, keeps: keeps) }
+    deinit { conversation.giveUp(turn) }
 
     public func makeAsyncIterator() -> Iterator { Iterator(reply: self) }
 

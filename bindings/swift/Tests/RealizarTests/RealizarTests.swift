@@ -562,6 +562,45 @@ final class RealizarTests: XCTestCase {
         expect(.format) { _ = try Conversation.load(model, read: read) }
     }
 
+    func testPrefixesAreShared() throws {
+        let model = try chatModel()
+        let folder = NSTemporaryDirectory() + UUID().uuidString
+        var options = ConversationOptions(capacity: 256)
+        let system = String(repeating: "Be brief. ", count: 9)
+        func said(_ known: Bool = false) throws -> String {
+            let chat = try Conversation(model, system: system, options: options)
+            try chat.add("user", Self.prompt)
+            let said = try content(chat, Options(maxTokens: 9))
+            XCTAssertEqual(try chat.info().reusedTokens > 30, known)
+            return said
+        }
+        let plain = try said()
+        options.store = try Store(model, options: StoreOptions(minTokens: 30, path: folder))
+        for known in [false, true] { XCTAssertEqual(try said(known), plain) }
+        let tokens = try model.tokenize(String(repeating: Self.prompt, count: 20))
+        var store: Store? = options.store
+        for known in [0, tokens.count - 1] {
+            let session = try XCTUnwrap(store).take(tokens, capacity: 256)
+            XCTAssertEqual([session.count, session.capacity], [known, 256])
+            try session.prefill(Array(tokens[known...]))
+            try store?.put(session)
+        }
+        let info = try XCTUnwrap(store).info()
+        XCTAssertEqual([info.entries, info.files], [2, 0])
+        XCTAssertEqual([info.hits, info.misses], [2, 2])
+        expect(.mismatch) { try store?.put(self.load().session(capacity: 64)) }
+        expect(.mismatch) { _ = try Conversation(self.chatModel(), options: options) }
+        // What a store knew that is gone is in the folder.
+        (options.store, store) = (nil, nil)
+        let again = try Store(model, options: StoreOptions(minTokens: 30, path: folder))
+        XCTAssertEqual(try again.info().files, 2)
+        try again.clear()
+        XCTAssertEqual(try again.info().files, 0)
+        XCTAssertEqual(try again.take(tokens).count, 0)
+        try FileManager.default.removeItem(atPath: folder)
+        expect(.invalidArgument) { _ = try Store(model, options: StoreOptions(path: "a\0b")) }
+    }
+
     func testManyConversationsAtOnce() throws {
         let model = try chatModel()
         let prompts = (0..<5).map { Self.prompt + String(repeating: "!", count: $0) }

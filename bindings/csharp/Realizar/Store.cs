@@ -1,0 +1,97 @@
+using System;
+
+namespace Realizar
+{
+    /// <summary>How much a store keeps; zero stands for the default.</summary>
+    public sealed class StoreOptions
+    {
+        /// <summary>Prefixes of fewer tokens are neither kept nor looked for; 0: 64.</summary>
+        public int MinTokens;
+        /// <summary>Bytes and number of prefixes in memory; 0: 1 GiB, and 1024.</summary>
+        public ulong MemoryLimit;
+        public int MaxEntries;
+        /// <summary>Folder for what has no room in memory, made where it is missing; null: it is forgotten.</summary>
+        public string Path;
+        /// <summary>Bytes of files in the folder; 0: 16 GiB.</summary>
+        public ulong DiskLimit;
+    }
+
+    /// <summary>The state of a store.</summary>
+    public sealed class StoreInfo
+    {
+        /// <summary>Prefixes in memory, and in files of the model; bytes of both.</summary>
+        public int Entries { get; internal set; }
+        public int Files { get; internal set; }
+        public ulong MemoryBytes { get; internal set; }
+        public ulong DiskBytes { get; internal set; }
+        /// <summary>Times that a prefix was found, and was not.</summary>
+        public ulong Hits { get; internal set; }
+        public ulong Misses { get; internal set; }
+        /// <summary>Tokens that were not computed because of it.</summary>
+        public ulong ReusedTokens { get; internal set; }
+        /// <summary>Prefixes that were forgotten because they could not be written, as on a full disk.</summary>
+        public int Unwritten { get; internal set; }
+    }
+
+    /// <summary>What prompts left behind, for sessions and conversations of one model that begin with the same tokens:
+    /// what was computed once is not computed again, with a folder by other processes neither. Any number of threads
+    /// may use it at once.</summary>
+    public sealed class Store : IDisposable
+    {
+        internal readonly StoreHandle Handle = new StoreHandle();
+        private readonly Model model;
+
+        public unsafe Store(Model model, StoreOptions options = null)
+        {
+            this.model = model;
+            options = options ?? new StoreOptions();
+            using (var pins = new Pins())
+            {
+                var p = (rz_store_params*)pins.Of(new rz_store_params {
+                    struct_size = (uint)sizeof(rz_store_params), min_tokens = checked((uint)options.MinTokens),
+                    memory_limit = options.MemoryLimit, path = pins.Of(options.Path, nameof(options.Path)),
+                    max_entries = (UIntPtr)checked((uint)options.MaxEntries), disk_limit = options.DiskLimit,
+                });
+                Handle.Take(Native.Made((store, err) => Native.rz_store_new(model.Handle, p, store, err)));
+            }
+        }
+
+        /// <summary>A session for a prompt, which holds so many of its first tokens as the store knows, but never the
+        /// last one: those behind Session.Length are to be appended. Capacity and types as of
+        /// Model.NewSession.</summary>
+        public unsafe Session Take(uint[] tokens, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        {
+            var p = Session.Parameters(capacity, keys, values);
+            rz_error err;
+            IntPtr pointer;
+            uint common;
+            fixed (uint* at = tokens)
+                RealizarException.Check(Native.rz_store_take(Handle, at, (UIntPtr)tokens.Length, &p, &pointer, &common, &err), &err);
+            return new Session(model, pointer);
+        }
+
+        /// <summary>Remembers the tokens that a session holds, which goes on by itself.</summary>
+        public unsafe void Put(Session session) => Native.Call(err => Native.rz_store_put(Handle, session.Handle, err));
+
+        /// <summary>Forgets all prefixes, and removes the files of the model from the folder.</summary>
+        public unsafe void Clear() => Native.Call(err => Native.rz_store_clear(Handle, err));
+
+        public unsafe StoreInfo Info
+        {
+            get
+            {
+                rz_error err;
+                rz_store_info i;
+                i.struct_size = (uint)sizeof(rz_store_info);
+                RealizarException.Check(Native.rz_store_info_get(Handle, &i, &err), &err);
+                return new StoreInfo {
+                    Entries = (int)i.n_entries, Files = (int)i.n_files, MemoryBytes = i.memory_bytes, DiskBytes = i.disk_bytes,
+                    Hits = i.hits, Misses = i.misses, ReusedTokens = i.reused_tokens,
+                    Unwritten = (int)i.n_unwritten,
+                };
+            }
+        }
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+}

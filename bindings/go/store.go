@@ -1,0 +1,117 @@
+package realizar
+
+/*
+#include <stdlib.h>
+#include <realizar.h>
+*/
+import "C"
+
+import "unsafe"
+
+// Store remembers what prompts left behind, for sessions and conversations of one model that begin with the same
+// tokens: what was computed once is not computed again, with a folder by other processes neither. It changes no bit of
+// what follows. It may be used by any number of goroutines at once, and keeps its model alive.
+type Store struct {
+	model *owned[*C.rz_model]
+	store *owned[*C.rz_store]
+}
+
+// StoreOptions are optional; the zero value means the defaults.
+type StoreOptions struct {
+	MinTokens   int    // prefixes of fewer tokens are neither kept nor looked for; 0: 64
+	MemoryLimit uint64 // bytes of prefixes in memory; 0: 1 GiB
+	MaxEntries  int    // prefixes in memory; 0: 1024
+	Path        string // folder for those that have no room in memory, made where it is missing; "": they are forgotten
+	DiskLimit   uint64 // bytes of files in the folder; 0: 16 GiB
+}
+
+// NewStore makes an empty store, or one that knows what is in the folder.
+func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
+	if options == nil {
+		options = &StoreOptions{}
+	}
+	params := C.rz_store_params{
+		min_tokens: count(options.MinTokens), memory_limit: C.uint64_t(options.MemoryLimit),
+		max_entries: C.size_t(max(options.MaxEntries, 0)), disk_limit: C.uint64_t(options.DiskLimit),
+	}
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if options.Path != "" {
+		if err := noNUL("Path", options.Path); err != nil {
+			return nil, err
+		}
+		params.path = C.CString(options.Path)
+		defer C.free(unsafe.Pointer(params.path))
+	}
+	return keeping(m.model, func(model *C.rz_model, out **C.rz_store, e *C.rz_error) C.rz_status {
+		return C.rz_store_new(model, &params, out, e)
+	}, func(store *C.rz_store) { C.rz_store_free(store) },
+		func(model *owned[*C.rz_model], store *owned[*C.rz_store]) *Store { return &Store{model, store} })
+}
+
+// Take makes a session for a prompt, which holds so many of its first tokens as the store knows, but never the last
+// one: tokens[session.Len():] are to be appended.
+func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error) {
+	store, release, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	params := options.params()
+	return makeSession(s.model, func(_ *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
+		var common C.uint32_t
+		return C.rz_store_take(store, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &params, cache, &common, e)
+	})
+}
+
+// Put remembers the tokens that a session holds, which goes on by itself. It fails with [ErrMismatch] for a session of
+// another model.
+func (s *Store) Put(session *Session) error {
+	cache, err := session.cache.acquire()
+	if err != nil {
+		return err
+	}
+	defer session.cache.release()
+	return use(s.store, func(store *C.rz_store, e *C.rz_error) C.rz_status { return C.rz_store_put(store, cache, e) })
+}
+
+// Clear forgets all prefixes, and removes the files of the model from the folder.
+func (s *Store) Clear() error {
+	return use(s.store, func(store *C.rz_store, e *C.rz_error) C.rz_status { return C.rz_store_clear(store, e) })
+}
+
+// StoreInfo is the state of a store.
+type StoreInfo struct {
+	Entries, Files         int    // prefixes in memory, and in files of the model
+	MemoryBytes, DiskBytes uint64 // of both
+	Hits, Misses           uint64 // times that a prefix was found, and was not
+	ReusedTokens           uint64 // tokens that were not computed because of it
+	Unwritten              int    // prefixes that were forgotten because they could not be written, as on a full disk
+}
+
+// Info is the state of the store.
+func (s *Store) Info() (StoreInfo, error) {
+	var info C.rz_store_info
+	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
+	err := use(s.store, func(store *C.rz_store, e *C.rz_error) C.rz_status { return C.rz_store_info_get(store, &info, e) })
+	return StoreInfo{
+		Entries: int(info.n_entries), Files: int(info.n_files), MemoryBytes: uint64(info.memory_bytes), DiskBytes: uint64(info.disk_bytes),
+		Hits: uint64(info.hits), Misses: uint64(info.misses), ReusedTokens: uint64(info.reused_tokens),
+		Unwritten: int(info.n_unwritten),
+	}, err
+}
+
+// Close frees the store once no conversation uses it either; then what it has in memory goes to the folder, where there
+// is one. Closing twice is fine.
+func (s *Store) Close() error {
+	s.store.close()
+	return nil
+}
+
+// acquire returns the handle, NULL for nil, and a function that ends its use.
+func (s *Store) acquire() (*C.rz_store, func(), error) {
+	if s == nil {
+		return nil, func() {}, nil
+	}
+	handle, err := s.store.acquire()
+	return handle, s.store.release, err
+}

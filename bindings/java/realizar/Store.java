@@ -1,0 +1,118 @@
+package realizar;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+
+/**
+ * What prompts left behind, for sessions and conversations of one model that begin with the same tokens: what was
+ * computed once is not computed again, with a folder by other processes neither. Any number of threads may use it at
+ * once.
+ */
+public final class Store extends Handle {
+    /** Choices for a store, all of which may be left out. Methods change one and return the object. */
+    public static final class Setup {
+        private int minTokens, maxEntries;
+        private long memoryLimit, diskLimit;
+        private Path path;
+
+        /** Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
+        public Setup minTokens(int tokens) {
+            minTokens = tokens;
+            return this;
+        }
+
+        /** Bytes of prefixes in memory; 0: 1 GiB. */
+        public Setup memoryLimit(long bytes) {
+            memoryLimit = bytes;
+            return this;
+        }
+
+        /** Prefixes in memory; 0: 1024. */
+        public Setup maxEntries(int prefixes) {
+            maxEntries = prefixes;
+            return this;
+        }
+
+        /** A folder for what has no room in memory, made where it is missing. Without one it is forgotten. */
+        public Setup path(Path folder) {
+            path = folder;
+            return this;
+        }
+
+        /** Bytes of files in the folder; 0: 16 GiB. */
+        public Setup diskLimit(long bytes) {
+            diskLimit = bytes;
+            return this;
+        }
+    }
+
+    /** Prefixes in memory and in files of the model, the bytes of both, how often one was found and was not, the
+     * tokens that were not computed because of it, and prefixes that were forgotten because they could not be written. */
+    public record Info(int entries, int files, long memoryBytes, long diskBytes, long hits, long misses, long reusedTokens, int unwritten) {}
+
+    private final Model model;
+
+    public Store(Model model) {
+        this(model, new Setup());
+    }
+
+    public Store(Model model, Setup setup) {
+        super(make(model, setup), Header.rz_store_free);
+        this.model = model;
+    }
+
+    private static MemorySegment make(Model model, Setup setup) {
+        return model.call((arena, pointer) -> {
+            var params = Native.sized(arena, Header.rz_store_params);
+            Native.set(params, Header.rz_store_params, "min_tokens", setup.minTokens);
+            Native.set(params, Header.rz_store_params, "memory_limit", setup.memoryLimit);
+            Native.set(params, Header.rz_store_params, "max_entries", (long) setup.maxEntries);
+            Native.set(params, Header.rz_store_params, "disk_limit", setup.diskLimit);
+            if (setup.path != null) {
+                Native.set(params, Header.rz_store_params, "path", Native.terminated(arena, setup.path.toString()));
+            }
+            return Native.made(arena, out -> e -> (int) Header.rz_store_new.invokeExact(pointer, params, out, e));
+        });
+    }
+
+    /** A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
+     * those behind {@link Session#length} are to be appended. {@code capacity} and types as of {@link
+     * Model#newSession}. */
+    public Session take(int[] tokens, int capacity, CacheType keys, CacheType values) {
+        return call((arena, store) -> {
+            MemorySegment ids = Native.ints(arena, tokens), common = arena.allocate(JAVA_INT);
+            var params = Session.params(arena, capacity, keys, values);
+            return new Session(model, Native.made(arena, out -> e -> (int) Header.rz_store_take.invokeExact(store, ids,
+                (long) tokens.length, params, out, common, e)));
+        });
+    }
+
+    public Session take(int... tokens) {
+        return take(tokens, 0, CacheType.F16, CacheType.F16);
+    }
+
+    /** Remembers the tokens that a session holds, which goes on by itself. */
+    public void put(Session session) {
+        call((arena, store) -> session.use(cache ->
+            Native.check(arena, e -> (int) Header.rz_store_put.invokeExact(store, cache, e))));
+    }
+
+    /** Forgets all prefixes, and removes the files of the model from the folder. */
+    public void clear() {
+        call((arena, store) -> Native.check(arena, e -> (int) Header.rz_store_clear.invokeExact(store, e)));
+    }
+
+    public Info info() {
+        return call((arena, store) -> {
+            var layout = Header.rz_store_info;
+            var out = Native.sized(arena, layout);
+            Native.check(arena, e -> (int) Header.rz_store_info_get.invokeExact(store, out, e));
+            return new Info(Native.integer(out, layout, "n_entries"), Native.integer(out, layout, "n_files"),
+                Native.number(out, layout, "memory_bytes"), Native.number(out, layout, "disk_bytes"),
+                Native.number(out, layout, "hits"), Native.number(out, layout, "misses"),
+                Native.number(out, layout, "reused_tokens"), Native.integer(out, layout, "n_unwritten"));
+        });
+    }
+}
