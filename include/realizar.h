@@ -416,7 +416,11 @@ typedef struct rz_model_params {
   uint32_t gpu_layers;
   /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
   uint32_t quantize;
-  uint32_t reserved;              /* 0. */
+  /* Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
+   * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
+   * longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
+   * step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it. */
+  uint32_t prompt_tokens_beside;
   rz_progress_callback progress;  /* Told how far the load is; NULL: nobody. */
   void *progress_user;            /* Handed to `progress` as it is. */
   const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
@@ -1403,7 +1407,7 @@ typedef struct rz_job_params {
   const rz_model *draft_model;
   /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none. */
   uint32_t logprobs;
-  uint32_t reserved_1;  /* 0. */
+  int32_t priority;  /* Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there. */
   /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens end the prompt.
    * The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops` act on the content of the
    * reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
@@ -1472,11 +1476,18 @@ rz_status rz_job_step(rz_job *job,
                       rz_error *err);
 
 /* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
- * tokens, up to 64, and a piece of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+ * tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
  * RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
  *
  * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
  * again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+ *
+ * Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
+ * longest. So does what a pass computes of prompts (rz_model_params.prompt_tokens_beside), of one priority to the
+ * prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
+ * priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
+ * what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
+ * long.
  *
  * No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_job_error
  * tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on (rz_job_info.stopped tells
@@ -1723,7 +1734,7 @@ typedef struct rz_reply_params {
   /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
    * 32; 0: none. */
   uint32_t logprobs;
-  uint32_t reserved;  /* 0. */
+  int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
   /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
   const rz_cancel *cancel;
 } rz_reply_params;

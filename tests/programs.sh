@@ -130,6 +130,7 @@ if [ "$(uname -s)" = Linux ]; then
     passes "slices of time" interrupt "$chat" overshoot 300
     passes "conversations together" interrupt "$chat" together 20
     passes "calls that wait for one another" waiting "$chat" 0.1 40 400
+    passes "jobs that are stepped together" waiting "$chat" jobs 12 100 5 0.8
 fi
 
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then

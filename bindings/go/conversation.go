@@ -218,9 +218,10 @@ type ReplyOptions struct {
 	Draft           Draft // how next tokens are guessed, which changes nothing but the time
 	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
 	DraftModel      *Model
-	Logprobs        int  // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
-	Keep            bool // what was said becomes a message where the reply is given up; else it leaves no trace
-	Continue        bool // go on with the last message, a reply that was cut; its parts are those that come after it
+	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
+	Priority        int32 // among the replies of a step the higher go first; 0: as most
+	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
+	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
 }
 
 // Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
@@ -244,6 +245,7 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 		max_tokens: count(options.MaxTokens), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: count(options.ReasoningTokens),
 		grammar_kind: C.uint32_t(options.GrammarKind), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
 		draft: C.uint32_t(options.Draft), draft_max: count(options.DraftMax), logprobs: count(options.Logprobs),
+		priority: C.int32_t(options.Priority),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.Keep {

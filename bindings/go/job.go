@@ -34,6 +34,7 @@ type JobOptions struct {
 	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
+	Priority  int32    // among the jobs of a step the higher go first; 0: as most
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
 	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text
@@ -103,6 +104,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		max_tokens: count(options.MaxTokens), tokens: (*C.uint32_t)(pinned(&pinner, prompt)), n_tokens: C.size_t(len(prompt)),
 		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: C.size_t(len(stops)),
 		draft: C.uint32_t(options.Draft), draft_max: count(options.DraftMax), draft_model: draft, logprobs: count(options.Logprobs),
+		priority: C.int32_t(options.Priority),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.Chat != nil {

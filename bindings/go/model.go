@@ -40,6 +40,10 @@ type LoadOptions struct {
 	Profile       bool      // measure the parts of each step on a GPU, which takes longer
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
 
+	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first tokens
+	// sooner and others later.
+	PromptTokensBeside int
+
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
 
@@ -105,7 +109,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	}
 	params := C.rz_model_params{
 		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: C.uint32_t(max(options.GPULayers, 0)),
-		quantize: C.uint32_t(options.Quantize), cancel: cancel,
+		quantize: C.uint32_t(options.Quantize), cancel: cancel, prompt_tokens_beside: count(options.PromptTokensBeside),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.PackedPath != "" {

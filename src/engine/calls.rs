@@ -282,14 +282,7 @@ pub fn decode_batch(
     let mut chosen = try_vec("tokens", n)?;
     let mut result = step_batch(sessions, tokens, choosers, &mut chosen);
     if result.is_ok() {
-        for (i, (((session, chooser), chosen), next)) in
-            sessions.iter_mut().zip(choosers).zip(&chosen).zip(next).enumerate()
-        {
-            match session.choose(*chosen, chooser.as_deref_mut()) {
-                Ok(token) => *next = token,
-                Err(e) => result = result.and(Err(e.of_entry(i))),
-            }
-        }
+        result = choose_all(sessions, choosers, &chosen, next);
     }
     if result.is_err() {
         for session in &mut sessions[..chosen.len()] {
@@ -298,6 +291,25 @@ pub fn decode_batch(
     }
     model.metrics().record_phase(Phase::Decode, started.elapsed());
     result
+}
+
+/// Chooses the token after each session, on all threads where several take long. An error is that of the first.
+fn choose_all(
+    sessions: &mut [&mut Session],
+    choosers: &mut [Option<&mut Chooser>],
+    chosen: &[Option<u32>],
+    next: &mut [u32],
+) -> Result<()> {
+    let Some(network) = sessions.first().map(|first| first.network().clone()) else { return Ok(()) };
+    let long = choosers.iter().zip(chosen).filter(|(chooser, chosen)| chooser.is_some() && chosen.is_none()).count();
+    let mut choices = try_vec("tokens", next.len())?;
+    for (((session, chooser), chosen), next) in sessions.iter_mut().zip(choosers).zip(chosen).zip(next) {
+        choices.push((session, chooser, *chosen, next, Ok(())));
+    }
+    network.for_each(&mut choices, long, |(session, chooser, chosen, next, result)| {
+        *result = session.choose(*chosen, chooser.as_deref_mut()).map(|token| **next = token);
+    })?;
+    choices.into_iter().enumerate().try_for_each(|(i, (.., result))| result.map_err(|e: Error| e.of_entry(i)))
 }
 
 /// `chosen`: an entry for each token that is committed, the token that the device has chosen after it.

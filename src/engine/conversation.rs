@@ -66,6 +66,8 @@ pub struct ReplyParams<'a> {
     pub draft: DraftParams,
     /// Number of the likeliest tokens to keep with each token of content; 0: none.
     pub logprobs: usize,
+    /// Among the replies of a step the higher go first; 0: as most.
+    pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,
     /// What was said of a reply that is given up becomes a message.
     pub keeps_cut: bool,
@@ -617,6 +619,7 @@ impl<'p> PromptBuilder<'p> {
             logprobs: params.logprobs,
             only_content_logprobs: true,
             draft: params.draft,
+            priority: params.priority,
             cancel: params.cancel,
         })
     }

@@ -71,6 +71,8 @@ pub struct JobParams<'a> {
     /// They are kept with the tokens of content alone.
     pub only_content_logprobs: bool,
     pub draft: DraftParams,
+    /// Among the jobs of a step the higher go first; 0: as most.
+    pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,
 }
 
@@ -110,12 +112,15 @@ pub struct Job {
     /// Number of the tokens made that were read.
     read: usize,
     end: Option<End>,
-    /// There are logits of which no token was chosen yet.
+    /// There are logits of which no token was chosen yet, or the device has, `chosen`.
     undecided: bool,
+    chosen: Option<u32>,
+    /// What was taken of the pass at hand.
+    taken: Option<Taken>,
     /// The paused pass that it takes part in.
     pub(super) parked: Option<Parked>,
-    /// Passes since its last one.
-    pub(super) waited: u32,
+    /// Passes since it had a part in one; where it had one in the last, minus the number of those in a row.
+    pub(super) waited: i32,
     /// It was asked to stop when that was looked at last.
     is_stopped: bool,
     /// The error that has ended it.
@@ -124,6 +129,16 @@ pub struct Job {
     prompt_time: Duration,
     token_time: Duration,
     first_token: Duration,
+}
+
+/// The first results of a pass.
+struct Taken {
+    /// Tokens of the sequence before.
+    before: usize,
+    /// The pass had tokens that follow the prompt.
+    is_step: bool,
+    /// Time that the choice took.
+    choice: Duration,
 }
 
 /// A job that can be made of a session: everything that can fail has been done.
@@ -141,6 +156,7 @@ pub struct Request {
     only_content_logprobs: bool,
     reasoning: Option<ReasoningBound>,
     chooser: Option<Chooser>,
+    priority: i32,
     cancel: Option<Arc<Cancel>>,
     /// That of a session whose memory was given back.
     memory: Option<Memory>,
@@ -192,6 +208,7 @@ impl Request {
             max_tokens,
             text,
             chooser: params.chooser,
+            priority: params.priority,
             cancel: params.cancel,
             memory: session.fresh_memory()?,
         })
@@ -214,6 +231,8 @@ impl Job {
             read: 0,
             end: None,
             undecided: false,
+            chosen: None,
+            taken: None,
             parked: None,
             waited: 0,
             is_stopped: false,
@@ -418,61 +437,90 @@ impl Job {
         self.appended < self.request.prompt.len()
     }
 
-    /// Takes the results of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of
-    /// its own. True where a token was made.
-    pub(super) fn accept(
+    /// Number of tokens of a prompt that are still to be computed.
+    pub(super) fn prompt_left(&self) -> usize {
+        self.session.pending().len() + self.request.prompt.len() - self.appended
+    }
+
+    pub(super) fn priority(&self) -> i32 {
+        self.request.priority
+    }
+
+    /// Takes the results of a pass that took so long up to a choice, `output` being the number of the first of its own:
+    /// the piece of its prompt, or the first token of the step. `decide` makes the choice, `settle` ends it.
+    pub(super) fn take(&mut self, member: Member, pass: &mut Pass, output: usize, time: Duration) -> Result<()> {
+        let (before, is_step) = (self.session.sequence().len(), !self.reads_prompt());
+        let Request { prompt, step, .. } = &self.request;
+        let (tokens, left) = match is_step {
+            true => (&step[..1], member.tokens - 1),
+            false => (&prompt[self.appended..self.appended + member.tokens], 0),
+        };
+        let output = (member.outputs > 0).then_some(output);
+        self.chosen = pass.commit(&mut self.session, (member.again, tokens), left, output)?;
+        self.undecided = output.is_some();
+        self.taken = Some(Taken { before, is_step, choice: Duration::ZERO });
+        if is_step {
+            self.token_time += time;
+        } else {
+            self.prompt_time += time;
+            self.appended += member.tokens;
+        }
+        Ok(())
+    }
+
+    /// Chooses a token where one is to be chosen. Changes nothing but the job.
+    pub(super) fn decide(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let made = if self.undecided { self.make_token() } else { Ok(()) };
+        if let Some(taken) = &mut self.taken {
+            taken.choice = started.elapsed();
+        }
+        made
+    }
+
+    /// Takes the rest of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of its
+    /// own: chooses a token after each of a draft, as long as the next one is the one that was chosen.
+    pub(super) fn settle(
         &mut self,
         member: Member,
         pass: &mut Pass,
         [row, output]: [usize; 2],
         stats: PassStats,
         jobs: usize,
-    ) -> Result<bool> {
-        let (before, made) = (self.session.sequence().len(), self.request.made.len());
-        let result = if self.reads_prompt() {
-            self.prompt_time += stats.time;
-            self.take_prompt(member, pass, output)
-        } else {
-            self.token_time += stats.time;
-            self.take_tokens(member, pass, output, stats, jobs)
+    ) -> Result<()> {
+        let Some(taken) = self.taken.take() else { return Ok(()) };
+        let result = match taken.is_step && !self.undecided {
+            true => self.take_draft(member, pass, output, stats, jobs, taken.choice),
+            false => Ok(()),
         };
-        let taken = before..self.cache_len();
+        let positions = taken.before..self.cache_len();
         let draft = self.request.draft.as_mut();
-        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, row, taken));
-        result.and(followed).map(|()| self.request.made.len() > made)
+        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, row, positions));
+        result.and(followed)
     }
 
-    fn take_prompt(&mut self, member: Member, pass: &mut Pass, output: usize) -> Result<()> {
-        let piece = &self.request.prompt[self.appended..self.appended + member.tokens];
-        let output = (member.outputs > 0).then_some(output);
-        let chosen = pass.commit(&mut self.session, (member.again, piece), 0, output)?;
-        self.appended += member.tokens;
-        self.undecided = output.is_some();
-        if self.undecided { self.make_token(chosen) } else { Ok(()) }
-    }
-
-    /// Chooses a token after each of the step's, as long as the next one of the step is the one that was chosen.
-    fn take_tokens(
+    fn take_draft(
         &mut self,
         member: Member,
         pass: &mut Pass,
         output: usize,
         stats: PassStats,
         jobs: usize,
+        first: Duration,
     ) -> Result<()> {
         let started = Instant::now();
-        let (mut right, mut again) = (0, member.again);
-        loop {
-            let (token, left) = (&self.request.step[right..=right], member.tokens - right - 1);
-            let chosen = pass.commit(&mut self.session, (again, token), left, Some(output + right))?;
-            (self.undecided, again) = (true, 0);
-            self.make_token(chosen)?;
-            if self.has_ended() || self.reads_prompt() || self.request.step.get(right + 1) != self.request.made.last() {
-                break;
-            }
+        let mut right = 0;
+        while !self.has_ended()
+            && !self.reads_prompt()
+            && self.request.step.get(right + 1).is_some_and(|next| self.request.made.last() == Some(next))
+        {
             right += 1;
+            let (token, left) = (&self.request.step[right..=right], member.tokens - right - 1);
+            self.chosen = pass.commit(&mut self.session, (0, token), left, Some(output + right))?;
+            self.undecided = true;
+            self.make_token()?;
         }
-        let choice = started.elapsed() / (right + 1) as u32;
+        let choice = (first + started.elapsed()) / (right + 1) as u32;
         let compared = if self.has_ended() { right } else { right + 1 };
         if let Some(draft) = &mut self.request.draft {
             draft.passed(stats, right, compared, jobs, choice);
@@ -499,8 +547,8 @@ impl Job {
         self.token_time += time;
         let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
         self.session.commit((0, last), 0, |_| Ok(Logits::OnDevice))?;
-        self.undecided = true;
-        self.make_token(Some(token))
+        (self.undecided, self.chosen) = (true, Some(token));
+        self.make_token()
     }
 
     /// Forgets steps that were begun ahead and are not wanted.
@@ -508,15 +556,25 @@ impl Job {
         self.session.rewind(self.session.len(), self.session.logits_at());
     }
 
-    /// True where there are logits of which no token was chosen, because choosing failed.
+    /// True where there are logits of which no token was chosen: those of the pass at hand, or choosing has failed.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided
     }
 
+    /// True where `decide` looks at the whole vocabulary several times.
+    pub(super) fn chooses_at_length(&self) -> bool {
+        self.undecided && self.chosen.is_none() && (self.request.chooser.is_some() || self.request.logprobs.is_some())
+    }
+
+    /// True where `decide` needs a step, to read the logits.
+    pub(super) fn lacks_logits(&self) -> bool {
+        self.undecided && self.chosen.is_none() && self.session.has_logits_on_device()
+    }
+
     /// Chooses a token where the device has not.
-    pub(super) fn make_token(&mut self, token: Option<u32>) -> Result<()> {
+    fn make_token(&mut self) -> Result<()> {
         let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
-        let token = self.session.choose(token, chooser.as_mut())?;
+        let token = self.session.choose(self.chosen.take(), chooser.as_mut())?;
         let was_content = text.is_in_content();
         let model = self.session.model();
         self.end = if model.ends(token) {

@@ -31,6 +31,8 @@ pub struct LoadParams<'a> {
     pub isa: Option<Isa>,
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
+    /// Tokens of prompts, at most, that a pass of jobs computes beside single tokens; 0: chosen here.
+    pub prompt_tokens_beside: u32,
     /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.
     pub packed_path: Option<&'a Path>,
     /// Weights are not read: the model tells what it would take, and computes nothing.

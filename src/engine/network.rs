@@ -27,6 +27,8 @@ const MAX_STEP_TOKENS: usize = 512;
 const JOB_STEP_TOKENS: usize = 256;
 /// The same of calls on the CPU while others wait for their turn.
 const SHARED_STEP_TOKENS: usize = 128;
+/// Tokens of prompts in a pass that has single tokens too, which wait for it, where the caller leaves it open.
+const PROMPT_TOKENS_BESIDE: usize = 64;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give; `Pass` has a bit for each.
@@ -40,6 +42,8 @@ pub struct Network {
     executors: Executors,
     /// The room of one step.
     pub limits: StepLimits,
+    /// Tokens of prompts, at most, in a pass that has single tokens too.
+    pub prompt_tokens_beside: usize,
     /// The context that the file declares.
     pub context_length: u32,
     /// The other tokens of a step never change a bit of a result.
@@ -120,6 +124,10 @@ impl Network {
             backend,
             executors,
             limits,
+            prompt_tokens_beside: match params.prompt_tokens_beside as usize {
+                0 => PROMPT_TOKENS_BESIDE,
+                n => n.min(limits.max_tokens),
+            },
             context_length,
             has_same_bits,
             embedder,
@@ -200,6 +208,19 @@ impl Network {
     /// Lends an executor that the caller keeps for as long as it likes.
     pub fn lend_apart(&self) -> Result<Lent> {
         self.executors.take_apart(|limits| self.new_executor(&self.program, limits))
+    }
+
+    /// Does `work` on each of some items, of which `most` take long: on the workers, if these are several and no other
+    /// step has them, else on this thread.
+    pub fn for_each<T: Send>(&self, items: &mut [T], most: usize, work: impl Fn(&mut T) + Sync) -> Result<()> {
+        let pool = &self.runtime.pool;
+        let Some(team) = (most > 1).then(|| pool.try_enter(most)).flatten() else {
+            items.iter_mut().for_each(work);
+            return Ok(());
+        };
+        team.chunks_mut(items, 1, |_, items| items.iter_mut().for_each(&work));
+        drop(team);
+        pool.take_fault()
     }
 
     /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.

@@ -3,20 +3,20 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::draft_policy::PassStats;
 use super::job::{Cancels, Job};
 use super::network::Network;
-use super::parked::{JobPass, Parked};
+use super::parked::{JobPass, Member, Parked};
 use super::pass::{Lane, Pass};
 use super::pipelined::{self, Lanes};
 use crate::device::StepBudget;
 use crate::error::{Error, Result, try_vec};
 
-/// Tokens of prompts in a pass that has single tokens too, which wait for it.
-const BESIDE: usize = 64;
+/// Passes after which a job that had no place in them goes ahead of others, whatever their priorities.
+const AGED: i32 = 16;
 /// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -43,10 +43,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
             return jobs.iter().try_for_each(|job| job.check_cancels()).map(|()| true);
         }
         *watched.borrow_mut() = watch(jobs, watched.take());
-        for job in jobs.iter_mut().filter(|job| job.runs() && job.is_undecided()) {
-            let chosen = job.make_token(None);
-            made |= job.alone(chosen)?.is_some();
-        }
+        made |= make_tokens(jobs, &network)?;
         if made && until.is_none() {
             return Ok(jobs.iter().all(|job| job.has_ended()));
         }
@@ -83,7 +80,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
         if pass.members.is_empty() {
             spare = Some(pass);
         } else if advance(&mut pass, jobs, &budget)? {
-            made |= accept(&mut pass, jobs)?;
+            made |= accept(&mut pass, jobs, &network)?;
             spare = Some(pass);
         } else {
             park(pass, jobs);
@@ -129,35 +126,51 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     Ok(true)
 }
 
-/// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
-/// room, then pieces of prompts.
+/// Fills a pass: tokens of jobs that make them, with their drafts where there is room, then pieces of prompts. Of the
+/// former those of the highest priority go first, and of these the ones that have waited longest; of the latter the
+/// shortest. Jobs that have waited for `AGED` passes go ahead of all priorities, into a quarter of the places.
 fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
-    let mut order = try_vec("jobs", jobs.len())?;
-    order.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
-    order.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
-    let side = order.first().map(|&i| jobs[i].session().is_long());
-    order.retain(|&i| Some(jobs[i].session().is_long()) == side);
-
-    let mut outputs = limits.max_outputs.min(limits.max_tokens);
     let mut makers = try_vec("jobs", jobs.len())?;
-    makers.extend(order.iter().copied().filter(|&i| !jobs[i].reads_prompt()).take(outputs));
+    makers.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
+    order(&mut makers, jobs, 1, |_| 0);
+    let side = makers.first().map(|&i| jobs[i].session().is_long());
+    makers.retain(|&i| Some(jobs[i].session().is_long()) == side);
+    let mut readers = try_vec("jobs", makers.len())?;
+    readers.extend(makers.iter().copied().filter(|&i| jobs[i].reads_prompt()));
+    makers.retain(|&i| !jobs[i].reads_prompt());
+
+    // However many jobs make tokens, prompts have an output, and a part of the tokens.
+    let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
+    let tokens = limits.max_tokens - kept * network.prompt_tokens_beside.min(limits.max_tokens / 4);
+    let mut outputs = tokens.min(most - kept);
+    let spare = most - outputs;
+    order(&mut makers, jobs, outputs / 4, |_| 0);
+    makers.truncate(outputs);
     let is_plain = makers.iter().any(|&i| jobs[i].needs_plain_pass());
     let mut waiting = makers.len();
     for &i in &makers {
         let job = &mut jobs[i];
         waiting -= 1;
-        let due = job.n_due();
-        let Some(free) = limits.max_tokens.checked_sub(pass.tokens() + due + waiting) else { continue };
+        let due = pass.tokens() + job.n_due();
+        // The first may need all of the room.
+        let most = if pass.members.is_empty() { limits.max_tokens } else { tokens.saturating_sub(waiting) };
+        if due > most {
+            continue;
+        }
+        let free = tokens.saturating_sub(due + waiting);
         let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
         let member = job.next_step(room, makers.len(), time);
         outputs -= member.outputs;
         pass.members.push(member);
     }
-    let beside = if pass.tokens() > 0 { BESIDE } else { network.job_piece() };
+    outputs += spare;
+    let beside = if pass.tokens() > 0 { network.prompt_tokens_beside } else { network.job_piece() };
     let room = limits.max_tokens.min(pass.tokens() + beside);
-    for job in order.iter().map(|&i| &*jobs[i]).filter(|job| job.reads_prompt()) {
-        let member = job.next_of_prompt(room - pass.tokens());
+    let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
+    for (n, &i) in readers.iter().enumerate() {
+        let left = room - pass.tokens();
+        let member = jobs[i].next_of_prompt(if n < n_aged && readers.len() > 1 { left.div_ceil(4) } else { left });
         if member.len() > 0 && member.outputs <= outputs {
             outputs -= member.outputs;
             pass.members.push(member);
@@ -165,9 +178,18 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     }
     for job in jobs.iter_mut() {
         let is_member = pass.members.iter().any(|member| member.id == job.id);
-        job.waited = if is_member { 0 } else { job.waited.saturating_add(1) };
+        job.waited = if is_member { job.waited.min(0).saturating_sub(1) } else { job.waited.max(0).saturating_add(1) };
     }
     Ok(())
+}
+
+/// Sorts numbers of jobs by their turn: up to `most_aged` that have waited for `AGED` passes, the longest first, whose
+/// number is returned; then the higher priority, then the smaller `size`, then those that have waited longest.
+fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn(&Job) -> usize) -> usize {
+    turns.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
+    let aged = turns.iter().take(most_aged).take_while(|&&i| jobs[i].waited >= AGED).count();
+    turns[aged..].sort_unstable_by_key(|&i| (Reverse(jobs[i].priority()), size(jobs[i]), Reverse(jobs[i].waited), i));
+    aged
 }
 
 fn advance(JobPass { pass, members }: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
@@ -181,26 +203,54 @@ fn advance(JobPass { pass, members }: &mut JobPass, jobs: &mut [&mut Job], budge
     pass.run(&mut lanes, budget)
 }
 
+/// Work on a member of a pass; the numbers are those of its first row and its first output.
+type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, Member, [usize; 2]) -> Result<()>;
+
 /// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
 /// leaves the others with theirs.
-fn accept(pass: &mut JobPass, jobs: &mut [&mut Job]) -> Result<bool> {
+fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let (rows, JobPass { pass: results, members }) = (pass.tokens(), &mut *pass);
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
     let is_mixed = members.iter().any(|member| member.outputs < member.len());
     let stats = PassStats { time: results.step().time(), rows, drafted, is_mixed };
     let makers = members.iter().filter(|member| member.outputs > 0).count();
-    let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
-    for member in members {
-        if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-            let of_job = job.accept(*member, results, [row, output], stats, makers);
-            let of_job = job.alone(of_job);
-            made = made.and_then(|made| Ok(of_job?.unwrap_or(true) || made));
+    let each = |jobs: &mut [&mut Job], work: MemberWork| {
+        let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
+        for member in members.iter() {
+            if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
+                let worked = work(job, *member, [row, output]);
+                let worked = job.alone(worked);
+                made = made.and_then(|made| Ok(worked?.is_none() || made));
+            }
+            row += member.len();
+            output += member.outputs;
         }
-        row += member.len();
-        output += member.outputs;
-    }
+        made
+    };
+    let taken = each(jobs, &mut |job, member, [_, output]| job.take(member, results, output, stats.time));
+    let made = make_tokens(jobs, network);
+    let settled = each(jobs, &mut |job, member, first| job.settle(member, results, first, stats, makers));
     pass.clear();
-    made
+    Ok(taken? | made? | settled?)
+}
+
+/// Chooses a token for each job that has logits of which none was chosen; true where there are such. Where several take
+/// long that is done on all threads, unless another step has them: a choice depends on its job alone. An error, the
+/// first to occur, leaves the others with their tokens.
+fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
+    let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
+    let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();
+    let most = if jobs.iter().any(|job| job.runs() && job.lacks_logits()) { 1 } else { at_length };
+    let failure = Mutex::new(Ok(()));
+    let shared = network.for_each(jobs, most, |job| {
+        if job.runs() {
+            let made = job.decide();
+            let made = job.alone(made).map(|_| ());
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            *failure = std::mem::replace(&mut *failure, Ok(())).and(made);
+        }
+    });
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).and(shared).map(|()| any)
 }
 
 /// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has

@@ -158,16 +158,31 @@ pub struct rz_reply_params {
     /// Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
     /// 32; 0: none.
     pub logprobs: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Among the replies of rz_conversations_step the higher go first, as in rz_job_params.
+    pub priority: i32,
     /// Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none.
     pub cancel: *const rz_cancel,
 }
 
 versioned!(rz_reply_params {
-    struct_size, max_tokens, sampler, grammar_kind, flags, grammar, grammar_len, stops, n_stops, reasoning, reasoning_tokens,
-    draft, draft_max, draft_model, logprobs, reserved, cancel,
-} reserved reserved);
+    struct_size,
+    max_tokens,
+    sampler,
+    grammar_kind,
+    flags,
+    grammar,
+    grammar_len,
+    stops,
+    n_stops,
+    reasoning,
+    reasoning_tokens,
+    draft,
+    draft_max,
+    draft_model,
+    logprobs,
+    priority,
+    cancel,
+});
 
 /// The state of a conversation and of its last reply. Since 0.1.0.
 #[repr(C)]
@@ -369,6 +384,7 @@ fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a st
         reasoning_tokens: params.reasoning_tokens as usize,
         draft: draft_params(call, params.draft, params.draft_max, params.draft_model)?,
         logprobs: params.logprobs as usize,
+        priority: params.priority,
         cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
         keeps_cut: params.flags & RZ_REPLY_KEEP != 0,
         continues: params.flags & RZ_REPLY_CONTINUE != 0,

@@ -98,8 +98,8 @@ pub struct rz_job_params {
     pub draft_model: *const rz_model,
     /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none.
     pub logprobs: u32,
-    /// 0.
-    pub reserved_1: u32,
+    /// Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there.
+    pub priority: i32,
     /// The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens end the prompt.
     /// The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops` act on the content of the
     /// reply alone, not on reasoning, calls and tags. NULL: the job gives a text.
@@ -123,10 +123,10 @@ versioned!(rz_job_params {
     draft_max,
     draft_model,
     logprobs,
-    reserved_1,
+    priority,
     chat,
     chat_len,
-} reserved reserved, reserved_1);
+} reserved reserved);
 
 /// No drafts of a job's next tokens, but for those that a grammar forces.
 pub const RZ_DRAFT_NONE: u32 = 0;
@@ -251,9 +251,9 @@ pub unsafe extern "C" fn rz_job_new(
         let model: Arc<Model> = cache.read(|session| Ok(Arc::clone(session.model())))?;
         let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
         let reply = if params.chat.is_null() { None } else { Some(reply(&model, chat)?) };
-        let chooser = sampler;
+        let (chooser, priority, stops) = (sampler, params.priority, &stops[..]);
         let params =
-            JobParams { max_tokens, chooser, stops: &stops, reply, logprobs, draft, cancel, ..JobParams::default() };
+            JobParams { max_tokens, chooser, stops, reply, logprobs, draft, priority, cancel, ..JobParams::default() };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)
@@ -310,11 +310,18 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 }
 
 /// `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
-/// tokens, up to 64, and a piece of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+/// tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
 /// RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
 ///
 /// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
 /// again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+///
+/// Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
+/// longest. So does what a pass computes of prompts (rz_model_params.prompt_tokens_beside), of one priority to the
+/// prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
+/// priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
+/// what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
+/// long.
 ///
 /// No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_job_error
 /// tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on (rz_job_info.stopped tells

@@ -116,8 +116,11 @@ pub struct rz_model_params {
     pub gpu_layers: u32,
     /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
     pub quantize: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
+    /// that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
+    /// longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
+    /// step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it.
+    pub prompt_tokens_beside: u32,
     /// Told how far the load is; NULL: nobody.
     pub progress: rz_progress_callback,
     /// Handed to `progress` as it is.
@@ -159,7 +162,7 @@ versioned!(rz_model_params {
     flags,
     gpu_layers,
     quantize,
-    reserved,
+    prompt_tokens_beside,
     progress,
     progress_user,
     cancel,
@@ -167,7 +170,7 @@ versioned!(rz_model_params {
     devices,
     n_devices,
     shares,
-} reserved reserved);
+});
 
 /// Description of a model. Since 0.1.0.
 #[repr(C)]
@@ -327,6 +330,7 @@ pub(super) fn with_params<T>(
         mtp: params.flags & RZ_MODEL_MTP != 0,
         allow_unknown: params.flags & RZ_MODEL_ALLOW_UNKNOWN != 0,
         gpu_layers: params.gpu_layers,
+        prompt_tokens_beside: params.prompt_tokens_beside,
         isa: None,
         quantize: params.quantize,
         packed_path,

@@ -3,7 +3,13 @@
  *   waiting model.gguf SECONDS N...      the longest last
  *
  * measures, alone and beside one and seven threads that read prompts of N tokens: tokens, how late calls end after a cancel and a
- * deadline, and steps of 2 ms of a job; each for so many seconds. Every thread has to get on. */
+ * deadline, and steps of 2 ms of a job; each for so many seconds. Every thread has to get on.
+ *
+ *   waiting model.gguf jobs JOBS LONG TOKENS [TEMPERATURE [BESIDE]]
+ *
+ * measures jobs that begin at once and are stepped together, to TOKENS tokens each: a quarter have prompts of LONG tokens, the others
+ * of 50. With a temperature tokens are drawn by top_k 40 and top_p 0.95. BESIDE is rz_model_params.prompt_tokens_beside. Times are
+ * those of the processors together, to which other work beside it adds little. */
 #include <pthread.h>
 #include <realizar.h>
 #include <stdio.h>
@@ -13,18 +19,21 @@
 
 #include "check.h"
 
-enum { MOST = 20000, MOST_THREADS = 16, MOST_PROMPT = 4096 };
+enum { MOST = 20000, MOST_THREADS = 16, MOST_PROMPT = 4096, MOST_JOBS = 256, SHORT_PROMPT = 50 };
 
 static rz_model *model;
 static uint32_t prompt[MOST_PROMPT];
 static size_t n_prompt, most_prompt;
 static volatile int stop;
 
-static double now_ms(void) {
+static double clock_ms(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
+
+static double now_ms(void) { return clock_ms(CLOCK_MONOTONIC); }
+static double worked_ms(void) { return clock_ms(CLOCK_PROCESS_CPUTIME_ID); }
 
 static void sleep_ms(double ms) {
   struct timespec t;
@@ -239,8 +248,90 @@ static void make_prompt(size_t wanted) {
   while (most_prompt < wanted) {
     uint32_t tokens[64];
     size_t len, i;
-    CALL(rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, &err));
+    if (rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, &err) == RZ_ERR_UNSUPPORTED) {
+      for (len = 0; len < 64; len++) tokens[len] = (uint32_t)(most_prompt + len) % 1000; /* A model without texts. */
+    } else {
+      CALL(err.code);
+    }
     for (i = 0; i < len && most_prompt < wanted; i++) prompt[most_prompt++] = tokens[i];
+  }
+}
+
+static rz_job *jobs[MOST_JOBS];
+
+static rz_job *new_job(rz_cache *cache, size_t n, uint32_t max_tokens, float temperature, uint64_t seed) {
+  rz_error err;
+  rz_sampler_params sampling = {0};
+  rz_job_params params = {0};
+  rz_sampler *sampler = NULL;
+  rz_job *job = NULL;
+  sampling.struct_size = sizeof sampling;
+  sampling.temperature = temperature;
+  sampling.top_k = 40;
+  sampling.top_p = 0.95F;
+  sampling.seed = seed;
+  if (temperature > 0) CALL(rz_sampler_new(&sampling, &sampler, &err));
+  params.struct_size = sizeof params;
+  params.max_tokens = max_tokens;
+  params.tokens = prompt;
+  params.n_tokens = n;
+  params.sampler = sampler;
+  CALL(rz_job_new(cache, &params, &job, &err));
+  rz_sampler_free(sampler);
+  return job;
+}
+
+/* Jobs that begin at once, the times of their first and last tokens, and the longest time between two of one job. */
+static void step_together(size_t n, size_t n_long, uint32_t max_tokens, float temperature) {
+  static double first[2][MOST_JOBS], last[2][MOST_JOBS], before[MOST_JOBS];
+  static uint32_t made[MOST_JOBS];
+  static rz_cache *caches[MOST_JOBS];
+  size_t i, n_first[2] = {0, 0}, n_last[2] = {0, 0}, tokens = 0, read = 0;
+  double gap = 0;
+  const double began = worked_ms(), began_ms = now_ms();
+  rz_status status = RZ_AGAIN;
+  rz_error err;
+  for (i = 0; i < n; i++) {
+    const size_t length = i % 4 == 0 ? n_long : SHORT_PROMPT;
+    caches[i] = new_cache((uint32_t)length + max_tokens);
+    jobs[i] = new_job(caches[i], length, max_tokens, temperature, i + 1);
+    made[i] = 0;
+    read += length;
+  }
+  while (status != RZ_DONE) {
+    status = rz_jobs_step(jobs, n, RZ_NO_LIMIT, &err);
+    CALL(status);
+    for (i = 0; i < n; i++) {
+      const int is_long = i % 4 == 0;
+      rz_job_info info = {0};
+      info.struct_size = sizeof info;
+      CALL(rz_job_info_get(jobs[i], &info, &err));
+      if (info.n_tokens == made[i]) continue;
+      if (made[i] == 0) {
+        first[is_long][n_first[is_long]++] = worked_ms() - began;
+      } else if (worked_ms() - before[i] > gap) {
+        gap = worked_ms() - before[i];
+      }
+      if (info.end != 0) last[is_long][n_last[is_long]++] = worked_ms() - began;
+      tokens += info.n_tokens - made[i];
+      made[i] = info.n_tokens;
+      before[i] = worked_ms();
+    }
+  }
+  CHECK(n_last[0] + n_last[1] == n);
+  printf("%zu jobs, %zu tokens of prompts, %zu made, %.1f a second; longest time between two %.1f ms, of all %.0f ms of processors\n", n, read,
+         tokens, 1e3 * (double)tokens / (now_ms() - began_ms), gap, worked_ms() - began);
+  for (i = 0; i < 2; i++) {
+    char more[96];
+    qsort(first[i], n_first[i], sizeof **first, compare);
+    qsort(last[i], n_last[i], sizeof **last, compare);
+    if (n_first[i] == 0) continue;
+    snprintf(more, sizeof more, ", median %.1f; last tokens %.1f to %.1f", first[i][n_first[i] / 2], last[i][0], last[i][n_last[i] - 1]);
+    print_times(i == 0 ? "first tokens of short prompts" : "first tokens of long prompts", first[i], n_first[i], more);
+  }
+  for (i = 0; i < n; i++) {
+    rz_job_free(jobs[i]);
+    rz_cache_free(caches[i]);
   }
 }
 
@@ -248,9 +339,21 @@ int main(int argc, char **argv) {
   rz_error err;
   double seconds;
   int i;
-  if (argc < 4) {
-    fprintf(stderr, "usage: %s model.gguf SECONDS N...\n", argv[0]);
+  if (argc < 4 || (strcmp(argv[2], "jobs") == 0 && argc < 6)) {
+    fprintf(stderr, "usage: %s model.gguf SECONDS N... | jobs JOBS LONG TOKENS [TEMPERATURE [BESIDE]]\n", argv[0]);
     return 2;
+  }
+  if (strcmp(argv[2], "jobs") == 0) {
+    rz_model_params params = {0};
+    params.struct_size = sizeof params;
+    params.device = 1;
+    params.prompt_tokens_beside = argc > 7 ? (uint32_t)atol(argv[7]) : 0;
+    CHECK(atol(argv[3]) > 0 && atol(argv[3]) <= MOST_JOBS && atol(argv[4]) > 0 && atol(argv[4]) <= MOST_PROMPT);
+    CALL(rz_model_load(argv[1], &params, &model, &err));
+    make_prompt(MOST_PROMPT);
+    step_together((size_t)atol(argv[3]), (size_t)atol(argv[4]), (uint32_t)atol(argv[5]), argc > 6 ? (float)atof(argv[6]) : 0);
+    rz_model_free(model);
+    return 0;
   }
   seconds = atof(argv[2]);
   CALL(rz_model_load(argv[1], NULL, &model, &err));

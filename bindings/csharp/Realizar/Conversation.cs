@@ -202,7 +202,7 @@ namespace Realizar
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
                         reasoning = (uint)options.Reasoning, reasoning_tokens = checked((uint)options.ReasoningTokens),
                         draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax), draft_model = pins.Of(options.DraftModel?.Handle),
-                        logprobs = checked((uint)options.Logprobs), cancel = pins.Of(stop.Handle),
+                        logprobs = checked((uint)options.Logprobs), priority = options.Priority, cancel = pins.Of(stop.Handle),
                     };
                     rz_error err;
                     RealizarException.Check(Native.rz_conversation_reply(handle, &p, &err), &err);

@@ -49,7 +49,7 @@ namespace Realizar
         public uint flags;
         public uint gpu_layers;
         public uint quantize;
-        public uint reserved;
+        public uint prompt_tokens_beside;
         public IntPtr progress;
         public IntPtr progress_user;
         public IntPtr cancel;
@@ -223,7 +223,7 @@ namespace Realizar
         public uint draft_max;
         public IntPtr draft_model;
         public uint logprobs;
-        public uint reserved_1;
+        public int priority;
         public IntPtr chat;
         public UIntPtr chat_len;
     }
@@ -304,7 +304,7 @@ namespace Realizar
         public uint draft_max;
         public IntPtr draft_model;
         public uint logprobs;
-        public uint reserved;
+        public int priority;
         public IntPtr cancel;
     }
 

@@ -46,6 +46,8 @@ namespace Realizar
         public Model DraftModel;
         /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
         public int DraftMax;
+        /// <summary>Among those of a step the higher go first; 0: as most.</summary>
+        public int Priority;
 
         internal int Row(Model model) => Math.Min(Logprobs, model.Info.VocabSize) + 1;
     }
@@ -109,7 +111,7 @@ namespace Realizar
                         n_tokens = (UIntPtr)tokens.Length, grammar = pins.Of(options.Grammar?.Handle),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
                         cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax),
-                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = checked((uint)options.Logprobs),
+                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = checked((uint)options.Logprobs), priority = options.Priority,
                         sampler = options.Sampling == null || options.Sampling.IsGreedy ? IntPtr.Zero : pins.Of(sampler.Handle),
                     };
                     rz_error err;

@@ -25,6 +25,9 @@ namespace Realizar
         public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
+        /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens
+        /// sooner and others later.</summary>
+        public int PromptTokensBeside;
         /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
         public Action<ulong, ulong> Progress;
     }
@@ -184,7 +187,7 @@ namespace Realizar
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
-                quantize = checked((uint)options.Quantize),
+                quantize = checked((uint)options.Quantize), prompt_tokens_beside = checked((uint)options.PromptTokensBeside),
                 flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
                     | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u),

@@ -147,20 +147,20 @@ type rz_runtime_params struct {
 }
 
 type rz_model_params struct {
-	struct_size   uint32
-	device        uint32
-	runtime       uintptr
-	flags         uint32
-	gpu_layers    uint32
-	quantize      uint32
-	reserved      uint32
-	progress      uintptr
-	progress_user uintptr
-	cancel        uintptr
-	packed_path   *byte
-	devices       *uint32
-	n_devices     uintptr
-	shares        *float32
+	struct_size          uint32
+	device               uint32
+	runtime              uintptr
+	flags                uint32
+	gpu_layers           uint32
+	quantize             uint32
+	prompt_tokens_beside uint32
+	progress             uintptr
+	progress_user        uintptr
+	cancel               uintptr
+	packed_path          *byte
+	devices              *uint32
+	n_devices            uintptr
+	shares               *float32
 }
 
 type rz_model_info struct {
@@ -307,7 +307,7 @@ type rz_job_params struct {
 	draft_max   uint32
 	draft_model uintptr
 	logprobs    uint32
-	reserved_1  uint32
+	priority    int32
 	chat        *byte
 	chat_len    uintptr
 }
@@ -378,7 +378,7 @@ type rz_reply_params struct {
 	draft_max        uint32
 	draft_model      uintptr
 	logprobs         uint32
-	reserved         uint32
+	priority         int32
 	cancel           uintptr
 }
 

@@ -54,6 +54,10 @@ type LoadOptions struct {
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows; Info.Unknown counts them
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
 
+	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first tokens
+	// sooner and others later.
+	PromptTokensBeside int
+
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
 
@@ -143,6 +147,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	}
 	defer stop()
 	params := rz_model_params{device: options.Device, gpu_layers: count(options.GPULayers), quantize: options.Quantize, cancel: cancel}
+	params.prompt_tokens_beside = count(options.PromptTokensBeside)
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	for flag, set := range map[uint32]bool{
 		rz_MODEL_DETERMINISTIC: options.Deterministic, rz_MODEL_MMAP: options.Mmap, rz_MODEL_TEXT_ONLY: options.TextOnly,
@@ -463,6 +468,7 @@ type JobOptions struct {
 	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
+	Priority  int32    // among the jobs of a step the higher go first; 0: as most
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
 	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text
@@ -501,7 +507,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	defer pinner.Unpin()
 	params := rz_job_params{
 		max_tokens: count(options.MaxTokens), n_tokens: uintptr(len(prompt)), logprobs: count(options.Logprobs),
-		draft: uint32(options.Draft), draft_max: count(options.DraftMax),
+		draft: uint32(options.Draft), draft_max: count(options.DraftMax), priority: options.Priority,
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.tokens = pinned(&pinner, prompt)

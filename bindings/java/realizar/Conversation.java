@@ -226,6 +226,7 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
             Native.set(params, Header.rz_reply_params, "logprobs", options.logprobs);
+            Native.set(params, Header.rz_reply_params, "priority", options.priority);
             return use(options.draftModel, draft -> use(stop, cancel -> {
                 Native.set(params, Header.rz_reply_params, "draft_model", draft);
                 Native.set(params, Header.rz_reply_params, "cancel", cancel);

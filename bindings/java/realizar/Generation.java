@@ -47,6 +47,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
             Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops));
             Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
             Native.set(params, Header.rz_job_params, "logprobs", options.logprobs);
+            Native.set(params, Header.rz_job_params, "priority", options.priority);
             Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);
             return cancel.use(fired -> use(chooser, sampler -> use(compiles ? own : options.grammar, grammar -> use(options.draftModel, draft -> {

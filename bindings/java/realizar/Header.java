@@ -159,7 +159,7 @@ final class Header {
         JAVA_INT.withName("flags"),
         JAVA_INT.withName("gpu_layers"),
         JAVA_INT.withName("quantize"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("prompt_tokens_beside"),
         ADDRESS.withName("progress"),
         ADDRESS.withName("progress_user"),
         ADDRESS.withName("cancel"),
@@ -303,7 +303,7 @@ final class Header {
         JAVA_INT.withName("draft_max"),
         ADDRESS.withName("draft_model"),
         JAVA_INT.withName("logprobs"),
-        JAVA_INT.withName("reserved_1"),
+        JAVA_INT.withName("priority"),
         ADDRESS.withName("chat"),
         JAVA_LONG.withName("chat_len")).withName("rz_job_params");
 
@@ -369,7 +369,7 @@ final class Header {
         JAVA_INT.withName("draft_max"),
         ADDRESS.withName("draft_model"),
         JAVA_INT.withName("logprobs"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("priority"),
         ADDRESS.withName("cancel")).withName("rz_reply_params");
 
     static final StructLayout rz_conversation_info = structLayout(

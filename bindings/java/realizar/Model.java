@@ -31,7 +31,7 @@ public final class Model extends Handle {
             boolean told(long done, long total);
         }
 
-        private int threads, device, gpuLayers, quantize, flags;
+        private int threads, device, gpuLayers, quantize, promptTokensBeside, flags;
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
         private Path packedPath;
@@ -78,6 +78,13 @@ public final class Model extends Handle {
         /** GGML type that matrices of floats are converted to; 0: none. */
         public Load quantize(int type) {
             quantize = type;
+            return this;
+        }
+
+        /** Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner
+         * and others later. */
+        public Load promptTokensBeside(int tokens) {
+            promptTokensBeside = tokens;
             return this;
         }
 
@@ -246,6 +253,7 @@ public final class Model extends Handle {
             Native.set(params, Header.rz_model_params, "device", load.device);
             Native.set(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
             Native.set(params, Header.rz_model_params, "quantize", load.quantize);
+            Native.set(params, Header.rz_model_params, "prompt_tokens_beside", load.promptTokensBeside);
             Native.set(params, Header.rz_model_params, "flags", load.flags);
             Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
             Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());

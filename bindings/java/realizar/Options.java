@@ -14,7 +14,7 @@ public final class Options {
     public enum Reasoning { MODEL, OFF, ON }
 
     float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
-    int topK, penaltyWindow, maxTokens, draftMax, logprobs;
+    int topK, penaltyWindow, maxTokens, draftMax, logprobs, priority;
     long seed;
     boolean temperatureFirst;
     float typicalP, topNSigma, xtcProbability, xtcThreshold, temperatureRange, temperatureExponent, mirostatTau, mirostatEta, dryMultiplier, dryBase;
@@ -185,6 +185,12 @@ public final class Options {
         this.draft = draft;
         draftModel = model;
         draftMax = most;
+        return this;
+    }
+
+    /** Among those of a step the higher go first; 0: as most. */
+    public Options priority(int priority) {
+        this.priority = priority;
         return this;
     }
 

@@ -318,6 +318,7 @@ class _Loading:
         shares: Sequence[float] = (),
         gpu_layers: int = 0,
         quantize: int = 0,
+        prompt_tokens_beside: int = 0,
         deterministic: bool = False,
         mmap: bool = False,
         text_only: bool = False,
@@ -345,7 +346,7 @@ class _Loading:
         self.cancel = cancel if cancel is not None else Cancel()
         self.params = _c.rz_model_params(
             device=device, gpu_layers=gpu_layers, quantize=quantize, progress=_c.rz_progress_callback(forward) if progress else _c.rz_progress_callback(),
-            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted),
+            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), prompt_tokens_beside=prompt_tokens_beside,
         )  # fmt: skip
         self.devices = _ids(devices)
         if len(self.devices):
@@ -451,7 +452,8 @@ class Model(Handle):
 
         `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
-        free memory); `gpu_layers`; `quantize`, a GGML type id for matrices of floats.
+        free memory); `gpu_layers`; `quantize`, a GGML type id for matrices of floats; `prompt_tokens_beside`, how many
+        tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
 
         `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`: the flags RZ_MODEL_... of the library.
 
@@ -912,19 +914,20 @@ class Session(Handle):
     def job(
         self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
-        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0,
+        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, priority: int = 0,
     ) -> "Job":  # fmt: skip
         """Continues a text, or tokens, in a job that works when it is told to. What the session holds of them from its start is not
         computed again. The session is busy until the job is closed. `draft`: how next tokens are guessed, which changes nothing but
         the time: "lookup" out of the text, "mtp" by a layer of the model itself (loaded with `mtp`), or by a small model of the same vocabulary, up
-        to `draft_max` at a time. `logprobs`: how many of the likeliest tokens `Job.logprobs` tells with each."""
+        to `draft_max` at a time. `logprobs`: how many of the likeliest tokens `Job.logprobs` tells with each. `priority`: among the
+        jobs of a step the higher go first."""
         ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         common = c_uint32()
         self._call("rz_cache_match", _at(ids), len(ids), byref(common))
         # The last token of a prompt is always computed, because the answer starts from its logits.
         kept = min(common.value, max(len(ids) - 1, 0))
         self.truncate(kept)
-        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs)
+        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs, priority)
 
     def generate(self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
         """Continues a text, or tokens, piece by piece; each piece is whole characters. `options` as of `job`."""
@@ -982,8 +985,9 @@ class Job(Handle):
     def __init__(
         self, session: Session, tokens: "np.ndarray", sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
         grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: int,
+        priority: int,
     ) -> None:  # fmt: skip
-        params = _c.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), draft_max=draft_max, logprobs=logprobs)
+        params = _c.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), draft_max=draft_max, logprobs=logprobs, priority=priority)
         params.tokens = _at(tokens)
         _set_stops(params, stops)
         chooser = None if sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
@@ -1228,18 +1232,19 @@ class Conversation(Handle):
         self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Optional[Tuple[str, Any]] = None,
         whitespace: bool = False, stops: Sequence[str] = (), reasoning: str = "model", reasoning_tokens: int = 0,
         draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, keep: bool = False, resume: bool = False,
-        cancel: Optional[Cancel] = None,
+        priority: int = 0, cancel: Optional[Cancel] = None,
     ) -> None:  # fmt: skip
         """Begins a reply, which `step` works on; of an unfinished one nothing more comes.
 
         `sampling`: None is what the makers advise, else the most likely token. `max_tokens`, reasoning included; 0: as many as there is
         room for. `grammar`: a kind and a text of the content, as of `Model.grammar`: ("json_schema", {...}). `reasoning`: "off", "on",
-        or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs` as of `Session.job`.
+        or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs`, `priority` as of
+        `Session.job`.
         `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
         cut; its parts are those that come after it. `cancel` pauses the steps of this reply."""
         flags = (keep and _REPLY_FLAGS["keep"]) | (resume and _REPLY_FLAGS["continue"])
         params = _c.rz_reply_params(max_tokens=max_tokens, flags=flags, reasoning=_named(_REASONINGS, reasoning, "reasoning"),
-                                    reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs)  # fmt: skip
+                                    reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
         if sampling is not None:
             params.sampler = ctypes.pointer(_sampler_params(sampling))
         if grammar is not None:

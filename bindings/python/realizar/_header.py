@@ -175,7 +175,7 @@ class rz_model_params(Sized):
         ("flags", c_uint32),
         ("gpu_layers", c_uint32),
         ("quantize", c_uint32),
-        ("reserved", c_uint32),
+        ("prompt_tokens_beside", c_uint32),
         ("progress", rz_progress_callback),
         ("progress_user", c_void_p),
         ("cancel", c_void_p),
@@ -349,7 +349,7 @@ class rz_job_params(Sized):
         ("draft_max", c_uint32),
         ("draft_model", c_void_p),
         ("logprobs", c_uint32),
-        ("reserved_1", c_uint32),
+        ("priority", c_int32),
         ("chat", c_char_p),
         ("chat_len", c_size_t),
     ]
@@ -430,7 +430,7 @@ class rz_reply_params(Sized):
         ("draft_max", c_uint32),
         ("draft_model", c_void_p),
         ("logprobs", c_uint32),
-        ("reserved", c_uint32),
+        ("priority", c_int32),
         ("cancel", c_void_p),
     ]
 

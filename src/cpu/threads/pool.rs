@@ -201,18 +201,29 @@ impl Pool {
     /// its turn, or gives up where `budget` says so: `None`. A pool of one thread is never waited for.
     pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
-        let mut crew = lock(&self.crew).clone();
-        let locked = crew.threads() > 1;
+        let locked = self.is_waited_for();
+        if locked && !self.turns.acquire(budget.is_timed(), || budget.patience())? {
+            return Ok(None);
+        }
+        Ok(Some(self.team(most, locked)))
+    }
+
+    /// Takes several workers for tasks of at most `most` shares; `None` where there is one thread, or another step has
+    /// them.
+    pub fn try_enter(self: &Arc<Self>, most: usize) -> Option<Team> {
+        let is_free = self.is_waited_for() && self.check_not_within_share().is_ok() && self.turns.try_acquire(false);
+        is_free.then(|| self.team(most, true))
+    }
+
+    /// The workers; `locked`: of who has the permit.
+    fn team(self: &Arc<Self>, most: usize, locked: bool) -> Team {
+        let crew = lock(&self.crew).clone();
         if locked {
-            if !self.turns.acquire(budget.is_timed(), || budget.patience())? {
-                return Ok(None);
-            }
-            crew = lock(&self.crew).clone();
             crew.core.phase.store(WORKING, Ordering::SeqCst);
             crew.wake();
         }
         let threads = crew.threads().min(most.max(1));
-        Ok(Some(Team { pool: self.clone(), crew, threads, locked, since: Instant::now(), not_sync: PhantomData }))
+        Team { pool: self.clone(), crew, threads, locked, since: Instant::now(), not_sync: PhantomData }
     }
 }
 
@@ -621,6 +632,17 @@ mod tests {
     fn one_thread_is_never_waited_for() {
         let pool = pool(1);
         let (_a, _b) = (pool.enter().unwrap(), pool.enter().unwrap());
+        assert!(pool.try_enter(2).is_none());
+    }
+
+    #[test]
+    fn workers_that_another_step_has_are_not_taken() {
+        let pool = pool(3);
+        let team = pool.enter().unwrap();
+        assert!(pool.try_enter(2).is_none());
+        drop(team);
+        assert_eq!(pool.try_enter(2).map(|team| team.threads()), Some(2));
+        assert!(pool.try_enter(2).is_some());
     }
 
     #[test]

@@ -493,6 +493,29 @@ fn many_conversations_reply_as_each_does_alone() {
 }
 
 #[test]
+fn replies_of_the_higher_priority_go_first() {
+    let first = Talk::new("", 512, 0);
+    let second = Talk::of(first.model, "", 512, 0);
+    let third = Talk::of(first.model, "", 512, 0);
+    let talks = [&first, &second, &third];
+    for (talk, priority) in talks.iter().zip([-3, 0, 3]) {
+        talk.add("user", &"Once upon a time. ".repeat(30));
+        talk.begin(rz_reply_params { priority, ..reply_params(20) });
+        assert!(talk.info().prompt_tokens > 130);
+    }
+    let handles = talks.map(|talk| talk.handle);
+    let mut order = Vec::new();
+    while order.len() < 3 {
+        expect(RZ_AGAIN, |e| unsafe { rz_conversations_step(handles.as_ptr(), 3, RZ_NO_LIMIT, e) });
+        order.extend((0..3).filter(|i| !order.contains(i) && talks[*i].info().n_tokens > 0).collect::<Vec<_>>());
+    }
+    assert_eq!(order, [2, 1, 0]);
+    while unsafe { rz_conversations_step(handles.as_ptr(), 3, RZ_NO_LIMIT, null_mut()) } == RZ_AGAIN {}
+    assert_eq!(first.messages(1), third.messages(1));
+    [second, third].into_iter().for_each(|mut talk| talk.model = null_mut());
+}
+
+#[test]
 fn conversations_share_what_a_store_remembers() {
     let system = format!(r#"{{"messages": [{{"role": "system", "content": "{}"}}]}}"#, "Be brief and kind. ".repeat(9));
     let model = model();
@@ -606,7 +629,6 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     let ok = reply_params(4);
     reply(rz_reply_params { reasoning: 7, ..ok }, "reasoning is 7", RZ_ERR_INVALID_ARGUMENT);
     reply(rz_reply_params { flags: 8, ..ok }, "flags", RZ_ERR_VERSION);
-    reply(rz_reply_params { reserved: 1, ..ok }, "reserved", RZ_ERR_VERSION);
     reply(rz_reply_params { draft: 9, ..ok }, "draft is 9", RZ_ERR_INVALID_ARGUMENT);
     reply(rz_reply_params { logprobs: 33, ..ok }, "at most 32", RZ_ERR_INVALID_ARGUMENT);
     reply(rz_reply_params { grammar_kind: 99, ..ok }, "99", RZ_ERR_INVALID_ARGUMENT);

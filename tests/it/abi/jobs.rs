@@ -291,6 +291,24 @@ fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
 }
 
 /// A sampler that can choose no token.
+#[test]
+fn the_job_of_the_higher_priority_reads_its_prompt_first() {
+    let model = load();
+    let prompt = PROMPT.repeat(60);
+    let caches = [-1, 0, i32::MAX].map(|priority| (priority, new_cache(model, 256)));
+    let jobs = caches.map(|(priority, cache)| new_job(cache, &rz_job_params { priority, ..params(&prompt, 3) }));
+    expect(RZ_AGAIN, |e| unsafe { rz_jobs_step(jobs.as_ptr(), 3, RZ_NO_LIMIT, e) });
+    assert_eq!(jobs.map(|job| (info(job).prompt_done, info(job).n_tokens)), [(0, 0), (76, 0), (180, 1)]);
+    while unsafe { rz_jobs_step(jobs.as_ptr(), 3, RZ_NO_LIMIT, null_mut()) } == RZ_AGAIN {}
+    let made = jobs.map(tokens);
+    assert!(made[0].len() == 3 && made.iter().all(|tokens| *tokens == made[0]));
+    unsafe {
+        jobs.into_iter().for_each(|job| rz_job_free(job));
+        caches.into_iter().for_each(|(_, cache)| rz_cache_free(cache));
+        rz_model_free(model);
+    }
+}
+
 fn choosing_nothing() -> *mut rz_sampler {
     let biases: Vec<_> = (0..512).map(|token| rz_logit_bias { token, bias: f32::NEG_INFINITY }).collect();
     let params = rz_sampler_params {

@@ -143,7 +143,8 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         while come < guests && here.len() < 12 && rng.next().is_multiple_of(2) {
             let prompt = prompt(1 + rng.next() as usize % longest, rng.next() as usize % 5);
             let (seed, n) = (rng.next() % 3, 1 + rng.next() as usize % 24);
-            let params = JobParams { max_tokens: n, chooser: sampler(seed), ..Default::default() };
+            let priority = rng.next() as i32 % 3 - 1;
+            let params = JobParams { max_tokens: n, chooser: sampler(seed), priority, ..Default::default() };
             let job = job(session(model, 512), &prompt, params);
             here.push(Guest { job, prompt, seed, n, seen: vec![] });
             come += 1;
@@ -425,6 +426,166 @@ fn a_job_that_fails_leaves_the_others_with_their_tokens() {
         for (_, job) in jobs.iter_mut().enumerate().filter(|(i, _)| *i != failing) {
             while !step_jobs(&mut [job], None).unwrap() {}
             assert_eq!(tokens(job), wanted[1..]);
+        }
+    }
+}
+
+/// Passes that a job waits for at most, but for one more for each other job that waits as long.
+const MOST_WAITED: usize = 16;
+
+/// Jobs that are stepped together, and the passes in which each had a part.
+struct Together {
+    jobs: Vec<Job>,
+    passes: usize,
+    /// Tokens of the prompt and others, and the last pass with one more.
+    done: Vec<(usize, usize)>,
+}
+
+impl Together {
+    fn new(jobs: Vec<Job>) -> Together {
+        Together { done: vec![(0, 0); jobs.len()], jobs, passes: 0 }
+    }
+
+    fn add(&mut self, job: Job) {
+        self.jobs.push(job);
+        self.done.push((0, self.passes));
+    }
+
+    /// A pass, or those up to the first token; the numbers of the jobs that had a part in it. None waits for longer
+    /// than the header says.
+    fn pass(&mut self) -> Vec<usize> {
+        let most = MOST_WAITED + self.jobs.len();
+        step_jobs(&mut self.jobs.iter_mut().collect::<Vec<_>>(), None).unwrap();
+        self.passes += 1;
+        let mut parts = Vec::new();
+        for (i, (job, (done, at))) in self.jobs.iter().zip(&mut self.done).enumerate() {
+            let info = job.info();
+            let now = info.prompt_done + info.tokens;
+            if now > *done {
+                parts.push(i);
+            }
+            if now > *done || info.end.is_some() {
+                (*done, *at) = (now, self.passes);
+            }
+            assert!(self.passes - *at <= most, "job {i} has waited for {} passes", self.passes - *at);
+        }
+        parts
+    }
+
+    fn tokens(&self, i: usize) -> usize {
+        self.jobs[i].info().tokens
+    }
+
+    /// The numbers of jobs in the order of their first tokens.
+    fn order(&mut self) -> Vec<usize> {
+        let mut order = Vec::new();
+        while order.len() < self.jobs.len() {
+            self.pass();
+            let new: Vec<usize> = (0..self.jobs.len()).filter(|i| self.tokens(*i) > 0 && !order.contains(i)).collect();
+            order.extend(new);
+        }
+        order
+    }
+}
+
+#[test]
+fn the_higher_priority_and_the_shorter_prompt_go_first() {
+    let model = load(&story(), 2);
+    let new = |n: usize, priority: i32| {
+        let params = JobParams { max_tokens: 4, priority, ..Default::default() };
+        job(session(&model, 512), &prompt(n, n), params)
+    };
+    for (jobs, wanted) in [
+        (vec![(300, 0), (300, 7), (300, -7), (300, 0)], vec![1, 0, 3, 2]),
+        (vec![(400, 0), (150, 0), (300, 0), (400, 1)], vec![3, 1, 2, 0]),
+    ] {
+        let mut together = Together::new(jobs.iter().map(|(n, priority)| new(*n, *priority)).collect());
+        assert_eq!(together.order(), wanted);
+        while together.jobs.iter().any(|job| job.info().end.is_none()) {
+            together.pass();
+        }
+        for ((n, _), job) in jobs.iter().zip(&mut together.jobs) {
+            assert_eq!(tokens(job), expected(&mut session(&model, 512), &prompt(*n, *n), None, 4).0);
+        }
+    }
+}
+
+#[test]
+fn places_go_to_the_higher_priority_and_nobody_starves() {
+    let model = load(&story(), 2);
+    let new = |priority: i32, n: usize| {
+        let params = JobParams { max_tokens: 200, priority, ..Default::default() };
+        job(session(&model, 256), &prompt(n, n), params)
+    };
+    let mut together = Together::new((0..70).map(|i| new(i32::from(i >= 20), 1 + i as usize % 7)).collect());
+    together.order();
+    let before: Vec<usize> = (0..70).map(|i| together.tokens(i)).collect();
+    let mut full = 0;
+    for _ in 0..60 {
+        let parts = together.pass();
+        assert_eq!(parts.len(), 64);
+        full += usize::from((20..70).all(|i| parts.contains(&i)));
+    }
+    let made: Vec<usize> = (0..70).map(|i| together.tokens(i) - before[i]).collect();
+    let (low, high) = made.split_at(20);
+    // 14 places for 20 jobs, each of which has about as many as any other.
+    assert!(full == 60 && high.iter().all(|n| *n == 60) && low.iter().all(|n| (38..=46).contains(n)), "{made:?}");
+    // A newcomer whose prompt is long, of the lowest priority, behind ever more short ones.
+    together.add(new(i32::MIN, 200));
+    for _ in 0..80 {
+        together.add(new(i32::MAX, 70));
+        together.pass();
+    }
+    assert!((1..200).contains(&together.jobs[70].info().prompt_done));
+}
+
+#[test]
+fn prompts_beside_tokens_have_the_room_that_they_are_given() {
+    for (given, wanted) in [(0, 64), (10, 10), (100, 100), (u32::MAX, 300)] {
+        let params = LoadParams { device: 1, prompt_tokens_beside: given, ..Default::default() };
+        let model = Model::load(&story(), params).unwrap();
+        let new = |n| job(session(&model, 512), &prompt(n, 0), JobParams { max_tokens: 60, ..Default::default() });
+        let mut together = Together::new(vec![new(3)]);
+        together.order();
+        together.add(new(300));
+        assert_eq!((together.pass(), together.jobs[1].info().prompt_done), (vec![0, 1], wanted), "{given}");
+        while together.jobs[1].info().end.is_none() {
+            together.pass();
+        }
+        let wanted = expected(&mut session(&model, 512), &prompt(300, 0), None, 60).0;
+        assert_eq!(tokens(&mut together.jobs[1]), wanted, "{given}");
+    }
+}
+
+#[test]
+fn tokens_chosen_on_many_threads_are_those_chosen_on_one() {
+    let never =
+        SamplerParams { logit_biases: (0..512).map(|id| (id, f32::NEG_INFINITY)).collect(), ..Default::default() };
+    for threads in [1, 2, 5] {
+        let model = load(&story(), threads);
+        let mut jobs: Vec<Job> = (0..20)
+            .map(|i| {
+                let chooser = if i % 9 == 4 { Chooser::new(never.clone()).ok() } else { sampler(i as u64) };
+                let logprobs = if i % 2 == 0 { 3 } else { 0 };
+                let params = JobParams { max_tokens: 12, chooser, logprobs, ..Default::default() };
+                job(session(&model, 64), &prompt(4 + i, i), params)
+            })
+            .collect();
+        while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), None).unwrap() {}
+        for (i, job) in jobs.iter_mut().enumerate() {
+            if i % 9 == 4 {
+                assert!(matches!(job.failure(), Some(Error::InvalidArgument(_))));
+                assert_eq!((tokens(job), job.info().end), (vec![], Some(End::Failed)));
+                continue;
+            }
+            let (wanted, _) = expected(&mut session(&model, 64), &prompt(4 + i, i), sampler(i as u64), 12);
+            assert_eq!(tokens(job), wanted, "job {i} on {threads} threads");
+            if i % 2 == 0 {
+                let mut fresh = session(&model, 64);
+                fresh.prefill(&prompt(4 + i, i), None).unwrap();
+                let first = job.read_logprobs(|ids, values| Ok((ids[1..4].to_vec(), values[1..4].to_vec()))).unwrap();
+                assert_eq!(first, fresh.logprobs(3).unwrap());
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ public final class Job: Sendable {
         params.n_tokens = prompt.count
         params.draft_max = options.draftMax
         params.logprobs = options.logprobs
+        params.priority = options.priority
         params.draft = options.draft.number
         self.handle = try use(sampler) { sampler in
             try use(grammar) { grammar in

@@ -90,6 +90,8 @@ public struct LoadOptions: Sendable {
     public var allowUnknown = false
     /// GGML type that matrices of floats are converted to; 0: none.
     public var quantize: UInt32 = 0
+    /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and others later.
+    public var promptTokensBeside: UInt32 = 0
     /// Told bytes done and in all, on the thread that loads; false stops the load.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
     /// File of packed weights, made by the first load and mapped by later ones.
@@ -211,6 +213,7 @@ public final class Model: Sendable {
         params.device = options.device
         params.gpu_layers = UInt32(clamping: options.gpuLayers)
         params.quantize = options.quantize
+        params.prompt_tokens_beside = options.promptTokensBeside
         for (flag, set) in [
             (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
             (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),

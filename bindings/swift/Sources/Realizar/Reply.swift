@@ -115,6 +115,7 @@ extension Options {
         params.draft = draft.number
         params.draft_max = draftMax
         params.logprobs = logprobs
+        params.priority = priority
         return try withTexts(stops, "a stop string") { stops in
             try withText(grammar?.text ?? "") { text, length in
                 try use(draft.model?.handle) { model in

@@ -187,6 +187,8 @@ public struct Options: Sendable {
     public var draftMax: UInt32 = 0
     /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32.
     public var logprobs: UInt32 = 0
+    /// Among those of a step the higher go first; 0: as most.
+    public var priority: Int32 = 0
     /// Whether a reply begins with reasoning.
     public var reasoning = Reasoning.model
     /// Tokens of reasoning at most, after which the model answers; 0: no bound.
