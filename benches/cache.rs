@@ -1,7 +1,8 @@
 //! Types of the key-value cache beside the default one: how far the predictions for a text move, and how fast a model
-//! generates after a long context.
+//! generates after a long context, alone and for forks of one context together.
 //!
-//! `cargo bench --bench cache -- FILE [--text FILE] [--tokens N] [--depth N] [--threads N] [--types K/V,...]`
+//! `cargo bench --bench cache -- FILE [--text FILE] [--tokens N] [--depth N] [--forks N,...] [--threads N] [--types
+//! K/V,...]`
 //!
 //! The distance is the Kullback-Leibler divergence of the distribution of the next token from that with a 16-bit cache,
 //! in nats, after each of the first `--tokens` tokens of the text.
@@ -10,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session, decode_batch};
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 
-const USAGE: &str = "FILE [--text FILE] [--tokens N] [--depth N] [--threads N] [--types K/V,...]";
+const USAGE: &str = "FILE [--text FILE] [--tokens N] [--depth N] [--forks N,...] [--threads N] [--types K/V,...]";
 /// Generated tokens of a turn, and turns.
 const FEW: usize = 16;
 const TURNS: usize = 5;
@@ -27,6 +28,7 @@ struct Options {
     text: Option<PathBuf>,
     tokens: usize,
     depth: usize,
+    forks: Vec<usize>,
     threads: u32,
     types: Vec<(String, DType, DType)>,
 }
@@ -48,6 +50,7 @@ fn options() -> Option<Options> {
         text: None,
         tokens: 1024,
         depth: 0,
+        forks: Vec::new(),
         threads: 0,
         types: types("f16/f16,q8_0/q8_0,q8_0/q4_0,q4_0/q4_0")?,
     };
@@ -59,6 +62,7 @@ fn options() -> Option<Options> {
             "--text" => options.text = Some(args.next()?.into()),
             "--tokens" => options.tokens = args.next()?.parse().ok()?,
             "--depth" => options.depth = args.next()?.parse().ok()?,
+            "--forks" => options.forks = args.next()?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
             "--threads" => options.threads = args.next()?.parse().ok()?,
             "--types" => options.types = types(&args.next()?)?,
             _ if arg.starts_with('-') => return None,
@@ -92,6 +96,60 @@ fn run(options: &Options) -> Result<()> {
     }
     if options.depth > 0 {
         speeds(options, &model)?;
+        for (name, k_type, v_type) in options.types.iter().filter(|_| !options.forks.is_empty()) {
+            forks(options, &model, name, [*k_type, *v_type])?;
+        }
+    }
+    Ok(())
+}
+
+fn prompt(options: &Options, model: &Model) -> Vec<u32> {
+    (0..options.depth as u32).map(|i| i.wrapping_mul(2_654_435_761) % model.info().vocab_size).collect()
+}
+
+fn median(rates: &mut [f64]) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// Tokens a second of so many forks of one context in a batch, `FEW` tokens each, and a hash of their logits.
+fn forks(options: &Options, model: &Arc<Model>, name: &str, [k_type, v_type]: [DType; 2]) -> Result<()> {
+    let capacity = (options.depth + FEW) as u32;
+    let mut origin = Session::new(model, &CacheParams { capacity, k_type, v_type })?;
+    origin.prefill(&prompt(options, model), None)?;
+    let mut rates = vec![Vec::new(); options.forks.len()];
+    let mut hashes = vec![0u64; options.forks.len()];
+    // In turns, so that a busy neighbour disturbs all.
+    for _ in 0..TURNS {
+        for ((&n, rates), hash) in options.forks.iter().zip(&mut rates).zip(&mut hashes) {
+            let mut forks = (0..n).map(|_| origin.fork()).collect::<Result<Vec<_>>>()?;
+            let mut forks: Vec<&mut Session> = forks.iter_mut().collect();
+            let mut choosers: Vec<_> = (0..n).map(|_| None).collect();
+            let mut tokens: Vec<u32> = (0..n as u32).collect();
+            let mut next = vec![0; n];
+            // Copies the chunk that the forks write to.
+            decode_batch(&mut forks, &tokens, &mut choosers, &mut next)?;
+            let start = Instant::now();
+            for _ in 1..FEW {
+                tokens.copy_from_slice(&next);
+                decode_batch(&mut forks, &tokens, &mut choosers, &mut next)?;
+            }
+            rates.push(((FEW - 1) * n) as f64 / start.elapsed().as_secs_f64());
+            let logits = forks.iter().flat_map(|fork| fork.logits().unwrap_or_default());
+            *hash =
+                logits.fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ u64::from(x.to_bits())).wrapping_mul(0x100_0000_01b3));
+        }
+    }
+    let first = median(&mut rates[0].clone());
+    for ((n, rates), hash) in options.forks.iter().zip(&mut rates).zip(hashes) {
+        let rate = median(rates);
+        println!(
+            "{name:10} {n:3} forks of {}: {rate:7.1} tok/s ({:.1} to {:.1}), {:.2} times the first, {hash:016x}",
+            options.depth,
+            rates[0],
+            rates[TURNS - 1],
+            rate / first
+        );
     }
     Ok(())
 }
@@ -142,8 +200,7 @@ fn distances(options: &Options, model: &Arc<Model>, text: &str) -> Result<()> {
 
 /// Tokens a second of `FEW` tokens after the depth.
 fn speeds(options: &Options, model: &Arc<Model>) -> Result<()> {
-    let vocab = model.info().vocab_size;
-    let prompt: Vec<u32> = (0..options.depth as u32).map(|i| i.wrapping_mul(2_654_435_761) % vocab).collect();
+    let prompt = prompt(options, model);
     let mut sessions = Vec::new();
     for (name, k_type, v_type) in &options.types {
         let capacity = (options.depth + FEW) as u32;
@@ -167,15 +224,13 @@ fn speeds(options: &Options, model: &Arc<Model>) -> Result<()> {
     let first: Vec<f64> = sessions[0].2.clone();
     for (name, _, rates) in &mut sessions {
         let mut gains: Vec<f64> = rates.iter().zip(&first).map(|(rate, first)| rate / first).collect();
-        gains.sort_by(f64::total_cmp);
-        rates.sort_by(f64::total_cmp);
+        let rate = median(rates);
         println!(
-            "{name:10} behind {}: {:7.1} tok/s ({:.1} to {:.1}), {:.2} times the first",
+            "{name:10} behind {}: {rate:7.1} tok/s ({:.1} to {:.1}), {:.2} times the first",
             options.depth,
-            rates[TURNS / 2],
             rates[0],
             rates[TURNS - 1],
-            gains[TURNS / 2]
+            median(&mut gains)
         );
     }
     Ok(())

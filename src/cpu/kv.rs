@@ -291,6 +291,12 @@ impl CpuKv {
         }
     }
 
+    /// The address of the mapping that holds a chunk of a layer: that of another cache too where they share the chunk.
+    pub fn memory(&self, layer: usize, chunk: usize) -> usize {
+        let l = &self.layout.layers[layer];
+        self.mapping(l.first_chunk + chunk * CHUNK % l.kept / CHUNK).as_ptr().addr()
+    }
+
     /// True where the values of a layer are parts of its keys.
     pub fn is_latent(&self, layer: usize) -> bool {
         self.spec.layers[layer].is_latent

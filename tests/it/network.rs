@@ -241,6 +241,46 @@ fn rewinding_and_forking_give_the_same_future() {
     }
 }
 
+/// Forks of several depths, forks of forks and a text of its own make a step, whose shared memory is read once for all.
+#[test]
+fn forks_in_one_step_get_what_each_gets_alone() {
+    let differing =
+        |name: &str| ["llama", "gemma2", "gemma3", "bloom", "gpt-oss"].contains(&name) || name.starts_with("deepseek2");
+    for (name, tiny) in architectures(quant::Q8_0).into_iter().filter(|(name, _)| differing(name)) {
+        let (_dir, path, _) = save(&tiny);
+        let ids: Vec<u32> = (0..900).map(|i| i * 37 % 300).collect();
+        let params = CacheParams { capacity: 900, ..Default::default() };
+        let alone = load(&path, 1);
+        for threads in [1, 3] {
+            let model = load(&path, threads);
+            let read = |mut session: Session, ids: &[u32]| {
+                session.prefill(ids, None).unwrap();
+                session
+            };
+            let new = || Session::new(&model, &params).unwrap();
+            let root = read(new(), &ids[..600]);
+            let deeper = read(root.fork().unwrap(), &ids[700..890]);
+            let mut back = root.fork().unwrap();
+            back.truncate(300).unwrap();
+            let back = read(back, &ids[2..4]);
+            let last = read(deeper.fork().unwrap(), &ids[7..8]);
+            let other = read(new(), &ids[1..520]);
+            let forks = [root.fork().unwrap(), deeper.fork().unwrap(), other.fork().unwrap()];
+            let mut sessions: Vec<Session> = [deeper, other, root, last, back].into_iter().chain(forks).collect();
+            let tokens: Vec<u32> = (0..sessions.len() as u32).map(|i| 11 + i).collect();
+            let mut next = vec![0; tokens.len()];
+            for _ in 0..2 {
+                let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+                engine::decode_batch(&mut together, &tokens, &mut [const { None }; 8], &mut next).unwrap();
+            }
+            for (i, session) in sessions.iter().enumerate() {
+                let apart = read(Session::new(&alone, &params).unwrap(), session.tokens());
+                assert!(session.logits() == apart.logits(), "{name}: {threads} threads, session {i}");
+            }
+        }
+    }
+}
+
 /// The networks that cannot be rewound without computing tokens again.
 fn recurrent(dtype: DType) -> Vec<(&'static str, Tiny)> {
     let mut all = architectures(dtype);

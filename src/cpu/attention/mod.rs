@@ -1,9 +1,10 @@
 //! The loops of attention: the division of queries and keys among the threads. `kernels::attention` has the arithmetic.
 //!
-//! Queries that share a head of the cache are computed together, and a sequence's tokens in tiles, so that each row of
-//! the cache is read once for all of them. A tile goes through its segments in order, or, where there are too few tiles
-//! for the threads, segments are spread over the threads and joined in the same order. Either way each result is the
-//! same sequence of operations.
+//! Queries that share a head of the cache are computed together, and tokens in tiles, so that each row of the cache is
+//! read once for all of them: those of one sequence, and those of sequences that share memory, as forks do, whose
+//! chunks are read once as far as they are the same. A tile goes through its segments in order, or, where there are too
+//! few tiles for the threads, segments are spread over the threads and joined in the same order. Either way each result
+//! is the same sequence of operations.
 #![allow(unsafe_code)]
 
 mod plan;
@@ -13,7 +14,7 @@ mod source;
 use std::f32::consts::LOG2_E;
 
 pub use self::plan::{Heads, Scoring};
-use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, chunks, divide, segments, visible};
+use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, chunks, divide, segments, visible};
 pub use self::scratch::AttentionScratch;
 use self::scratch::{PartialBuffer, TileScratch};
 use self::source::PlainCache;
@@ -22,7 +23,7 @@ use super::kernels::hadamard::rotate;
 use super::kernels::quantize::{quantize_bytes, quantize_rows};
 use super::kernels::{Isa, elementwise};
 use crate::cpu::kernels::attention::kv_storage::{BLOCK, Storage, padded};
-use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Queries, Seen, attend_chunk, join};
+use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Queries, QueryRows, Seen, attend_chunk, join};
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
@@ -41,17 +42,18 @@ pub fn attend(
     out: &mut [f32],
     scratch: &mut AttentionScratch,
 ) -> bool {
-    let AttentionScratch { heads, per_thread, partials, joined, tiles, tasks, cursor } = scratch;
+    let AttentionScratch { heads, per_thread, partials, joined, spans, tiles, tasks, cursor } = scratch;
     let heads = *heads;
     let n = positions.len();
     assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= per_thread.len());
     assert!(q.len() == n * heads.queries * heads.dim && out.len() == n * heads.queries * heads.value_dim);
-    divide(heads, scoring, positions, sequences, tiles);
-
-    let pass = AttentionPass { isa, heads, scoring, positions, source, q, out: DisjointSlice::new(out) };
     let threads = per_thread.len();
+    let memory = |sequence, chunk| source.memory(sequence, chunk);
+    divide(heads, scoring, positions, sequences, &memory, threads, spans, tiles);
+
+    let pass = AttentionPass { isa, heads, scoring, positions, source, spans, q, out: DisjointSlice::new(out) };
     let per_thread = DisjointSlice::new(per_thread);
-    let products: usize = tiles.iter().map(|t| t.tokens.len() * t.sees.len() * heads.queries * heads.dim).sum();
+    let products: usize = tiles.iter().map(|t| t.tokens * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
     // The threads of the scratch, because those of the team may change between chunks of the op.
     if pairs >= 2 * threads || products <= SMALL || partials.is_empty() {
@@ -104,11 +106,21 @@ struct AttentionPass<'a, S> {
     scoring: &'a Scoring<'a>,
     positions: &'a [u32],
     source: &'a S,
+    spans: &'a [Span],
     q: &'a [f32],
     out: DisjointSlice<'a, f32>,
 }
 
 impl<S: KvSource> AttentionPass<'_, S> {
+    fn spans(&self, tile: &QueryTile) -> &[Span] {
+        &self.spans[tile.spans.clone()]
+    }
+
+    /// Returns the tokens of a tile.
+    fn tokens(&self, tile: &QueryTile) -> impl Iterator<Item = usize> {
+        self.spans(tile).iter().flat_map(|span| span.tokens.clone())
+    }
+
     /// Computes one tile and one head of the cache, from its queries to its output.
     fn attend_tile(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) {
         let dims = padded(self.heads.value_dim);
@@ -118,7 +130,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         self.begin(kv, rows, &mut all);
         for s in segments(&tile.sees) {
             self.attend_segment(tile, kv, s, rows, scratch, &mut segment);
-            join(self.isa, &mut all.rows(rows, dims), &segment.rows(rows, dims));
+            join(self.isa, &mut all.rows(0..rows, dims), &segment.rows(0..rows, dims));
         }
         self.finish(tile, kv, &all);
         (scratch.all, scratch.segment) = (all, segment);
@@ -147,11 +159,11 @@ impl<S: KvSource> AttentionPass<'_, S> {
         });
         for (task, partial) in tasks.iter().zip(partials) {
             let tile = &tiles[task.tile];
-            let rows = tile.tokens.len() * self.heads.sharing(task.kv).len();
+            let rows = tile.tokens * self.heads.sharing(task.kv).len();
             if task.segment == segments(&tile.sees).start {
                 self.begin(task.kv, rows, joined);
             }
-            join(self.isa, &mut joined.rows(rows, dims), &partial.rows(rows, dims));
+            join(self.isa, &mut joined.rows(0..rows, dims), &partial.rows(0..rows, dims));
             if task.segment + 1 == segments(&tile.sees).end {
                 self.finish(tile, task.kv, joined);
             }
@@ -181,18 +193,27 @@ impl<S: KvSource> AttentionPass<'_, S> {
     ) {
         let dims = padded(self.heads.value_dim);
         let TileScratch { floats, integers, bytes, visible, products, chunk, converted, .. } = scratch;
-        let queries = match self.source.key_storage(tile.sequence) {
-            Storage::F32 => Queries::Floats(&floats[..rows * self.heads.dim]),
-            Storage::I16 => Queries::Integers(integers),
-            Storage::I8 | Storage::I4 => Queries::Bytes(bytes),
+        let spans = self.spans(tile);
+        let all = match self.source.key_storage(spans[0].sequence) {
+            Storage::F32 => QueryRows::Floats(&floats[..rows * self.heads.dim]),
+            Storage::I16 => QueryRows::Integers(integers),
+            Storage::I8 | Storage::I4 => QueryRows::Bytes(bytes),
         };
-        let visible = &mut visible[..rows];
         let chunks = chunks(&tile.sees);
         out.clear(rows, dims);
         for c in chunks.start.max(segment * SEGMENT)..chunks.end.min((segment + 1) * SEGMENT) {
-            let partial = &mut chunk.rows(rows, dims);
-            self.attend_chunk(tile, kv, c, queries, visible, products, converted, partial);
-            join(self.isa, &mut out.rows(rows, dims), partial);
+            let memory = |span: &Span| self.source.memory(span.sequence, c);
+            let mut end = 0;
+            for spans in spans.chunk_by(|a, b| memory(a) == memory(b)) {
+                let tokens: usize = spans.iter().map(|span| span.tokens.len()).sum();
+                let rows_of = end..end + tokens * self.heads.sharing(kv).len();
+                end = rows_of.end;
+                let queries = Queries { all, of: rows, first: rows_of.start };
+                let (visible, partial) = (&mut visible[rows_of.clone()], &mut chunk.rows(rows_of.clone(), dims));
+                if self.attend_chunk(spans, kv, c, queries, visible, products, converted, partial) {
+                    join(self.isa, &mut out.rows(rows_of, dims), partial);
+                }
+            }
         }
     }
 
@@ -205,9 +226,9 @@ impl<S: KvSource> AttentionPass<'_, S> {
             0.0 => self.scoring.scale * LOG2_E,
             cap => self.scoring.scale / cap,
         };
-        let rows = tile.tokens.len() * sharing.len();
-        let storage = self.source.key_storage(tile.sequence);
-        for (token, first) in tile.tokens.clone().zip((0..rows).step_by(sharing.len())) {
+        let rows = tile.tokens * sharing.len();
+        let storage = self.source.key_storage(self.spans(tile)[0].sequence);
+        for (token, first) in self.tokens(tile).zip((0..rows).step_by(sharing.len())) {
             let queries = &self.q[(token * self.heads.queries + sharing.start) * d..][..sharing.len() * d];
             if storage == Storage::I16 {
                 quantize_rows(self.isa, queries, d, scale, first, rows, &mut scratch.integers);
@@ -227,10 +248,11 @@ impl<S: KvSource> AttentionPass<'_, S> {
         rows
     }
 
-    /// Computes the partial results of some queries of a tile over a chunk.
+    /// Computes the partial results of the queries of spans over a chunk whose memory these share; false where they see
+    /// none of it.
     fn attend_chunk(
         &self,
-        tile: &QueryTile,
+        spans: &[Span],
         kv: usize,
         chunk: usize,
         queries: Queries,
@@ -238,29 +260,37 @@ impl<S: KvSource> AttentionPass<'_, S> {
         products: &mut ChunkScratch,
         converted: &mut [f32],
         out: &mut Partial,
-    ) {
-        let from = (chunk * CHUNK).max(tile.sees.start / BLOCK * BLOCK);
-        let to = ((chunk + 1) * CHUNK).min(tile.sees.end);
+    ) -> bool {
+        let start = spans.iter().map(|span| span.sees.start).min().unwrap_or(0);
+        let end = spans.iter().map(|span| span.sees.end).max().unwrap_or(0);
+        let from = (chunk * CHUNK).max(start / BLOCK * BLOCK);
+        let to = ((chunk + 1) * CHUNK).min(end);
+        if from >= to {
+            return false;
+        }
         let sharing = self.heads.sharing(kv);
-        for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(sharing.len())) {
-            let sees = visible(self.scoring, position, tile.len);
+        let tokens = spans.iter().flat_map(|span| span.tokens.clone().map(move |token| (token, span.len)));
+        for ((token, len), rows) in tokens.zip(rows.chunks_exact_mut(sharing.len())) {
+            let position = self.positions[token];
+            let sees = visible(self.scoring, position, len);
             let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
             rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32 });
             if let Some(slopes) = self.scoring.slopes {
                 rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
             }
         }
-        let cached = self.source.read(tile.sequence, kv, from..to, converted);
+        let cached = self.source.read(spans[0].sequence, kv, from..to, converted);
         let cap = self.scoring.softcap * LOG2_E;
         attend_chunk(self.isa, queries, rows, &cached, to - from, cap, products, out);
+        true
     }
 
     /// Writes the finished rows of a tile to the output.
     fn finish(&self, tile: &QueryTile, kv: usize, all: &PartialBuffer) {
         let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
         let sharing = self.heads.sharing(kv);
-        let rotates = self.source.value_storage(tile.sequence).is_rotated() && !self.heads.is_latent;
-        for (r, (token, head)) in tile.tokens.clone().flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
+        let rotates = self.source.value_storage(self.spans(tile)[0].sequence).is_rotated() && !self.heads.is_latent;
+        for (r, (token, head)) in self.tokens(tile).flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
             let start = (token * self.heads.queries + head) * d;
             // SAFETY: this head of this token belongs to this tile and head of the cache alone.
             let out = unsafe { self.out.slice_mut(start..start + d) };

@@ -1,6 +1,7 @@
-//! The division of attention: tokens into tiles of query rows, positions into chunks and segments that begin at fixed
-//! places.
+//! The division of attention: tokens into spans of one sequence and tiles of spans that read the same memory, positions
+//! into chunks and segments that begin at fixed places.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::cpu::kernels::attention::CHUNK;
@@ -10,6 +11,9 @@ use crate::graph::op::Mask;
 /// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk
 /// of keys and values.
 pub(super) const TILE_ROWS: usize = 96;
+
+/// Query rows beyond which a chunk that several sequences share costs about its products alone.
+const ENOUGH_ROWS: usize = 24;
 
 /// Number of chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that
 /// threads share a context of some hundred tokens.
@@ -67,11 +71,22 @@ impl Scoring<'_> {
 
 /// Consecutive tokens of one sequence.
 #[derive(Clone, Debug)]
-pub(super) struct QueryTile {
+pub(super) struct Span {
     pub tokens: Range<usize>,
     pub sequence: u32,
     /// Positions of the sequence, with those of the step.
     pub len: usize,
+    /// Positions that any of them sees.
+    pub sees: Range<usize>,
+}
+
+/// Spans that are computed together: of several sequences only where these share the memory of the first chunk that
+/// they see.
+#[derive(Clone, Debug)]
+pub(super) struct QueryTile {
+    pub spans: Range<usize>,
+    /// Their number.
+    pub tokens: usize,
     /// Positions that any of them sees.
     pub sees: Range<usize>,
 }
@@ -114,16 +129,20 @@ impl AttendCursor {
     }
 }
 
-/// Divides the tokens into tiles.
+/// Divides the tokens into spans and these into tiles, at least two parts a thread where there is enough. `memory`: as
+/// `KvSource::memory`.
 pub(super) fn divide(
     heads: Heads,
     scoring: &Scoring,
     positions: &[u32],
     sequences: &[u32],
+    memory: &impl Fn(u32, usize) -> usize,
+    threads: usize,
+    spans: &mut Vec<Span>,
     tiles: &mut Vec<QueryTile>,
 ) {
     let most = (TILE_ROWS / heads.most_sharing()).max(1);
-    tiles.clear();
+    spans.clear();
     let mut t = 0;
     for tokens in sequences.chunk_by(|a, b| a == b) {
         let (first, sequence) = (t, tokens[0]);
@@ -133,9 +152,48 @@ pub(super) fn divide(
             let of = |t: usize| visible(scoring, positions[t], len);
             let sees = of(t).start..of(tokens.end - 1).end;
             t = tokens.end;
-            tiles.push(QueryTile { tokens, sequence, len, sees });
+            spans.push(Span { tokens, sequence, len, sees });
         }
     }
+    // Sequences that share a beginning become neighbours, and among them those that share more.
+    spans.sort_unstable_by(|a, b| by_memory(memory, a, b));
+
+    let longest = spans.iter().map(|span| segments(&span.sees).len()).max().unwrap_or(1);
+    let tokens_of = |parts: usize| positions.len() / (2 * threads).div_ceil(parts.max(1)).max(1);
+    let by_segment = tokens_of(heads.kv * longest).min(ENOUGH_ROWS.div_ceil(heads.most_sharing()));
+    let together = tokens_of(heads.kv).max(by_segment).min(most);
+    tiles.clear();
+    for (i, span) in spans.iter().enumerate() {
+        if let Some(tile) = tiles.last_mut()
+            && tile.tokens + span.tokens.len() <= together
+            && shares_first(memory, &spans[i - 1], span)
+        {
+            tile.spans.end = i + 1;
+            tile.tokens += span.tokens.len();
+            tile.sees = tile.sees.start.min(span.sees.start)..tile.sees.end.max(span.sees.end);
+            continue;
+        }
+        tiles.push(QueryTile { spans: i..i + 1, tokens: span.tokens.len(), sees: span.sees.clone() });
+    }
+}
+
+/// Compares the memory of two spans chunk by chunk, from the first that each sees.
+fn by_memory(memory: &impl Fn(u32, usize) -> usize, a: &Span, b: &Span) -> Ordering {
+    let of_chunks = |span: &Span| {
+        let sequence = span.sequence;
+        chunks(&span.sees).map(move |chunk| memory(sequence, chunk))
+    };
+    let of_sequences = match a.sequence == b.sequence {
+        true => Ordering::Equal,
+        false => chunks(&a.sees).start.cmp(&chunks(&b.sees).start).then_with(|| of_chunks(a).cmp(of_chunks(b))),
+    };
+    of_sequences.then(a.tokens.start.cmp(&b.tokens.start))
+}
+
+/// True where two spans begin with the same memory.
+fn shares_first(memory: &impl Fn(u32, usize) -> usize, a: &Span, b: &Span) -> bool {
+    let first = chunks(&a.sees).start;
+    first == chunks(&b.sees).start && memory(a.sequence, first) == memory(b.sequence, first)
 }
 
 /// Returns the positions of `len` that a token at `position` sees. Neither end falls as the position grows.

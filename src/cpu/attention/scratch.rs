@@ -1,6 +1,8 @@
 //! The memory of attention, allocated once for a number of tokens and threads.
 
-use super::plan::{AttendCursor, Heads, QueryTile, SegmentTask, TILE_ROWS};
+use std::ops::Range;
+
+use super::plan::{AttendCursor, Heads, QueryTile, SegmentTask, Span, TILE_ROWS};
 use crate::cpu::kernels::attention::kv_storage::padded;
 use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Seen};
 use crate::cpu::kernels::quantize::{QuantizedBytes, QuantizedRows};
@@ -13,6 +15,7 @@ pub struct AttentionScratch {
     /// Results of segments that are joined after all are there.
     pub(super) partials: Vec<PartialBuffer>,
     pub(super) joined: PartialBuffer,
+    pub(super) spans: Vec<Span>,
     pub(super) tiles: Vec<QueryTile>,
     pub(super) tasks: Vec<SegmentTask>,
     /// Between two chunks of an attention nothing else may use the scratch.
@@ -48,12 +51,12 @@ impl PartialBuffer {
         Ok(PartialBuffer { peaks: zeros(rows)?, sums: zeros(rows)?, values: zeros(rows * dims)? })
     }
 
-    /// Returns the first rows.
-    pub fn rows(&mut self, rows: usize, dims: usize) -> Partial<'_> {
+    /// Returns some rows.
+    pub fn rows(&mut self, rows: Range<usize>, dims: usize) -> Partial<'_> {
         Partial {
-            peaks: &mut self.peaks[..rows],
-            sums: &mut self.sums[..rows],
-            values: &mut self.values[..rows * dims],
+            values: &mut self.values[rows.start * dims..rows.end * dims],
+            peaks: &mut self.peaks[rows.clone()],
+            sums: &mut self.sums[rows],
         }
     }
 
@@ -100,6 +103,7 @@ impl AttentionScratch {
             per_thread,
             partials,
             joined: PartialBuffer::new(rows, dims)?,
+            spans: try_vec("attention scratch", max_tokens)?,
             tiles: try_vec("attention scratch", max_tokens)?,
             tasks: try_vec("attention scratch", waiting)?,
             cursor: AttendCursor::default(),

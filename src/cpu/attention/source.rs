@@ -19,6 +19,9 @@ pub trait KvSource: Sync {
     /// Returns the format of its values, unless they are parts of keys.
     fn value_storage(&self, sequence: u32) -> Storage;
 
+    /// Returns a number of the memory that holds a chunk of a sequence: the same for two sequences where they share it.
+    fn memory(&self, sequence: u32, chunk: usize) -> usize;
+
     /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `converted`
     /// is memory for a chunk of keys and values in f32, for sources in another order.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a>;
@@ -44,6 +47,10 @@ impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<'c, F> {
 
     fn value_storage(&self, sequence: u32) -> Storage {
         (self.cache)(sequence).value_storage()
+    }
+
+    fn memory(&self, sequence: u32, chunk: usize) -> usize {
+        (self.cache)(sequence).memory(self.layer, chunk)
     }
 
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a> {
@@ -78,6 +85,10 @@ impl KvSource for PlainCache<'_> {
 
     fn value_storage(&self, _: u32) -> Storage {
         Storage::F32
+    }
+
+    fn memory(&self, _: u32, _: usize) -> usize {
+        self.keys.as_ptr().addr()
     }
 
     fn read<'a>(&'a self, _: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a> {

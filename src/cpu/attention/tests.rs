@@ -1,11 +1,14 @@
 //! Attention beside one in f64 over the numbers that caches hold.
 #![cfg(test)]
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use half::{bf16, f16};
 
 use super::*;
+use crate::cpu::kernels::attention::kv_storage::KvView;
 use crate::cpu::kernels::quantize::{quantize_to_bytes, quantize_to_nibbles};
 use crate::cpu::kv::CpuKv;
 use crate::cpu::matmul::plan::OpChunk;
@@ -450,4 +453,165 @@ fn many_sequences_in_one_batch() {
         attend(&team, isa, &FULL, &[40, 0, 333, 128], &[0, 1, 2, 3], &source, &q, &mut out, &mut scratch);
         assert_eq!(out, expected);
     }
+}
+
+/// What was written to a cache: which rows of which text its positions are, in the order of writing.
+type History = Vec<(Range<usize>, u64)>;
+
+/// A cache that is written and forked, and what was written.
+struct Branch {
+    cache: CpuKv,
+    history: History,
+}
+
+impl Branch {
+    fn new(spec: &SequenceSpec) -> Branch {
+        Branch { cache: CpuKv::new(spec).unwrap(), history: Vec::new() }
+    }
+
+    fn write(mut self, positions: Range<usize>, who: u64) -> Branch {
+        let layer = self.cache.spec().layers[0];
+        let stored = if layer.is_latent { 0 } else { layer.value_width() };
+        for p in positions.clone() {
+            let (key, value) = (values(layer.key_width(), 1000 * who + p as u64), values(stored, 7 + p as u64 * who));
+            self.cache.write(Isa::detect(), 0, p, &key, &value).unwrap();
+        }
+        self.history.push((positions, who));
+        self
+    }
+
+    fn fork(&self, len: usize) -> Branch {
+        let before = self.history.iter().map(|(positions, who)| (positions.start..positions.end.min(len), *who));
+        Branch { cache: self.cache.fork(len).unwrap(), history: before.filter(|(p, _)| !p.is_empty()).collect() }
+    }
+
+    /// A cache to which the same was written and which shares nothing.
+    fn apart(&self) -> Branch {
+        self.history.iter().fold(Branch::new(self.cache.spec()), |new, (p, who)| new.write(p.clone(), *who))
+    }
+
+    fn len(&self) -> usize {
+        self.history.last().unwrap().0.end
+    }
+}
+
+/// A tree of forks of several depths, with one text that has nothing to do with it, in an order that mixes them.
+fn tree(spec: &SequenceSpec) -> Vec<Branch> {
+    let root = Branch::new(spec).write(0..700, 1);
+    let low = root.fork(700).write(700..701, 2);
+    let mid = root.fork(700).write(700..1290, 3);
+    let high = mid.fork(1290).write(1290..1291, 4);
+    let higher = mid.fork(1290).write(1290..1600, 5);
+    // In a ring, what lies before a rewind is lost.
+    let back = if spec.layers[0].window == 0 { 300 } else { 700 };
+    let back = root.fork(back).write(back..back + 3, 6);
+    let other = Branch::new(spec).write(0..900, 8);
+    let twin = other.fork(900).write(900..901, 9);
+    vec![higher, other.write(900..902, 7), low, mid.write(1290..1291, 10), back, twin, high, root.write(700..703, 11)]
+}
+
+/// A source that counts what is read of another.
+struct Counted<'a, S>(&'a S, AtomicUsize);
+
+impl<S: KvSource> KvSource for Counted<'_, S> {
+    fn key_storage(&self, sequence: u32) -> Storage {
+        self.0.key_storage(sequence)
+    }
+    fn value_storage(&self, sequence: u32) -> Storage {
+        self.0.value_storage(sequence)
+    }
+    fn memory(&self, sequence: u32, chunk: usize) -> usize {
+        self.0.memory(sequence, chunk)
+    }
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read(sequence, head, positions, converted)
+    }
+}
+
+/// Checks that the last tokens of branches, `n` of each, get together what each gets alone in memory of its own, which
+/// `apart` has, on one thread and on several, with pauses. Returns the chunks read on one thread, together and alone.
+fn check_together(heads: Heads, branches: &[Branch], apart: &[Branch], scoring: &Scoring, n: usize) -> [usize; 2] {
+    let isa = Isa::detect();
+    let attend_all = |caches: &[&Branch], threads: usize| {
+        let each: Vec<usize> = caches.iter().map(|branch| n.min(branch.history.last().unwrap().0.len())).collect();
+        let positions: Vec<u32> = caches
+            .iter()
+            .zip(&each)
+            .flat_map(|(branch, n)| (branch.len() - n..branch.len()).map(|p| p as u32))
+            .collect();
+        let sequences: Vec<u32> = each.iter().enumerate().flat_map(|(i, &n)| vec![i as u32; n]).collect();
+        let row = |(c, p): (&&Branch, usize)| values(heads.queries * heads.dim, c.history.last().unwrap().1 + p as u64);
+        let q: Vec<f32> = caches.iter().zip(&each).flat_map(|(c, &n)| (0..n).flat_map(move |p| row((c, p)))).collect();
+        let mut out = vec![f32::NAN; positions.len() * heads.queries * heads.value_dim];
+        let team = Arc::new(Pool::new(threads).unwrap()).enter().unwrap();
+        let mut scratch = AttentionScratch::new(heads, positions.len(), threads, false).unwrap();
+        scratch.cursor.op_chunk = if threads == 3 { OpChunk::Short } else { OpChunk::Whole };
+        let source = LayerSource::new(isa, 0, |sequence| &caches[sequence as usize].cache);
+        let source = Counted(&source, AtomicUsize::new(0));
+        while !attend(&team, isa, scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch) {}
+        (out.into_iter().map(f32::to_bits).collect::<Vec<_>>(), source.1.into_inner())
+    };
+    let (mut expected, mut alone) = (Vec::new(), 0);
+    for branch in apart {
+        let (bits, reads) = attend_all(&[branch], 1);
+        expected.extend(bits);
+        alone += reads;
+    }
+    let all: Vec<&Branch> = branches.iter().collect();
+    let mut together = 0;
+    for threads in [3, 2, 8, 1] {
+        let (bits, reads) = attend_all(&all, threads);
+        assert!(bits == expected, "{heads:?} {scoring:?}: {threads} threads, {n} tokens each");
+        together = reads;
+    }
+    [together, alone]
+}
+
+#[test]
+fn sequences_that_share_memory_get_what_each_gets_alone() {
+    const SIX: Option<&[f32]> = Some(&[0.5, -2.0, 3.0, 0.0, 9.0, 1.0]);
+    const SLOPES: Option<&[f32]> = Some(&[0.5, 0.25, 0.125, 0.0625, 0.01, 0.0]);
+    let latent = Heads { queries: 6, kv: 1, dim: 40, value_dim: 32, is_latent: true };
+    let plain = heads(6, 2, 32);
+    let uneven = Heads { value_dim: 24, ..heads(6, 4, 18) };
+    let scorings = [
+        FULL,
+        Scoring { softcap: 5.0, sinks: SIX, ..FULL },
+        Scoring { slopes: SLOPES, ..FULL },
+        Scoring { mask: Mask::Window(300), sinks: SIX, ..FULL },
+        Scoring { mask: Mask::Chunk(512), ..FULL },
+    ];
+    for (heads, k_type, v_type, window) in [
+        (plain, quant::F32, quant::F32, 0),
+        (plain, quant::F16, quant::F16, 0),
+        (plain, quant::F16, quant::F16, 300),
+        (plain, quant::Q8_0, quant::Q4_0, 0),
+        (plain, quant::Q4_0, quant::F16, 0),
+        (uneven, quant::F16, quant::Q8_0, 0),
+        (latent, quant::F16, quant::F16, 0),
+        (latent, quant::Q8_0, quant::Q8_0, 0),
+    ] {
+        let mut spec = spec(1, heads, 2000, k_type, v_type);
+        (spec.layers[0].window, spec.max_step) = (window, 8);
+        let branches = tree(&spec);
+        let apart: Vec<Branch> = branches.iter().map(Branch::apart).collect();
+        for scoring in scorings.iter().filter(|scoring| window == 0 || scoring.mask == Mask::Window(window as u32)) {
+            for n in [1, 3] {
+                check_together(heads, &branches, &apart, scoring, n);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shared_chunk_is_read_once_for_all() {
+    let heads = heads(6, 2, 32);
+    let spec = spec(1, heads, 2000, quant::F16, quant::F16);
+    let root = Branch::new(&spec).write(0..1100, 1);
+    // Four chunks that twenty forks share and one of each its own, for two heads.
+    let forks: Vec<Branch> = (0..20).map(|i| root.fork(1100).write(1100..1101, 2 + i)).collect();
+    let apart: Vec<Branch> = forks.iter().map(Branch::apart).collect();
+    assert_eq!(check_together(heads, &forks, &apart, &FULL, 1), [2 * (4 + 20), 2 * 5 * 20]);
+    assert_eq!(check_together(heads, &apart, &apart, &FULL, 1), [2 * 5 * 20, 2 * 5 * 20]);
 }

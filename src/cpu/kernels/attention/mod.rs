@@ -36,9 +36,19 @@ use crate::error::{Result, try_filled};
 /// tile and the keys and values of a chunk stay in the second-level cache.
 pub const CHUNK: usize = 256;
 
-/// Queries in the form that the keys' storage needs, already multiplied by the scale.
+/// Rows of queries, already multiplied by the scale.
 #[derive(Clone, Copy)]
-pub enum Queries<'a> {
+pub struct Queries<'a> {
+    pub all: QueryRows<'a>,
+    /// Number of rows of `all`.
+    pub of: usize,
+    /// The first of those that are computed.
+    pub first: usize,
+}
+
+/// Queries in the form that the keys' storage needs.
+#[derive(Clone, Copy)]
+pub enum QueryRows<'a> {
     /// `[rows, head_dim]`
     Floats(&'a [f32]),
     /// For keys of `Storage::I16`.
@@ -87,7 +97,7 @@ pub struct Seen {
     pub first: f32,
 }
 
-/// Computes the partial results of `rows = visible.len()` queries over the first `n` positions of `cached`, of which
+/// Computes the partial results of `visible.len()` rows of queries over the first `n` positions of `cached`, of which
 /// row r sees `visible[r]`. Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`.
 pub fn attend_chunk(
     isa: Isa,
@@ -100,12 +110,12 @@ pub fn attend_chunk(
     out: &mut Partial,
 ) {
     let (rows, d) = (visible.len(), cached.head_dim);
-    assert!(n <= CHUNK && d > 0);
-    let quants = rows * d.div_ceil(BLOCK);
-    match queries {
-        Queries::Floats(x) => assert!(x.len() == rows * d && cached.key_storage == Storage::F32),
-        Queries::Integers(q) => assert!(q.scales.len() >= quants && cached.key_storage == Storage::I16),
-        Queries::Bytes(q) => assert!(q.scales.len() >= quants && cached.key_storage.is_rotated()),
+    assert!(n <= CHUNK && d > 0 && queries.first + rows <= queries.of);
+    let quants = queries.of * d.div_ceil(BLOCK);
+    match queries.all {
+        QueryRows::Floats(x) => assert!(x.len() == queries.of * d && cached.key_storage == Storage::F32),
+        QueryRows::Integers(q) => assert!(q.scales.len() >= quants && cached.key_storage == Storage::I16),
+        QueryRows::Bytes(q) => assert!(q.scales.len() >= quants && cached.key_storage.is_rotated()),
     }
     assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
     let (each, stride) = (cached.value_storage.value_bytes(cached.value_dim), cached.value_stride);
@@ -200,27 +210,28 @@ unsafe fn multiply_keys<S: Simd>(
     scores: &mut [f32],
 ) {
     let (data, d) = (cached.keys.as_ptr(), cached.head_dim);
+    let Queries { all, of, first } = queries;
     let (c, vector) =
         (FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK }, cached.key_storage.key_panel_bytes(d));
     // SAFETY: by the contract of this function.
     unsafe {
-        match queries {
-            Queries::Integers(a) => {
+        match all {
+            QueryRows::Integers(a) => {
                 let b = UnitView { data, unit: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector, ahead: AHEAD };
-                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, rows, a, b, c });
+                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, of, first, a, b, c });
             }
-            Queries::Bytes(a) => {
+            QueryRows::Bytes(a) => {
                 let nibbles = cached.key_storage == Storage::I4;
                 let block = BLOCK / if nibbles { 8 } else { 4 } * KEY_LINE + SCALES;
                 let b = UnitView { data, unit: KEY_LINE, block, vector, ahead: AHEAD };
                 if nibbles {
-                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, rows, a, b, c });
+                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, of, first, a, b, c });
                 } else {
-                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, rows, a, b, c });
+                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, of, first, a, b, c });
                 }
             }
-            Queries::Floats(q) => {
-                let a = FloatRows { data: q.as_ptr(), stride: d };
+            QueryRows::Floats(q) => {
+                let a = FloatRows { data: q.as_ptr().add(first * d), stride: d };
                 let b = MatrixView { data, row: 4 * LANES, vector, ahead: AHEAD };
                 multiply(s, rows, panels, FloatBlocks { depth: d, a, b, c });
             }
@@ -255,9 +266,15 @@ unsafe fn multiply_values<S: Simd>(
                 let b = MatrixView { data, row: cached.value_stride, vector, ahead };
                 multiply(s, rows, vectors, FloatBlocks { depth: n, a, b, c });
             }
-            Storage::I16 => multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, rows, a: weights, b, c }),
-            Storage::I8 => multiply(s, rows, vectors, ByteBlocks::<false, false> { depth: n, rows, a: bytes, b, c }),
-            Storage::I4 => multiply(s, rows, vectors, ByteBlocks::<true, false> { depth: n, rows, a: bytes, b, c }),
+            Storage::I16 => {
+                multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, of: rows, first: 0, a: weights, b, c })
+            }
+            Storage::I8 => {
+                multiply(s, rows, vectors, ByteBlocks::<false, false> { depth: n, of: rows, first: 0, a: bytes, b, c })
+            }
+            Storage::I4 => {
+                multiply(s, rows, vectors, ByteBlocks::<true, false> { depth: n, of: rows, first: 0, a: bytes, b, c })
+            }
         }
     }
 }

@@ -178,7 +178,9 @@ pub struct UnitView {
 /// block, each vector has scales for its lanes.
 pub struct IntegerBlocks<'a, const SCALED: bool> {
     pub depth: usize,
-    pub rows: usize,
+    /// Number of rows of `a`, and the first of those that are multiplied.
+    pub of: usize,
+    pub first: usize,
     pub a: &'a QuantizedRows,
     pub b: UnitView,
     pub c: FloatRowsMut,
@@ -187,7 +189,7 @@ pub struct IntegerBlocks<'a, const SCALED: bool> {
 impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> {
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
-        let IntegerBlocks { depth, rows, b, .. } = *self;
+        let IntegerBlocks { depth, of, first, b, .. } = *self;
         let mut sums = [[s.splat(0.0); V]; R];
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
         unsafe {
@@ -198,8 +200,8 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
             for block in 0..depth.div_ceil(BLOCK) {
                 let pairs = (depth - block * BLOCK).div_ceil(2).min(BLOCK / 2);
                 let data = b.data.add(block * b.block + v * b.vector);
-                let a = self.a.quants.as_ptr().add(block * rows + r);
-                let scales = self.a.scales.as_ptr().add(block * rows + r);
+                let a = self.a.quants.as_ptr().add(block * of + first + r);
+                let scales = self.a.scales.as_ptr().add(block * of + first + r);
                 if !SCALED {
                     soon = data.wrapping_add(b.ahead);
                 }
@@ -250,7 +252,9 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
 /// Without scales of its own in `b`, each 32 columns have rows of their own in `a`.
 pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
     pub depth: usize,
-    pub rows: usize,
+    /// Number of rows of `a`, and the first of those that are multiplied.
+    pub of: usize,
+    pub first: usize,
     pub a: &'a QuantizedBytes,
     pub b: UnitView,
     pub c: FloatRowsMut,
@@ -260,7 +264,7 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
     // One piece: all of it works on sums that stay in registers.
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
-        let ByteBlocks { depth, rows, b, .. } = *self;
+        let ByteBlocks { depth, of, b, .. } = *self;
         let zero = if NIBBLES { 8 } else { S::WIDE_ZERO };
         let blocks = depth.div_ceil(BLOCK);
         let mut sums = [[s.splat(0.0); V]; R];
@@ -272,10 +276,10 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                 let units = (depth - block * BLOCK).min(BLOCK).div_ceil(if NIBBLES { 8 } else { 4 });
                 let data = b.data.add(block * b.block + v * b.vector);
                 // Rows of `a` for each vector.
-                let mut first = [block * rows + r; V];
+                let mut first = [block * of + self.first + r; V];
                 if !SCALED {
                     for (i, first) in first.iter_mut().enumerate() {
-                        *first += (v + i) * LANES / BLOCK * blocks * rows;
+                        *first += (v + i) * LANES / BLOCK * blocks * of;
                     }
                     soon = data.wrapping_add(b.ahead);
                 }
