@@ -25,6 +25,9 @@ const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
 /// The type of doubles.
 const F64: u32 = 28;
+/// Head of the keys of files whose weights were multiplied by Hadamard matrices, as the inputs of products have to be
+/// as well.
+const ROTATED: &str = "prism.hadamard.";
 /// Bytes that are read at once, so that the calls to the operating system are few.
 const BUFFER: u64 = 256 << 10;
 
@@ -120,6 +123,10 @@ fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
             (Err(lossy), _) => r.passed.note(format!("the key {lossy:?} is not UTF-8 and is passed over")),
         }
     }
+    if let Some((key, _)) = entries.iter().find(|(key, _)| key.starts_with(ROTATED)) {
+        let what = format!("{}: the key {key:?}: weights that are stored rotated", file.path.display());
+        return Err(Error::unsupported(what));
+    }
     let metadata = Metadata::new(&file.path, entries)?;
     let tensors = read_tensors(&mut r, &metadata, n_tensors, file_index)?;
     Ok(SetFile { metadata, tensors, passed: r.passed })
@@ -136,6 +143,10 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
     }
     let path = &r.file.path;
     let data = r.position().next_multiple_of(alignment);
+    let room = r.file.len.saturating_sub(data);
+    if has_long_blocks(path, &listed, alignment, room)? {
+        listed.iter_mut().filter(|tensor| tensor.dtype == quant::Q2_0).for_each(|tensor| tensor.dtype = quant::PQ2_0);
+    }
     let mut tensors = try_vec("tensors", n)?;
     // Tensors lie in the order of the list, each padded to the alignment, so the offsets are known beforehand.
     let mut expected = 0u64;
@@ -143,10 +154,7 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         if offset != expected {
             return Err(Error::format(path, format!("the tensor {name:?} has offset {offset}, expected {expected}")));
         }
-        let bytes = match dtype.0 {
-            F64 => shape.n_elements().saturating_mul(8),
-            _ => tensor_bytes(path, &name, dtype, &shape)?,
-        };
+        let bytes = tensor_bytes(path, &name, dtype, &shape)?;
         let end = data.checked_add(offset).and_then(|start| start.checked_add(bytes));
         if end.is_none_or(|end| end > r.file.len) {
             let what = format!("{bytes} bytes at {data} + {offset}");
@@ -166,8 +174,39 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
     Ok(tensors)
 }
 
+/// True where tensors of type 42 have blocks of 128 values, as in the first files that had this type, which nothing but
+/// the places of tensors tells.
+fn has_long_blocks(path: &Path, listed: &[Listed], alignment: u64, room: u64) -> Result<bool> {
+    if !listed.iter().any(|tensor| tensor.dtype == quant::Q2_0) {
+        return Ok(false);
+    }
+    let fits = |of_q2: DType| {
+        let (mut end, mut next) = (0u64, 0u64);
+        for Listed { name, shape, dtype, offset } in listed {
+            let dtype = if *dtype == quant::Q2_0 { of_q2 } else { *dtype };
+            let Ok(bytes) = tensor_bytes(path, name, dtype, shape) else { return false };
+            if *offset != next || bytes > room - offset.min(&room) {
+                return false;
+            }
+            end = offset + bytes;
+            next = end.next_multiple_of(alignment);
+        }
+        room <= next.max(end)
+    };
+    match [fits(quant::Q2_0), fits(quant::PQ2_0)] {
+        [true, true] => Err(Error::unsupported(format!(
+            "{}: tensors of type 42, of which nothing tells whether their blocks have 64 or 128 values",
+            path.display()
+        ))),
+        [_, long] => Ok(long),
+    }
+}
+
 /// Bytes of a tensor, or the reason why it has none that fit.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
+    if dtype.0 == F64 {
+        return Ok(shape.n_elements().saturating_mul(8));
+    }
     let known = Some(dtype).filter(|t| t.0 < quant::FIRST_PRIVATE).and_then(|t| quant::format(t).ok());
     let Some(format) = known else {
         let what = format!("{}: the tensor {name:?} has type {}, which is not supported", path.display(), dtype.0);

@@ -344,6 +344,7 @@ impl<'a> Builder<'a> {
             _ if part.ends_with("_shexp") => self.hyper.traits.shared_scales,
             _ => !is_ffn || self.hyper.traits.ffn_scales,
         };
+        let counts = counts || self.tensors.has_outer_scale(&weight);
         let factor = if counts { self.tensors.vector_if_present(&scale, 1)? } else { None };
         let factor = factor.map_or(1.0, |s| s[0]);
         if factor == 0.0 {
@@ -642,9 +643,10 @@ impl<'a> Builder<'a> {
         let down = self.matrix("ffn_down_exps.weight", n * hidden, ffn)?;
         let (mut biases, mut scales) = ([None; 3], [None; 3]);
         for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
-            let [bias, scale] = ["bias", "scale"].map(|ending| self.name(&format!("ffn_{part}_exps.{ending}")));
+            let name = |ending: &str| self.name(&format!("ffn_{part}_exps.{ending}"));
+            let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
             biases[i] = self.tensors.values_if_present(&bias, n, rows)?.map(|bias| self.vector(bias));
-            if self.hyper.traits.ffn_scales {
+            if self.hyper.traits.ffn_scales || self.tensors.has_outer_scale(&weight) {
                 scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
             }
         }

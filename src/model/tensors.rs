@@ -193,6 +193,11 @@ impl<'a> Tensors<'a> {
         self.used.extend(self.source.tensor(name).map(|info| info.name.as_str()));
     }
 
+    /// True for a tensor of 4-bit floats, on whose products the file has a factor that cannot be left out.
+    pub fn has_outer_scale(&self, name: &str) -> bool {
+        self.source.tensor(name).is_some_and(|info| info.dtype == quant::NVFP4)
+    }
+
     /// Number of rows of a table, counted from the file.
     pub fn rows(&self, name: &str) -> Result<usize> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;

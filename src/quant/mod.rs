@@ -8,12 +8,12 @@
 mod block;
 mod f8;
 mod float;
+pub mod fp4;
 pub mod iq;
 pub mod iq_grids;
 mod k;
 mod k_encode;
 mod legacy;
-pub mod mxfp4;
 mod ternary;
 
 use crate::error::{Error, Result};
@@ -65,6 +65,11 @@ pub const BF16: DType = DType(30);
 pub const TQ1_0: DType = DType(34);
 pub const TQ2_0: DType = DType(35);
 pub const MXFP4: DType = DType(39);
+pub const NVFP4: DType = DType(40);
+pub const Q1_0: DType = DType(41);
+pub const Q2_0: DType = DType(42);
+pub const PQ2_0: DType = DType(142);
+pub const PTQ1_0: DType = DType(143);
 
 /// First number of this library's own types, which GGML does not have and no GGUF file may name.
 pub const FIRST_PRIVATE: u32 = 0x1000_0000;
@@ -96,7 +101,12 @@ pub static FORMATS: &[Format] = &[
     Format::decoded::<iq::BlockIq1M>(IQ1_M, "IQ1_M"),
     Format::decoded::<ternary::BlockTq1_0>(TQ1_0, "TQ1_0"),
     Format::decoded::<ternary::BlockTq2_0>(TQ2_0, "TQ2_0"),
-    Format::decoded::<mxfp4::BlockMxfp4>(MXFP4, "MXFP4"),
+    Format::decoded::<fp4::BlockMxfp4>(MXFP4, "MXFP4"),
+    Format::decoded::<fp4::BlockNvfp4>(NVFP4, "NVFP4"),
+    Format::decoded::<ternary::BlockQ1_0>(Q1_0, "Q1_0"),
+    Format::decoded::<ternary::BlockQ2_0>(Q2_0, "Q2_0"),
+    Format::decoded::<ternary::BlockPq2_0>(PQ2_0, "PQ2_0"),
+    Format::decoded::<ternary::BlockPtq1_0>(PTQ1_0, "PTQ1_0"),
     Format::decoded::<f8::F8E4m3>(F8_E4M3, "F8_E4M3"),
 ];
 

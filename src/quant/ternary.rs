@@ -1,4 +1,4 @@
-//! Values of -1, 0 and 1 with one scale for 256 of them.
+//! Values of -1, 0 and 1, of -1 and 1, or of -1 to 2, with one scale for 64 to 256 of them.
 
 use super::block::{Decode, block};
 use super::float::scale;
@@ -12,21 +12,84 @@ block! {
     /// Base 4, in runs of 128 values: byte `i` holds value `i + 32 * n` in its bits `2n` and `2n + 1`.
     BlockTq2_0: 66 bytes { qs: 64, d: 2 }
 }
+block! {
+    /// `BlockTq1_0` with half as many values.
+    BlockPtq1_0: 28 bytes { qs: 24, qh: 2, d: 2 }
+}
+block! {
+    /// `y = d` where the value's bit is set, else `-d`; bit `i % 8` of byte `i / 8` is that of value `i`.
+    BlockQ1_0: 18 bytes { d: 2, qs: 16 }
+}
+block! {
+    /// `y = d * (q - 1)`; byte `i` holds the values `4 i ..`, the first in its lowest two bits.
+    BlockQ2_0: 18 bytes { d: 2, qs: 16 }
+}
+block! {
+    /// `BlockQ2_0` with twice as many values.
+    BlockPq2_0: 34 bytes { d: 2, qs: 32 }
+}
+
+/// Decodes runs of bytes with so many digits each: digit 0 of every byte of a run, then digit 1, and so on.
+fn decode_trits(d: [u8; 2], runs: [(&[u8], u32); 3], y: &mut [f32]) {
+    let (d, mut y) = (scale(d), y.iter_mut());
+    for (bytes, digits) in runs {
+        for n in 0..digits {
+            for (b, y) in bytes.iter().zip(&mut y) {
+                let fraction = b.wrapping_mul(3u8.pow(n));
+                let digit = (u16::from(fraction) * 3) >> 8;
+                *y = d * (f32::from(digit) - 1.0);
+            }
+        }
+    }
+}
 
 impl Decode for BlockTq1_0 {
     fn decode(&self, y: &mut [f32]) {
-        let d = scale(self.d);
         let (first, second) = self.qs.split_at(32);
-        let mut y = y.iter_mut();
-        for (bytes, digits) in [(first, 5), (second, 5), (&self.qh, 4)] {
-            for n in 0..digits {
-                for (b, y) in bytes.iter().zip(&mut y) {
-                    let fraction = b.wrapping_mul(3u8.pow(n));
-                    let digit = (u16::from(fraction) * 3) >> 8;
-                    *y = d * (f32::from(digit) - 1.0);
-                }
-            }
+        decode_trits(self.d, [(first, 5), (second, 5), (&self.qh, 4)], y);
+    }
+}
+
+impl Decode for BlockPtq1_0 {
+    const LEN: usize = 128;
+
+    fn decode(&self, y: &mut [f32]) {
+        let (first, second) = self.qs.split_at(16);
+        decode_trits(self.d, [(first, 5), (second, 5), (&self.qh, 4)], y);
+    }
+}
+
+impl Decode for BlockQ1_0 {
+    const LEN: usize = 128;
+
+    fn decode(&self, y: &mut [f32]) {
+        let d = scale(self.d);
+        for (i, y) in y.iter_mut().enumerate() {
+            *y = if self.qs[i / 8] >> (i % 8) & 1 == 1 { d } else { -d };
         }
+    }
+}
+
+fn decode_pairs(d: [u8; 2], qs: &[u8], y: &mut [f32]) {
+    let d = scale(d);
+    for (i, y) in y.iter_mut().enumerate() {
+        *y = d * (f32::from(qs[i / 4] >> (2 * (i % 4)) & 3) - 1.0);
+    }
+}
+
+impl Decode for BlockQ2_0 {
+    const LEN: usize = 64;
+
+    fn decode(&self, y: &mut [f32]) {
+        decode_pairs(self.d, &self.qs, y);
+    }
+}
+
+impl Decode for BlockPq2_0 {
+    const LEN: usize = 128;
+
+    fn decode(&self, y: &mut [f32]) {
+        decode_pairs(self.d, &self.qs, y);
     }
 }
 

@@ -1,5 +1,6 @@
 """Writes quant_vectors.bin: blocks of every type with the values that the gguf package reads from them, and rows of
-values with the blocks that it makes of them. Usage: pip install numpy gguf; python make_quant_vectors.py
+values with the blocks that it makes of them. Of the types that the package lacks, Q1_0 and Q2_0 of ggml and two of a
+fork, values are computed here by their definition. Usage: pip install numpy gguf; python make_quant_vectors.py
 
 All numbers little-endian. First u32 number of types, then for each type
     u32 dtype, block length L, block bytes B, number of blocks N; N * B bytes; N * L f32
@@ -23,7 +24,8 @@ SCALES = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
     T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208],
     T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ3_XXS: [0], T.IQ1_S: [0], T.IQ4_NL: [0], T.IQ3_S: [0], T.IQ2_S: [0],
-    T.IQ4_XS: [0], T.IQ1_M: [54], T.TQ1_0: [52], T.TQ2_0: [64], T.MXFP4: [],
+    T.IQ4_XS: [0], T.IQ1_M: [54], T.TQ1_0: [52], T.TQ2_0: [64], T.MXFP4: [], T.NVFP4: [],
+    41: [0], 42: [0], 142: [0], 143: [26],
 }
 # Negative, largest, subnormal and zero.
 EDGES = [0xB800, 0x7BFF, 0x0203, 0x0000]
@@ -45,14 +47,43 @@ def fnv1a(data):
     return h
 
 
+def half(bytes_):
+    return np.ascontiguousarray(bytes_).view("<f2").astype("<f4")
+
+
+def bits_of(x):  # 41: d, then a bit a value: d or -d
+    return np.where(np.unpackbits(x[:, 2:], axis=1, bitorder="little"), np.float32(1), np.float32(-1)) * half(x[:, :2])
+
+
+def pairs_of(x):  # 42, 142: d, then two bits a value: (q - 1) d
+    q = x[:, 2:, None] >> np.array([0, 2, 4, 6], np.uint8) & 3
+    return (q.reshape(len(x), -1).astype(np.float32) - 1) * half(x[:, :2])
+
+
+def trits_of(x):  # 143: trit 0 of the bytes of a run, then trit 1, ...: runs of 16, 8 and 2 bytes; then d
+    runs = []
+    for run, digits in (x[:, :16], 5), (x[:, 16:24], 5), (x[:, 24:26], 4):
+        for n in range(digits):
+            fraction = run.astype(np.uint32) * 3 ** n & 255
+            runs.append((fraction * 3 >> 8).astype(np.float32) - 1)
+    return np.concatenate(runs, 1) * half(x[:, 26:])
+
+
+# Types that the package lacks: values and bytes of a block, reader.
+OTHERS = {41: (128, 18, bits_of), 42: (64, 18, pairs_of), 142: (128, 34, pairs_of), 143: (128, 28, trits_of)}
+
+
 def read(blocks, t):
     with np.errstate(all="ignore"):
-        return dequantize(blocks, t).astype("<f4")
+        values = OTHERS[t][2](blocks) if t in OTHERS else dequantize(blocks, t)
+        return values.astype("<f4")
 
 
 def set_scale(block, t, bits):
     if t == T.MXFP4:
         block[0] = {0xB800: 120, 0x7BFF: 255, 0x0203: 1, 0x0000: 0}[bits]
+    elif t == T.NVFP4:
+        block[:4] = {0xB800: 0x39, 0x7BFF: 0x7E, 0x0203: 0x03, 0x0000: 0x7F}[bits]
     elif t == T.IQ1_M:
         for i in range(4):
             block[49 + 2 * i] = block[49 + 2 * i] & 0x0F | (bits >> 4 * i & 15) << 4
@@ -63,7 +94,7 @@ def set_scale(block, t, bits):
 
 out = bytearray(struct.pack("<I", len(SCALES)))
 for t, offsets in SCALES.items():
-    length, size = GGML_QUANT_SIZES[t]
+    length, size = OTHERS[t][:2] if t in OTHERS else GGML_QUANT_SIZES[t]
     blocks = random_bytes(1000 + t, len(EDGES) * size).reshape(-1, size)
     for block, bits in zip(blocks, EDGES):
         set_scale(block, t, bits)

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use realizar::error::Error;
 use realizar::format::{Access, FileFormat, Source};
-use realizar::quant::{F32, Q8_0};
+use realizar::quant::{F32, PQ2_0, Q2_0, Q8_0};
 
 use crate::support::gguf::Gguf;
 use crate::support::safetensors::Folder;
@@ -303,6 +303,33 @@ fn unknown_versions_and_types_are_unsupported() {
         assert!(unsupported(&Gguf { version, ..sample() }).contains(&format!("version {version}")));
     }
     assert!(unsupported(&Gguf { version: 3 << 24, ..sample() }).contains("big-endian"));
+}
+
+/// The first files of this type have blocks of 128 values, later ones of 64.
+#[test]
+fn the_offsets_tell_the_blocks_of_type_42() {
+    let folder = Folder::empty();
+    let file =
+        |bytes: usize| Gguf::new().tensor("a", Q2_0.0, &[4096], &vec![1; bytes]).tensor("b", F32_TYPE, &[1], &[0; 4]);
+    for (bytes, dtype) in [(64 * 18, Q2_0), (32 * 34, PQ2_0)] {
+        let source = open(&folder.file("pairs.gguf", &file(bytes).build().0)).unwrap();
+        assert_eq!(source.tensor("a").unwrap().dtype, dtype);
+    }
+    assert_refused(&file(1000), "the tensor \"b\" has offset 1024, expected 1152");
+    let either = Gguf::new().tensor("a", Q2_0.0, &[128], &[1; 36]);
+    match open(&folder.file("either.gguf", &either.build().0)) {
+        Err(Error::Unsupported(what)) => assert!(what.contains("64 or 128"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn rotated_weights_are_refused() {
+    let folder = Folder::empty();
+    match open(&folder.file("rotated.gguf", &sample().key("prism.hadamard.block_size", 128u32).build().0)) {
+        Err(Error::Unsupported(what)) => assert!(what.contains("\"prism.hadamard.block_size\""), "{what}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

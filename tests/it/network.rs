@@ -68,6 +68,15 @@ fn every_tensor_type_agrees_with_the_reference() {
     }
 }
 
+/// Also those that the network leaves out for other types.
+#[test]
+fn factors_on_products_of_4_bit_floats_count() {
+    const PARTS: &[&str] = &["attn_q", "attn_output", "ffn_up", "ffn_down"];
+    for name in ["llama", "starcoder2"] {
+        check(name, &Tiny::new(name, quant::NVFP4).change(|t| t.scales = PARTS));
+    }
+}
+
 #[test]
 fn types_may_be_mixed() {
     let types =

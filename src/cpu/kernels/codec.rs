@@ -5,7 +5,7 @@
 use super::activations::InputType;
 use super::float::{self, Float};
 use super::simd::Simd;
-use crate::quant::{iq::IQ4_VALUES, mxfp4};
+use crate::quant::{fp4, iq::IQ4_VALUES};
 
 /// The properties of a format on which the arithmetic depends. A value is `scale * (q - zero)`, or `scale * q + min`
 /// where `MIN`.
@@ -45,6 +45,7 @@ kinds! {
     Offset5 1 false false 5
     Offset7 1 false false 7
     OffsetHalves4 2 false false 4
+    OffsetHalves5 2 false false 5
     OffsetHalves6 2 false false 6
     OffsetHalves7 2 false false 7
     Wide 1 false true 8
@@ -65,7 +66,7 @@ impl Kind for Int16 {
 
 /// A block format, sixteen rows side by side.
 pub trait Codec {
-    /// Groups of 32 columns in a block: 1 or 8.
+    /// Groups of 32 columns in a block: 1, 2, 4 or 8.
     const GROUPS: usize = 8;
     /// Bytes of sixteen rows of a block.
     const BYTES: usize;
@@ -371,7 +372,7 @@ impl Codec for Mxfp4 {
         let mut halves = [0f32; 16];
         for (row, half) in halves.iter_mut().enumerate() {
             // SAFETY: inside the block.
-            *half = mxfp4::half_scale(unsafe { *p.add(row) });
+            *half = fp4::half_scale(unsafe { *p.add(row) });
         }
         // SAFETY: sixteen values.
         scale[0] = unsafe { s.load_f32(halves.as_ptr()) };
@@ -380,9 +381,43 @@ impl Codec for Mxfp4 {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         let q = unsafe { nibbles(s, p.add(16)) };
-        eight!(s, j => s.add_bytes(s.lookup(&mxfp4::VALUES, q[j]), 16))
+        eight!(s, j => s.add_bytes(s.lookup(&fp4::VALUES, q[j]), 16))
     }
 }
+
+pub struct Nvfp4;
+impl Codec for Nvfp4 {
+    type Kind = OffsetHalves5;
+    const GROUPS: usize = 2;
+    const BYTES: usize = 64 + 512;
+    const ZERO: i32 = 16;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        let mut halves = [[0u16; 16]; 4];
+        for (i, half) in halves.iter_mut().flatten().enumerate() {
+            // SAFETY: inside the block.
+            *half = fp4::small_scale(unsafe { *p.add(i) });
+        }
+        for (scale, halves) in scale.iter_mut().zip(&halves) {
+            // Half of the scale, because the values are doubled. SAFETY: sixteen of 16 bits.
+            *scale = s.mul(unsafe { s.load_f16(halves.as_ptr().cast()) }, s.splat(128.0));
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // Two words for each 16 columns, the first eight of which are in the low nibbles.
+        eight!(s, j => {
+            let (word, shift) = (4 * b + 2 * (j / 4) + j % 2, if j % 4 < 2 { 0 } else { 4 });
+            // SAFETY: `b < 2`, so that this is inside the block.
+            let q = s.field(unsafe { s.load_bytes(p.add(64 + 64 * word)) }, shift, 15);
+            s.add_bytes(s.lookup(&fp4::VALUES, q), 16)
+        })
+    }
+}
+
+/// Factors that bring a digit of base 3 to the front.
+const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
 pub struct Tq1_0;
 impl Codec for Tq1_0 {
@@ -398,7 +433,6 @@ impl Codec for Tq1_0 {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // Runs of 32 columns have one digit of 32 bytes, then runs of 16 one of 16, and the last runs of four.
-        const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
         eight!(s, j => {
             let (byte, digit) = match (b, j) {
                 (0..5, _) => (64 * j, b),
@@ -408,6 +442,83 @@ impl Codec for Tq1_0 {
             // SAFETY: `byte <= 768`, so that this is inside the block.
             s.ternary_digit(unsafe { s.load_bytes(p.add(byte)) }, POWERS[digit])
         })
+    }
+}
+
+pub struct Ptq1_0;
+impl Codec for Ptq1_0 {
+    type Kind = Offset4;
+    const GROUPS: usize = 4;
+    const BYTES: usize = 256 + 128 + 32 + 32;
+    const ZERO: i32 = 1;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        *scale = [unsafe { s.load_f16(p.add(416)) }; 16];
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // Runs of 16 columns have one digit of 16 bytes, then runs of 8 one of 8, and the last runs of two one of two.
+        eight!(s, j => {
+            let column = 32 * b + 4 * j;
+            if column < 120 {
+                let (word, digit) = match column.checked_sub(80) {
+                    None => (column % 16 / 4, column / 16),
+                    Some(column) => (4 + column % 8 / 4, column / 8),
+                };
+                // SAFETY: `word < 6`, so that this is inside the block.
+                s.ternary_digit(unsafe { s.load_bytes(p.add(64 * word)) }, POWERS[digit])
+            } else {
+                let (mut bytes, digit) = ([0u8; 64], (column - 120) / 2);
+                for (i, byte) in bytes.iter_mut().enumerate() {
+                    // SAFETY: 32 bytes after the words, two a row.
+                    *byte = unsafe { *p.add(384 + 2 * (i / 4) + i % 2) }.wrapping_mul(POWERS[digit + i % 4 / 2]);
+                }
+                // SAFETY: 64 bytes.
+                s.ternary_digit(unsafe { s.load_bytes(bytes.as_ptr()) }, 1)
+            }
+        })
+    }
+}
+
+pub struct Q1_0;
+impl Codec for Q1_0 {
+    type Kind = Offset4;
+    const GROUPS: usize = 4;
+    const BYTES: usize = 32 + 256;
+    const ZERO: i32 = 1;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        *scale = [unsafe { s.load_f16(p) }; 16];
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 4`, so that this is inside the block.
+        let plane = unsafe { s.load_bytes(p.add(32 + 64 * b)) };
+        eight!(s, j => s.field(plane, j as i32 - 1, 2))
+    }
+}
+
+/// Values of two bits, `GROUPS` times 32 under one scale.
+pub struct PairBlocks<const GROUPS: usize>;
+impl<const GROUPS: usize> Codec for PairBlocks<GROUPS> {
+    type Kind = Offset4;
+    const GROUPS: usize = GROUPS;
+    const BYTES: usize = 32 + 128 * GROUPS;
+    const ZERO: i32 = 1;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        *scale = [unsafe { s.load_f16(p) }; 16];
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < GROUPS`, so that this is inside the block.
+        eight!(s, j => s.field(unsafe { s.load_bytes(p.add(32 + 128 * b + 64 * (j / 4))) }, 2 * (j % 4) as i32, 3))
     }
 }
 

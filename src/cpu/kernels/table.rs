@@ -142,6 +142,11 @@ macro_rules! block_kernels {
             quant::IQ3_S => &$of::<codec_iq::Iq3S$(, $more)?>::BLOCKS,
             quant::TQ1_0 => &$of::<codec::Tq1_0$(, $more)?>::BLOCKS,
             quant::TQ2_0 => &$of::<codec::Tq2_0$(, $more)?>::BLOCKS,
+            quant::NVFP4 => &$of::<codec::Nvfp4$(, $more)?>::BLOCKS,
+            quant::Q1_0 => &$of::<codec::Q1_0$(, $more)?>::BLOCKS,
+            quant::Q2_0 => &$of::<codec::PairBlocks<2>$(, $more)?>::BLOCKS,
+            quant::PQ2_0 => &$of::<codec::PairBlocks<4>$(, $more)?>::BLOCKS,
+            quant::PTQ1_0 => &$of::<codec::Ptq1_0$(, $more)?>::BLOCKS,
             _ => return None,
         })
     };

@@ -21,15 +21,18 @@ enum Field {
     Words(usize),
     /// 32 bits, one for each column, which packing sorts: bit `j` of byte `b` is that of column `4 j + b`.
     Bits,
+    /// Words of 16 pairs of bits, one for each column, which packing sorts: pair `j` of byte `b` is that of column
+    /// `4 j + b`.
+    Pairs(usize),
 }
-use Field::{Bits, Bytes, Halves, Words};
+use Field::{Bits, Bytes, Halves, Pairs, Words};
 
 impl Field {
     fn bytes(self) -> usize {
         match self {
             Bytes(n) => n,
             Halves(n) => 2 * n,
-            Words(n) => 4 * n,
+            Words(n) | Pairs(n) => 4 * n,
             Bits => 4,
         }
     }
@@ -53,6 +56,7 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
         quant::Q6_K => &[Words(32), Words(16), Bytes(16), Halves(1)],
         quant::IQ4_XS => &[Halves(2), Bytes(4), Words(32)],
         quant::MXFP4 => &[Bytes(1), Words(4)],
+        quant::NVFP4 => &[Bytes(4), Words(8)],
         quant::IQ1_S => &[Halves(1), Words(8), Words(4)],
         quant::IQ1_M => &[Words(8), Words(4), Words(2)],
         quant::IQ2_XXS => &[Halves(1), Words(16)],
@@ -62,6 +66,10 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
         quant::IQ3_S => &[Halves(1), Words(16), Words(2), Words(8), Words(1)],
         quant::TQ1_0 => &[Words(8), Words(4), Words(1), Halves(1)],
         quant::TQ2_0 => &[Words(16), Halves(1)],
+        quant::PTQ1_0 => &[Words(4), Words(2), Halves(1), Halves(1)],
+        quant::Q1_0 => &[Halves(1), Bits, Bits, Bits, Bits],
+        quant::Q2_0 => &[Halves(1), Pairs(4)],
+        quant::PQ2_0 => &[Halves(1), Pairs(8)],
         _ => return None,
     })
 }
@@ -230,6 +238,11 @@ fn interleave(field: Field, row: &[u8], out: &mut [u8], r: usize) {
                 out[4 * r..4 * r + 4].copy_from_slice(&sort_bits(*bits));
             }
         }
+        Pairs(_) => {
+            for (pairs, out) in row.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<{ 4 * PANEL_ROWS }>().0) {
+                out[4 * r..4 * r + 4].copy_from_slice(&transpose_pairs(*pairs));
+            }
+        }
     }
 }
 
@@ -245,12 +258,14 @@ fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
     let unit = match field {
         Bytes(_) => 1,
         Halves(_) => 2,
-        Words(_) | Bits => 4,
+        Words(_) | Bits | Pairs(_) => 4,
     };
     for (unit, packed) in row.chunks_exact_mut(unit).zip(packed.chunks_exact(PANEL_ROWS * unit)) {
         unit.copy_from_slice(&packed[r * unit.len()..(r + 1) * unit.len()]);
-        if let (Bits, Ok(bits)) = (field, <&mut [u8; 4]>::try_from(unit)) {
-            *bits = unsort_bits(*bits);
+        match (field, <&mut [u8; 4]>::try_from(unit)) {
+            (Bits, Ok(bits)) => *bits = unsort_bits(*bits),
+            (Pairs(_), Ok(pairs)) => *pairs = transpose_pairs(*pairs),
+            _ => {}
         }
     }
 }
@@ -265,6 +280,11 @@ fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
         v = (v | v >> 6) & 0x000f_000f;
         (v | v >> 12) as u8
     })
+}
+
+/// Exchanges pair of bits `i` of byte `k` with pair `k` of byte `i`.
+fn transpose_pairs(bytes: [u8; 4]) -> [u8; 4] {
+    std::array::from_fn(|i| (0..4).fold(0, |byte, k| byte | (bytes[k] >> (2 * i) & 3) << (2 * k)))
 }
 
 /// Moves bit `j` of byte `b` to bit `4 j + b`.
@@ -366,6 +386,10 @@ mod tests {
             let sorted = sort_bits((1u32 << column).to_le_bytes());
             assert_eq!(sorted[column % 4], 1 << (column / 4));
             assert_eq!(unsort_bits(sorted), (1u32 << column).to_le_bytes());
+        }
+        for column in 0..16 {
+            let sorted = transpose_pairs((2u32 << (2 * column)).to_le_bytes());
+            assert_eq!(sorted[column % 4], 2 << (2 * (column / 4)));
         }
     }
 }

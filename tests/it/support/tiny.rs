@@ -801,6 +801,9 @@ fn random_blocks(rng: &mut Rng, dtype: DType, bytes: &mut [u8], block_bytes: usi
         quant::IQ1_S => (&[0], 7.0),
         quant::TQ1_0 => (&[52], 0.8),
         quant::TQ2_0 => (&[64], 1.2),
+        quant::Q1_0 => (&[0], 1.0),
+        quant::Q2_0 | quant::PQ2_0 => (&[0], 1.2),
+        quant::PTQ1_0 => (&[26], 0.8),
         _ => (&[], 1.0),
     };
     let deviation = 1.0 / (cols as f64).sqrt();
@@ -813,6 +816,8 @@ fn random_blocks(rng: &mut Rng, dtype: DType, bytes: &mut [u8], block_bytes: usi
         match dtype {
             // One power of two a block.
             quant::MXFP4 => block[0] = (127.0 + (deviation / 3.0).log2()) as u8,
+            // A float of 8 bits for each 16 values.
+            quant::NVFP4 => block[..4].fill(((7.0 + (deviation / 2.5).log2()) * 8.0) as u8),
             // The scale's bits lie in the high nibbles of the last four 16-bit words.
             quant::IQ1_M => {
                 let bits = half::f16::from_f64(deviation / 7.0).to_bits();
