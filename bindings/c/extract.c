@@ -12,100 +12,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check(rz_status status, const rz_error *err) {
-    if (status >= 0)
-        return;
-    fprintf(stderr, "%s: %s\n", rz_status_name(status), err->message);
-    exit(1);
-}
+static rz_error err;
 
-static void *allocate(void *old, size_t bytes) {
-    void *memory = realloc(old, bytes);
-    if (!memory) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    return memory;
+static int check(rz_status status) {
+    if (status < 0)
+        exit((fprintf(stderr, "%s: %s\n", rz_status_name(status), err.message), 1));
+    return status;
 }
 
 static char *read_all(FILE *file, size_t *len) {
     size_t capacity = 1 << 12, n;
-    char *text = allocate(NULL, capacity);
-    for (*len = 0; (n = fread(text + *len, 1, capacity - *len, file)) > 0;)
+    char *text = malloc(capacity);
+    for (*len = 0; text && (n = fread(text + *len, 1, capacity - *len, file)) > 0;)
         if ((*len += n) == capacity)
-            text = allocate(text, capacity *= 2);
+            text = realloc(text, capacity *= 2);
+    if (!text)
+        exit((fprintf(stderr, "out of memory\n"), 1));
     return text;
 }
 
-/* Writes a text as JSON; `out` has room for six bytes a byte, and two. */
-static size_t quote(char *out, const char *text, size_t len) {
-    char *at = out;
-    *at++ = '"';
-    for (size_t i = 0; i < len; i++)
-        if (text[i] == '"' || text[i] == '\\' || (unsigned char)text[i] < 0x20)
-            at += sprintf(at, "\\u%04x", (unsigned)text[i]);
-        else
-            *at++ = text[i];
-    *at++ = '"';
-    return (size_t)(at - out);
-}
-
 int main(int argc, char **argv) {
-    static const char *task = "Extract the data from the text as JSON.";
+    static const char task[] = "Extract the data from the text as JSON.";
     rz_model *model;
-    rz_cache *cache;
-    rz_grammar *grammar;
-    rz_sampler *sampler;
-    rz_textstream *stream;
-    rz_error err;
-    size_t schema_len, text_len, n, len;
+    rz_conversation *conversation;
+    rz_sampler_params likeliest = {.struct_size = sizeof likeliest};
+    rz_reply_params reply = {.struct_size = sizeof reply, .sampler = &likeliest, .grammar_kind = RZ_GRAMMAR_JSON_SCHEMA};
+    rz_conversation_info info = {.struct_size = sizeof info};
+    rz_status status;
+    size_t len;
 
     FILE *file = argc == 3 ? fopen(argv[2], "rb") : NULL;
-    if (!file) {
-        fprintf(stderr, "usage: extract model.gguf schema.json < text\n");
-        return 2;
-    }
-    char *schema = read_all(file, &schema_len), *text = read_all(stdin, &text_len);
+    if (!file)
+        exit((fprintf(stderr, "usage: extract model.gguf schema.json < text\n"), 2));
+    char *schema = read_all(file, &reply.grammar_len), *text = read_all(stdin, &len), part[1 << 16];
+    reply.grammar = schema;
     fclose(file);
 
-    check(rz_model_load(argv[1], NULL, &model, &err), &err);
-    check(rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, schema, schema_len, &grammar, &err), &err);
-    check(rz_sampler_new(NULL, &sampler, &err), &err);
-    check(rz_sampler_grammar_set(sampler, grammar, &err), &err);
-    check(rz_cache_new(model, NULL, &cache, &err), &err);
-    check(rz_textstream_new(model, &stream, &err), &err);
-
-    char *json = allocate(NULL, 6 * text_len + 256), *end = json;
-    end += sprintf(end, "{\"messages\": [{\"role\": \"system\", \"content\": \"%s\"}, {\"role\": \"user\", \"content\": ", task);
-    end += quote(end, text, text_len);
-    end += sprintf(end, "}]}");
-
-    /* A conversation of three parts, of which only the template's can steer the model. */
-    size_t capacity = rz_cache_capacity(cache);
-    uint32_t *tokens = allocate(NULL, capacity * sizeof *tokens), token;
-    check(rz_chat_tokenize_into(model, json, (size_t)(end - json), RZ_CHAT_ADD_GENERATION_PROMPT, tokens, capacity, &n, &err),
-          &err);
-    check(rz_textstream_follow(stream, tokens, n, &err), &err);
-    check(rz_prefill(cache, tokens, n, NULL, &err), &err);
-
-    rz_status status = rz_sample(cache, sampler, &token, &err);
-    while (status == RZ_OK && !rz_token_is_end(model, token)) {
-        char piece[256];
-        check(rz_textstream_push_into(stream, token, piece, sizeof piece, &len, &err), &err);
-        fwrite(piece, 1, len, stdout);
-        status = rz_decode_token(cache, token, sampler, &token, &err);
-    }
+    check(rz_model_load(argv[1], NULL, &model, &err));
+    check(rz_conversation_new(model, NULL, &conversation, &err));
+    check(rz_conversation_add_text(conversation, "system", task, strlen(task), &err));
+    check(rz_conversation_add_text(conversation, "user", text, len, &err));
+    check(rz_conversation_reply(conversation, &reply, &err));
+    do {
+        uint32_t kind, call;
+        status = check(rz_conversation_step(conversation, RZ_NO_LIMIT, &err));
+        while (check(rz_conversation_next_into(conversation, &kind, &call, part, sizeof part, &len, &err)) != RZ_DONE)
+            if (kind == RZ_CHAT_EVENT_CONTENT)
+                fwrite(part, 1, len, stdout);
+    } while (status != RZ_DONE);
     putchar('\n');
-    check(status, &err);
+    check(rz_conversation_info_get(conversation, &info, &err));
 
-    rz_textstream_free(stream);
-    rz_cache_free(cache);
-    rz_sampler_free(sampler);
-    rz_grammar_free(grammar);
+    rz_conversation_free(conversation);
     rz_model_free(model);
-    free(tokens);
-    free(json);
     free(text);
     free(schema);
-    return 0;
+    return info.end == RZ_JOB_CONTEXT;
 }
