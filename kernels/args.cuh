@@ -116,6 +116,8 @@ enum Modification : u32 {
     kByColumn = 2,  // x *= by[column]
     kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
     kBySigmoid = 4,  // x *= sigmoid(by[row, column / length])
+    kByGate = 5,  // x *= by[row, column / length]
+    kXielu = 6,  // x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
 };
 
 // How scores of experts become weights.
@@ -376,7 +378,9 @@ struct ModifyArgs {
     float factor;
     u32 length;
     u32 offset;
-    u32 pad;
+    float fall;
+    float slope;
+    float eps;
 };
 
 // out[row, head] = x[row, head][..part], then tail[row].

@@ -16,6 +16,11 @@ KERNEL(glu, GluArgs, 256, 1) {
         a.gate[i] = gated(a.gate[i], a.up ? a.up[i] : no_up(a.activation), a.activation);
 }
 
+DEVICE float xielu(float x, const ModifyArgs& a) {
+    const float bent = x > 0.f ? a.factor * x * x : a.fall * (expm1f(fminf(x, a.eps)) - x);
+    return fmaf(a.slope, x, bent);
+}
+
 // Changes rows in place, one row a block of the first dimension.
 KERNEL(modify, ModifyArgs, 256, 1) {
     let_next_start();
@@ -25,12 +30,14 @@ KERNEL(modify, ModifyArgs, 256, 1) {
     float factor = a.factor;
     if (a.kind == kByPosition)
         factor = 1.f + a.factor * logf((float)(((u64)a.positions[row] + a.offset) / a.length + 1));
-    const float* gate = a.kind == kBySigmoid ? a.by + (u64)row * (a.width / a.length) : nullptr;
+    const float* gate = a.kind == kBySigmoid || a.kind == kByGate ? a.by + (u64)row * (a.width / a.length) : nullptr;
     for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < a.width; i += gridDim.y * blockDim.x) {
         switch (a.kind) {
             case kLimit: x[i] = fminf(fmaxf(x[i], -factor), factor); break;
             case kByColumn: x[i] *= a.by[i]; break;
             case kBySigmoid: x[i] *= sigmoid(gate[i / a.length]); break;
+            case kByGate: x[i] *= gate[i / a.length]; break;
+            case kXielu: x[i] = xielu(x[i], a); break;
             default: x[i] *= factor;
         }
     }

@@ -321,6 +321,9 @@ impl CpuExecutor {
             Op::Clamp { x, limit } => {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
             }
+            Op::Xielu { x, curve } => {
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::xielu(isa, x, *curve));
+            }
             Op::Project { x, projections } => return self.project_all(*x, projections, sequences),
             Op::ProjectHeads { x, weight, heads, out } => {
                 let CpuExecutor { backend, team: open, tensors, heads: scratch, .. } = self;
@@ -365,9 +368,12 @@ impl CpuExecutor {
                 let [gate, up] = self.tensors.disjoint([*gate, *up]);
                 each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
             }
-            Op::Gate { x, gate } => {
+            Op::Gate { x, gate, sigmoid } => {
                 let [x, gate] = self.tensors.disjoint([*x, *gate]);
-                each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| elementwise::gate(isa, x, gate));
+                each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| match sigmoid {
+                    true => elementwise::gate(isa, x, gate),
+                    false => elementwise::multiply_each(isa, x, gate),
+                });
             }
             Op::Experts(experts) => {
                 let CpuExecutor { backend, team: open, tensors, products, experts: scratch, cursor, .. } = self;

@@ -520,6 +520,10 @@ pub enum Modification {
     ByPosition = 3,
     /// x *= sigmoid(by[row, column / length])
     BySigmoid = 4,
+    /// x *= by[row, column / length]
+    ByGate = 5,
+    /// x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
+    Xielu = 6,
 }
 
 /// Changes rows of `width` values in place.
@@ -538,7 +542,9 @@ pub struct ModifyArgs {
     pub factor: f32,
     pub length: u32,
     pub offset: u32,
-    pub pad: u32,
+    pub fall: f32,
+    pub slope: f32,
+    pub eps: f32,
 }
 
 /// out[row, head] = x[row, head][..part], then tail[row].

@@ -248,6 +248,7 @@ fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
         | Op::ScaleColumns { x, .. }
         | Op::ScaleByPosition { x, .. }
         | Op::Clamp { x, .. }
+        | Op::Xielu { x, .. }
         | Op::Gate { x, .. } => f(*x),
         Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
         Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),

@@ -49,7 +49,7 @@ impl Checked<'_> {
             Op::Embed { table, rows, out, .. } => self.embed(*table, *rows, *out),
             Op::Norm { norm, x, out } => self.norm(norm, *x, *out),
             Op::Add { x, delta, .. } => self.add(*x, *delta),
-            Op::Scale { .. } | Op::Clamp { .. } => Ok(()),
+            Op::Scale { .. } | Op::Clamp { .. } | Op::Xielu { .. } => Ok(()),
             Op::ScaleColumns { x, by } => {
                 let n = self.width(*x);
                 self.expect(self.vector(*by, n)?, || format!("factors for {n} values"))
@@ -74,7 +74,7 @@ impl Checked<'_> {
                 let fits = up.is_none_or(|up| self.width(up) == n && up != *gate);
                 self.expect(fits, || format!("a gate of {n} values"))
             }
-            Op::Gate { x, gate } => {
+            Op::Gate { x, gate, .. } => {
                 let [n, gates] = [*x, *gate].map(|tensor| self.width(tensor));
                 self.expect(n.is_multiple_of(gates) && x != gate, || format!("a gate of {gates} values for {n}"))
             }

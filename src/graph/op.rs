@@ -44,6 +44,8 @@ pub enum Op {
     ScaleByPosition { x: TensorId, slope: f32, length: u32, offset: u32 },
     /// `x = min(max(x, -limit), limit)`.
     Clamp { x: TensorId, limit: f32 },
+    /// `x = curve(x)`.
+    Xielu { x: TensorId, curve: Xielu },
     /// `out = weight * x + bias` for each of the projections that share the input.
     Project { x: TensorId, projections: Box<[Projection]> },
     /// `out[h] = [weight[h] * x[h][..cols] | x[h][cols..]]`, head by head; weight `[heads * rows, cols]`.
@@ -71,8 +73,8 @@ pub enum Op {
     Scan(Scan),
     /// `gate = activation(gate) * up`, or `activation(gate)` without `up`.
     Glu { gate: TensorId, up: Option<TensorId>, activation: Activation },
-    /// `x *= sigmoid(gate)`; each value of `gate` is the factor of `width(x) / width(gate)` values.
-    Gate { x: TensorId, gate: TensorId },
+    /// `x *= gate`, or its sigmoid; each value of `gate` is the factor of `width(x) / width(gate)` values.
+    Gate { x: TensorId, gate: TensorId, sigmoid: bool },
     /// `out = sum of weight * down(activation(gate x) * (up x))` over the experts chosen by `scores`, `[n, n_experts]`.
     Experts(Experts),
     /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it
@@ -267,6 +269,17 @@ pub enum Activation {
     ClampedSwiglu,
 }
 
+/// The activation of arXiv 2411.13010: `rise * x^2 + slope * x` for `x > 0`, else
+/// `fall * (e^min(x, eps) - 1 - x) + slope * x`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Xielu {
+    pub rise: f32,
+    pub fall: f32,
+    pub slope: f32,
+    /// Not above 0.
+    pub eps: f32,
+}
+
 /// The function that makes weights of a router's scores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouterScore {
@@ -345,6 +358,7 @@ impl Op {
             | Op::ScaleColumns { x, .. }
             | Op::ScaleByPosition { x, .. }
             | Op::Clamp { x, .. }
+            | Op::Xielu { x, .. }
             | Op::Logits { x, .. } => on(x),
             Op::Norm { x, out, .. } => [x, out].into_iter().for_each(on),
             Op::Add { x, delta, .. } => [x, delta].into_iter().for_each(on),
@@ -373,7 +387,7 @@ impl Op {
                 on(gate);
                 up.iter_mut().for_each(on);
             }
-            Op::Gate { x, gate } => [x, gate].into_iter().for_each(on),
+            Op::Gate { x, gate, .. } => [x, gate].into_iter().for_each(on),
             Op::Experts(e) => [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on),
         }
     }

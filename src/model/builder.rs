@@ -190,6 +190,11 @@ impl<'a> Builder<'a> {
         Weight(self.matrices.len() as u32 - 1)
     }
 
+    /// Number of rows of a tensor of the layer.
+    pub fn rows(&self, part: &str) -> Result<usize> {
+        self.tensors.rows(&self.name(part))
+    }
+
     fn matrix(&mut self, part: &str, rows: usize, cols: usize) -> Result<Weight> {
         let matrix = self.tensors.matrix(&self.name(part), rows, (0..rows).into(), cols)?;
         Ok(self.add_matrix(matrix))
@@ -530,6 +535,12 @@ impl<'a> Builder<'a> {
 
     /// `down(activation(gate x) * up x)`, gate and up from two tensors or from one.
     pub fn gated_ffn(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
+        let inner = self.gated(x, activation)?;
+        self.project(inner, "ffn_down", self.hyper.hidden)
+    }
+
+    /// `activation(gate x) * up x`
+    pub fn gated(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let f = self.ffn_width()?;
         let parts = if self.has("ffn_gate.weight") {
             [self.part("ffn_gate", f, 0..f, x)?, self.part("ffn_up", f, 0..f, x)?]
@@ -538,7 +549,7 @@ impl<'a> Builder<'a> {
         };
         let [gate, up] = self.push_projections(x, parts);
         self.program.push(Op::Glu { gate, up: Some(up), activation });
-        self.project(gate, "ffn_down", self.hyper.hidden)
+        Ok(gate)
     }
 
     /// `down(activation(up x))`, the activations divided by `ffn.act.scales` where the file has them.
@@ -680,7 +691,7 @@ impl<'a> Builder<'a> {
         let out = self.project(inner, "ffn_down_shexp", self.program.width(x))?;
         if self.has("ffn_gate_inp_shexp.weight") {
             let gate = self.project(x, "ffn_gate_inp_shexp", 1)?;
-            self.program.push(Op::Gate { x: out, gate });
+            self.program.push(Op::Gate { x: out, gate, sigmoid: true });
         }
         Ok(out)
     }

@@ -5,7 +5,7 @@ use super::builder::Builder;
 use super::hyper::HeadShape;
 use super::tensors::RowRuns;
 use crate::error::{Error, Result};
-use crate::graph::op::{Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, TensorId, Vector};
+use crate::graph::op::{Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, TensorId, Vector, Xielu};
 use crate::graph::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
 
 /// Bound of a file's widths, far above those of any network.
@@ -109,7 +109,48 @@ impl Builder<'_> {
 
     /// `x *= sigmoid(gate)`
     pub fn gate_by_sigmoid(&mut self, x: TensorId, gate: TensorId) {
-        self.program.push(Op::Gate { x, gate });
+        self.program.push(Op::Gate { x, gate, sigmoid: true });
+    }
+
+    /// `x * activation(gate)`, of which each value is the factor of as many of `x`.
+    pub fn gate_by(&mut self, x: TensorId, gate: TensorId, activation: Activation) -> TensorId {
+        if self.program.width(x) == self.program.width(gate) {
+            return self.gate(gate, x, activation);
+        }
+        self.activate(gate, activation);
+        self.program.push(Op::Gate { x, gate, sigmoid: false });
+        x
+    }
+
+    /// The curve of each layer's activation. Its keys have no prefix of an architecture.
+    pub fn xielu(&self) -> Result<Vec<Xielu>> {
+        let numbers = |name: &str| -> Result<Vec<f32>> {
+            let (key, n) = (format!("xielu.{name}"), self.hyper.n_layers);
+            match self.keys.metadata.f32s(&key)?.as_deref() {
+                Some([one]) => Ok(vec![*one; n]),
+                Some(list) if list.len() >= n => Ok(list[..n].to_vec()),
+                Some(list) => Err(self.keys.metadata.error(format!("{key} has {} values for {n} layers", list.len()))),
+                None => Err(self.keys.metadata.missing(&key)),
+            }
+        };
+        let [alpha_p, alpha_n] = [numbers("alpha_p")?, numbers("alpha_n")?];
+        let (beta, eps) = (numbers("beta")?, numbers("eps")?);
+        let softplus = |x: f32| libm::log1p(libm::exp(f64::from(x))) as f32;
+        let curves = (0..self.hyper.n_layers).map(|i| {
+            let curve =
+                Xielu { rise: softplus(alpha_p[i]), fall: beta[i] + softplus(alpha_n[i]), slope: beta[i], eps: eps[i] };
+            let numbers = [curve.rise, curve.fall, curve.slope];
+            match numbers.iter().all(|x| x.abs() <= 1e3) && (-1.0..=0.0).contains(&curve.eps) {
+                true => Ok(curve),
+                false => Err(Error::unsupported(format!("the activation {curve:?} of layer {i}"))),
+            }
+        });
+        curves.collect()
+    }
+
+    /// `x = curve(x)`
+    pub fn bend(&mut self, x: TensorId, curve: Xielu) {
+        self.program.push(Op::Xielu { x, curve });
     }
 
     /// `activation(gate) * x`, which takes the place of the gate.

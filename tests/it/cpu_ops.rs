@@ -695,7 +695,7 @@ fn factors_of_positions_clamps_and_gates() {
     let model = model.finish(vec![
         Op::ScaleByPosition { x, slope: 0.3, length: 3, offset: 1 },
         Op::Clamp { x: y, limit: 0.5 },
-        Op::Gate { x: z, gate },
+        Op::Gate { x: z, gate, sigmoid: true },
         Op::ScaleColumns { x: c, by },
     ]);
     for n in COUNTS {

@@ -19,7 +19,7 @@ use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::graph::op::{
     Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, Projection, RecurrentId,
-    RopeChoice, RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
+    RopeChoice, RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight, Xielu,
 };
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -1239,8 +1239,13 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("positions of queries", &[Q], &|o, i| {
             vec![o.push(Op::ScaleByPosition { x: i[0], slope: 0.4, length: 3, offset: 1 }, i[0])]
         }),
-        ("gate of heads", &[Q, 5], &|o, i| vec![o.push(Op::Gate { x: i[0], gate: i[1] }, i[0])]),
-        ("gate", &[1500; 2], &|o, i| vec![o.push(Op::Gate { x: i[0], gate: i[1] }, i[0])]),
+        ("gate of heads", &[Q, 5], &|o, i| vec![o.push(Op::Gate { x: i[0], gate: i[1], sigmoid: true }, i[0])]),
+        ("gate", &[1500; 2], &|o, i| vec![o.push(Op::Gate { x: i[0], gate: i[1], sigmoid: true }, i[0])]),
+        ("factors of heads", &[Q, 5], &|o, i| vec![o.push(Op::Gate { x: i[0], gate: i[1], sigmoid: false }, i[0])]),
+        ("xIELU", &[1500], &|o, i| {
+            let curve = Xielu { rise: 0.9, fall: 1.1, slope: 0.5, eps: -0.2 };
+            vec![o.push(Op::Xielu { x: i[0], curve }, i[0])]
+        }),
         ("a part of an activation", &[1500], &|o, i| vec![o.slice(i[0], 7, 1100)]),
         ("heads of two parts", &[Q, 7], &|o, i| vec![o.join(i[0], i[1], 5)]),
         ("heads of two activations", &[Q, 7], &|o, i| vec![o.join(i[1], i[0], 1)]),

@@ -315,7 +315,7 @@ fn the_offsets_tell_the_blocks_of_type_42() {
         let source = open(&folder.file("pairs.gguf", &file(bytes).build().0)).unwrap();
         assert_eq!(source.tensor("a").unwrap().dtype, dtype);
     }
-    assert_refused(&file(1000), "the tensor \"b\" has offset 1024, expected 1152");
+    assert_refused(&file(1000), "within the tensor \"a\": 1152 bytes");
     let either = Gguf::new().tensor("a", Q2_0.0, &[128], &[1; 36]);
     match open(&folder.file("either.gguf", &either.build().0)) {
         Err(Error::Unsupported(what)) => assert!(what.contains("64 or 128"), "{what}"),

@@ -4,6 +4,7 @@ mod support;
 
 mod abi;
 mod adapters;
+mod architectures;
 mod bindings;
 mod chat_template;
 mod chat_tokens;

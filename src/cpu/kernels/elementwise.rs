@@ -5,7 +5,7 @@
 use super::math::{exp, softplus, tanh};
 use super::simd::{LANES, Simd};
 use super::{Isa, dispatch};
-use crate::graph::op::Activation;
+use crate::graph::op::{self, Activation};
 
 /// Computes `x += scale * delta`
 pub fn add_scaled(isa: Isa, x: &mut [f32], delta: &[f32], scale: f32) {
@@ -142,6 +142,24 @@ fn gate_lanes<S: Simd>(s: S, x: &mut [f32], gate: &[f32]) {
         s.store(times_sigmoid(s, s.splat(1.0), s.splat(*gate)), &mut factor);
         map(s, ScaleBy(s.splat(factor[0])), x);
     }
+}
+
+/// Computes `x = x * by`, where each value of `by` is the factor of as many values of `x`.
+pub fn multiply_each(isa: Isa, x: &mut [f32], by: &[f32]) {
+    assert!(!by.is_empty() && x.len().is_multiple_of(by.len()));
+    let each = x.len() / by.len();
+    x.chunks_exact_mut(each).zip(by).for_each(|(x, by)| scale(isa, x, *by));
+}
+
+/// Computes `x = curve(x)`
+pub fn xielu(isa: Isa, x: &mut [f32], curve: op::Xielu) {
+    dispatch!(isa, xielu_lanes(x: &mut [f32], curve: op::Xielu))
+}
+
+#[inline(always)]
+fn xielu_lanes<S: Simd>(s: S, x: &mut [f32], curve: op::Xielu) {
+    let op::Xielu { rise, fall, slope, eps } = curve;
+    map(s, Xielu { rise: s.splat(rise), fall: s.splat(fall), slope: s.splat(slope), eps: s.splat(eps) }, x);
 }
 
 /// Computes `x = min(max(x, -limit), limit)`
@@ -456,6 +474,42 @@ impl<S: Simd> Binary<S> for TimesSigmoid {
     }
 }
 
+/// See `op::Xielu`.
+#[derive(Clone, Copy)]
+struct Xielu<V> {
+    rise: V,
+    fall: V,
+    slope: V,
+    eps: V,
+}
+impl<S: Simd> Unary<S> for Xielu<S::F> {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        let (zero, one) = (s.splat(0.0), s.splat(1.0));
+        let (above, below) = (s.max(x, zero), s.min(x, zero));
+        let power = s.min(below, self.eps);
+        let bent = s.add(exp_beyond_line(s, power), s.sub(power, below));
+        // 0 for all but the smallest numbers above 0.
+        let is_below = s.sub(one, s.min(one, s.max(zero, s.mul(x, s.splat(1e38)))));
+        let fall = s.mul(self.fall, s.mul(bent, is_below));
+        s.fma(s.mul(self.rise, above), above, s.fma(self.slope, x, fall))
+    }
+}
+
+/// Computes `e^x - 1 - x` for `x <= 0`: near 0 by its series, because the difference would lose its digits, beyond that
+/// by what is added to the value at -1/2.
+#[inline(always)]
+fn exp_beyond_line<S: Simd>(s: S, x: S::F) -> S::F {
+    let edge = s.splat(-0.5);
+    let (near, far) = (s.max(x, edge), s.min(x, edge));
+    let mut series = s.splat(1.0 / 40320.0);
+    for c in [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5] {
+        series = s.fma(series, near, s.splat(c));
+    }
+    let beyond = s.sub(s.sub(exp(s, far), far), s.sub(exp(s, edge), edge));
+    s.fma(s.mul(series, near), near, beyond)
+}
+
 #[derive(Clone, Copy)]
 struct Clamp<V>(V);
 impl<S: Simd> Unary<S> for Clamp<S::F> {
@@ -608,12 +662,23 @@ mod tests {
         check(&expected, 1e-6, |isa| apply(x.clone(), |x| activate(isa, Activation::ClampedSwiglu, x)));
         let expected: Vec<f64> = x.iter().map(|&x| f64::from(x).clamp(-1.5, 1.5)).collect();
         check(&expected, 0.0, |isa| apply(x.clone(), |x| clamp(isa, x, 1.5)));
+        for (rise, fall, slope, eps) in [(0.9, 1.1, 0.5, -1e-6), (1.3, 0.4, -0.3, -0.2), (0.0, 2.0, 0.0, 0.0)] {
+            let bent = |x: f64| fall * (x.min(eps).exp_m1() - x);
+            let curve = |x: f64| slope * x + if x > 0.0 { rise * x * x } else { bent(x) };
+            let small: Vec<f32> = x.iter().chain(&[0.0, -0.5, -60.0]).flat_map(|x| [*x, 0.01 * x]).collect();
+            let expected: Vec<f64> = small.iter().map(|&x| curve(f64::from(x))).collect();
+            let [rise, fall, slope, eps] = [rise, fall, slope, eps].map(|x| x as f32);
+            let curve = op::Xielu { rise, fall, slope, eps };
+            check(&expected, 1e-6, |isa| apply(small.clone(), |x| xielu(isa, x, curve)));
+        }
         let sigmoid = |x: f32| 1.0 / (1.0 + (-f64::from(x)).exp());
         for gates in [x.len(), x.len() / 5, 1] {
             let (gate, each) = (&up[..gates], x.len() / gates);
             let x = &x[..gates * each];
             let expected: Vec<f64> = (0..x.len()).map(|i| f64::from(x[i]) * sigmoid(gate[i / each])).collect();
             check(&expected, 1e-6, |isa| apply(x.to_vec(), |x| self::gate(isa, x, gate)));
+            let expected: Vec<f64> = (0..x.len()).map(|i| f64::from(x[i]) * f64::from(gate[i / each])).collect();
+            check(&expected, 1e-7, |isa| apply(x.to_vec(), |x| multiply_each(isa, x, gate)));
         }
         let expected: Vec<f64> = x.iter().map(|&x| 30.0 * (f64::from(x) * 2.0 / 30.0).tanh()).collect();
         // The error of the hyperbolic tangent is absolute.

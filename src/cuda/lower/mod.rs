@@ -280,9 +280,13 @@ impl Lowering<'_> {
                     (args.length, args.offset) = (*length, *offset)
                 })
             }
-            Op::Gate { x, gate } => {
+            Op::Xielu { x, curve } => self.modify(*x, Modification::Xielu, curve.rise, |args| {
+                (args.fall, args.slope, args.eps) = (curve.fall, curve.slope, curve.eps)
+            }),
+            Op::Gate { x, gate, sigmoid } => {
                 let (by, each) = (self.tensor(*gate), self.program.width(*x) / self.program.width(*gate));
-                self.modify(*x, Modification::BySigmoid, 0.0, |args| (args.by, args.length) = (by, each as u32))
+                let kind = if *sigmoid { Modification::BySigmoid } else { Modification::ByGate };
+                self.modify(*x, kind, 0.0, |args| (args.by, args.length) = (by, each as u32))
             }
             Op::JoinHeads { x, tail, heads, out } => self.join([*x, *out], 0, Some(*tail), *heads),
             Op::Slice { x, first, out } => self.join([*x, *out], *first, None, 1),

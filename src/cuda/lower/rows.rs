@@ -33,7 +33,9 @@ impl Lowering<'_> {
             factor,
             length: 1,
             offset: 0,
-            pad: 0,
+            fall: 0.0,
+            slope: 0.0,
+            eps: 0.0,
         };
         set(&mut args);
         let blocks = [self.shape.n, width.div_ceil(1024), 1];

@@ -2,15 +2,18 @@
 //! network down, top to bottom; `TRAITS` are what the builder has to know beside.
 
 mod afmoe;
+mod apertus;
 mod arcee;
 mod arctic;
 mod baichuan;
 mod bert;
+mod bitnet;
 mod bloom;
 mod cohere2;
 mod dbrx;
 mod deci;
 mod deepseek2;
+mod deepseek2_ocr;
 mod deepseek;
 mod dots1;
 mod ernie4_5;
@@ -35,6 +38,7 @@ mod hunyuan;
 mod jais;
 mod jamba;
 mod kimi_linear;
+mod laguna;
 mod lfm2;
 mod llama4;
 mod llama;
@@ -59,6 +63,7 @@ mod phimoe;
 mod plamo2;
 mod plamo3;
 mod plamo;
+mod plm;
 mod qwen2;
 mod qwen35;
 mod qwen3;
@@ -151,6 +156,11 @@ static ARCHITECTURES: &[Row] = &[
     (&["deci"], deci::build, PLAIN),
     (&["gemma4"], gemma4::build, gemma4::TRAITS),
     (&["deepseek2", "mistral4"], deepseek2::build, deepseek2::TRAITS),
+    (&["deepseek2-ocr"], deepseek2_ocr::build, deepseek2_ocr::TRAITS),
+    (&["bitnet"], bitnet::build, bitnet::TRAITS),
+    (&["plm"], plm::build, PLAIN),
+    (&["laguna"], laguna::build, PLAIN),
+    (&["apertus"], apertus::build, PLAIN),
 ];
 
 /// The traits of most.

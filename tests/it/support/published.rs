@@ -53,7 +53,7 @@ impl Published {
 }
 
 /// The weights of a tensor, as `weights` of make.py has them: uniform numbers from a counter and the name.
-fn weights(name: &str, shape: &[u64]) -> Vec<f32> {
+pub fn weights(name: &str, shape: &[u64]) -> Vec<f32> {
     let seed =
         name.bytes().fold(14695981039346656037u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(1099511628211));
     let lower = name.to_lowercase();

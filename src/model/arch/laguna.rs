@@ -1,0 +1,48 @@
+//! Laguna: as many heads as each layer's row says, normalised queries and keys, and what attention gives times the
+//! softplus of a gate. One layer of four sees all, the first; the others have a window and a rotation of their own.
+//! Experts of a sigmoid router, the first layers dense.
+
+use crate::error::Result;
+use crate::graph::op::{Activation, RouterScore};
+use crate::graph::weights::RopePairs;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.heads_per_layer()?;
+    let config = b.rope_config(RopePairs::Halves)?;
+    let local = RopeConfig {
+        base: b.keys.float("rope.freq_base_swa")?.unwrap_or(config.base),
+        n_dims: b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims),
+        scaling: RopeScaling::None,
+        ..config.clone()
+    };
+    if !local.n_dims.is_multiple_of(2) || local.n_dims > b.hyper.heads.head_dim {
+        return Err(b.keys.unsupported("rope.dimension_count_swa"));
+    }
+    let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
+    let windows = match b.keys.size("attention.sliding_window")? {
+        Some(window) => b.windows_behind_full(window, 4)?,
+        None => b.windows_if_told()?,
+    };
+    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let Some(heads) = heads[i] else { return Err(b.keys.unsupported("attention.head_count_kv")) };
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        let gate = b.project(h, "attn_gate", b.rows("attn_gate.weight")?)?;
+        b.head_norms(q, k)?;
+        b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
+        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
+        let a = b.gate_by(a, gate, Activation::Softplus);
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
