@@ -21,6 +21,12 @@ if pkg-config --version >/dev/null 2>&1; then
         said=$(LD_LIBRARY_PATH=$stage/../other "$stage/../other/chat" model.gguf 2>&1 || true)
         [[ $said == *"librealizar 9.9 has the interface 99, 1 is needed"* ]] || { echo "FAILED: a library of another interface: $said"; exit 1; }
     fi
+    if (cd cmd/serve && $go mod download 2>/dev/null); then
+        (cd cmd/serve && $go vet ./... && $go test -race ./...)
+        GO=$go ../../tests/serve/clients.sh "$stage"
+    else
+        echo "SKIPPED: the tests of the service, because the modules of github.com/prometheus/client_golang cannot be fetched"
+    fi
 else
     echo "SKIPPED: the Go tests with cgo, because there is no pkg-config"
 fi

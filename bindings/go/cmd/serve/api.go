@@ -1,0 +1,304 @@
+// What the APIs share: how a request is read, how an error and a stream are written.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// form is the API whose clients read an answer.
+type form int
+
+const (
+	openAI form = iota
+	anthropic
+)
+
+// apiError is an error as an API tells it.
+type apiError struct {
+	status      int
+	param, code string // of OpenAI's form; "": null
+	message     string
+	retryAfter  time.Duration // 0: not told
+	logged      error         // what the client is not told; nil: nothing
+}
+
+func (e *apiError) Error() string { return e.message }
+
+// refuse is a refusal of a field of the request, whose path is param; "": of the request as a whole.
+func refuse(param, format string, arguments ...any) *apiError {
+	return &apiError{status: http.StatusBadRequest, param: param, message: fmt.Sprintf(format, arguments...)}
+}
+
+// errorTypes are the types of errors by status, of OpenAI and of Anthropic.
+var errorTypes = map[int][2]string{
+	http.StatusBadRequest:            {"invalid_request_error", "invalid_request_error"},
+	http.StatusUnauthorized:          {"invalid_request_error", "authentication_error"},
+	http.StatusForbidden:             {"invalid_request_error", "permission_error"},
+	http.StatusNotFound:              {"invalid_request_error", "not_found_error"},
+	http.StatusMethodNotAllowed:      {"invalid_request_error", "invalid_request_error"},
+	http.StatusRequestTimeout:        {"invalid_request_error", "invalid_request_error"},
+	http.StatusRequestEntityTooLarge: {"invalid_request_error", "request_too_large"},
+	http.StatusTooManyRequests:       {"rate_limit_exceeded", "rate_limit_error"},
+	http.StatusServiceUnavailable:    {"server_error", "overloaded_error"},
+	http.StatusGatewayTimeout:        {"server_error", "timeout_error"},
+}
+
+// body is the error in the form of an API.
+func (e *apiError) body(f form) any {
+	types, known := errorTypes[e.status]
+	if !known {
+		types = [2]string{"server_error", "api_error"}
+	}
+	if f == anthropic {
+		told := map[string]any{"type": types[1], "message": e.message}
+		if e.code != "" {
+			told["details"] = map[string]any{"error_code": e.code}
+		}
+		return map[string]any{"type": "error", "error": told}
+	}
+	return map[string]any{"error": map[string]any{"message": e.message, "type": types[0], "param": orNull(e.param), "code": orNull(e.code)}}
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// asAPIError is what a client is told of an error, those of the library by their codes.
+func asAPIError(err error) *apiError {
+	var api *apiError
+	var library *realizar.Error
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, realizar.ErrDeadline):
+		return &apiError{status: http.StatusGatewayTimeout, code: "timeout", message: "the request has taken longer than its deadline allows"}
+	case !errors.As(err, &library):
+		return &apiError{status: http.StatusInternalServerError, message: "an internal error", logged: err}
+	}
+	switch library.Code {
+	case realizar.ErrContextFull:
+		return &apiError{status: http.StatusBadRequest, param: "messages", code: "context_length_exceeded", message: library.Message}
+	case realizar.ErrInvalidArgument, realizar.ErrUnsupported, realizar.ErrMismatch:
+		return refuse("", "%s", library.Message)
+	case realizar.ErrOutOfMemory, realizar.ErrDeviceOutOfMemory, realizar.ErrLimit:
+		return &apiError{status: http.StatusServiceUnavailable, code: "out_of_memory", message: library.Message, retryAfter: 5 * time.Second, logged: err}
+	}
+	return &apiError{status: http.StatusInternalServerError, message: "an internal error", logged: err}
+}
+
+// writeError answers with an error.
+func writeError(w http.ResponseWriter, f form, e *apiError) {
+	if e.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.retryAfter.Seconds()))))
+	}
+	if e.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeStatus(w, e.status, e.body(f))
+}
+
+// writeJSON answers with a value.
+func writeJSON(w http.ResponseWriter, value any) error {
+	return writeStatus(w, http.StatusOK, value)
+}
+
+func writeStatus(w http.ResponseWriter, status int, value any) error {
+	body, err := marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.WriteHeader(status)
+	_, err = w.Write(body)
+	return err
+}
+
+// marshal is the JSON of a value, in which "<" stays as it is.
+func marshal(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimRight(out.Bytes(), "\n"), err
+}
+
+// maxDepth is how deep the JSON of a request may be nested.
+const maxDepth = 128
+
+// readJSON reads the body of a request, of which unknown fields are passed over.
+func readJSON(w http.ResponseWriter, r *http.Request, value any) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	return refusal(json.Unmarshal(body, value))
+}
+
+// readKnown is readJSON that refuses unknown fields, as OpenAI does.
+func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(value); err != nil {
+		if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
+			return refuse(strings.Trim(name, `"`), "the field %s is unknown", name)
+		}
+		return refusal(err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return refuse("", "there is something behind the JSON of the request")
+	}
+	return nil
+}
+
+// readBody reads the body of a request, whose size and time the server bounds.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		// A deadline that stayed would pass for the end of the connection while the answer is made.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	} else {
+		w.Header().Set("Connection", "close") // else the rest of the body would be waited for
+	}
+	var large *http.MaxBytesError
+	var network interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &large):
+		return nil, &apiError{
+			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is longer than %d bytes", large.Limit),
+		}
+	case errors.As(err, &network) && network.Timeout():
+		return nil, &apiError{status: http.StatusRequestTimeout, message: "the body did not come in time"}
+	case err != nil:
+		return nil, refuse("", "the body is cut off")
+	case depth(body) > maxDepth:
+		return nil, refuse("", "the JSON is nested deeper than %d levels", maxDepth)
+	}
+	return body, nil
+}
+
+// refusal is what a client is told of a body that is not what it should be; nil: it is.
+func refusal(err error) error {
+	var wrong *json.UnmarshalTypeError
+	var api *apiError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &api):
+		return api
+	case errors.As(err, &wrong) && wrong.Field != "":
+		field := strings.TrimPrefix(wrong.Field, "wish.") // which requests have no object for
+		return refuse(field, "%q is a %s, which is not what it takes", field, wrong.Value)
+	}
+	return refuse("", "the body is not the JSON of a request: %v", err)
+}
+
+// depth is how deep brackets are nested outside texts.
+func depth(text []byte) (deepest int) {
+	level, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
+}
+
+// stream writes server-sent events. Its first event begins the answer, so that until then an error has a status of its
+// own.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	return &stream{w: w, control: http.NewResponseController(w)}
+}
+
+// send writes an event; its name may be "". A client that does not read for writeTimeout is given up.
+func (s *stream) send(name string, value any) error {
+	data, err := marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.sendText(name, string(data))
+}
+
+// sendText is send of a text as it is, such as "[DONE]".
+func (s *stream) sendText(name, data string) error {
+	s.begin()
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := io.WriteString(s.w, name+"data: "+data+"\n\n"); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (s *stream) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	header := s.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache")
+	header.Set("X-Accel-Buffering", "no")
+	s.w.WriteHeader(http.StatusOK)
+}
+
+// fail tells an error: as an event where the stream has begun, else it is returned for the answer to have its status.
+func (s *stream) fail(f form, err error) error {
+	if !s.begun || errors.Is(err, context.Canceled) { // which means that the client has gone
+		return err
+	}
+	name := ""
+	if f == anthropic {
+		name = "error"
+	}
+	e := asAPIError(err)
+	if err := s.send(name, e.body(f)); err != nil {
+		return err
+	}
+	return &toldError{e}
+}
+
+// toldError is an error that the client knows of already.
+type toldError struct{ *apiError }
+
+func (e *toldError) Unwrap() error { return e.apiError }
+
+// newID is a new name for an object of an API, such as "chatcmpl-..."
+func newID(prefix string) string { return prefix + rand.Text() }

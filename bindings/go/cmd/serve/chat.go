@@ -1,0 +1,572 @@
+// OpenAI's chat completions.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// chatRequest is the body of POST /v1/chat/completions; README.md says what its fields do.
+type chatRequest struct {
+	wish
+	Model               string            `json:"model"`
+	Messages            []chatMessage     `json:"messages"`
+	Tools               []json.RawMessage `json:"tools"`
+	ToolChoice          json.RawMessage   `json:"tool_choice"`
+	ParallelToolCalls   *bool             `json:"parallel_tool_calls"`
+	ResponseFormat      *responseFormat   `json:"response_format"`
+	Logprobs            bool              `json:"logprobs"`
+	TopLogprobs         *int              `json:"top_logprobs"`
+	Stop                textOrList        `json:"stop"`
+	N                   *int              `json:"n"`
+	MaxTokens           *int              `json:"max_tokens"`
+	MaxCompletionTokens *int              `json:"max_completion_tokens"`
+	ReasoningEffort     string            `json:"reasoning_effort"`
+	Reasoning           *reasoningWish    `json:"reasoning"`
+	ChatTemplateKwargs  map[string]any    `json:"chat_template_kwargs"`
+	Stream              bool              `json:"stream"`
+	StreamOptions       *struct {
+		IncludeUsage       bool `json:"include_usage"`
+		IncludeObfuscation bool `json:"include_obfuscation"`
+	} `json:"stream_options"`
+	Modalities []string `json:"modalities"`
+
+	// What changes no answer.
+	Metadata             any `json:"metadata"`
+	Prediction           any `json:"prediction"`
+	PromptCacheKey       any `json:"prompt_cache_key"`
+	PromptCacheRetention any `json:"prompt_cache_retention"`
+	SafetyIdentifier     any `json:"safety_identifier"`
+	ServiceTier          any `json:"service_tier"`
+	Store                any `json:"store"`
+	User                 any `json:"user"`
+}
+
+// reasoningWish is a bound on reasoning, in the form of OpenAI's responses with a budget.
+type reasoningWish struct {
+	Effort    string `json:"effort"`
+	MaxTokens int    `json:"max_tokens"`
+}
+
+// responseFormat is the form that the content of a reply has to have.
+type responseFormat struct {
+	Type       string `json:"type"`
+	JSONSchema *struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Schema      json.RawMessage `json:"schema"`
+		Strict      *bool           `json:"strict"`
+	} `json:"json_schema"`
+}
+
+// textOrList is a text or a list of some.
+type textOrList []string
+
+func (t *textOrList) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		if *t = nil; string(data) != "null" {
+			*t = textOrList{text}
+		}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(t))
+}
+
+// chatMessage is a message of a request. Fields that the API gives back with replies but that say nothing are passed
+// over.
+type chatMessage struct {
+	Role             string          `json:"role"`
+	Content          json.RawMessage `json:"content"`
+	Name             string          `json:"name"`
+	ReasoningContent string          `json:"reasoning_content"`
+	Refusal          string          `json:"refusal"`
+	ToolCalls        []toolCall      `json:"tool_calls"`
+	ToolCallID       string          `json:"tool_call_id"`
+	FunctionCall     any             `json:"function_call"`
+	Audio            any             `json:"audio"`
+}
+
+// UnmarshalJSON passes unknown fields over, of which clients send back some with replies.
+func (m *chatMessage) UnmarshalJSON(data []byte) error {
+	type plain chatMessage
+	return json.Unmarshal(data, (*plain)(m))
+}
+
+// read is the message as the library takes it; param is its path in the request.
+func (m *chatMessage) read(param string) (message, error) {
+	content, err := readContent(m.Content, param+".content")
+	read := message{
+		Role: m.Role, Content: content, Name: m.Name, ReasoningContent: m.ReasoningContent, ToolCalls: m.ToolCalls, ToolCallID: m.ToolCallID,
+	}
+	for i := range read.ToolCalls {
+		call := &read.ToolCalls[i]
+		if call.Type == "" {
+			call.Type = "function"
+		}
+		if call.Type != "function" || call.Function.Name == "" {
+			return read, refuse(fmt.Sprintf("%s.tool_calls[%d]", param, i), "a call of a tool has the type \"function\" and the name of one")
+		}
+		if call.Function.Arguments == "" {
+			call.Function.Arguments = "{}"
+		}
+	}
+	switch {
+	case err != nil:
+		return read, err
+	case m.FunctionCall != nil:
+		return read, refuse(param+".function_call", "\"function_call\" is not taken: \"tool_calls\" is")
+	case m.Audio != nil:
+		return read, refuse(param+".audio", "sound is not taken")
+	case len(m.ToolCalls) > 0 && m.Role != "assistant":
+		return read, refuse(param+".tool_calls", "messages of the role %q have no calls", m.Role)
+	case m.Role == "tool" && m.ToolCallID == "":
+		return read, refuse(param+".tool_call_id", "the result of a tool names the call that it belongs to")
+	case m.Role != "tool" && m.Role != "system" && m.Role != "developer" && m.Role != "user" && m.Role != "assistant":
+		return read, refuse(param+".role", "the role %q is none of system, developer, user, assistant, tool", m.Role)
+	case content == nil && m.Role == "assistant" && m.Refusal != "":
+		read.Content = m.Refusal
+	case content == nil && (m.Role != "assistant" || len(m.ToolCalls) == 0):
+		return read, refuse(param+".content", "the message has no content")
+	}
+	return read, nil
+}
+
+// readContent reads the content of a message: a text, null, or parts that are textOrList.
+func readContent(raw json.RawMessage, param string) (any, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	var parts []struct{ Type, Text, Refusal string }
+	if json.Unmarshal(raw, &parts) != nil {
+		return nil, refuse(param, "the content is neither a text nor a list of parts")
+	}
+	read := make([]textPart, 0, len(parts))
+	for i, part := range parts {
+		switch part.Type {
+		case "text":
+			read = append(read, textPart{"text", part.Text})
+		case "refusal":
+			read = append(read, textPart{"text", part.Refusal})
+		default:
+			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: the models read text alone", part.Type)
+		}
+	}
+	return read, nil
+}
+
+// chat serves POST /v1/chat/completions.
+func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
+	var request chatRequest
+	if err := readKnown(w, r, &request); err != nil {
+		return err
+	}
+	l, err := s.lease(r.Context(), request.Model)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	all, err := request.generations(l, min(s.options.most, s.options.slots+s.options.queue))
+	if err != nil {
+		return err
+	}
+	c := completion{id: newID("chatcmpl-"), created: time.Now().Unix(), model: request.Model, request: &request, lease: l}
+	c.choices = make([]choice, len(all))
+	if request.Stream {
+		return c.stream(w, l.generate(r.Context(), all...))
+	}
+	return c.whole(r.Context(), w, l.generate(r.Context(), all...))
+}
+
+// generations are one for each choice.
+func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
+	transcript, err := q.transcript()
+	if err != nil {
+		return nil, err
+	}
+	g := generation{Transcript: transcript}
+	reply := &g.Reply
+	if reply.MaxTokens, err = positive("max_tokens", q.MaxTokens, 0); err != nil {
+		return nil, err
+	}
+	if reply.MaxTokens, err = positive("max_completion_tokens", q.MaxCompletionTokens, reply.MaxTokens); err != nil {
+		return nil, err
+	}
+	n, err := positive("n", q.N, 1)
+	if err != nil || n > most {
+		return nil, orRefuse(err, "n", "\"n\" is more than %d", most)
+	}
+	if reply.Stops, err = checkStops("stop", q.Stop); err != nil {
+		return nil, err
+	}
+	if q.Logprobs {
+		reply.Logprobs = 1
+	}
+	if top := q.TopLogprobs; top != nil {
+		if *top < 0 || *top > 20 || !q.Logprobs && *top > 0 {
+			return nil, refuse("top_logprobs", "\"top_logprobs\" is from 0 to 20, with \"logprobs\"")
+		}
+		reply.Logprobs = max(*top, reply.Logprobs)
+	}
+	if reply.GrammarKind, reply.Grammar, err = q.ResponseFormat.grammar("response_format"); err != nil {
+		return nil, err
+	}
+	if reply.GrammarKind != 0 && transcript.Tools != nil && transcript.ToolChoice != "none" {
+		return nil, refuse("response_format", "a form of the content beside tools is not supported, unless \"tool_choice\" is \"none\"")
+	}
+	if err := q.reason(&g); err != nil {
+		return nil, err
+	}
+	all := make([]*generation, n)
+	for i := range all {
+		one := g
+		if one.Reply.Sampling, err = l.sampling(q.wish, i); err != nil {
+			return nil, err
+		}
+		all[i] = &one
+	}
+	return all, nil
+}
+
+// positive is a number of a request, which is not below 1; missing where there is none.
+func positive(param string, n *int, missing int) (int, error) {
+	if n == nil {
+		return missing, nil
+	}
+	if *n < 1 {
+		return 0, refuse(param, "%q is %d, which is less than 1", param, *n)
+	}
+	return *n, nil
+}
+
+// orRefuse is an error, or a refusal where there is none.
+func orRefuse(err error, param, format string, arguments ...any) error {
+	if err != nil {
+		return err
+	}
+	return refuse(param, format, arguments...)
+}
+
+// maxStops is how many stop strings a request may have.
+const maxStops = 16
+
+// checkStops checks stop strings.
+func checkStops(param string, all []string) ([]string, error) {
+	if len(all) > maxStops {
+		return nil, refuse(param, "there are more than %d stop strings", maxStops)
+	}
+	for _, stop := range all {
+		if stop == "" || strings.ContainsRune(stop, 0) {
+			return nil, refuse(param, "a stop string is empty or has a NUL character")
+		}
+	}
+	return all, nil
+}
+
+// grammar is that of a form of the content, of the kind 0 for plain text.
+func (f *responseFormat) grammar(param string) (kind realizar.GrammarKind, grammar string, err error) {
+	switch {
+	case f == nil || f.Type == "text":
+		return 0, "", nil
+	case f.Type == "json_object":
+		return realizar.GrammarJSONSchema, jsonObject, nil
+	case f.Type != "json_schema":
+		return 0, "", refuse(param+".type", "the form %q is none of text, json_object, json_schema", f.Type)
+	case f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0:
+		return 0, "", refuse(param+".json_schema", "the schema is missing")
+	}
+	return realizar.GrammarJSONSchema, string(f.JSONSchema.Schema), nil
+}
+
+// reason puts what is wished of reasoning into a generation.
+func (q *chatRequest) reason(g *generation) error {
+	effort := q.ReasoningEffort
+	if q.Reasoning != nil {
+		if q.Reasoning.MaxTokens < 0 {
+			return refuse("reasoning.max_tokens", "the budget is less than 0")
+		}
+		g.Reply.ReasoningTokens = q.Reasoning.MaxTokens
+		if effort == "" {
+			effort = q.Reasoning.Effort
+		}
+	}
+	return g.setEffort("reasoning_effort", effort)
+}
+
+// setEffort switches reasoning by an effort, which templates that have degrees of it read; "": as the template has it.
+func (g *generation) setEffort(param, effort string) error {
+	switch effort {
+	case "":
+		return nil
+	case "none":
+		g.Reply.Reasoning = realizar.ReasoningOff
+		return nil
+	case "minimal", "low", "medium", "high", "xhigh":
+	default:
+		return refuse(param, "the effort %q is none of none, minimal, low, medium, high, xhigh", effort)
+	}
+	g.Reply.Reasoning = realizar.ReasoningOn
+	if g.Transcript.Variables == nil {
+		g.Transcript.Variables = map[string]any{}
+	}
+	if g.Transcript.Variables["reasoning_effort"] == nil {
+		g.Transcript.Variables["reasoning_effort"] = effort
+	}
+	return nil
+}
+
+// transcript is the messages and tools as the library takes them.
+func (q *chatRequest) transcript() (*realizar.Transcript, error) {
+	if len(q.Messages) == 0 {
+		return nil, refuse("messages", "there are no messages")
+	}
+	for _, modality := range q.Modalities {
+		if modality != "text" {
+			return nil, refuse("modalities", "replies are text alone, not %q", modality)
+		}
+	}
+	t := &realizar.Transcript{ParallelToolCalls: q.ParallelToolCalls, Variables: q.ChatTemplateKwargs}
+	for i := range q.Messages {
+		message, err := q.Messages[i].read(fmt.Sprintf("messages[%d]", i))
+		if err != nil {
+			return nil, err
+		}
+		t.Messages = append(t.Messages, message)
+	}
+	for i, raw := range q.Tools {
+		param := fmt.Sprintf("tools[%d]", i)
+		var tool struct {
+			Type     string `json:"type"`
+			Function *struct {
+				Name        string          `json:"name"`
+				Description string          `json:"description,omitempty"`
+				Parameters  json.RawMessage `json:"parameters,omitempty"`
+			} `json:"function"`
+		}
+		if json.Unmarshal(raw, &tool) != nil || tool.Function == nil || tool.Function.Name == "" || tool.Type != "function" {
+			return nil, refuse(param, "a tool has the type \"function\" and a \"function\" with a \"name\"")
+		}
+		t.Tools = append(t.Tools, tool)
+	}
+	return t, setToolChoice(t, q.ToolChoice)
+}
+
+// setToolChoice reads "tool_choice" in the form of OpenAI.
+func setToolChoice(t *realizar.Transcript, raw json.RawMessage) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	var named struct {
+		Type     string `json:"type"`
+		Function *struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	var word string
+	switch {
+	case json.Unmarshal(raw, &word) == nil && (word == "auto" || word == "none" || word == "required"):
+		t.ToolChoice = word
+	case json.Unmarshal(raw, &named) == nil && named.Type == "function" && named.Function != nil:
+		t.ToolChoice = named
+	default:
+		return refuse("tool_choice", "\"tool_choice\" is none of auto, none, required, and no {\"type\": \"function\", \"function\": {\"name\": ...}}")
+	}
+	if len(t.Tools) == 0 {
+		if t.ToolChoice == "auto" || t.ToolChoice == "none" {
+			t.ToolChoice = nil
+			return nil
+		}
+		return refuse("tool_choice", "a tool is to be called, and there are none")
+	}
+	return nil
+}
+
+// completion is the answer to a request.
+type completion struct {
+	id      string
+	created int64
+	model   string
+	request *chatRequest
+	lease   *lease
+	choices []choice
+}
+
+// choice is a reply of the answer.
+type choice struct {
+	content, reasoning strings.Builder
+	calls              []toolCall
+	logprobs           []any
+	outcome            *outcome
+}
+
+// whole answers with all at once.
+func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events iter.Seq2[event, error]) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		choice := &c.choices[e.Choice]
+		switch e.Kind {
+		case realizar.PartContent:
+			choice.content.WriteString(e.Text)
+		case realizar.PartReasoning:
+			choice.reasoning.WriteString(e.Text)
+		case realizar.PartToolName:
+			choice.calls = append(choice.calls, toolCall{newID("call_"), "function", function{Name: e.Text}})
+		case realizar.PartToolArguments:
+			choice.calls[len(choice.calls)-1].Function.Arguments += e.Text
+		}
+		rows, err := c.logprobs(e.Logprobs)
+		if err != nil {
+			return err
+		}
+		choice.logprobs = append(choice.logprobs, rows...)
+		if e.Outcome != nil {
+			choice.outcome = e.Outcome
+		}
+	}
+	choices := make([]any, len(c.choices))
+	for i := range c.choices {
+		choice := &c.choices[i]
+		message := map[string]any{"role": "assistant", "content": choice.content.String(), "refusal": nil}
+		if choice.reasoning.Len() > 0 {
+			message["reasoning_content"] = choice.reasoning.String()
+		}
+		if len(choice.calls) > 0 {
+			message["tool_calls"] = choice.calls
+			if choice.content.Len() == 0 {
+				message["content"] = nil
+			}
+		}
+		choices[i] = map[string]any{
+			"index": i, "message": message, "finish_reason": choice.outcome.finish(), "logprobs": c.logprobsObject(choice.logprobs),
+		}
+	}
+	answer := c.object("chat.completion", choices)
+	answer["usage"] = c.usage()
+	return writeJSON(w, answer)
+}
+
+// object is an answer, or a piece of one.
+func (c *completion) object(kind string, choices []any) map[string]any {
+	return map[string]any{"id": c.id, "object": kind, "created": c.created, "model": c.model, "choices": choices}
+}
+
+// logprobsObject is the "logprobs" of a choice, null where none are asked for.
+func (c *completion) logprobsObject(rows []any) any {
+	if !c.request.Logprobs {
+		return nil
+	}
+	if rows == nil {
+		rows = []any{}
+	}
+	return map[string]any{"content": rows, "refusal": nil}
+}
+
+// logprobs are rows as OpenAI writes them.
+func (c *completion) logprobs(rows []realizar.TokenLogprobs) (all []any, err error) {
+	entry := func(l realizar.Logprob) map[string]any {
+		text, e := c.lease.TokenBytes(l.Token)
+		err = errors.Join(err, e)
+		numbers := make([]int, len(text)) // because bytes would become base64
+		for i, b := range text {
+			numbers[i] = int(b)
+		}
+		return map[string]any{"token": string(text), "bytes": numbers, "logprob": max(l.Logprob, -9999)}
+	}
+	for _, row := range rows {
+		one, top := entry(row.Logprob), []any{}
+		if c.request.TopLogprobs != nil {
+			for _, l := range row.Likeliest[:min(*c.request.TopLogprobs, len(row.Likeliest))] {
+				top = append(top, entry(l))
+			}
+		}
+		one["top_logprobs"] = top
+		all = append(all, one)
+	}
+	return all, err
+}
+
+// usage counts the tokens of all choices, of which the prompt is the same.
+func (c *completion) usage() map[string]any {
+	var sum outcome
+	for _, choice := range c.choices {
+		sum.Prompt, sum.Cached = choice.outcome.Prompt, max(sum.Cached, choice.outcome.Cached)
+		sum.Completion += choice.outcome.Completion
+		sum.Reasoning += choice.outcome.Reasoning
+	}
+	return map[string]any{
+		"prompt_tokens": sum.Prompt, "completion_tokens": sum.Completion, "total_tokens": sum.Prompt + sum.Completion,
+		"prompt_tokens_details":     map[string]any{"cached_tokens": sum.Cached},
+		"completion_tokens_details": map[string]any{"reasoning_tokens": sum.Reasoning},
+	}
+}
+
+// stream answers piece by piece.
+func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error]) error {
+	out := newStream(w)
+	usage := c.request.StreamOptions != nil && c.request.StreamOptions.IncludeUsage
+	send := func(choices []any, counted any) error {
+		chunk := c.object("chat.completion.chunk", choices)
+		if usage {
+			chunk["usage"] = counted
+		}
+		return out.send("", chunk)
+	}
+	begun := make([]bool, len(c.choices))
+	for e, err := range events {
+		if err != nil {
+			return out.fail(openAI, err)
+		}
+		choice := &c.choices[e.Choice]
+		delta := map[string]any{}
+		if !begun[e.Choice] {
+			begun[e.Choice] = true
+			delta["role"], delta["content"] = "assistant", ""
+		}
+		switch call := len(choice.calls); e.Kind {
+		case realizar.PartContent:
+			delta["content"] = e.Text
+		case realizar.PartReasoning:
+			delta["reasoning_content"] = e.Text
+		case realizar.PartToolName:
+			one := toolCall{newID("call_"), "function", function{Name: e.Text}}
+			choice.calls = append(choice.calls, one)
+			delta["tool_calls"] = []any{map[string]any{"index": call, "id": one.ID, "type": one.Type, "function": one.Function}}
+		case realizar.PartToolArguments:
+			delta["tool_calls"] = []any{map[string]any{"index": call - 1, "function": map[string]any{"arguments": e.Text}}}
+		}
+		piece := map[string]any{"index": e.Choice, "delta": delta, "finish_reason": nil, "logprobs": nil}
+		if len(e.Logprobs) > 0 {
+			rows, err := c.logprobs(e.Logprobs)
+			if err != nil {
+				return out.fail(openAI, err)
+			}
+			piece["logprobs"] = c.logprobsObject(rows)
+		}
+		if e.Outcome != nil {
+			choice.outcome, piece["finish_reason"] = e.Outcome, e.Outcome.finish()
+		}
+		if err := send([]any{piece}, nil); err != nil {
+			return err
+		}
+	}
+	if usage {
+		if err := send([]any{}, c.usage()); err != nil {
+			return err
+		}
+	}
+	return out.sendText("", "[DONE]")
+}

@@ -1,0 +1,112 @@
+// OpenAI's embeddings.
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"net/http"
+
+	"realizar.dev/go"
+)
+
+// embeddingRequest is a request for the vectors of texts.
+type embeddingRequest struct {
+	Model          string  `json:"model"`
+	Input          prompts `json:"input"`
+	EncodingFormat string  `json:"encoding_format"`
+	Dimensions     *int    `json:"dimensions"`
+	Pooling        string  `json:"pooling"`
+	User           any     `json:"user"` // which changes no answer
+}
+
+// poolings are the names of the ways to a vector of a text.
+var poolings = map[string]realizar.Pooling{
+	"": realizar.PoolingModel, "mean": realizar.PoolingMean, "cls": realizar.PoolingCLS, "last": realizar.PoolingLast,
+}
+
+// embeddings serves POST /v1/embeddings.
+func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
+	var request embeddingRequest
+	if err := readKnown(w, r, &request); err != nil {
+		return err
+	}
+	pooling, known := poolings[request.Pooling]
+	switch {
+	case len(request.Input) == 0:
+		return refuse("input", "\"input\" is missing or empty")
+	case request.EncodingFormat != "" && request.EncodingFormat != "float" && request.EncodingFormat != "base64":
+		return refuse("encoding_format", "\"encoding_format\" is %q, neither \"float\" nor \"base64\"", request.EncodingFormat)
+	case !known:
+		return refuse("pooling", "\"pooling\" is %q, neither \"mean\", \"cls\" nor \"last\"", request.Pooling)
+	}
+	model, err := s.lease(r.Context(), request.Model)
+	if err != nil {
+		return err
+	}
+	defer model.release()
+	tokens, total := make([][]uint32, len(request.Input)), 0
+	for i, input := range request.Input {
+		if tokens[i] = input.tokens; tokens[i] == nil {
+			if tokens[i], err = model.Tokenize(input.text, false); err != nil {
+				return err
+			}
+		}
+		total += len(tokens[i])
+	}
+	vectors, err := model.embed(r.Context(), tokens, pooling)
+	if err != nil {
+		return err
+	}
+	data := make([]any, len(vectors))
+	for i, vector := range vectors {
+		if wanted := request.Dimensions; wanted != nil {
+			if *wanted < 1 || *wanted > len(vector) {
+				return refuse("dimensions", "\"dimensions\" is %d, and vectors of the model have %d", *wanted, len(vector))
+			}
+			vector = unit(vector[:*wanted])
+		}
+		value := any(vector)
+		if request.EncodingFormat == "base64" {
+			var bytes []byte
+			for _, x := range vector {
+				bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(x))
+			}
+			value = base64.StdEncoding.EncodeToString(bytes)
+		}
+		data[i] = map[string]any{"object": "embedding", "index": i, "embedding": value}
+	}
+	return writeJSON(w, map[string]any{
+		"object": "list", "model": request.Model, "data": data, "usage": map[string]any{"prompt_tokens": total, "total_tokens": total},
+	})
+}
+
+// embed is the vectors of texts, or the scores of pairs.
+func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.Pooling) ([][]float32, error) {
+	if len(l.adapters) > 0 {
+		return nil, refuse("model", "%q is an adapter, which embeddings and scores are made without", l.name)
+	}
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return l.Embed(ctx, tokens, &realizar.EmbedOptions{Pooling: pooling})
+}
+
+// unit is a vector of the same direction and the length 1; none where the length is 0.
+func unit(vector []float32) []float32 {
+	sum := 0.0
+	for _, x := range vector {
+		sum += float64(x) * float64(x)
+	}
+	if sum == 0 {
+		return vector
+	}
+	scaled := make([]float32, len(vector))
+	for i, x := range vector {
+		scaled[i] = float32(float64(x) / math.Sqrt(sum))
+	}
+	return scaled
+}

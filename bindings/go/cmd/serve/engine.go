@@ -1,0 +1,765 @@
+// Replies of one model: slots for them, those who wait for one, and the goroutine that makes them all.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// stepBudget is the time of one step of all replies: so long new requests wait for their first tokens, and slots of
+// clients that have hung up stay taken.
+const stepBudget = 20 * time.Millisecond
+
+// minCommon is how many tokens texts have to have in common for one to go on from what another has left.
+const minCommon = 16
+
+// generation is what an API asks of a model: a reply to a chat, or a text that goes on. Its fields are the library's.
+type generation struct {
+	Transcript *realizar.Transcript  // of a chat; nil: a text
+	Prompt     []uint32              // tokens of a text
+	Reply      realizar.ReplyOptions // of a text all but Reasoning, ReasoningTokens, Keep and Continue count
+}
+
+// message is a message of a transcript, as the library takes it.
+type message struct {
+	Role             string     `json:"role"`
+	Content          any        `json:"content"` // a text, nil, or a list of textPart
+	Name             string     `json:"name,omitempty"`
+	ReasoningContent string     `json:"reasoning_content,omitempty"`
+	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
+	ToolCallID       string     `json:"tool_call_id,omitempty"`
+}
+
+type textPart struct {
+	Type string `json:"type"` // "text"
+	Text string `json:"text"`
+}
+
+// toolCall is a call of a tool as OpenAI writes it.
+type toolCall struct {
+	ID       string   `json:"id,omitempty"`
+	Type     string   `json:"type"` // "function"
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // a JSON object
+}
+
+// jsonObject is the schema of any JSON object.
+const jsonObject = `{"type": "object"}`
+
+// event is a piece of a reply. The last one of a reply has an outcome.
+type event struct {
+	Choice        int                      // number of the generation that it belongs to
+	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
+	Logprobs      []realizar.TokenLogprobs // of tokens of content that are new; with one at least of Likeliest
+	Outcome       *outcome
+}
+
+// joins tells whether the next event is more of the same.
+func (e event) joins(next event) bool {
+	return e.Kind == next.Kind && e.Call == next.Call && e.Unparsed == next.Unparsed && e.Kind != realizar.PartToolName && next.Outcome == nil
+}
+
+// outcome is how a reply has ended.
+type outcome struct {
+	End                                   realizar.EndReason
+	Called                                bool // there are calls of tools
+	Prompt, Cached, Completion, Reasoning int  // tokens; Cached are those of the prompt that were remembered
+}
+
+// finish is the "finish_reason" of OpenAI.
+func (o *outcome) finish() string {
+	switch {
+	case o.End == realizar.EndLength || o.End == realizar.EndContext:
+		return "length"
+	case o.Called:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// engine makes the replies of a model. Whoever computes has a slot; the goroutine of run steps all replies in common
+// passes.
+type engine struct {
+	model    *realizar.Model
+	store    *realizar.Store // of prefixes; nil: none
+	session  realizar.SessionOptions
+	maxQueue int
+	metrics  *modelMetrics
+
+	mu      sync.Mutex
+	free    int             // slots that nobody has
+	waiting []chan struct{} // those who wait for a slot, in the order of arrival; closed: it has one
+	caches  []*cache        // at rest, the one that has been at rest for longest first
+	alive   int             // caches, those in use too
+	slots   int             // of alive there are as many at most
+
+	started chan *task
+	ended   chan struct{} // closed: there will be no more tasks
+}
+
+func newEngine(model *realizar.Model, store *realizar.Store, session realizar.SessionOptions, slots, maxQueue int, metrics *modelMetrics) *engine {
+	e := &engine{
+		model: model, store: store, session: session, maxQueue: maxQueue, metrics: metrics, free: slots, slots: slots,
+		started: make(chan *task), ended: make(chan struct{}),
+	}
+	metrics.slots.Set(float64(slots))
+	go e.run()
+	return e
+}
+
+// close ends the goroutine and gives all memory back, when nobody has a slot.
+func (e *engine) close() {
+	close(e.ended)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.caches {
+		c.close()
+	}
+	e.caches = nil
+	if e.store != nil {
+		e.store.Close()
+	}
+	e.metrics.slots.Set(0)
+}
+
+// enter waits for a slot, for work that is no generation: embeddings, scores.
+func (l *lease) enter(ctx context.Context) (leave func(), err error) { return l.engine.enter(ctx) }
+
+// enter waits for a slot. Where too many wait already, the error is an apiError with the status 429.
+func (e *engine) enter(ctx context.Context) (leave func(), err error) {
+	e.mu.Lock()
+	if e.free > 0 {
+		e.free--
+		e.metrics.busy.Inc()
+		e.mu.Unlock()
+		return e.leave, nil
+	}
+	if len(e.waiting) >= e.maxQueue {
+		e.mu.Unlock()
+		return nil, &apiError{
+			status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
+			message: fmt.Sprintf("%d requests wait already, try again later", e.maxQueue),
+		}
+	}
+	turn := make(chan struct{})
+	e.waiting = append(e.waiting, turn)
+	e.metrics.queue.Inc()
+	e.mu.Unlock()
+	defer e.metrics.queue.Dec()
+	select {
+	case <-turn:
+		return e.leave, nil
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	i := slices.Index(e.waiting, turn)
+	if i >= 0 {
+		e.waiting = slices.Delete(e.waiting, i, i+1)
+	}
+	e.mu.Unlock()
+	if i < 0 { // it got a slot meanwhile
+		e.leave()
+	}
+	return nil, context.Cause(ctx)
+}
+
+// leave gives a slot to who has waited longest.
+func (e *engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) > 0 {
+		close(e.waiting[0])
+		e.waiting = e.waiting[1:]
+		return
+	}
+	e.free++
+	e.metrics.busy.Dec()
+}
+
+// cache is what a text has left behind: a conversation, or a session for texts that go on. The library compares tokens,
+// so that what is remembered never changes an answer.
+type cache struct {
+	conversation *realizar.Conversation
+	session      *realizar.Session
+	store        *realizar.Store // where the session is left; nil: nowhere
+	setup        string          // what it was made with
+	trace        []uint64        // of the messages or tokens that it has seen, to find the one with the most in common
+}
+
+func (c *cache) close() {
+	if c.conversation != nil {
+		c.conversation.Close()
+	} else {
+		c.session.Close()
+	}
+}
+
+// fork makes a second cache with the same past.
+func (c *cache) fork() (*cache, error) {
+	fork, err := *c, error(nil)
+	if c.conversation != nil {
+		fork.conversation, err = c.conversation.Fork()
+	} else {
+		fork.session, err = c.session.Fork()
+	}
+	return &fork, err
+}
+
+// setupOf is what a cache has to be made with for a generation, and trace what is compared.
+func (l *lease) setupOf(g *generation) (setup string, trace []uint64, err error) {
+	if g.Transcript == nil {
+		for _, token := range g.Prompt {
+			trace = append(trace, uint64(token))
+		}
+		return "text of " + l.name, trace, nil
+	}
+	without := *g.Transcript
+	without.Messages = nil
+	text, err := json.Marshal(without)
+	for _, message := range g.Transcript.Messages {
+		text, e := json.Marshal(message)
+		err = errors.Join(err, e)
+		sum := sha256.Sum256(text)
+		trace = append(trace, binary.LittleEndian.Uint64(sum[:]))
+	}
+	return "chat of " + l.name + string(text), trace, err
+}
+
+// recall gives the cache for a generation: that which has most in common with it, a fork of it where it would forget
+// what others may go on with, or a new one. The caller has a slot.
+func (l *lease) recall(g *generation, setup string, trace []uint64) (c *cache, err error) {
+	e := l.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	best, most := -1, 0
+	if g.Transcript == nil {
+		most = minCommon - 1
+	}
+	for i, c := range e.caches {
+		if n := inCommon(c.trace, trace); c.setup == setup && n > most {
+			best, most = i, n
+		}
+	}
+	if best >= 0 && most < len(e.caches[best].trace) && e.store != nil && len(l.adapters) == 0 {
+		best = -1 // the store has what it holds, and may have more
+	}
+	if best >= 0 && (most == len(e.caches[best].trace) || e.alive == e.slots && len(e.caches) == 1) {
+		c := e.caches[best]
+		e.caches = slices.Delete(e.caches, best, best+1)
+		return c, nil
+	}
+	if e.alive == e.slots { // then one is at rest, because the caller has a slot
+		oldest := 0
+		if best == 0 {
+			oldest = 1
+		}
+		e.caches[oldest].close()
+		e.caches = slices.Delete(e.caches, oldest, oldest+1)
+		e.alive--
+		best -= min(1, max(0, best-oldest))
+	}
+	if best >= 0 {
+		c, err = e.caches[best].fork()
+	} else {
+		c, err = l.remember(g)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.setup = setup
+	e.alive++
+	return c, nil
+}
+
+func inCommon(a, b []uint64) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// remember makes a cache, of what the store knows.
+func (l *lease) remember(g *generation) (*cache, error) {
+	store, options := l.engine.store, &l.engine.session
+	if len(l.adapters) > 0 { // with which the same tokens leave something else behind
+		store = nil
+	}
+	if g.Transcript != nil {
+		chat := realizar.ConversationOptions{Transcript: *g.Transcript, Cache: *options, Adapters: l.adapters, Store: store}
+		chat.Messages = nil
+		conversation, err := l.NewConversation(&chat)
+		return &cache{conversation: conversation}, err
+	}
+	if store != nil {
+		session, err := store.Take(g.Prompt, options)
+		return &cache{session: session, store: store}, err
+	}
+	session, err := l.NewSession(options)
+	if err == nil && len(l.adapters) > 0 {
+		err = session.SetAdapters(l.adapters...)
+	}
+	return &cache{session: session}, err
+}
+
+// rest puts a cache to the others; one that is useless is given back.
+func (e *engine) rest(c *cache, useless bool) {
+	if c.conversation != nil && c.conversation.AddMessages() != nil { // which gives up a reply that was left
+		useless = true
+	}
+	if c.store != nil && !useless {
+		_ = c.store.Put(c.session) // without room it is not remembered
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if useless {
+		c.close()
+		e.alive--
+		return
+	}
+	e.caches = append(e.caches, c)
+}
+
+// task is a reply that is being made.
+type task struct {
+	ctx    context.Context
+	cache  *cache
+	job    *realizar.Job // of a session
+	scored bool          // the job tells log-probabilities
+	called bool
+
+	mu     sync.Mutex
+	events []event // that nobody has taken yet
+	err    error
+	over   bool          // the engine has let go of it
+	ready  chan struct{} // has room for one: something of the above has changed
+}
+
+// tell adds events; with over they are the last ones. What nobody has taken yet is joined, so that who reads slowly
+// gets few large pieces.
+func (t *task) tell(events []event, over bool, err error) {
+	if len(events) == 0 && !over {
+		return
+	}
+	t.mu.Lock()
+	for _, e := range events {
+		if n := len(t.events); n > 0 && t.events[n-1].joins(e) {
+			last := &t.events[n-1]
+			last.Text, last.Logprobs = last.Text+e.Text, append(last.Logprobs, e.Logprobs...)
+		} else {
+			t.events = append(t.events, e)
+		}
+	}
+	t.over, t.err = over, err
+	t.mu.Unlock()
+	select {
+	case t.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for events.
+func (t *task) take() (events []event, over bool, err error) {
+	<-t.ready
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	events, t.events = t.events, nil
+	return events, t.over, t.err
+}
+
+// run steps all tasks in common passes until the engine is closed.
+func (e *engine) run() {
+	var tasks []*task
+	for {
+		if len(tasks) == 0 {
+			select {
+			case t := <-e.started:
+				tasks = append(tasks, t)
+			case <-e.ended:
+				return
+			}
+		}
+		for more := true; more; {
+			select {
+			case t := <-e.started:
+				tasks = append(tasks, t)
+			default:
+				more = false
+			}
+		}
+		tasks = slices.DeleteFunc(tasks, func(t *task) bool {
+			over := t.ctx.Err() != nil
+			if over {
+				t.tell(nil, true, context.Cause(t.ctx))
+			}
+			return over
+		})
+		failed := step(tasks)
+		tasks = slices.DeleteFunc(tasks, func(t *task) bool {
+			events, over, err := t.collect()
+			if err == nil {
+				err = failed[t]
+			}
+			over = over || err != nil
+			t.tell(events, over, err)
+			return over
+		})
+	}
+}
+
+// step works on all tasks for about stepBudget. An error that is not of one reply is asked for with each alone, so that
+// those that can go on do.
+func step(tasks []*task) map[*task]error {
+	var conversations []*realizar.Conversation
+	var jobs []*realizar.Job
+	for _, t := range tasks {
+		if t.job == nil {
+			conversations = append(conversations, t.cache.conversation)
+		} else {
+			jobs = append(jobs, t.job)
+		}
+	}
+	var failures [2]error
+	if len(conversations) > 0 {
+		_, failures[0] = realizar.StepConversations(conversations, stepBudget)
+	}
+	if len(jobs) > 0 {
+		_, failures[1] = realizar.StepJobs(jobs, stepBudget)
+	}
+	if errors.Join(failures[:]...) == nil {
+		return nil
+	}
+	failed := map[*task]error{}
+	for _, t := range tasks {
+		var err error
+		if t.job == nil {
+			_, err = t.cache.conversation.Step(0)
+		} else {
+			_, err = t.job.Step(0)
+		}
+		if err != nil {
+			failed[t] = err
+		}
+	}
+	return failed
+}
+
+// collect takes what is new of a reply.
+func (t *task) collect() (events []event, over bool, err error) {
+	if t.job != nil {
+		return t.collectText()
+	}
+	c := t.cache.conversation
+	info, err := c.Info()
+	if err != nil {
+		return nil, true, err
+	}
+	if info.End == realizar.EndFailed {
+		_, err := c.Step(0)
+		return nil, true, err
+	}
+	parts, err := c.Parts()
+	if err != nil {
+		return nil, true, err
+	}
+	rows, err := c.Logprobs()
+	for _, part := range parts {
+		over = over || part.Kind == realizar.PartEnd
+		t.called = t.called || part.Kind == realizar.PartToolName
+		if part.Kind != realizar.PartEnd && (part.Text != "" || part.Kind == realizar.PartToolName) {
+			events = append(events, event{Part: part})
+		}
+	}
+	events = withLogprobs(events, rows)
+	if over {
+		events = append(events, event{Outcome: &outcome{
+			End: info.End, Called: t.called, Prompt: info.Prompt, Cached: info.Reused, Completion: info.Tokens, Reasoning: info.ReasoningTokens,
+		}})
+	}
+	return events, over, err
+}
+
+// collectText is collect for a text that goes on.
+func (t *task) collectText() (events []event, over bool, err error) {
+	info, err := t.job.Info()
+	if err != nil {
+		return nil, true, err
+	}
+	if info.End == realizar.EndFailed {
+		return nil, true, t.job.Err()
+	}
+	text, err := t.job.Text()
+	if err != nil {
+		return nil, true, err
+	}
+	var rows []realizar.TokenLogprobs
+	if t.scored {
+		rows, err = t.job.Logprobs()
+	}
+	if text != "" {
+		events = append(events, event{Part: realizar.Part{Kind: realizar.PartContent, Text: text}})
+	}
+	events = withLogprobs(events, rows)
+	if over = info.End != realizar.EndNone; over {
+		prompt := len(t.cache.trace)
+		events = append(events, event{Outcome: &outcome{End: info.End, Prompt: prompt, Cached: prompt - info.Prompt, Completion: info.Tokens}})
+	}
+	return events, over, err
+}
+
+// withLogprobs puts rows to the last event with content, or behind all.
+func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
+	if len(rows) == 0 {
+		return events
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Kind == realizar.PartContent {
+			events[i].Logprobs = rows
+			return events
+		}
+	}
+	return append(events, event{Logprobs: rows})
+}
+
+// generate makes replies side by side, event by event; an error comes last and ends all of them. Each waits for a slot
+// first, as enter does. Where the loop is left or the context ends, the slots are free within a step.
+func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
+	return func(yield func(event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		type told struct {
+			event
+			err error
+		}
+		events := make(chan told)
+		// Where there is a store, choices of one prompt find it there once the first one has read it.
+		read := make(chan struct{})
+		open := sync.OnceFunc(func() { close(read) })
+		if l.engine.store == nil || len(all) < 2 || all[0].Transcript == nil || all[0].Transcript != all[1].Transcript {
+			open()
+		}
+		var group sync.WaitGroup
+		defer group.Wait()
+		defer cancel()
+		for i, g := range all {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				if i > 0 {
+					select {
+					case <-read:
+					case <-ctx.Done():
+						return
+					}
+				}
+				tell := func(e event, err error) bool {
+					e.Choice = i
+					select {
+					case events <- told{e, err}:
+						return true
+					case <-ctx.Done():
+						return false
+					}
+				}
+				if err := l.reply(ctx, g, func(e event) bool { return tell(e, nil) }); err != nil {
+					tell(event{}, err)
+				}
+			}()
+		}
+		for left := len(all); left > 0; {
+			select {
+			case e := <-events:
+				open()
+				if !yield(e.event, e.err) || e.err != nil {
+					return
+				}
+				if e.Outcome != nil {
+					left--
+				}
+			case <-ctx.Done():
+				yield(event{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}
+
+// reply makes one reply, with a slot, and tells its events as long as that returns true.
+func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool) error {
+	start := time.Now()
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	setup, trace, err := l.setupOf(g)
+	if err != nil {
+		return refuse("", "%v", err)
+	}
+	c, err := l.recall(g, setup, trace)
+	if err != nil {
+		return err
+	}
+	useless := len(c.trace) == 0 // unless something comes of it
+	defer func() { l.engine.rest(c, useless) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := &task{ctx: ctx, cache: c, ready: make(chan struct{}, 1)}
+	if err := l.begin(t, g); err != nil {
+		return err
+	}
+	if t.job != nil {
+		defer t.job.Close()
+	}
+	c.trace = trace
+	l.engine.started <- t
+	metrics, first := l.engine.metrics, true
+	for {
+		events, over, err := t.take()
+		for _, e := range events {
+			if first {
+				metrics.firstToken.Observe(time.Since(start).Seconds())
+				first = false
+			}
+			if e.Outcome != nil {
+				metrics.count(e.Outcome)
+			}
+			if !tell(e) {
+				cancel() // the engine lets go of it within a step
+			}
+		}
+		if over {
+			useless = err != nil && ctx.Err() == nil
+			return err
+		}
+	}
+}
+
+// begin begins the reply of a task; nothing is computed yet.
+func (l *lease) begin(t *task, g *generation) error {
+	if c := t.cache.conversation; c != nil {
+		if err := c.Rewind(0); err != nil {
+			return err
+		}
+		if err := c.AddMessages(g.Transcript.Messages...); err != nil {
+			return err
+		}
+		return c.Begin(t.ctx, &g.Reply)
+	}
+	s, r := t.cache.session, g.Reply
+	held, err := s.Match(g.Prompt)
+	if err != nil {
+		return err
+	}
+	held = max(0, min(held, len(g.Prompt)-1)) // of the last one the logits are wanted
+	if err := s.Truncate(held); err != nil {
+		return err
+	}
+	options := realizar.JobOptions{
+		MaxTokens: r.MaxTokens, Stops: r.Stops, Logprobs: r.Logprobs, Draft: r.Draft, DraftMax: r.DraftMax, DraftModel: r.DraftModel,
+	}
+	if r.Sampling != nil {
+		if options.Sampler, err = realizar.NewSampler(*r.Sampling); err != nil {
+			return err
+		}
+		defer options.Sampler.Close()
+	}
+	if r.GrammarKind != 0 {
+		if options.Grammar, err = l.NewGrammar(r.GrammarKind, r.Grammar); err != nil {
+			return err
+		}
+		defer options.Grammar.Close()
+	}
+	t.scored = r.Logprobs > 0
+	t.job, err = s.NewJob(t.ctx, g.Prompt[held:], &options)
+	return err
+}
+
+// wish is what requests say about the choice of tokens; nil: nothing, so that the advice of the model's makers counts,
+// else a temperature of 1.
+type wish struct {
+	Temperature      *float32           `json:"temperature"`
+	TopP             *float32           `json:"top_p"`
+	MinP             *float32           `json:"min_p"`
+	TopK             *int               `json:"top_k"`
+	PresencePenalty  *float32           `json:"presence_penalty"`
+	FrequencyPenalty *float32           `json:"frequency_penalty"`
+	RepeatPenalty    *float32           `json:"repetition_penalty"`
+	Seed             *int64             `json:"seed"` // nil: another one each time
+	LogitBias        map[string]float32 `json:"logit_bias"`
+}
+
+// sampling is what is wished, checked, for the choice of a number of one request, counted from 0.
+func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
+	s, err := l.AdvisedSampling()
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		s = &realizar.Sampling{Temperature: 1, TemperatureFirst: true}
+	}
+	for _, f := range []struct {
+		name     string
+		wished   *float32
+		low, top float32
+		field    *float32
+	}{
+		{"temperature", w.Temperature, 0, 2, &s.Temperature},
+		{"top_p", w.TopP, 0, 1, &s.TopP},
+		{"min_p", w.MinP, 0, 1, &s.MinP},
+		{"presence_penalty", w.PresencePenalty, -2, 2, &s.PresencePenalty},
+		{"frequency_penalty", w.FrequencyPenalty, -2, 2, &s.FrequencyPenalty},
+		{"repetition_penalty", w.RepeatPenalty, 0, 2, &s.RepeatPenalty},
+	} {
+		if f.wished == nil {
+			continue
+		}
+		if !(*f.wished >= f.low && *f.wished <= f.top) {
+			return nil, refuse(f.name, "%q is %v, which is not between %v and %v", f.name, *f.wished, f.low, f.top)
+		}
+		*f.field = *f.wished
+	}
+	if w.TopP != nil && *w.TopP == 0 { // no probability at all: the likeliest token
+		s.TopK, s.TopP = 1, 1
+	}
+	if w.TopK != nil {
+		if s.TopK = *w.TopK; s.TopK < -1 || s.TopK > math.MaxInt32 {
+			return nil, refuse("top_k", "\"top_k\" is %d", s.TopK)
+		}
+		s.TopK = max(s.TopK, 0)
+	}
+	if s.Seed = rand.Uint64(); w.Seed != nil {
+		s.Seed = uint64(*w.Seed)
+	}
+	s.Seed += uint64(choice)
+	for name, bias := range w.LogitBias {
+		token, err := strconv.ParseUint(name, 10, 32)
+		if err != nil || token >= uint64(l.info.VocabSize) {
+			return nil, refuse("logit_bias", "%q is no token of the model", name)
+		}
+		if !(bias >= -100 && bias <= 100) {
+			return nil, refuse("logit_bias", "the bias of token %s is %v, which is not between -100 and 100", name, bias)
+		}
+		if s.LogitBias == nil {
+			s.LogitBias = map[uint32]float32{}
+		}
+		s.LogitBias[uint32(token)] = bias
+	}
+	return s, nil
+}

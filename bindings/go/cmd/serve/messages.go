@@ -1,0 +1,638 @@
+// Anthropic's messages.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"realizar.dev/go"
+)
+
+// messagesRequest is the body of POST /v1/messages and of /v1/messages/count_tokens; README.md says what its fields do.
+type messagesRequest struct {
+	wish
+	Model        string        `json:"model"`
+	MaxTokens    *int          `json:"max_tokens"`
+	Messages     []turn        `json:"messages"`
+	System       blocks        `json:"system"`
+	Tools        []messageTool `json:"tools"`
+	ToolChoice   *toolWish     `json:"tool_choice"`
+	Stops        []string      `json:"stop_sequences"`
+	Thinking     *thinking     `json:"thinking"`
+	OutputConfig outputConfig  `json:"output_config"`
+	Stream       bool          `json:"stream"`
+	Thread       *threadWish   `json:"thread"`
+	Compaction   any           `json:"compaction"`
+	Fallbacks    any           `json:"fallbacks"`
+	Container    any           `json:"container"`
+	Servers      []any         `json:"mcp_servers"`
+
+	// What changes no answer.
+	BillingPolicy     any `json:"billing_policy"`
+	CacheControl      any `json:"cache_control"`
+	ContextManagement any `json:"context_management"`
+	Diagnostics       any `json:"diagnostics"`
+	Geography         any `json:"inference_geo"`
+	Metadata          any `json:"metadata"`
+	ServiceTier       any `json:"service_tier"`
+	Speed             any `json:"speed"`
+	UserProfile       any `json:"user_profile_id"`
+}
+
+// turn is a message of a request.
+type turn struct {
+	Role    string `json:"role"`
+	Content blocks `json:"content"`
+}
+
+// UnmarshalJSON passes unknown fields over, of which clients send back some with replies.
+func (t *turn) UnmarshalJSON(data []byte) error {
+	type plain turn
+	return json.Unmarshal(data, (*plain)(t))
+}
+
+// block is one of any type.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   blocks          `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+// blocks are a list, or a text that stands for one block.
+type blocks []block
+
+func (b *blocks) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err == nil {
+		*b = blocks{{Type: "text", Text: text}}
+		if string(data) == "null" {
+			*b = nil
+		}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]block)(b))
+}
+
+type messageTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+// UnmarshalJSON passes unknown fields over, which say how a tool is cached and handed on.
+func (t *messageTool) UnmarshalJSON(data []byte) error {
+	type plain messageTool
+	return json.Unmarshal(data, (*plain)(t))
+}
+
+// toolWish says which tools may be called.
+type toolWish struct {
+	Type   string `json:"type"`
+	Name   string `json:"name"`
+	Single bool   `json:"disable_parallel_tool_use"`
+}
+
+type thinking struct {
+	Type    string `json:"type"`
+	Budget  int    `json:"budget_tokens"`
+	Display any    `json:"display"` // which changes no answer
+}
+
+// threadWish begins a thread ("create"), or goes on from a message of one ("continue").
+type threadWish struct {
+	Type     string `json:"type"`
+	Previous string `json:"previous_message_id"`
+}
+
+// thread is what a message that is kept goes on with.
+type thread struct {
+	system blocks
+	tools  []messageTool
+	turns  []turn // and the message
+	bytes  int
+}
+
+func (t *thread) size() int { return t.bytes }
+
+type outputConfig struct {
+	Effort string `json:"effort"`
+	Format *struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	} `json:"format"`
+}
+
+// countTokens serves POST /v1/messages/count_tokens.
+func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
+	var request messagesRequest
+	if err := readKnown(w, r, &request); err != nil {
+		return err
+	}
+	if err := s.resume(&request); err != nil {
+		return err
+	}
+	transcript, err := request.transcript()
+	if err != nil {
+		return err
+	}
+	model, err := s.lease(r.Context(), request.Model)
+	if err != nil {
+		return err
+	}
+	defer model.release()
+	tokens, err := model.TokenizeChat(transcript)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, map[string]any{"input_tokens": len(tokens)})
+}
+
+// messages serves POST /v1/messages.
+func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
+	var request messagesRequest
+	if err := readKnown(w, r, &request); err != nil {
+		return err
+	}
+	if err := s.resume(&request); err != nil {
+		return err
+	}
+	asked, err := request.generation()
+	if err != nil {
+		return err
+	}
+	model, err := s.lease(r.Context(), request.Model)
+	if err != nil {
+		return err
+	}
+	defer model.release()
+	if asked.Reply.Sampling, err = model.sampling(request.wish, 0); err != nil {
+		return err
+	}
+	reply := &messageReply{stops: request.Stops, message: map[string]any{
+		"id": newID("msg_"), "type": "message", "role": "assistant", "model": request.Model, "content": []any{},
+		"stop_reason": nil, "stop_sequence": nil, "usage": messageUsage(&outcome{}),
+	}}
+	if request.Thread != nil {
+		reply.whole = func() error { return s.keep(&request, reply.message) }
+	}
+	out := newStream(w)
+	if request.Stream {
+		tokens, err := model.TokenizeChat(asked.Transcript)
+		if err != nil {
+			return err
+		}
+		reply.message["usage"] = messageUsage(&outcome{Prompt: len(tokens)})
+		reply.send = func(name string, value map[string]any) error {
+			value["type"] = name
+			return out.send(name, value)
+		}
+	}
+	for event, err := range model.generate(r.Context(), asked) {
+		if err == nil {
+			err = reply.add(model, &event)
+		}
+		if err != nil {
+			return out.fail(anthropic, err)
+		}
+	}
+	if request.Stream {
+		return nil
+	}
+	return writeJSON(w, reply.message)
+}
+
+// resume puts what a thread has said ahead of the messages of a request.
+func (s *server) resume(m *messagesRequest) error {
+	switch {
+	case m.Thread == nil || m.Thread.Type == "create":
+		return nil
+	case m.Thread.Type != "continue":
+		return refuse("thread", "thread.type: %q is neither \"create\" nor \"continue\"", m.Thread.Type)
+	case len(m.System) > 0 || len(m.Tools) > 0:
+		return refuse("thread", "thread: system and tools are those that the thread was created with")
+	}
+	before, found := s.threads.get(m.Thread.Previous)
+	if !found {
+		return &apiError{
+			status: http.StatusNotFound, code: "thread_not_found", message: fmt.Sprintf("there is no message %q, or it is forgotten", m.Thread.Previous),
+		}
+	}
+	m.System, m.Tools, m.Messages = before.system, before.tools, append(slices.Clip(before.turns), m.Messages...)
+	return nil
+}
+
+// keep keeps a message and what it has answered.
+func (s *server) keep(m *messagesRequest, message map[string]any) error {
+	text, err := marshal(message["content"])
+	if err != nil {
+		return err
+	}
+	said := turn{Role: "assistant"}
+	if err := json.Unmarshal(text, &said.Content); err != nil {
+		return err
+	}
+	kept := &thread{system: m.System, tools: m.Tools, turns: append(slices.Clip(m.Messages), said)}
+	if text, err = marshal([]any{kept.system, kept.tools, kept.turns}); err != nil {
+		return err
+	}
+	kept.bytes = 2 * len(text)
+	s.threads.put(message["id"].(string), kept)
+	return nil
+}
+
+// messageReply puts a message together, and tells each step of that to send where it is streamed.
+type messageReply struct {
+	send    func(name string, value map[string]any) error // nil: it is not streamed
+	message map[string]any
+	stops   []string
+	whole   func() error // called when the message is, ahead of its end; nil: nothing is to be done
+	begun   bool
+	open    map[string]any  // the last block while it goes on
+	text    strings.Builder // of it
+	tokens  []uint32        // of all content, where these tell which stop string has ended it
+}
+
+// blockForms are the type of a block by its parts, and the type and the field of its deltas.
+var blockForms = map[realizar.PartKind][3]string{
+	realizar.PartContent:       {"text", "text_delta", "text"},
+	realizar.PartReasoning:     {"thinking", "thinking_delta", "thinking"},
+	realizar.PartToolName:      {"tool_use", "input_json_delta", "partial_json"},
+	realizar.PartToolArguments: {"tool_use", "input_json_delta", "partial_json"},
+}
+
+// unsigned stands for the signature of thoughts, which nothing looks at.
+const unsigned = "unsigned"
+
+func (m *messageReply) tell(name string, value map[string]any) error {
+	if m.send == nil {
+		return nil
+	}
+	return m.send(name, value)
+}
+
+func (m *messageReply) add(model *lease, event *event) error {
+	if !m.begun {
+		m.begun = true
+		if err := m.tell("message_start", map[string]any{"message": m.message}); err != nil {
+			return err
+		}
+		if err := m.tell("ping", map[string]any{}); err != nil {
+			return err
+		}
+	}
+	for _, row := range event.Logprobs {
+		m.tokens = append(m.tokens, row.Token)
+	}
+	form, known := blockForms[event.Kind]
+	if known && (event.Text != "" || event.Kind == realizar.PartToolName) {
+		if m.open == nil || m.open["type"] != form[0] || event.Kind == realizar.PartToolName {
+			if err := m.begin(form[0], event.Part); err != nil {
+				return err
+			}
+		}
+		if event.Kind != realizar.PartToolName {
+			m.text.WriteString(event.Text)
+			if err := m.tell("content_block_delta", m.indexed("delta", map[string]any{"type": form[1], form[2]: event.Text})); err != nil {
+				return err
+			}
+		}
+	}
+	if event.Outcome == nil {
+		return nil
+	}
+	if err := m.end(); err != nil {
+		return err
+	}
+	return m.stop(model, event.Outcome)
+}
+
+// indexed is an event of the last block.
+func (m *messageReply) indexed(key string, value any) map[string]any {
+	event := map[string]any{"index": len(m.message["content"].([]any)) - 1}
+	if key != "" {
+		event[key] = value
+	}
+	return event
+}
+
+// begin ends the last block and begins another one.
+func (m *messageReply) begin(kind string, part realizar.Part) error {
+	if err := m.end(); err != nil {
+		return err
+	}
+	m.open = map[string]any{"type": kind}
+	switch kind {
+	case "text":
+		m.open["text"] = ""
+	case "thinking":
+		m.open["thinking"], m.open["signature"] = "", ""
+	case "tool_use":
+		m.open["id"], m.open["name"], m.open["input"] = newID("toolu_"), part.Text, map[string]any{}
+	}
+	m.text.Reset()
+	m.message["content"] = append(m.message["content"].([]any), m.open)
+	return m.tell("content_block_start", m.indexed("content_block", maps.Clone(m.open)))
+}
+
+// end ends the last block.
+func (m *messageReply) end() error {
+	if m.open == nil {
+		return nil
+	}
+	text := m.text.String()
+	switch m.open["type"] {
+	case "text":
+		m.open["text"] = text
+	case "thinking":
+		m.open["thinking"], m.open["signature"] = text, unsigned
+		if err := m.tell("content_block_delta", m.indexed("delta", map[string]any{"type": "signature_delta", "signature": unsigned})); err != nil {
+			return err
+		}
+	case "tool_use":
+		if json.Valid([]byte(text)) { // a call that broke off has no input
+			m.open["input"] = json.RawMessage(text)
+		}
+	}
+	m.open = nil
+	return m.tell("content_block_stop", m.indexed("", nil))
+}
+
+// stop ends the message.
+func (m *messageReply) stop(model *lease, outcome *outcome) error {
+	reason, sequence := "end_turn", any(nil)
+	switch {
+	case outcome.End == realizar.EndLength:
+		reason = "max_tokens"
+	case outcome.End == realizar.EndContext:
+		reason = "model_context_window_exceeded"
+	case outcome.End == realizar.EndStop:
+		reason = "stop_sequence"
+		if stop, err := m.stopped(model); err != nil {
+			return err
+		} else if stop != "" {
+			sequence = stop
+		}
+	case outcome.Called:
+		reason = "tool_use"
+	}
+	usage := messageUsage(outcome)
+	m.message["stop_reason"], m.message["stop_sequence"], m.message["usage"] = reason, sequence, usage
+	if m.whole != nil {
+		if err := m.whole(); err != nil {
+			return err
+		}
+	}
+	if err := m.tell("message_delta", map[string]any{
+		"delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence}, "usage": usage,
+	}); err != nil {
+		return err
+	}
+	return m.tell("message_stop", map[string]any{})
+}
+
+// stopped is the stop string that was complete first, of two the longer one.
+func (m *messageReply) stopped(model *lease) (first string, err error) {
+	if len(m.stops) == 1 {
+		return m.stops[0], nil
+	}
+	text, err := model.Detokenize(m.tokens, false)
+	end := len(text) + 1
+	for _, stop := range m.stops {
+		at := strings.Index(text, stop)
+		if now := at + len(stop); at >= 0 && (now < end || now == end && len(stop) > len(first)) {
+			first, end = stop, now
+		}
+	}
+	return first, err
+}
+
+func messageUsage(outcome *outcome) map[string]any {
+	return map[string]any{
+		"input_tokens": outcome.Prompt - outcome.Cached, "cache_read_input_tokens": outcome.Cached, "cache_creation_input_tokens": 0,
+		"output_tokens": outcome.Completion, "output_tokens_details": map[string]any{"thinking_tokens": outcome.Reasoning},
+	}
+}
+
+// generation is what is asked of the model, but for the choice of tokens.
+func (m *messagesRequest) generation() (*generation, error) {
+	transcript, err := m.transcript()
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{Transcript: transcript}
+	if m.MaxTokens == nil {
+		return nil, refuse("max_tokens", "max_tokens: is missing")
+	}
+	if g.Reply.MaxTokens, err = positive("max_tokens", m.MaxTokens, 0); err != nil {
+		return nil, err
+	}
+	if g.Reply.Stops, err = checkStops("stop_sequences", m.Stops); err != nil {
+		return nil, err
+	}
+	if len(m.Stops) > 1 {
+		g.Reply.Logprobs = 1 // which tells the tokens of the stop string that has ended it
+	}
+	if err := m.think(g); err != nil {
+		return nil, err
+	}
+	if format := m.OutputConfig.Format; format != nil {
+		if format.Type != "json_schema" || len(format.Schema) == 0 {
+			return nil, refuse("output_config", "output_config.format: only the type \"json_schema\" with a schema is supported")
+		}
+		return g, g.bind("output_config.format", string(format.Schema))
+	}
+	return g, nil
+}
+
+// think puts what is wished of reasoning into a generation.
+func (m *messagesRequest) think(g *generation) error {
+	if m.Thinking == nil {
+		return nil
+	}
+	switch m.Thinking.Type {
+	case "enabled":
+		if m.Thinking.Budget < 1 || m.Thinking.Budget >= *m.MaxTokens {
+			return refuse("thinking", "thinking.budget_tokens: is from 1 to less than max_tokens")
+		}
+		g.Reply.Reasoning, g.Reply.ReasoningTokens = realizar.ReasoningOn, m.Thinking.Budget
+	case "disabled":
+		g.Reply.Reasoning = realizar.ReasoningOff
+		return nil
+	case "adaptive":
+	default:
+		return refuse("thinking", "thinking.type: %q is not supported", m.Thinking.Type)
+	}
+	effort := m.OutputConfig.Effort
+	if effort == "max" { // a step that OpenAI, after whom templates are made, does not have
+		effort = "xhigh"
+	}
+	return g.setEffort("output_config.effort", effort)
+}
+
+// bind has the content of a reply follow a schema.
+func (g *generation) bind(param, schema string) error {
+	if g.Transcript.Tools != nil && g.Transcript.ToolChoice != "none" {
+		return refuse(param, "a form of the content beside tools is not supported, unless none may be called")
+	}
+	g.Reply.GrammarKind, g.Reply.Grammar = realizar.GrammarJSONSchema, schema
+	return nil
+}
+
+// transcript is the prompt, as the library takes it.
+func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
+	if len(m.Messages) == 0 {
+		return nil, refuse("messages", "messages: at least one is needed")
+	}
+	for name, value := range map[string]any{"compaction": m.Compaction, "container": m.Container, "fallbacks": m.Fallbacks} {
+		if value != nil {
+			return nil, refuse(name, "%s: is not supported", name)
+		}
+	}
+	if len(m.Servers) > 0 {
+		return nil, refuse("mcp_servers", "mcp_servers: are not supported")
+	}
+	transcript := &realizar.Transcript{}
+	for i, tool := range m.Tools {
+		if tool.Type != "" && tool.Type != "custom" {
+			return nil, refuse("tools", "tools.%d.type: %q is not supported", i, tool.Type)
+		}
+		declared := map[string]any{"name": tool.Name, "parameters": tool.InputSchema}
+		if tool.Description != "" {
+			declared["description"] = tool.Description
+		}
+		transcript.Tools = append(transcript.Tools, map[string]any{"type": "function", "function": declared})
+	}
+	if err := m.ToolChoice.put(transcript); err != nil {
+		return nil, err
+	}
+	turns := m.Messages
+	if len(m.System) > 0 {
+		turns = append([]turn{{"system", m.System}}, turns...)
+	}
+	if turns[len(turns)-1].Role == "assistant" {
+		return nil, refuse("messages", "messages: the last one is of the assistant, and to go on with it is not supported")
+	}
+	names := map[string]string{} // of tools by the ids of calls
+	for i := 0; i < len(turns); {
+		// Messages of one role behind each other are one.
+		from := i
+		var all blocks
+		for ; i < len(turns) && turns[i].Role == turns[from].Role; i++ {
+			all = append(all, turns[i].Content...)
+		}
+		messages, err := all.messages(turns[from].Role, names)
+		if err != nil {
+			return nil, refuse("messages", "messages.%d: %s", max(from-len(turns)+len(m.Messages), 0), err)
+		}
+		transcript.Messages = append(transcript.Messages, messages...)
+	}
+	return transcript, nil
+}
+
+// put tells a transcript which tools may be called.
+func (t *toolWish) put(transcript *realizar.Transcript) error {
+	if t == nil {
+		return nil
+	}
+	if t.Single {
+		transcript.ParallelToolCalls = new(bool)
+	}
+	switch t.Type {
+	case "auto", "none":
+		transcript.ToolChoice = t.Type
+	case "any":
+		transcript.ToolChoice = "required"
+	case "tool":
+		transcript.ToolChoice = map[string]any{"type": "function", "function": map[string]any{"name": t.Name}}
+	default:
+		return refuse("tool_choice", "tool_choice.type: %q is none", t.Type)
+	}
+	return nil
+}
+
+// messages are those that blocks of a role stand for; names are of tools by the ids of calls.
+func (b blocks) messages(role string, names map[string]string) (all []any, err error) {
+	switch role {
+	case "system":
+		text, err := b.texts()
+		return []any{message{Role: role, Content: text}}, err
+	case "assistant":
+		message := message{Role: role}
+		var said blocks
+		for i, block := range b {
+			switch block.Type {
+			case "text":
+				said = append(said, block)
+			case "thinking":
+				message.ReasoningContent += block.Thinking
+			case "tool_use":
+				names[block.ID] = block.Name
+				message.ToolCalls = append(message.ToolCalls, toolCall{block.ID, "function", function{block.Name, string(block.Input)}})
+			default:
+				return nil, fmt.Errorf("content.%d.type: %q is not supported", i, block.Type)
+			}
+		}
+		if len(said) > 0 || len(message.ToolCalls) == 0 {
+			message.Content, err = said.texts()
+		}
+		return []any{message}, err
+	case "user":
+	default:
+		return nil, fmt.Errorf("role: %q is none", role)
+	}
+	var said blocks
+	flush := func() (err error) {
+		if len(said) > 0 {
+			var text string
+			text, err = said.texts()
+			all = append(all, message{Role: role, Content: text})
+		}
+		said = nil
+		return err
+	}
+	for i, block := range b {
+		if block.Type != "tool_result" {
+			said = append(said, block)
+			continue
+		}
+		if err := flush(); err != nil {
+			return nil, err
+		}
+		name, known := names[block.ToolUseID]
+		if !known {
+			return nil, fmt.Errorf("content.%d.tool_use_id: there is no call %q ahead of it", i, block.ToolUseID)
+		}
+		text, err := block.Content.texts()
+		if err != nil {
+			return nil, fmt.Errorf("content.%d.%w", i, err)
+		}
+		if block.IsError {
+			text = "Error: " + text
+		}
+		all = append(all, message{Role: "tool", Content: text, Name: name, ToolCallID: block.ToolUseID})
+	}
+	return all, flush()
+}
+
+// texts are those of all blocks, a line's end between them, where all are text.
+func (b blocks) texts() (string, error) {
+	texts := make([]string, len(b))
+	for i, block := range b {
+		if block.Type != "text" {
+			return "", fmt.Errorf("content.%d.type: %q is not supported", i, block.Type)
+		}
+		texts[i] = block.Text
+	}
+	return strings.Join(texts, "\n"), nil
+}

@@ -1,0 +1,374 @@
+// Models by their names: loaded at the start or on demand, as far as memory goes, and unloaded when nobody has used
+// them.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// storeMemory is how many bytes of prefixes a store holds in memory.
+const storeMemory = 256 << 20
+
+// models are those that requests may name. A name stands for a file, or for a low-rank adapter on one of the others.
+type models struct {
+	options *options
+	metrics *metrics
+	runtime *realizar.Runtime
+	logf    func(format string, arguments ...any)
+
+	mu     sync.Mutex
+	names  []string // in the order of the command line
+	byName map[string]*model
+	memory uint64 // bytes that loaded models may take, 0: no bound
+	taken  uint64 // bytes that they are expected to take
+}
+
+// model is a name. The fields below base belong to models that are no adapters, and are held by models.mu.
+type model struct {
+	name, path string
+	scale      float32 // of an adapter
+	base       *model  // that an adapter changes; nil: it is a model itself
+
+	loaded   *loaded
+	loading  chan struct{} // closed when loading has ended; nil: it is not being loaded
+	failure  error         // of the last loading
+	users    int           // leases
+	lastUsed time.Time
+}
+
+// loaded is a model in memory.
+type loaded struct {
+	model  *realizar.Model
+	info   realizar.Info
+	engine *engine
+	size   uint64
+
+	mu       sync.Mutex
+	adapters map[string]*realizar.Adapter // by name, from their first use on
+}
+
+// lease is a loaded model, which stays loaded until release.
+type lease struct {
+	*realizar.Model
+	name     string // as it was asked for
+	info     realizar.Info
+	adapters []realizar.ScaledAdapter // those of the name
+	engine   *engine
+	release  func()
+}
+
+func newModels(o *options, metrics *metrics, logf func(format string, arguments ...any)) (*models, error) {
+	m := &models{options: o, metrics: metrics, logf: logf, byName: map[string]*model{}, memory: o.memory}
+	for _, text := range o.models {
+		name, path, ok := strings.Cut(text, "=")
+		if err := m.add(&model{name: name, path: path}); err != nil || !ok || path == "" {
+			return nil, cmp.Or(err, fmt.Errorf("-m %s: it is NAME=file.gguf", text))
+		}
+	}
+	for _, text := range o.adapters {
+		name, rest, _ := strings.Cut(text, "=")
+		base, file, _ := strings.Cut(rest, ",")
+		adapter := &model{name: name, base: m.byName[base], scale: 1}
+		if i := strings.LastIndexByte(file, ','); i >= 0 {
+			scale, err := strconv.ParseFloat(file[i+1:], 32)
+			if err != nil {
+				return nil, fmt.Errorf("-lora %s: %q is no factor", text, file[i+1:])
+			}
+			file, adapter.scale = file[:i], float32(scale)
+		}
+		adapter.path = file
+		if err := m.add(adapter); err != nil || adapter.base == nil || adapter.base.base != nil || file == "" {
+			return nil, cmp.Or(err, fmt.Errorf("-lora %s: it is NAME=MODEL,file[,factor] with the name of a model", text))
+		}
+	}
+	if len(m.names) == 0 {
+		return nil, fmt.Errorf("no model is named: -m NAME=file.gguf")
+	}
+	if m.memory == 0 {
+		m.memory = freeMemory("/sys/fs/cgroup")
+	}
+	var err error
+	m.runtime, err = realizar.NewRuntime(&realizar.RuntimeOptions{Threads: o.threads, MemoryLimit: m.memory})
+	return m, err
+}
+
+// freeMemory is how many bytes of host memory are free, in a container those that its control group leaves; 0: unknown.
+func freeMemory(group string) uint64 {
+	free := uint64(0)
+	if devices := realizar.Devices(); len(devices) > 0 {
+		free = devices[0].MemoryFree
+	}
+	number := func(name string) (uint64, error) {
+		text, err := os.ReadFile(filepath.Join(group, name))
+		if err != nil {
+			return 0, err
+		}
+		return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	}
+	bound, err := number("memory.max")
+	if err != nil { // such as of "max"
+		return free
+	}
+	used, _ := number("memory.current")
+	return max(1, min(free, bound-min(used, bound)))
+}
+
+func (m *models) add(model *model) error {
+	if model.name == "" || m.byName[model.name] != nil {
+		return fmt.Errorf("the model %q has no name of its own", model.name)
+	}
+	m.names, m.byName[model.name] = append(m.names, model.name), model
+	return nil
+}
+
+// lease finds a model by its name and loads it where it is not. An unknown name is an apiError with the status 404.
+func (m *models) lease(ctx context.Context, name string) (*lease, error) {
+	if name == "" {
+		return nil, refuse("model", "the request names no model")
+	}
+	named := m.byName[name]
+	if named == nil {
+		return nil, &apiError{
+			status: http.StatusNotFound, param: "model", code: "model_not_found", message: fmt.Sprintf("the model %q does not exist", name),
+		}
+	}
+	file := named
+	if named.base != nil {
+		file = named.base
+	}
+	in, err := m.use(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	l := &lease{Model: in.model, name: name, info: in.info, engine: in.engine, release: sync.OnceFunc(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		file.users--
+		file.lastUsed = time.Now()
+	})}
+	if named != file {
+		adapter, err := in.adapter(named)
+		if err != nil {
+			l.release()
+			return nil, &apiError{status: http.StatusInternalServerError, message: fmt.Sprintf("the adapter %q cannot be loaded", name), logged: err}
+		}
+		l.adapters = []realizar.ScaledAdapter{{Adapter: adapter, Scale: named.scale}}
+	}
+	return l, nil
+}
+
+// adapter loads an adapter once.
+func (in *loaded) adapter(named *model) (*realizar.Adapter, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if adapter := in.adapters[named.name]; adapter != nil {
+		return adapter, nil
+	}
+	adapter, err := in.model.LoadAdapter(named.path)
+	if err == nil {
+		in.adapters[named.name] = adapter
+	}
+	return adapter, err
+}
+
+// use counts a user of a model, which is loaded where it is not. The loading goes on where the caller's context ends.
+func (m *models) use(ctx context.Context, file *model) (*loaded, error) {
+	for waited := false; ; waited = true {
+		m.mu.Lock()
+		if file.loaded != nil {
+			file.users++
+			m.mu.Unlock()
+			return file.loaded, nil
+		}
+		if waited && file.failure != nil {
+			defer m.mu.Unlock()
+			return nil, file.failure
+		}
+		if file.loading == nil {
+			file.loading, file.failure = make(chan struct{}), nil
+			go m.load(file)
+		}
+		loading := file.loading
+		m.mu.Unlock()
+		select {
+		case <-loading:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// load loads a model, where there is memory for it or for which others that nobody uses make room.
+func (m *models) load(file *model) {
+	ctx, options := context.Background(), &realizar.LoadOptions{Runtime: m.runtime, PackedPath: m.options.packed(file.name)}
+	session := realizar.SessionOptions{Capacity: m.options.context}
+	start := time.Now()
+	in, err := func() (*loaded, error) {
+		plan, err := realizar.PlanLoad(ctx, file.path, options, &session, m.options.slots)
+		if err != nil { // such as of a model that has no caches
+			if plan, err = realizar.PlanLoad(ctx, file.path, options, nil, 0); err != nil {
+				return nil, err
+			}
+		}
+		in := &loaded{size: max(plan.TotalHost, plan.LoadPeakHost), adapters: map[string]*realizar.Adapter{}}
+		if m.options.store != "" {
+			in.size += storeMemory
+		}
+		if err := m.reserve(file, in.size); err != nil {
+			return nil, err
+		}
+		if in.model, err = realizar.Load(ctx, file.path, options); err == nil {
+			if in.info, err = in.model.Info(); err != nil {
+				in.model.Close()
+			}
+		}
+		if err != nil {
+			m.mu.Lock()
+			m.taken -= in.size
+			m.mu.Unlock()
+			return nil, err
+		}
+		var store *realizar.Store
+		if m.options.store != "" {
+			path := filepath.Join(m.options.store, "prefixes")
+			if store, err = in.model.NewStore(&realizar.StoreOptions{Path: path, MemoryLimit: storeMemory}); err != nil {
+				m.logf("prefixes are not stored: %v", err) // such as of a model that has no caches
+			}
+		}
+		in.engine = newEngine(in.model, store, session, m.options.slots, m.options.queue, m.metrics.of(file.name))
+		return in, nil
+	}()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.logf("the model %s cannot be loaded: %v", file.name, err)
+		err = asLoadError(file.name, err)
+	} else {
+		m.logf("the model %s is loaded in %.1f s, with %.1f GB for all", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
+	}
+	file.loaded, file.failure, file.lastUsed = in, err, time.Now()
+	close(file.loading)
+	file.loading = nil
+}
+
+// asLoadError is what clients are told: nothing of paths.
+func asLoadError(name string, err error) error {
+	e := asAPIError(err)
+	if e.status != http.StatusServiceUnavailable {
+		e = &apiError{status: http.StatusInternalServerError, message: fmt.Sprintf("the model %q cannot be loaded", name)}
+	}
+	return e
+}
+
+// reserve takes memory for a model, and unloads those that have been unused for longest where it is needed.
+func (m *models) reserve(file *model, size uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.memory != 0 && m.taken+size > m.memory {
+		var oldest *model
+		for _, other := range m.byName {
+			if other.loaded != nil && other.users == 0 && (oldest == nil || other.lastUsed.Before(oldest.lastUsed)) {
+				oldest = other
+			}
+		}
+		if oldest == nil {
+			return &apiError{
+				status: http.StatusServiceUnavailable, code: "out_of_memory", retryAfter: 5 * time.Second,
+				message: fmt.Sprintf("the model %q takes %.2f GB with %d slots, of %.2f GB there are %.2f GB free now",
+					file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9, float64(m.memory-min(m.taken, m.memory))/1e9),
+			}
+		}
+		m.unload(oldest)
+	}
+	m.taken += size
+	return nil
+}
+
+// unload gives the memory of a model back that nobody uses; mu is held.
+func (m *models) unload(file *model) {
+	in := file.loaded
+	file.loaded = nil
+	m.taken -= in.size
+	in.engine.close()
+	for _, adapter := range in.adapters {
+		adapter.Close()
+	}
+	in.model.Close()
+	m.logf("the model %s is unloaded", file.name)
+}
+
+// unloadIdle unloads models that nobody has used for so long, or all that nobody uses.
+func (m *models) unloadIdle(unused time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, file := range m.byName {
+		if file.loaded != nil && file.users == 0 && time.Since(file.lastUsed) >= unused {
+			m.unload(file)
+		}
+	}
+}
+
+// loadAll loads all models in turn.
+func (m *models) loadAll(ctx context.Context) error {
+	for _, name := range m.names {
+		l, err := m.lease(ctx, name)
+		if err != nil {
+			return fmt.Errorf("the model %s: %w", name, err)
+		}
+		l.release()
+	}
+	return nil
+}
+
+// describe is a model as OpenAI and Anthropic list it; nil: there is no such name.
+func (m *models) describe(name string) map[string]any {
+	named := m.byName[name]
+	if named == nil {
+		return nil
+	}
+	description := map[string]any{
+		"id": name, "object": "model", "created": m.options.started.Unix(), "owned_by": "realizar",
+		"type": "model", "display_name": name, "created_at": m.options.started.UTC().Format(time.RFC3339), "lifecycle": "active",
+	}
+	if named.base != nil {
+		description["parent"] = named.base.name
+	}
+	return description
+}
+
+// list serves /v1/models.
+func (s *server) list(w http.ResponseWriter, r *http.Request) error {
+	data, names := []any{}, s.models.names
+	for _, name := range names {
+		data = append(data, s.models.describe(name))
+	}
+	return writeJSON(w, map[string]any{
+		"object": "list", "data": data, "has_more": false, "first_id": names[0], "last_id": names[len(names)-1],
+	})
+}
+
+// retrieve serves /v1/models/NAME.
+func (s *server) retrieve(w http.ResponseWriter, r *http.Request) error {
+	description := s.models.describe(r.PathValue("name"))
+	if description == nil {
+		return &apiError{status: http.StatusNotFound, param: "model", code: "model_not_found", message: "there is no such model"}
+	}
+	return writeJSON(w, description)
+}
+
+// close unloads all models, which nobody uses any more.
+func (m *models) close() {
+	m.unloadIdle(0)
+	m.runtime.Close()
+}

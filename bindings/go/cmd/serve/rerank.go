@@ -1,0 +1,171 @@
+// The order of documents by what they say to a query, in the form of Jina and Cohere.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"sort"
+	"strings"
+
+	"realizar.dev/go"
+)
+
+// rerankRequest is a request for the order of documents.
+type rerankRequest struct {
+	Model           string     `json:"model"`
+	Query           *string    `json:"query"`
+	Documents       []document `json:"documents"`
+	TopN            *int       `json:"top_n"`
+	ReturnDocuments *bool      `json:"return_documents"`
+}
+
+// document is a text, which may come as an object.
+type document struct {
+	Text string `json:"text"`
+}
+
+func (d *document) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &d.Text) == nil {
+		return nil
+	}
+	var object struct {
+		Text *string `json:"text"`
+	}
+	if err := json.Unmarshal(data, &object); err != nil || object.Text == nil {
+		return refuse("documents", "a document is neither a text nor an object with a \"text\"")
+	}
+	d.Text = *object.Text
+	return nil
+}
+
+type ranked struct {
+	Index    int       `json:"index"`
+	Score    float64   `json:"relevance_score"`
+	Document *document `json:"document,omitempty"`
+}
+
+// rerank serves POST /v1/rerank: documents, the best first.
+func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
+	var request rerankRequest
+	if err := readKnown(w, r, &request); err != nil {
+		return err
+	}
+	switch {
+	case request.Query == nil:
+		return refuse("query", "\"query\" is missing")
+	case len(request.Documents) == 0:
+		return refuse("documents", "\"documents\" is missing or empty")
+	case request.TopN != nil && *request.TopN < 1:
+		return refuse("top_n", "\"top_n\" is %d, and at least 1 is needed", *request.TopN)
+	}
+	model, err := s.lease(r.Context(), request.Model)
+	if err != nil {
+		return err
+	}
+	defer model.release()
+	scores, total, err := model.relevance(r.Context(), *request.Query, request.Documents)
+	if err != nil {
+		return err
+	}
+	results := make([]ranked, len(scores))
+	for i, score := range scores {
+		results[i] = ranked{Index: i, Score: score}
+		if request.ReturnDocuments == nil || *request.ReturnDocuments {
+			results[i].Document = &request.Documents[i]
+		}
+	}
+	sort.SliceStable(results, func(i, j int) bool { return results[i].Score > results[j].Score })
+	if request.TopN != nil {
+		results = results[:min(*request.TopN, len(results))]
+	}
+	return writeJSON(w, map[string]any{
+		"id": newID("rerank-"), "object": "list", "model": request.Model, "results": results,
+		"usage": map[string]any{"prompt_tokens": total, "total_tokens": total},
+	})
+}
+
+// relevance is what each document says to a query, in 0..1: by the model's classifier, or by the angle between
+// embeddings, which is in -1..1; and the number of tokens that were read.
+func (l *lease) relevance(ctx context.Context, query string, documents []document) (scores []float64, total int, err error) {
+	tokens, err := l.pairs(query, documents)
+	if err != nil {
+		return nil, 0, err
+	}
+	values, err := l.embed(ctx, tokens, realizar.PoolingRank)
+	similar := errors.Is(err, realizar.ErrUnsupported)
+	if similar {
+		tokens = nil
+		for _, document := range append([]document{{query}}, documents...) {
+			one, err := l.Tokenize(document.Text, false)
+			if err != nil {
+				return nil, 0, err
+			}
+			tokens = append(tokens, one)
+		}
+		values, err = l.embed(ctx, tokens, realizar.PoolingModel)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, text := range tokens {
+		total += len(text)
+	}
+	scores = make([]float64, len(documents))
+	for i := range scores {
+		switch {
+		case similar:
+			for j, x := range values[1+i] {
+				scores[i] += float64(x) * float64(values[0][j])
+			}
+		case len(values[i]) == 1:
+			scores[i] = 1 / (1 + math.Exp(-float64(values[i][0])))
+		default: // probabilities of "yes" and "no"
+			scores[i] = float64(values[i][0])
+		}
+	}
+	return scores, total, nil
+}
+
+// pairs are a query with each document, as the makers of rerankers write them: by a template of the file, or one behind
+// the other with the separator of the model, which those that write "</s>" have twice.
+func (l *lease) pairs(query string, documents []document) (tokens [][]uint32, err error) {
+	template, err := l.Meta("tokenizer.chat_template.rerank")
+	if err == nil {
+		for _, document := range documents {
+			text, err := l.promptTokens(prompt{text: strings.NewReplacer("{query}", query, "{document}", document.Text).Replace(template)})
+			if err != nil {
+				return nil, err
+			}
+			tokens = append(tokens, text)
+		}
+		return tokens, nil
+	}
+	head, err := l.Tokenize(query, false)
+	if err != nil {
+		return nil, err
+	}
+	around, err := l.Tokenize("", false)
+	if err != nil {
+		return nil, err
+	}
+	begins := 0
+	if len(around) > 0 && len(head) > 0 && around[0] == head[0] && around[0] == l.info.BOS {
+		begins = 1
+	}
+	if ends, err := l.Detokenize(around[begins:], true); err != nil {
+		return nil, err
+	} else if ends == "</s>" {
+		head = append(head, around[begins:]...)
+	}
+	for _, document := range documents {
+		tail, err := l.Tokenize(document.Text, false)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, append(head[:len(head):len(head)], tail[begins:]...))
+	}
+	return tokens, nil
+}

@@ -1,0 +1,283 @@
+// OpenAI's responses: how one is put together, at once or as a stream of typed events.
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// responses serves POST /v1/responses.
+func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
+	request, messages, err := s.readResponse(w, r)
+	if err != nil {
+		return err
+	}
+	asked, err := request.generation(messages)
+	if err != nil {
+		return err
+	}
+	model, err := s.lease(r.Context(), request.Model)
+	if err != nil {
+		return err
+	}
+	defer model.release()
+	if asked.Reply.Sampling, err = model.sampling(request.wish, 0); err != nil {
+		return err
+	}
+	reply := &responseReply{
+		lease: model, request: request, id: newID("resp_"), created: time.Now().Unix(), status: "in_progress", output: []any{},
+		said: message{Role: "assistant"},
+	}
+	if request.Stream {
+		reply.out = newStream(w)
+	}
+	for event, err := range model.generate(r.Context(), asked) {
+		if err == nil {
+			err = reply.add(&event)
+		}
+		if err != nil {
+			return reply.fail(err)
+		}
+	}
+	object := reply.object()
+	if request.Store == nil || *request.Store {
+		body, err := marshal(object)
+		if err != nil {
+			return err
+		}
+		if reply.said.Content == nil && reply.said.ToolCalls == nil {
+			reply.said.Content = ""
+		}
+		s.stored.put(reply.id, &storedResponse{body, append(slices.Clip(messages), reply.said)})
+	}
+	if request.Stream {
+		return reply.tell("response."+reply.status, map[string]any{"response": object})
+	}
+	return writeJSON(w, object)
+}
+
+// responseReply puts a response together, and sends each step of that where it is streamed.
+type responseReply struct {
+	lease   *lease
+	request *responseRequest
+	out     *stream // nil: it is not streamed
+	number  int     // of the next event
+	id      string
+	created int64
+	status  string
+	failure any // the "error" of the response
+	outcome outcome
+	output  []any
+	said    message // the whole reply as a message
+
+	open     map[string]any // the last item while it goes on
+	text     strings.Builder
+	logprobs []any // of the tokens of its text
+}
+
+func (p *responseReply) tell(name string, value map[string]any) error {
+	if p.out == nil {
+		return nil
+	}
+	value["type"], value["sequence_number"] = name, p.number
+	p.number++
+	return p.out.send(name, value)
+}
+
+// ofItem is an event of the last item.
+func (p *responseReply) ofItem(event map[string]any) map[string]any {
+	event["output_index"], event["item_id"] = len(p.output)-1, p.open["id"]
+	if p.open["type"] != "function_call" {
+		event["content_index"] = 0
+	}
+	return event
+}
+
+// itemForms are the type of an item by its parts, the start of its name, and the name of the events of its text.
+var itemForms = map[realizar.PartKind][3]string{
+	realizar.PartContent:       {"message", "msg_", "response.output_text"},
+	realizar.PartReasoning:     {"reasoning", "rs_", "response.reasoning_text"},
+	realizar.PartToolName:      {"function_call", "fc_", "response.function_call_arguments"},
+	realizar.PartToolArguments: {"function_call", "fc_", "response.function_call_arguments"},
+}
+
+func (p *responseReply) add(event *event) error {
+	if p.out != nil && !p.out.begun {
+		for _, name := range []string{"response.created", "response.in_progress"} {
+			if err := p.tell(name, map[string]any{"response": p.object()}); err != nil {
+				return err
+			}
+		}
+	}
+	rows, err := p.rows(event.Logprobs)
+	if err != nil {
+		return err
+	}
+	form, known := itemForms[event.Kind]
+	if known && (event.Text != "" || event.Kind == realizar.PartToolName) {
+		if p.open == nil || p.open["type"] != form[0] || event.Kind == realizar.PartToolName {
+			if err := p.begin(form, event.Part); err != nil {
+				return err
+			}
+		}
+		p.logprobs = append(p.logprobs, rows...)
+		if event.Kind != realizar.PartToolName {
+			p.text.WriteString(event.Text)
+			delta := p.ofItem(map[string]any{"delta": event.Text})
+			if event.Kind == realizar.PartContent {
+				delta["logprobs"] = rows
+			}
+			if err := p.tell(form[2]+".delta", delta); err != nil {
+				return err
+			}
+		}
+	} else if p.open != nil && p.open["type"] == "message" {
+		p.logprobs = append(p.logprobs, rows...)
+	}
+	if event.Outcome == nil {
+		return nil
+	}
+	p.outcome, p.status = *event.Outcome, "completed"
+	if event.Outcome.finish() == "length" {
+		p.status = "incomplete"
+	}
+	return p.end(p.status)
+}
+
+// rows are log-probabilities, where they are asked for.
+func (p *responseReply) rows(rows []realizar.TokenLogprobs) ([]any, error) {
+	if !p.request.logprobs() {
+		return []any{}, nil
+	}
+	c := completion{lease: p.lease, request: &chatRequest{TopLogprobs: p.request.TopLogprobs}}
+	all, err := c.logprobs(rows)
+	return append([]any{}, all...), err
+}
+
+// part is the content of the last item.
+func (p *responseReply) part() map[string]any {
+	if p.open["type"] == "reasoning" {
+		return map[string]any{"type": "reasoning_text", "text": p.text.String()}
+	}
+	return map[string]any{"type": "output_text", "text": p.text.String(), "annotations": []any{}, "logprobs": p.logprobs}
+}
+
+// begin ends the last item and begins another one.
+func (p *responseReply) begin(form [3]string, part realizar.Part) error {
+	if err := p.end("completed"); err != nil {
+		return err
+	}
+	p.text.Reset()
+	p.logprobs = []any{}
+	p.open = map[string]any{"type": form[0], "id": newID(form[1]), "status": "in_progress"}
+	switch form[0] {
+	case "message":
+		p.open["role"], p.open["content"] = "assistant", []any{}
+	case "reasoning":
+		p.open["summary"], p.open["content"] = []any{}, []any{}
+	case "function_call":
+		p.open["call_id"], p.open["name"], p.open["arguments"] = newID("call_"), part.Text, ""
+	}
+	p.output = append(p.output, p.open)
+	if err := p.tell("response.output_item.added", map[string]any{"output_index": len(p.output) - 1, "item": p.open}); err != nil {
+		return err
+	}
+	if form[0] == "function_call" {
+		return nil
+	}
+	return p.tell("response.content_part.added", p.ofItem(map[string]any{"part": p.part()}))
+}
+
+// end ends the last item.
+func (p *responseReply) end(status string) error {
+	if p.open == nil {
+		return nil
+	}
+	item, text := p.open, p.text.String()
+	done := p.ofItem(map[string]any{"text": text})
+	form := itemForms[realizar.PartContent]
+	switch item["type"] {
+	case "message":
+		before, _ := p.said.Content.(string)
+		p.said.Content = before + text
+		done["logprobs"] = p.logprobs
+	case "reasoning":
+		form = itemForms[realizar.PartReasoning]
+		p.said.ReasoningContent += text
+	case "function_call":
+		form = itemForms[realizar.PartToolName]
+		item["arguments"] = text
+		p.said.ToolCalls = append(p.said.ToolCalls, toolCall{item["call_id"].(string), "function", function{item["name"].(string), text}})
+		done = p.ofItem(map[string]any{"arguments": text, "name": item["name"]})
+	}
+	if err := p.tell(form[2]+".done", done); err != nil {
+		return err
+	}
+	if item["type"] != "function_call" {
+		item["content"] = []any{p.part()}
+		if err := p.tell("response.content_part.done", p.ofItem(map[string]any{"part": p.part()})); err != nil {
+			return err
+		}
+	}
+	item["status"] = status
+	p.open = nil
+	return p.tell("response.output_item.done", map[string]any{"output_index": len(p.output) - 1, "item": item})
+}
+
+// fail ends the response with an error, which is its own answer where nothing is sent yet.
+func (p *responseReply) fail(err error) error {
+	if p.out == nil || !p.out.begun {
+		return err
+	}
+	e := asAPIError(err)
+	p.status, p.failure = "failed", map[string]any{"code": "server_error", "message": e.message}
+	if err := p.tell("response.failed", map[string]any{"response": p.object()}); err != nil {
+		return err
+	}
+	return &toldError{e}
+}
+
+// object is the response as it is now.
+func (p *responseReply) object() map[string]any {
+	q := p.request
+	object := map[string]any{
+		"id": p.id, "object": "response", "created_at": p.created, "status": p.status, "model": q.Model, "error": p.failure,
+		"incomplete_details": nil, "instructions": q.Instructions, "max_output_tokens": q.MaxOutputTokens, "output": slices.Clone(p.output),
+		"parallel_tool_calls": q.Parallel == nil || *q.Parallel, "previous_response_id": orNull(q.Previous), "reasoning": responseEffort{},
+		"store": q.Store == nil || *q.Store, "temperature": q.Temperature, "text": map[string]any{"format": textFormat{Type: "text"}},
+		"tool_choice": "auto", "tools": []any{}, "top_p": q.TopP, "truncation": "disabled", "usage": nil, "metadata": map[string]string{},
+		"background": false,
+	}
+	if len(q.Tools) > 0 {
+		object["tools"] = q.Tools
+	}
+	if len(q.ToolChoice) > 0 {
+		object["tool_choice"] = q.ToolChoice
+	}
+	if len(q.Metadata) > 0 {
+		object["metadata"] = q.Metadata
+	}
+	if q.Reasoning != nil {
+		object["reasoning"] = q.Reasoning
+	}
+	if q.Text.Format != nil {
+		object["text"] = map[string]any{"format": q.Text.Format}
+	}
+	switch p.status {
+	case "incomplete":
+		object["incomplete_details"] = map[string]any{"reason": "max_output_tokens"}
+		fallthrough
+	case "completed":
+		o := &p.outcome
+		object["usage"] = map[string]any{
+			"input_tokens": o.Prompt, "input_tokens_details": map[string]any{"cached_tokens": o.Cached, "cache_write_tokens": 0},
+			"output_tokens": o.Completion, "output_tokens_details": map[string]any{"reasoning_tokens": o.Reasoning},
+			"total_tokens": o.Prompt + o.Completion,
+		}
+	}
+	return object
+}
