@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const BINDINGS: [&str; 7] = ["cpp", "go", "purego", "csharp", "java", "swift", "python"];
+const BINDINGS: [&str; 8] = ["cpp", "go", "purego", "csharp", "java", "swift", "python", "js"];
 
 /// The header in the languages of bindings: a file, and what the build script of this very build wrote.
 const GENERATED: [(&str, &str); 4] = [
@@ -62,6 +62,7 @@ impl Sources {
             "csharp" => ("csharp/Realizar", "cs"),
             "java" => ("java/realizar", "java"),
             "swift" => ("swift/Sources/Realizar", "swift"),
+            "js" => ("js/src", "c"),
             _ => ("python/realizar", "py"),
         };
         let mut code = String::new();
@@ -81,6 +82,7 @@ impl Sources {
         let tables: &[&str] = match self.binding {
             "purego" => &["c.", "loaded."],
             "go" => &["C."],
+            "js" => &["lib->"],
             _ => &[""],
         };
         // Handles of C# free what they stand for by code of the generated file.

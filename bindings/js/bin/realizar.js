@@ -1,0 +1,70 @@
+#!/usr/bin/env node
+// Chats with a model, or tells what this machine has for one:  realizar chat MODEL [SYSTEM] | realizar doctor [MODEL]
+"use strict";
+
+const realizar = require("../index.js");
+
+async function chat(file, system) {
+  const readline = require("node:readline/promises");
+  const model = await realizar.Model.load(file);
+  const conversation = new realizar.Conversation(model, { system, overflow: "forget" });
+  const lines = readline.createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
+  let stop;
+  let isOpen = true;
+  lines.on("close", () => (isOpen = false));
+  // Ctrl-C ends the reply, or the program where there is none.
+  lines.on("SIGINT", () => (stop ? stop.abort() : lines.close()));
+  lines.prompt();
+  for await (const line of lines) {
+    stop = new AbortController();
+    try {
+      for await (const text of conversation.say(line, { signal: stop.signal })) process.stdout.write(text);
+    } catch (error) {
+      if (!stop.signal.aborted) console.error(`${error.code ?? error.name}: ${error.message}`);
+    }
+    stop = undefined;
+    process.stdout.write("\n");
+    if (isOpen) lines.prompt();
+  }
+}
+
+const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+
+async function doctor(file) {
+  console.log(`realizar ${realizar.version}, Node ${process.version}, ${process.platform} ${process.arch}`);
+  for (const device of realizar.devices()) {
+    console.log(`device ${device.index}: ${device.name} ${device.isa} ${device.unavailable}`.trimEnd());
+  }
+  if (!file) return;
+  const plan = await realizar.plan(file);
+  console.log(
+    `takes ${megabytes(plan.totalHost)} of memory, ${megabytes(plan.totalDevice)} of GPUs, with one conversation`,
+  );
+  const begin = performance.now();
+  const model = await realizar.Model.load(file);
+  const { architecture, device, chatTemplate } = model.info;
+  const template = chatTemplate ? "a chat template" : "no chat template";
+  console.log(
+    `loaded in ${(performance.now() - begin).toFixed(0)} ms: ${architecture} on device ${device}, ${template}`,
+  );
+  const session = new realizar.Session(model);
+  let first, last;
+  for await (const _ of session.generate("Once upon a time", { maxTokens: 32 })) {
+    last = performance.now();
+    first ??= { time: last, length: session.length };
+  }
+  const tokens = session.length - first?.length;
+  if (tokens > 0) console.log(`${(tokens / ((last - first.time) / 1000)).toFixed(1)} tokens a second`);
+}
+
+async function main([command, ...operands]) {
+  if (command === "chat" && operands.length >= 1) return chat(...operands);
+  if (command === "doctor") return doctor(...operands);
+  console.error("usage: realizar chat MODEL [SYSTEM]\n       realizar doctor [MODEL]");
+  process.exitCode = 2;
+}
+
+main(process.argv.slice(2)).catch((error) => {
+  console.error(`${error.code ?? error.name}: ${error.message}`);
+  process.exitCode = 1;
+});

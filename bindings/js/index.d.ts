@@ -1,0 +1,341 @@
+/** Version of the library. */
+export const version: string;
+
+/** A call of the library that failed. */
+export class RealizarError extends Error {
+  /** Name of its status, such as "RZ_ERR_CONTEXT_FULL". */
+  readonly code: string;
+  readonly status: number;
+  /** The `errno` of the system call that failed, else 0. */
+  readonly systemCode: number;
+}
+
+export interface Device {
+  index: number;
+  name: string;
+  kind: "cpu" | "cuda";
+  available: boolean;
+  /** Why it cannot be used. */
+  unavailable: string;
+  isa: string;
+  memoryTotal: number;
+  memoryFree: number;
+}
+export function devices(): Device[];
+
+export interface LoadOptions {
+  /** Index of a device; 0: chosen by the library. */
+  device?: number;
+  /** Indices of GPUs over which the layers are divided, and the sizes of their parts. */
+  devices?: number[];
+  shares?: number[];
+  gpuLayers?: number;
+  /** GGML type to which matrices of floats are converted. */
+  quantize?: number;
+  /** File of packed weights, which processes share. */
+  packedPath?: string;
+  /** Threads that compute; 0: one a processor core. */
+  threads?: number;
+  /** Bytes of weights and caches at most; 0: no limit. */
+  memoryLimit?: number;
+  promptTokensBeside?: number;
+  deterministic?: boolean;
+  mmap?: boolean;
+  textOnly?: boolean;
+  mtp?: boolean;
+  allowUnknown?: boolean;
+}
+
+export interface Plan {
+  gpuLayers: number;
+  weightsHost: number;
+  weightsDevice: number;
+  cacheHost: number;
+  cacheDevice: number;
+  cacheToken: number;
+  scratchHost: number;
+  scratchDevice: number;
+  loadPeakHost: number;
+  totalHost: number;
+  totalDevice: number;
+}
+/** Bytes that a load and so many sessions will take, before a weight is read. */
+export function plan(
+  source: string | Uint8Array,
+  options?: LoadOptions & { sessions?: number; cache?: CacheOptions },
+): Promise<Plan>;
+
+export interface ModelInfo {
+  architecture: string;
+  name: string;
+  nLayers: number;
+  hiddenDim: number;
+  ffnDim: number;
+  nHeads: number;
+  nKvHeads: number;
+  headDim: number;
+  vocabSize: number;
+  contextLength: number;
+  device: number;
+  nParams: number;
+  weightBytes: number;
+  gpuLayers: number;
+  nUnknown: number;
+  bosToken?: number;
+  eosToken?: number;
+  /** Whether there is a template for conversations. */
+  chatTemplate: boolean;
+}
+
+/** How tokens are chosen. What is absent is off, so that {} chooses the most likely token. */
+export interface Sampling {
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  repeatPenalty?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  penaltyWindow?: number;
+  /** The temperature comes ahead of the filters. */
+  temperatureFirst?: boolean;
+  seed?: number;
+  /** Pairs of a token and what is added to its logit. */
+  biases?: [token: number, bias: number][];
+  typicalP?: number;
+  topNSigma?: number;
+  xtcProbability?: number;
+  xtcThreshold?: number;
+  temperatureRange?: number;
+  temperatureExponent?: number;
+  mirostatTau?: number;
+  mirostatEta?: number;
+  dryMultiplier?: number;
+  dryBase?: number;
+  dryAllowedLength?: number;
+  dryWindow?: number;
+  dryBreakers?: Tokens[];
+  noRepeatNgramSize?: number;
+  bannedSequences?: Tokens[];
+  order?: ("topNSigma" | "topK" | "typicalP" | "topP" | "minP" | "xtc" | "temperature")[];
+}
+
+/** The form of a text; `whitespace` lets JSON have some. */
+export type Grammar =
+  | { jsonSchema: object | string; whitespace?: boolean }
+  | { json: true; whitespace?: boolean }
+  | { regex: string }
+  | { lark: string }
+  | { gbnf: string }
+  | { choices: string[] }
+  | { tools: object | string; whitespace?: boolean };
+
+export type Tokens = Uint32Array | number[];
+
+declare class Handle {
+  protected constructor();
+  /** Frees what this stands for, or with the call that is using it. Closing twice is fine. */
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+/** Weights, tokenizer and metadata. Any number of calls, and of conversations, may use one at once. */
+export class Model extends Handle {
+  private constructor();
+  /** Loads a file, a folder, or the bytes of a file, which are copied. */
+  static load(
+    source: string | Uint8Array,
+    options?: LoadOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
+  ): Promise<Model>;
+  readonly info: ModelInfo;
+  /** What the makers advise. */
+  readonly advisedSampling: Sampling | undefined;
+  /** A value of the metadata as text. */
+  meta(key: string): string;
+  /** `special`: with tokens that begin and end a text (true). `parse`: "<|im_end|>" is its token (false). */
+  tokenize(text: string, options?: { special?: boolean; parse?: boolean }): Uint32Array;
+  detokenize(tokens: Tokens, options?: { special?: boolean }): string;
+  /** A vector for each text, or list of tokens; with the pooling "none" those of its tokens, one behind the other. */
+  embed(
+    texts: (string | Tokens)[],
+    options?: { pooling?: "model" | "none" | "mean" | "cls" | "last" | "rank"; raw?: boolean; signal?: AbortSignal },
+  ): Promise<Float32Array[]>;
+  adapter(path: string): Promise<Adapter>;
+}
+
+/** A low-rank adapter of a model. */
+export class Adapter extends Handle {
+  private constructor();
+}
+
+export interface StoreOptions {
+  /** Folder for what has no room in memory. */
+  path?: string;
+  minTokens?: number;
+  memoryLimit?: number;
+  maxEntries?: number;
+  diskLimit?: number;
+}
+export interface StoreInfo {
+  nEntries: number;
+  nFiles: number;
+  nUnwritten: number;
+  memoryBytes: number;
+  diskBytes: number;
+  hits: number;
+  misses: number;
+  reusedTokens: number;
+}
+
+/** Remembers what prompts left behind, for conversations of one model that begin alike. */
+export class Store extends Handle {
+  private constructor();
+  static open(model: Model, options?: StoreOptions): Promise<Store>;
+  readonly info: StoreInfo;
+  /** Forgets all, and removes the model's files. */
+  clear(): Promise<void>;
+}
+
+export type CacheType = "f16" | "q8" | "q4" | "f32";
+export interface CacheOptions {
+  /** Tokens; 0: those of the model, at most 8192. */
+  capacity?: number;
+  kType?: CacheType;
+  vType?: CacheType;
+}
+export type Adapters = (Adapter | [adapter: Adapter, scale: number])[];
+
+export interface Message {
+  role: string;
+  content?: string | null | { type: "text"; text: string }[];
+  reasoning_content?: string;
+  tool_calls?: { id?: string; type?: "function"; function: { name: string; arguments: string | object } }[];
+  tool_call_id?: string;
+  name?: string;
+  finish_reason?: "stop" | "tool_calls" | "length" | "cancelled";
+  [member: string]: unknown;
+}
+
+export interface ConversationOptions {
+  system?: string;
+  messages?: Message[];
+  tools?: object[];
+  toolChoice?: "auto" | "none" | "required" | { function: { name: string } };
+  parallelToolCalls?: boolean;
+  /** Variables of the template. */
+  variables?: Record<string, unknown>;
+  /** Where messages have no room: the reply fails with RZ_ERR_CONTEXT_FULL, or the oldest turns are left out. */
+  overflow?: "fail" | "forget";
+  cache?: CacheOptions;
+  store?: Store;
+  adapters?: Adapters;
+}
+
+export interface GenerateOptions {
+  /** 0: as many as there is room for. */
+  maxTokens?: number;
+  sampling?: Sampling;
+  grammar?: Grammar;
+  /** The text ends ahead of the first that is complete. */
+  stops?: string[];
+  /** How next tokens are guessed, which changes nothing but the time: out of the text, by a layer, by a model. */
+  draft?: "none" | "lookup" | "mtp" | Model;
+  draftMax?: number;
+  /** Among replies that are made in common the higher go first. */
+  priority?: number;
+  /** What the loop ends with is the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/** Without `sampling` a reply follows what the makers advise, a grammar is that of the content. */
+export interface ReplyOptions extends GenerateOptions {
+  reasoning?: "model" | "off" | "on";
+  /** Tokens of reasoning at most; 0: no bound. */
+  reasoningTokens?: number;
+  /** Likeliest tokens that `logprobs` tells with each. */
+  logprobs?: number;
+  /** What was said of a reply that is given up becomes a message. */
+  keep?: boolean;
+  /** Goes on with the last message, a reply that was cut. */
+  continue?: boolean;
+}
+
+export interface Part {
+  kind: "content" | "reasoning" | "toolName" | "toolArguments" | "end";
+  text: string;
+  /** Number of the call that it belongs to. */
+  call: number;
+  /** Not understood, or not complete. */
+  unparsed: boolean;
+}
+
+export interface TokenLogprob {
+  token: number;
+  logprob: number;
+}
+
+export type End = "end" | "length" | "stop" | "context" | "grammar" | "failed";
+export interface ConversationInfo {
+  nMessages: number;
+  firstInPrompt: number;
+  state: "prompt" | "tokens" | "ended" | null;
+  end: End | null;
+  promptTokens: number;
+  /** Tokens of the prompt that were not computed again. */
+  reusedTokens: number;
+  promptDone: number;
+  nTokens: number;
+  reasoningTokens: number;
+  drafted: number;
+  accepted: number;
+  cacheLen: number;
+  cacheCapacity: number;
+  promptNs: number;
+  tokensNs: number;
+  firstTokenNs: number;
+}
+
+/** Messages with a model, and what is computed of them. One call at a time: a second one gets RZ_ERR_BUSY. */
+export class Conversation extends Handle {
+  constructor(model: Model, options?: ConversationOptions);
+  /** The conversation that `save` has written, which goes on as the saved one would have. */
+  static load(
+    model: Model,
+    bytes: Uint8Array,
+    options?: { cache?: CacheOptions; store?: Store },
+  ): Promise<Conversation>;
+  readonly model: Model;
+  readonly info: ConversationInfo;
+  /** Appends a text of a role ("user"), a message, or a list of them. */
+  add(messages: string | Message | Message[], role?: string): void;
+  messages(first?: number): Message[];
+  /** Forgets the messages after the first so many. */
+  rewind(count: number): void;
+  fork(): Conversation;
+  save(): Promise<Uint8Array>;
+  /** A message of the user, and the content of the reply. What was said stays where the loop is left or aborted; any
+   * other failure leaves the messages as they were. */
+  say(text: string, options?: ReplyOptions): AsyncGenerator<string, void, void>;
+  /** All parts of a reply. A loop that is left early gives it up; with `keep` it keeps what was said. */
+  reply(options?: ReplyOptions): AsyncGenerator<Part, void, void>;
+  /** Has the loop over a reply end, as if it were left. */
+  stop(): void;
+  /** Tokens of content that are new since the last call, of a reply with `logprobs`. */
+  logprobs(): (TokenLogprob & { likeliest: TokenLogprob[] })[];
+}
+
+/** A line of tokens, for all that is no conversation. */
+export class Session extends Handle {
+  constructor(model: Model, options?: { cache?: CacheOptions; adapters?: Adapters });
+  static load(model: Model, bytes: Uint8Array, options?: { cache?: CacheOptions }): Promise<Session>;
+  readonly model: Model;
+  readonly length: number;
+  readonly capacity: number;
+  readonly tokens: Uint32Array;
+  truncate(length: number): void;
+  fork(): Session;
+  save(): Promise<Uint8Array>;
+  /** Goes on with a text, or tokens; what the session holds of them from its start is not computed again. Without
+   * `sampling` the most likely token is chosen. */
+  generate(prompt: string | Tokens, options?: GenerateOptions): AsyncGenerator<string, void, void>;
+}

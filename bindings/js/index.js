@@ -1,0 +1,565 @@
+// Language models inside this process: models, conversations and texts on top of the addon (src/), which calls the
+// library.
+//
+// What computes is a promise, and runs on a thread of libuv's pool in slices of time, so that other work of the pool
+// gets its turn. An object belongs to one call at a time: a second one gets RZ_ERR_BUSY.
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+
+/** A call of the library that failed. `code` is the name of its status, such as "RZ_ERR_CONTEXT_FULL". */
+class RealizarError extends Error {
+  constructor(code, status, message, systemCode = 0) {
+    super(message);
+    this.code = code;
+    this.status = status;
+    this.systemCode = systemCode;
+  }
+  get name() {
+    return "RealizarError";
+  }
+}
+
+const native = require("./realizar.node");
+const version = native.open(libraryPath(), (...told) => new RealizarError(...told));
+
+/** The library's file: REALIZAR_LIBRARY, that in this folder, or the name by which the system knows it. */
+function libraryPath() {
+  if (process.env.REALIZAR_LIBRARY) return process.env.REALIZAR_LIBRARY;
+  const [own, installed] = {
+    win32: ["realizar.dll", "realizar.dll"],
+    darwin: ["librealizar.dylib", "librealizar.1.dylib"],
+  }[process.platform] ?? ["librealizar.so", "librealizar.so.1"];
+  const file = path.join(__dirname, own);
+  return fs.existsSync(file) ? file : installed;
+}
+
+/** Microseconds of a slice of a prompt. Tokens come one by one. */
+const SLICE = 5_000;
+/** Texts that are embedded in one slice. */
+const TEXTS = 16;
+
+const invalid = (message) => new RealizarError("RZ_ERR_INVALID_ARGUMENT", -1, message);
+
+/** The native object of another object, which is checked here because a foreign one has none. */
+const handles = new WeakMap();
+function handleOf(object, kind) {
+  if (!(object instanceof kind)) throw invalid(`an argument is no ${kind.name}`);
+  return handles.get(object);
+}
+
+class Handle {
+  /** Frees what this stands for, or with the call that is using it. Closing twice is fine. */
+  close() {
+    native.close(handles.get(this));
+  }
+}
+if (Symbol.dispose) {
+  Object.defineProperty(Handle.prototype, Symbol.dispose, {
+    value: Handle.prototype.close,
+    configurable: true,
+    writable: true,
+  });
+}
+
+/** An object of a class for a native one, past the constructor. */
+function made(kind, handle, members) {
+  const object = Object.assign(Object.create(kind.prototype), members);
+  handles.set(object, handle);
+  return object;
+}
+
+// What is at work ends with the process, which waits for its threads.
+process.once("exit", () => native.fireAll());
+
+/** A flag that stops calls, which the signal fires, and what ends its use. */
+function newFlag(signal) {
+  signal?.throwIfAborted();
+  const cancel = native.cancel();
+  const fire = () => native.fire(cancel);
+  signal?.addEventListener("abort", fire, { once: true });
+  const release = () => {
+    signal?.removeEventListener("abort", fire);
+    native.close(cancel);
+  };
+  return { cancel, release };
+}
+
+/** Runs `work` with a flag that the signal fires; what it throws because of that is the signal's reason. */
+async function cancellable(signal, work) {
+  const { cancel, release } = newFlag(signal);
+  try {
+    return await work(cancel);
+  } catch (error) {
+    throw reasonOf(signal, error);
+  } finally {
+    release();
+  }
+}
+
+function reasonOf(signal, error) {
+  return signal?.aborted && error.code === "RZ_ERR_CANCELLED" ? signal.reason : error;
+}
+
+/** Devices that models can be loaded to, and those that cannot be used, with the reason. */
+function devices() {
+  return native.devices();
+}
+
+/** Bytes that a load and `sessions` sessions will take, before a weight is read. */
+function plan(source, { sessions = 1, cache, ...options } = {}) {
+  return native.plan(source, { ...options, ...cache, nCaches: sessions });
+}
+
+/** Weights, tokenizer and metadata. Any number of calls, and of conversations, may use one at once. */
+class Model extends Handle {
+  constructor() {
+    throw new TypeError("a model is made by Model.load");
+  }
+
+  /** Loads a file, a folder, or the bytes of a file, which are copied. */
+  static load(source, { signal, progress, ...options } = {}) {
+    return cancellable(signal, async (cancel) => {
+      let failed;
+      const tell = () => {
+        try {
+          const [done, total] = native.progress(cancel);
+          if (total) progress(done, total);
+        } catch (error) {
+          failed ??= { error };
+          native.fire(cancel);
+        }
+      };
+      const timer = progress && setInterval(tell, 50);
+      try {
+        const model = made(Model, await native.load(source, options, cancel));
+        steps.set(model, new Steps());
+        if (progress && !failed) tell();
+        if (failed) {
+          model.close();
+          throw failed.error;
+        }
+        return model;
+      } catch (error) {
+        throw failed ? failed.error : error;
+      } finally {
+        clearInterval(timer);
+      }
+    });
+  }
+
+  get info() {
+    return native.info(handles.get(this));
+  }
+
+  /** A value of the metadata as text. */
+  meta(key) {
+    return native.meta(handles.get(this), key);
+  }
+
+  /** What the makers advise for sampling; undefined where they advise nothing. */
+  get advisedSampling() {
+    return native.advised(handles.get(this));
+  }
+
+  /** Tokens of a text. `special`: with those that begin and end one. `parse`: "<|im_end|>" is its token, not for users'
+   * text. */
+  tokenize(text, { special = true, parse = false } = {}) {
+    return native.tokenize(handles.get(this), text, { special, parse });
+  }
+
+  detokenize(tokens, { special = false } = {}) {
+    return native.detokenize(handles.get(this), tokens, { special });
+  }
+
+  /** A vector for each text, or list of tokens. */
+  async embed(texts, { signal, ...options } = {}) {
+    if (!Array.isArray(texts)) throw invalid("the texts are no array");
+    return cancellable(signal, async (cancel) => {
+      const vectors = [];
+      for (let at = 0; at < texts.length; at += TEXTS) {
+        vectors.push(...(await native.embed(handles.get(this), texts.slice(at, at + TEXTS), options, cancel)));
+      }
+      return vectors;
+    });
+  }
+
+  /** Loads a low-rank adapter of this model. */
+  async adapter(file) {
+    return made(Adapter, await native.adapter(handles.get(this), file));
+  }
+}
+
+/** A low-rank adapter, for the option `adapters`: a list of adapters, or of pairs [adapter, scale]. */
+class Adapter extends Handle {
+  constructor() {
+    throw new TypeError("an adapter is made by model.adapter");
+  }
+}
+
+/** Remembers what prompts left behind, for conversations of one model that begin alike. */
+class Store extends Handle {
+  constructor() {
+    throw new TypeError("a store is made by Store.open");
+  }
+
+  /** `path`: a folder for what has no room in memory, which other processes may have too. */
+  static async open(model, options = {}) {
+    return made(Store, await native.store(handleOf(model, Model), options));
+  }
+
+  get info() {
+    return native.info(handles.get(this));
+  }
+
+  /** Forgets all prefixes, and removes the model's files. */
+  clear() {
+    return native.clear(handles.get(this));
+  }
+}
+
+/** Options of a cache as the addon takes them, with the bytes that the garbage collector is told of. */
+function opened(model, { cache = {}, adapters = [], store, ...rest }) {
+  const info = model.info;
+  const pairs = adapters.map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
+  const capacity = cache.capacity || Math.min(info.contextLength, 8192);
+  return {
+    ...rest,
+    ...cache,
+    bytes: Math.min(4 * info.nLayers * info.nKvHeads * info.headDim * capacity, Number.MAX_SAFE_INTEGER) || 0,
+    adapters: pairs.map(([adapter]) => handleOf(adapter, Adapter)),
+    scales: pairs.map(([, scale]) => scale),
+    store: store && handleOf(store, Store),
+  };
+}
+
+/** Options of a reply or a generation as the addon takes them. */
+function replyOptions({ draft, grammar, ...rest }) {
+  const isModel = draft instanceof Model;
+  return {
+    ...rest,
+    draft: isModel ? "model" : draft,
+    draftModel: isModel ? handles.get(draft) : undefined,
+    grammar:
+      grammar && Object.fromEntries(Object.entries(grammar).map(([kind, value]) => [kind, grammarText(kind, value)])),
+  };
+}
+
+function grammarText(kind, value) {
+  if (kind === "whitespace" || typeof value === "string") return value;
+  return kind === "json" ? "" : JSON.stringify(value);
+}
+
+/** What an object of one call at a time has: the turn of a loop. */
+class Turn {
+  #current;
+
+  /** Refuses calls while a loop has its turn. */
+  check(what) {
+    if (this.#current) throw new RealizarError("RZ_ERR_BUSY", -2, `the ${what} is in use by another call`);
+  }
+
+  /** The turn of a loop, which ends with `leave`. `isIdle`: the loop's body runs. `cleanUp` ends what is unfinished. */
+  take(what, signal) {
+    this.check(what);
+    const { cancel, release } = newFlag(signal);
+    const turn = { cancel, hasEnded: false, isIdle: false, cleanUp: undefined };
+    turn.leave = () => {
+      if (this.#current !== turn) return;
+      this.#current = undefined;
+      turn.hasEnded = true;
+      turn.cleanUp?.();
+      release();
+    };
+    return (this.#current = turn);
+  }
+
+  /** Has the loop end, if there is one: at once, or with the slice that it waits for. */
+  end() {
+    const turn = this.#current;
+    if (!turn) return;
+    turn.hasEnded = true;
+    if (turn.isIdle) turn.leave();
+    else native.fire(turn.cancel);
+  }
+}
+
+/** Calls what may fail because the object is closed. */
+function quietly(call) {
+  try {
+    call();
+  } catch {}
+}
+
+/** Steps of the replies of one model: those that are asked for at a time are made in common, by one thread. */
+class Steps {
+  #waiting = [];
+  #isRunning = false;
+
+  /** What a step makes of the reply: {more, parts, error}. */
+  step(handle) {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ handle, resolve, reject });
+      if (!this.#isRunning) void this.#run();
+    });
+  }
+
+  async #run() {
+    this.#isRunning = true;
+    while (this.#waiting.length) {
+      // Loops that are ready ask for their next step by then.
+      await new Promise(setImmediate);
+      // All of them, because a prompt that was paused goes on only with those that took part in it.
+      const taken = this.#waiting.splice(0);
+      try {
+        const made = await native.step(
+          taken.map((one) => one.handle),
+          SLICE,
+        );
+        taken.forEach((one, i) => one.resolve(made[i]));
+      } catch (error) {
+        // Where one is closed the others go on.
+        const alone = async ({ handle }) =>
+          taken.length === 1 ? Promise.reject(error) : (await native.step([handle], SLICE))[0];
+        for (const one of taken) await alone(one).then(one.resolve, one.reject);
+      }
+    }
+    this.#isRunning = false;
+  }
+}
+
+/** By models. */
+const steps = new WeakMap();
+
+/** Messages with a model, and what is computed of them. */
+class Conversation extends Handle {
+  #turn = new Turn();
+  #row = 1;
+
+  /** `members` are tools, toolChoice, parallelToolCalls and variables of the template. */
+  constructor(
+    model,
+    { system, messages = [], tools, toolChoice, parallelToolCalls, variables, ...options } = {},
+    handle,
+  ) {
+    super();
+    this.model = model;
+    const first = system === undefined ? [] : [{ role: "system", content: system }];
+    const json = {
+      messages: [...first, ...messages],
+      tools,
+      tool_choice: toolChoice,
+      parallel_tool_calls: parallelToolCalls,
+      variables,
+    };
+    handles.set(
+      this,
+      handle ?? native.conversation(handleOf(model, Model), { ...opened(model, options), json: JSON.stringify(json) }),
+    );
+  }
+
+  /** The conversation that `save` has written, which goes on as the saved one would have. */
+  static async load(model, bytes, options = {}) {
+    const handle = await native.restoreConversation(handleOf(model, Model), bytes, opened(model, options));
+    return new Conversation(model, {}, handle);
+  }
+
+  /** Appends a text of a role, a message, or a list of them; nothing is computed. */
+  add(messages, role = "user") {
+    this.#turn.check("conversation");
+    if (typeof messages === "string") native.addText(handles.get(this), role, messages);
+    else native.add(handles.get(this), JSON.stringify(messages));
+  }
+
+  /** The messages from number `first` on. An unfinished reply is not among them. */
+  messages(first = 0) {
+    return JSON.parse(native.messages(handles.get(this), first));
+  }
+
+  /** Forgets the messages after the first so many. */
+  rewind(count) {
+    this.#turn.check("conversation");
+    native.rewind(handles.get(this), count);
+  }
+
+  /** A second conversation with the same past. */
+  fork() {
+    this.#turn.check("conversation");
+    return new Conversation(this.model, {}, native.fork(handles.get(this)));
+  }
+
+  /** A Uint8Array of the conversation and what is computed of it. */
+  async save() {
+    this.#turn.check("conversation");
+    return native.save(handles.get(this));
+  }
+
+  get info() {
+    return native.info(handles.get(this));
+  }
+
+  /** Tokens of content that are new since the last call with their probabilities, of a reply with `logprobs`. */
+  logprobs() {
+    const { tokens, logprobs } = native.logprobs(handles.get(this));
+    const entries = Array.from(tokens, (token, i) => ({ token, logprob: logprobs[i] }));
+    const rows = [];
+    for (let at = 0; at < entries.length; at += this.#row) {
+      rows.push({ ...entries[at], likeliest: entries.slice(at + 1, at + this.#row) });
+    }
+    return rows;
+  }
+
+  /** Has the loop over a reply end, as if it were left. */
+  stop() {
+    this.#turn.end();
+  }
+
+  close() {
+    this.#turn.end();
+    super.close();
+  }
+
+  /** Replies to the messages, part by part. A loop that is left early gives the reply up; with `keep` it keeps what was
+   * said. */
+  async *reply({ signal, ...options } = {}) {
+    const turn = this.#turn.take("conversation", signal);
+    yield* this.#parts(turn, signal, options);
+  }
+
+  async *#parts(turn, signal, options) {
+    const handle = handles.get(this);
+    try {
+      await native.reply(handle, replyOptions(options), turn.cancel);
+      turn.cleanUp = () => quietly(() => native.add(handle, "[]"));
+      this.#row = Math.min(options.logprobs ?? 0, this.model.info.vocabSize) + 1;
+      while (turn.cleanUp && !turn.hasEnded) {
+        const step = await steps.get(this.model).step(handle);
+        if (!step.more) turn.cleanUp = undefined;
+        for (const part of step.parts) {
+          if (turn.hasEnded) return;
+          turn.isIdle = true;
+          yield part;
+          turn.isIdle = false;
+        }
+        if (step.error) throw step.error;
+        if (step.more) signal?.throwIfAborted();
+      }
+    } catch (error) {
+      if (!turn.hasEnded || error.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
+    } finally {
+      turn.leave();
+    }
+  }
+
+  /** A message of the user, and the content of the reply to it. What was said stays where the loop is left or aborted;
+   * any other failure leaves the messages as they were. */
+  async *say(text, { signal, ...options } = {}) {
+    const turn = this.#turn.take("conversation", signal);
+    const handle = handles.get(this);
+    let count;
+    try {
+      native.add(handle, "[]");
+      count = this.info.nMessages;
+      native.addText(handle, "user", text);
+    } catch (error) {
+      turn.leave();
+      throw error;
+    }
+    try {
+      for await (const part of this.#parts(turn, signal, { keep: true, ...options })) {
+        if (part.kind === "content" && part.text) yield part.text;
+      }
+    } catch (error) {
+      if (!signal?.aborted) quietly(() => native.rewind(handle, count));
+      throw error;
+    }
+  }
+}
+
+/** A line of tokens, for all that is no conversation. */
+class Session extends Handle {
+  #turn = new Turn();
+
+  constructor(model, options = {}, handle) {
+    super();
+    this.model = model;
+    handles.set(this, handle ?? native.session(handleOf(model, Model), opened(model, options)));
+  }
+
+  /** The session that `save` has written. */
+  static async load(model, bytes, options = {}) {
+    return new Session(model, {}, await native.restoreSession(handleOf(model, Model), bytes, opened(model, options)));
+  }
+
+  get length() {
+    return native.info(handles.get(this)).len;
+  }
+
+  get capacity() {
+    return native.info(handles.get(this)).capacity;
+  }
+
+  /** The tokens it holds. */
+  get tokens() {
+    return native.tokens(handles.get(this));
+  }
+
+  /** Rewinds to the first so many tokens. */
+  truncate(length) {
+    this.#turn.check("session");
+    native.truncate(handles.get(this), length);
+  }
+
+  fork() {
+    this.#turn.check("session");
+    return new Session(this.model, {}, native.fork(handles.get(this)));
+  }
+
+  async save() {
+    this.#turn.check("session");
+    return native.save(handles.get(this));
+  }
+
+  close() {
+    this.#turn.end();
+    super.close();
+  }
+
+  /** Goes on with a text, or tokens, piece by piece. What the session holds of them from its start is not computed
+   * again. */
+  async *generate(prompt, { signal, ...options } = {}) {
+    const turn = this.#turn.take("session", signal);
+    const handle = handles.get(this);
+    try {
+      const tokens = typeof prompt === "string" ? this.model.tokenize(prompt) : Uint32Array.from(prompt);
+      // The last token of a prompt is always computed, because the answer starts from its logits.
+      const kept = Math.min(native.match(handle, tokens), Math.max(tokens.length - 1, 0));
+      native.truncate(handle, kept);
+      const job = await native.job(
+        handle,
+        handles.get(this.model),
+        tokens.subarray(kept),
+        replyOptions(options),
+        turn.cancel,
+      );
+      turn.cleanUp = () => native.close(job);
+      for (let more = true; more && !turn.hasEnded;) {
+        const step = await native.jobStep(job, SLICE);
+        more = step.more;
+        if (step.text && !turn.hasEnded) {
+          turn.isIdle = true;
+          yield step.text;
+          turn.isIdle = false;
+        }
+        if (more) signal?.throwIfAborted();
+      }
+    } catch (error) {
+      if (!turn.hasEnded || error.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
+    } finally {
+      turn.leave();
+    }
+  }
+}
+
+module.exports = { Adapter, Conversation, Model, RealizarError, Session, Store, devices, plan, version };

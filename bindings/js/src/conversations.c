@@ -1,0 +1,359 @@
+/* Conversations: their messages, and replies, a step and the parts that it made at a time. */
+
+#include "internal.h"
+#include <errno.h>
+#include <string.h>
+
+static const choice OVERFLOWS[] = {{"fail", RZ_OVERFLOW_FAIL}, {"forget", RZ_OVERFLOW_FORGET}, {NULL, 0}};
+static const choice REASONINGS[] = {
+    {"model", RZ_REASONING_MODEL}, {"off", RZ_REASONING_OFF}, {"on", RZ_REASONING_ON}, {NULL, 0}};
+static const choice PARTS[] = {{"reasoning", RZ_CHAT_EVENT_REASONING},
+                               {"content", RZ_CHAT_EVENT_CONTENT},
+                               {"toolName", RZ_CHAT_EVENT_TOOL_NAME},
+                               {"toolArguments", RZ_CHAT_EVENT_TOOL_ARGUMENTS},
+                               {"end", RZ_CHAT_EVENT_END},
+                               {NULL, 0}};
+
+/* Arguments of a conversation, or of the load of a conversation or a session from bytes. */
+typedef struct opening {
+    const rz_model *model;
+    rz_conversation_params params;
+    rz_cache_params cache;
+    kind kind;
+    const char *bytes;
+    size_t len, at;
+} opening;
+
+static opening *opening_arguments(task *t, napi_value model, napi_value options) {
+    opening *o = task_alloc(t, sizeof *o);
+    if (!o) return NULL;
+    o->model = task_use(t, model, MODEL);
+    o->cache.struct_size = sizeof o->cache;
+    o->cache.capacity = (uint32_t)uint_member(t, options, "capacity", UINT32_MAX);
+    o->cache.k_type = choice_member(t, options, "k_type", CACHE_TYPES);
+    o->cache.v_type = choice_member(t, options, "v_type", CACHE_TYPES);
+    rz_conversation_params *params = &o->params;
+    params->struct_size = sizeof *params;
+    params->cache = &o->cache;
+    params->overflow = choice_member(t, options, "overflow", OVERFLOWS);
+    params->json = string_member(t, options, "json", &params->json_len);
+    params->store = task_use_optional(t, member_of(t, options, "store"), STORE);
+    params->cancel = NULL;
+    napi_value list = member_of(t, options, "adapters"), scales = member_of(t, options, "scales");
+    params->n_adapters = count_of(t, list, "adapters");
+    const rz_adapter **adapters = task_alloc(t, params->n_adapters * sizeof *adapters);
+    float *factors = task_alloc(t, params->n_adapters * sizeof *factors);
+    for (uint32_t i = 0; i < params->n_adapters && t->status >= 0; i++) {
+        double scale = 1;
+        adapters[i] = task_use(t, element_of(t, list, i), ADAPTER);
+        napi_get_value_double(t->env, element_of(t, scales, i), &scale);
+        factors[i] = (float)scale;
+    }
+    if (params->n_adapters) {
+        params->adapters = adapters;
+        params->scales = factors;
+    }
+    t->made_bytes = (int64_t)uint_member(t, options, "bytes", 1ull << 53);
+    return o;
+}
+
+/* conversation(model, options): one with the messages of a JSON. */
+static napi_value call_conversation(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    opening *o = opening_arguments(&t, arguments[0], arguments[1]);
+    rz_conversation *made = NULL;
+    if (t.status >= 0) t.status = t.lib->rz_conversation_new(o->model, &o->params, &made, &t.error);
+    t.made = made;
+    t.made_kind = CONVERSATION;
+    return task_return(&t, t.status < 0 ? NULL : task_made(&t));
+}
+
+static int32_t on_read(void *user, void *out, size_t n) {
+    opening *o = user;
+    if (n > o->len - o->at) return EIO;
+    memcpy(out, o->bytes + o->at, n);
+    o->at += n;
+    return 0;
+}
+
+static void run_restore(task *t) {
+    opening *o = t->data;
+    rz_conversation *conversation = NULL;
+    rz_cache *cache = NULL;
+    t->status = o->kind == CONVERSATION
+                    ? t->lib->rz_conversation_load(o->model, &o->params, on_read, o, &conversation, &t->error)
+                    : t->lib->rz_cache_load(o->model, &o->cache, on_read, o, &cache, &t->error);
+    t->made = conversation ? (void *)conversation : (void *)cache;
+    t->made_kind = o->kind;
+}
+
+static napi_value restore(napi_env env, napi_callback_info info, kind k) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    opening *o = t.data = opening_arguments(&t, arguments[0], arguments[2]);
+    if (o) o->bytes = bytes_of(&t, arguments[1], "what was saved", &o->len);
+    if (o) o->kind = k;
+    return task_start(&t, run_restore, task_made);
+}
+
+/* restoreConversation(model, bytes, options) and restoreSession: promises. */
+static napi_value call_restore_conversation(napi_env env, napi_callback_info info) {
+    return restore(env, info, CONVERSATION);
+}
+
+static napi_value call_restore_session(napi_env env, napi_callback_info info) { return restore(env, info, SESSION); }
+
+/* add(conversation, json): a message, or a list of them. */
+static napi_value call_add(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    size_t len;
+    char *json = string_of(&t, arguments[1], "a message", &len);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_add(conversation, json, len, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* addText(conversation, role, text). */
+static napi_value call_add_text(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    size_t len;
+    char *role = terminated_of(&t, arguments[1], "a role"), *text = string_of(&t, arguments[2], "a message", &len);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_add_text(conversation, role, text, len, &t.error);
+    return task_return(&t, NULL);
+}
+
+static napi_value call_rewind(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    uint32_t n = (uint32_t)uint_of(&t, arguments[1], "the number of messages", UINT32_MAX);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_rewind(conversation, n, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* messages(conversation, first): JSON. */
+static napi_value call_messages(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    uint32_t first = (uint32_t)uint_of(&t, arguments[1], "the first message", UINT32_MAX);
+    char *text = NULL;
+    size_t len = 0;
+    for (size_t capacity = 4096; t.status >= 0; capacity = len) {
+        if (!(text = task_alloc(&t, capacity))) break;
+        t.status = t.lib->rz_conversation_json_into(conversation, first, text, capacity, &len, &t.error);
+        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t.status = RZ_OK;
+    }
+    return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
+}
+
+/* logprobs(conversation): {tokens, logprobs}, rows of what is new. */
+static napi_value call_logprobs(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], object = NULL;
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    uint32_t *tokens = NULL;
+    float *logprobs = NULL;
+    size_t n = 0;
+    for (size_t capacity = 64; t.status >= 0; capacity = n) {
+        tokens = task_alloc(&t, capacity * sizeof *tokens);
+        logprobs = task_alloc(&t, capacity * sizeof *logprobs);
+        if (!tokens || !logprobs) break;
+        t.status = t.lib->rz_conversation_logprobs_into(conversation, tokens, logprobs, capacity, &n, &t.error);
+        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t.status = RZ_OK;
+    }
+    if (t.status >= 0 && napi_create_object(env, &object) == napi_ok) {
+        set_member(env, object, "tokens", tokens_value(env, tokens, n));
+        set_member(env, object, "logprobs", floats_value(env, logprobs, n));
+    }
+    return task_return(&t, object);
+}
+
+typedef struct reply {
+    rz_conversation *conversation;
+    rz_reply_params params;
+} reply;
+
+static void run_reply(task *t) {
+    reply *r = t->data;
+    t->status = t->lib->rz_conversation_reply(r->conversation, &r->params, &t->error);
+}
+
+/* reply(conversation, options, cancel): begins a reply; a promise, because a grammar takes a while. */
+static napi_value call_reply(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    reply *r = t.data = task_alloc(&t, sizeof *r);
+    if (!r) return task_return(&t, NULL);
+    napi_value options = arguments[1];
+    rz_reply_params *params = &r->params;
+    r->conversation = task_use(&t, arguments[0], CONVERSATION);
+    params->struct_size = sizeof *params;
+    params->cancel = task_use(&t, arguments[2], CANCEL);
+    U32(&t, options, params, max_tokens);
+    params->sampler = sampler_params(&t, member_of(&t, options, "sampling"));
+    params->grammar_kind =
+        grammar_params(&t, member_of(&t, options, "grammar"), &params->grammar, &params->grammar_len);
+    if (bool_member(&t, options, "keep")) params->flags |= RZ_REPLY_KEEP;
+    if (bool_member(&t, options, "continue")) params->flags |= RZ_REPLY_CONTINUE;
+    params->reasoning = choice_member(&t, options, "reasoning", REASONINGS);
+    U32(&t, options, params, reasoning_tokens);
+    params->draft = choice_member(&t, options, "draft", DRAFTS);
+    U32(&t, options, params, draft_max);
+    params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
+    U32(&t, options, params, logprobs);
+    params->priority = int_member(&t, options, "priority");
+    napi_value stops = member_of(&t, options, "stops");
+    params->n_stops = count_of(&t, stops, "stops");
+    const char **copies = task_alloc(&t, params->n_stops * sizeof *copies);
+    for (uint32_t i = 0; copies && i < params->n_stops; i++)
+        copies[i] = terminated_of(&t, element_of(&t, stops, i), "a stop");
+    params->stops = copies;
+    return task_start(&t, run_reply, NULL);
+}
+
+/* A part of a reply. */
+typedef struct part {
+    struct part *next;
+    uint32_t kind, index;
+    char *text;
+    size_t len;
+} part;
+
+/* What a step has made of a reply. */
+typedef struct made {
+    part *first;
+    bool more;
+    rz_status status;
+    rz_error error;
+} made;
+
+/* A step of the replies of conversations of one model, in common. */
+typedef struct step {
+    uint32_t n;
+    rz_conversation **conversations;
+    made *replies;
+    uint64_t budget_us;
+} step;
+
+static void take_parts(task *t, rz_conversation *conversation, part **last) {
+    size_t capacity = 256;
+    part *p = NULL;
+    for (;;) {
+        if (!p) p = task_alloc(t, sizeof *p);
+        if (p) p->text = task_alloc(t, capacity);
+        if (!p || !p->text) return;
+        rz_status status =
+            t->lib->rz_conversation_next_into(conversation, &p->kind, &p->index, p->text, capacity, &p->len, &t->error);
+        if (status == RZ_ERR_BUFFER_TOO_SMALL) {
+            capacity = p->len;
+        } else if (status == RZ_OK) {
+            *last = p;
+            last = &p->next;
+            p = NULL;
+        } else {
+            if (status < 0) t->status = status;
+            return;
+        }
+    }
+}
+
+/* What came of a step that several took part in, each of which may have failed alone. */
+static void take_outcome(task *t, rz_conversation *conversation, const rz_conversation_info *info, made *reply) {
+    reply->more = info->state == RZ_JOB_STATE_PROMPT || info->state == RZ_JOB_STATE_TOKENS;
+    /* A step ends so where those that were left over are asked to stop: others have ended well. */
+    if (reply->status == RZ_ERR_CANCELLED || reply->status == RZ_ERR_DEADLINE) reply->status = RZ_OK;
+    if (reply->status >= 0 && (info->end == RZ_JOB_FAILED || info->stopped))
+        reply->status = t->lib->rz_conversation_step(conversation, 0, &reply->error);
+}
+
+static void run_step(task *t) {
+    step *s = t->data;
+    const library *lib = t->lib;
+    rz_conversation_info info = {.struct_size = sizeof info};
+    rz_error error;
+    uint64_t budget_us = s->budget_us;
+    for (uint32_t i = 0; i < s->n && t->status >= 0; i++) {
+        t->status = lib->rz_conversation_info_get(s->conversations[i], &info, &t->error);
+        /* A budget would be filled with tokens, which are to come one by one. */
+        if (info.state == RZ_JOB_STATE_TOKENS) budget_us = RZ_NO_LIMIT;
+    }
+    if (t->status < 0) return;
+    rz_status stepped = s->n == 1 ? lib->rz_conversation_step(s->conversations[0], budget_us, &error)
+                                  : lib->rz_conversations_step(s->conversations, s->n, budget_us, &error);
+    for (uint32_t i = 0; i < s->n && t->status >= 0; i++) {
+        made *reply = &s->replies[i];
+        reply->status = stepped;
+        reply->error = error;
+        take_parts(t, s->conversations[i], &reply->first);
+        if (t->status >= 0) t->status = lib->rz_conversation_info_get(s->conversations[i], &info, &t->error);
+        if (t->status >= 0) take_outcome(t, s->conversations[i], &info, reply);
+    }
+}
+
+static napi_value parts_value(napi_env env, const part *first) {
+    napi_value parts, value, unparsed;
+    uint32_t n = 0;
+    if (napi_create_array(env, &parts) != napi_ok) return NULL;
+    for (const part *p = first; p; p = p->next) {
+        if (napi_create_object(env, &value) != napi_ok) return NULL;
+        set_member(env, value, "kind", string_value(env, choice_name(PARTS, p->kind & 255), NAPI_AUTO_LENGTH));
+        set_member(env, value, "text", string_value(env, p->text, p->len));
+        set_member(env, value, "call", number_value(env, p->index));
+        napi_get_boolean(env, p->kind & RZ_CHAT_EVENT_UNPARSED, &unparsed);
+        set_member(env, value, "unparsed", unparsed);
+        napi_set_element(env, parts, n++, value);
+    }
+    return parts;
+}
+
+static napi_value finish_step(task *t) {
+    step *s = t->data;
+    napi_value list, object, more;
+    if (napi_create_array_with_length(t->env, s->n, &list) != napi_ok) return NULL;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const made *reply = &s->replies[i];
+        if (napi_create_object(t->env, &object) != napi_ok) return NULL;
+        napi_get_boolean(t->env, reply->more, &more);
+        set_member(t->env, object, "more", more);
+        set_member(t->env, object, "parts", parts_value(t->env, reply->first));
+        if (reply->status < 0) set_member(t->env, object, "error", error_value(t, reply->status, &reply->error));
+        napi_set_element(t->env, list, i, object);
+    }
+    return list;
+}
+
+/* step(conversations, microseconds): a promise of a {more, parts, error} each, after so long a time of prompts, or when
+ * one of them has made a token. */
+static napi_value call_step(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    step *s = t.data = task_alloc(&t, sizeof *s);
+    if (!s) return task_return(&t, NULL);
+    s->n = count_of(&t, arguments[0], "conversations");
+    s->budget_us = uint_of(&t, arguments[1], "the budget", 1ull << 53);
+    s->conversations = task_alloc(&t, s->n * sizeof *s->conversations);
+    s->replies = task_alloc(&t, s->n * sizeof *s->replies);
+    for (uint32_t i = 0; i < s->n && t.status >= 0; i++)
+        s->conversations[i] = task_use(&t, element_of(&t, arguments[0], i), CONVERSATION);
+    return task_start(&t, run_step, finish_step);
+}
+
+void export_conversations(napi_env env, napi_value exports) {
+    export_function(env, exports, "conversation", call_conversation);
+    export_function(env, exports, "restoreConversation", call_restore_conversation);
+    export_function(env, exports, "restoreSession", call_restore_session);
+    export_function(env, exports, "add", call_add);
+    export_function(env, exports, "addText", call_add_text);
+    export_function(env, exports, "rewind", call_rewind);
+    export_function(env, exports, "messages", call_messages);
+    export_function(env, exports, "logprobs", call_logprobs);
+    export_function(env, exports, "reply", call_reply);
+    export_function(env, exports, "step", call_step);
+}

@@ -1,0 +1,358 @@
+/* Handles of the library as objects of JavaScript, and tasks: calls with their arguments, here or on a thread of the
+ * pool.
+ *
+ * An object frees what it stands for when it is closed or collected, and not while a task uses it: a task holds
+ * references to the objects. What may take long is freed on the pool. */
+
+#include "internal.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const napi_type_tag TAG = {0x8f1d5c2ab77e4f10, 0xa3c4d09be1276855};
+
+static const char *kind_name(kind k) {
+    static const char *const names[] = {"object",  "model",        "cancel",  "store",
+                                        "adapter", "conversation", "session", "job"};
+    return names[k];
+}
+
+void *task_alloc(task *t, size_t bytes) {
+    block *made = bytes < SIZE_MAX - sizeof *made ? calloc(1, sizeof *made + bytes) : NULL;
+    if (!made) {
+        task_fail(t, RZ_ERR_OUT_OF_MEMORY, "there is no memory for %zu bytes", bytes);
+        return NULL;
+    }
+    made->next = t->blocks;
+    t->blocks = made;
+    return made->data;
+}
+
+/* The first failure counts. */
+void task_fail(task *t, rz_status status, const char *format, ...) {
+    if (t->status < 0) return;
+    t->status = t->error.code = status;
+    t->error.system_code = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(t->error.message, sizeof t->error.message, format, arguments);
+    va_end(arguments);
+}
+
+static void instance_release(instance *instance) {
+    if (--instance->users == 0) free(instance);
+}
+
+static void free_pointer(const library *lib, kind k, void *pointer) {
+    switch (k) {
+    case MODEL: lib->rz_model_free(pointer); break;
+    case CANCEL: lib->rz_cancel_free(pointer); break;
+    case STORE: lib->rz_store_free(pointer); break;
+    case ADAPTER: lib->rz_adapter_free(pointer); break;
+    case CONVERSATION: lib->rz_conversation_free(pointer); break;
+    case SESSION: lib->rz_cache_free(pointer); break;
+    case JOB: lib->rz_job_free(pointer); break;
+    case NONE: break;
+    }
+}
+
+/* Something to be freed on the pool. */
+typedef struct freeing {
+    library lib;
+    kind kind;
+    void *pointer;
+    napi_async_work work;
+} freeing;
+
+static void run_freeing(napi_env env, void *data) {
+    (void)env;
+    freeing *f = data;
+    free_pointer(&f->lib, f->kind, f->pointer);
+    f->pointer = NULL;
+}
+
+static void end_freeing(napi_env env, napi_status status, void *data) {
+    (void)status;
+    freeing *f = data;
+    run_freeing(env, f); /* Does nothing unless the work was cancelled. */
+    napi_delete_async_work(env, f->work);
+    free(f);
+}
+
+/* Frees what a handle stands for, on the pool where it may take long: weights of a model, a store that is written. */
+static void handle_free(napi_env env, handle *h) {
+    if (!h->pointer) return;
+    void *pointer = h->pointer;
+    h->pointer = NULL;
+    int64_t now;
+    if (h->external && !h->instance->ending) napi_adjust_external_memory(env, -h->external, &now);
+    h->external = 0;
+    bool is_quick = h->kind == CANCEL || h->kind == JOB;
+    freeing *f = is_quick || h->instance->ending ? NULL : calloc(1, sizeof *f);
+    napi_value name;
+    if (f) {
+        *f = (freeing){.lib = h->instance->lib, .kind = h->kind, .pointer = pointer};
+        if (napi_create_string_utf8(env, "realizar.free", NAPI_AUTO_LENGTH, &name) == napi_ok &&
+            napi_create_async_work(env, NULL, name, run_freeing, end_freeing, f, &f->work) == napi_ok) {
+            if (napi_queue_async_work(env, f->work) == napi_ok) return;
+            napi_delete_async_work(env, f->work);
+        }
+        free(f);
+    }
+    free_pointer(&h->instance->lib, h->kind, pointer);
+}
+
+static void handle_release(napi_env env, handle *h) {
+    if (--h->users > 0) return;
+    handle_free(env, h);
+    *(h->previous ? &h->previous->next : &h->instance->first) = h->next;
+    if (h->next) h->next->previous = h->previous;
+    instance_release(h->instance);
+    free(h);
+}
+
+static void finalize_handle(napi_env env, void *data, void *hint) {
+    (void)hint;
+    handle_release(env, data);
+}
+
+handle *handle_of(napi_env env, napi_value value) {
+    bool is_ours = false;
+    void *h = NULL;
+    napi_valuetype type;
+    if (napi_typeof(env, value, &type) != napi_ok || type != napi_object) return NULL;
+    if (napi_check_object_type_tag(env, value, &TAG, &is_ours) != napi_ok || !is_ours) return NULL;
+    return napi_unwrap(env, value, &h) == napi_ok ? h : NULL;
+}
+
+void *task_use(task *t, napi_value value, kind wanted) {
+    handle *h = handle_of(t->env, value);
+    if (!h || (wanted != NONE && h->kind != wanted)) {
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "an argument is no %s", kind_name(wanted));
+        return NULL;
+    }
+    if (h->closed || !h->pointer) {
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the %s is closed", kind_name(h->kind));
+        return NULL;
+    }
+    /* Without this a call here could make one on the pool fail. */
+    if (h->tasks > 0 && (h->kind == CONVERSATION || h->kind == SESSION || h->kind == JOB)) {
+        task_fail(t, RZ_ERR_BUSY, "the %s is in use by another call", kind_name(h->kind));
+        return NULL;
+    }
+    if (t->n_uses == t->room) {
+        size_t room = t->room ? 4 * t->room : 4;
+        use *grown = task_alloc(t, room * sizeof *grown);
+        if (!grown) return NULL;
+        if (t->n_uses) memcpy(grown, t->uses, t->n_uses * sizeof *grown);
+        t->uses = grown;
+        t->room = room;
+    }
+    if (napi_create_reference(t->env, value, 1, &t->uses[t->n_uses].ref) != napi_ok) {
+        task_fail(t, RZ_ERR_OUT_OF_MEMORY, "there is no memory for a reference");
+        return NULL;
+    }
+    t->uses[t->n_uses++].handle = h;
+    h->users++;
+    h->tasks++;
+    return h->pointer;
+}
+
+void *task_use_optional(task *t, napi_value value, kind wanted) {
+    return is_given(t->env, value) ? task_use(t, value, wanted) : NULL;
+}
+
+void task_end(task *t) {
+    if (t->made) free_pointer(t->lib, t->made_kind, t->made);
+    t->made = NULL;
+    for (size_t i = 0; i < t->n_uses; i++) {
+        handle *h = t->uses[i].handle;
+        h->tasks--;
+        if (h->closed && h->tasks == 0) handle_free(t->env, h);
+        handle_release(t->env, h);
+        napi_delete_reference(t->env, t->uses[i].ref);
+    }
+    t->n_uses = 0;
+    while (t->blocks) {
+        block *next = t->blocks->next;
+        free(t->blocks);
+        t->blocks = next;
+    }
+}
+
+napi_value error_value(task *t, rz_status status, const rz_error *told) {
+    const char *code = t->instance->opened ? t->lib->rz_status_name(status) : "RZ_ERR_IO";
+    napi_env env = t->env;
+    napi_value make, undefined, error;
+    napi_value arguments[] = {string_value(env, code, NAPI_AUTO_LENGTH), number_value(env, status),
+                              string_value(env, told->message, NAPI_AUTO_LENGTH), number_value(env, told->system_code)};
+    if (napi_get_undefined(env, &undefined) == napi_ok &&
+        napi_get_reference_value(env, t->instance->make_error, &make) == napi_ok &&
+        napi_call_function(env, undefined, make, 4, arguments, &error) == napi_ok)
+        return error;
+    return arguments[2];
+}
+
+napi_value task_return(task *t, napi_value result) {
+    if (t->status < 0) {
+        bool is_pending = false;
+        napi_is_exception_pending(t->env, &is_pending);
+        if (!is_pending) napi_throw(t->env, error_value(t, t->status, &t->error));
+        result = NULL;
+    }
+    task_end(t);
+    return result;
+}
+
+static void run_task(napi_env env, void *data) {
+    (void)env;
+    task *t = data;
+    t->run(t);
+}
+
+static void end_task(napi_env env, napi_status status, void *data) {
+    task *t = data;
+    if (status == napi_cancelled) task_fail(t, RZ_ERR_CANCELLED, "the call was cancelled");
+    napi_value result = NULL;
+    if (t->status >= 0) {
+        if (t->finish) result = t->finish(t);
+        else napi_get_undefined(env, &result);
+    }
+    /* Without a result an exception is pending: there was no memory, or the environment ends. */
+    napi_value exception;
+    bool is_pending = false;
+    napi_is_exception_pending(env, &is_pending);
+    if (is_pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {
+        napi_reject_deferred(env, t->deferred, exception);
+    } else if (t->status < 0 || !result) {
+        task_fail(t, RZ_ERR_OUT_OF_MEMORY, "there is no memory for the result");
+        napi_reject_deferred(env, t->deferred, error_value(t, t->status, &t->error));
+    } else {
+        napi_resolve_deferred(env, t->deferred, result);
+    }
+    napi_delete_async_work(env, t->work);
+    task_end(t);
+    free(t);
+}
+
+napi_value task_start(task *t, void (*run)(task *), napi_value (*finish)(task *)) {
+    napi_value promise = NULL, name;
+    task *copy = t->status < 0 ? NULL : malloc(sizeof *copy);
+    if (!copy) {
+        task_fail(t, RZ_ERR_OUT_OF_MEMORY, "there is no memory for a call");
+        return task_return(t, NULL);
+    }
+    *copy = *t;
+    copy->run = run;
+    copy->finish = finish;
+    napi_env env = t->env;
+    if (napi_create_string_utf8(env, "realizar", NAPI_AUTO_LENGTH, &name) == napi_ok &&
+        napi_create_async_work(env, NULL, name, run_task, end_task, copy, &copy->work) == napi_ok) {
+        if (napi_create_promise(env, &copy->deferred, &promise) == napi_ok &&
+            napi_queue_async_work(env, copy->work) == napi_ok)
+            return promise;
+        napi_delete_async_work(env, copy->work);
+    }
+    free(copy);
+    task_fail(t, RZ_ERR_OUT_OF_MEMORY, "the call cannot be queued");
+    return task_return(t, NULL);
+}
+
+napi_value task_made(task *t) {
+    handle *h = calloc(1, sizeof *h);
+    napi_value object;
+    if (!h || napi_create_object(t->env, &object) != napi_ok ||
+        napi_wrap(t->env, object, h, finalize_handle, NULL, NULL) != napi_ok) {
+        free(h);
+        task_fail(t, RZ_ERR_OUT_OF_MEMORY, "there is no memory for an object");
+        return NULL;
+    }
+    h->instance = t->instance;
+    h->instance->users++;
+    h->next = h->instance->first;
+    if (h->next) h->next->previous = h;
+    h->instance->first = h;
+    h->kind = t->made_kind;
+    h->pointer = t->made;
+    h->users = 1;
+    int64_t now;
+    if (t->made_bytes > 0 && napi_adjust_external_memory(t->env, t->made_bytes, &now) == napi_ok)
+        h->external = t->made_bytes;
+    t->made = NULL;
+    napi_type_tag_object(t->env, object, &TAG);
+    return object;
+}
+
+task task_begin(napi_env env, napi_callback_info info, napi_value arguments[MAX_ARGUMENTS]) {
+    task t = {.env = env};
+    size_t n = MAX_ARGUMENTS;
+    void *data = NULL;
+    napi_get_cb_info(env, info, &n, arguments, NULL, NULL);
+    napi_get_instance_data(env, &data);
+    t.instance = data;
+    t.lib = &t.instance->lib;
+    if (!t.instance->opened) task_fail(&t, RZ_ERR_IO, "the library is not open");
+    return t;
+}
+
+/* close(handle): frees it now, or with the last task that uses it. */
+static napi_value call_close(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    handle *h = handle_of(env, arguments[0]);
+    if (h && !h->closed) {
+        h->closed = true;
+        if (h->tasks == 0) handle_free(env, h);
+    }
+    return task_return(&t, NULL);
+}
+
+/* open(path, makeError): opens the library, once; its version. */
+static napi_value call_open(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    instance *instance = t.instance;
+    t.status = RZ_OK;
+    char *path = terminated_of(&t, arguments[0], "the path of the library");
+    if (t.status >= 0 && !instance->make_error) napi_create_reference(env, arguments[1], 1, &instance->make_error);
+    if (t.status >= 0 && !instance->opened) {
+        char why[sizeof t.error.message];
+        if (library_open(&instance->lib, path, why, sizeof why)) instance->opened = true;
+        else task_fail(&t, RZ_ERR_IO, "%s", why);
+    }
+    return task_return(&t, t.status < 0 ? NULL : string_value(env, t.lib->rz_version(), NAPI_AUTO_LENGTH));
+}
+
+static void end_environment(void *data) { ((instance *)data)->ending = true; }
+
+static void finalize_instance(napi_env env, void *data, void *hint) {
+    (void)hint;
+    instance *ended = data;
+    if (ended->make_error) napi_delete_reference(env, ended->make_error);
+    ended->make_error = NULL;
+    instance_release(ended);
+}
+
+void export_function(napi_env env, napi_value exports, const char *name, napi_callback function) {
+    napi_value value;
+    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, NULL, &value) == napi_ok)
+        napi_set_named_property(env, exports, name, value);
+}
+
+NAPI_MODULE_INIT() {
+    instance *made = calloc(1, sizeof *made);
+    if (!made || napi_set_instance_data(env, made, finalize_instance, NULL) != napi_ok) {
+        free(made);
+        napi_throw_error(env, NULL, "there is no memory for the addon");
+        return NULL;
+    }
+    made->users = 1;
+    napi_add_env_cleanup_hook(env, end_environment, made);
+    export_function(env, exports, "open", call_open);
+    export_function(env, exports, "close", call_close);
+    export_models(env, exports);
+    export_texts(env, exports);
+    export_conversations(env, exports);
+    return exports;
+}

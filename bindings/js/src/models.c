@@ -1,0 +1,499 @@
+/* Devices, models, adapters, stores and embeddings. */
+
+#include "internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+const choice CACHE_TYPES[] = {{"f16", RZ_CACHE_TYPE_F16},
+                              {"q8", RZ_CACHE_TYPE_Q8_0},
+                              {"q4", RZ_CACHE_TYPE_Q4_0},
+                              {"f32", RZ_CACHE_TYPE_F32},
+                              {NULL, 0}};
+static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
+                                  {"none", RZ_POOLING_NONE},
+                                  {"mean", RZ_POOLING_MEAN},
+                                  {"cls", RZ_POOLING_CLS},
+                                  {"last", RZ_POOLING_LAST},
+                                  {"rank", RZ_POOLING_RANK},
+                                  {NULL, 0}};
+static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"cuda", RZ_DEVICE_CUDA}, {NULL, 0}};
+
+/* devices(): what there is to compute on. */
+static napi_value call_devices(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], list = NULL;
+    task t = task_begin(env, info, arguments);
+    uint32_t n = t.status < 0 ? 0 : t.lib->rz_device_count();
+    napi_create_array(env, &list);
+    for (uint32_t i = 1; i <= n && t.status >= 0; i++) {
+        rz_device_info device = {.struct_size = sizeof device};
+        t.status = t.lib->rz_device_info_get(i, &device, &t.error);
+        napi_value object, available;
+        if (t.status < 0 || napi_create_object(env, &object) != napi_ok) break;
+        SET_NUMBER(env, object, &device, index);
+        SET_STRING(env, object, &device, name);
+        SET_STRING(env, object, &device, isa);
+        SET_STRING(env, object, &device, unavailable);
+        SET_NUMBER(env, object, &device, memory_total);
+        SET_NUMBER(env, object, &device, memory_free);
+        set_member(env, object, "kind", string_value(env, choice_name(DEVICES, device.kind), NAPI_AUTO_LENGTH));
+        napi_get_boolean(env, device.available, &available);
+        set_member(env, object, "available", available);
+        napi_set_element(env, list, i - 1, object);
+    }
+    return task_return(&t, list);
+}
+
+/* cancel(): what stops calls. */
+static napi_value call_cancel(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], object = NULL;
+    task t = task_begin(env, info, arguments);
+    rz_cancel *made = NULL;
+    if (t.status >= 0) t.status = t.lib->rz_cancel_new(&made, &t.error);
+    if (t.status >= 0) {
+        t.made = made;
+        t.made_kind = CANCEL;
+        object = task_made(&t);
+    }
+    return task_return(&t, object);
+}
+
+static napi_value call_fire(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_cancel *cancel = task_use(&t, arguments[0], CANCEL);
+    if (t.status >= 0) t.lib->rz_cancel_fire(cancel);
+    return task_return(&t, NULL);
+}
+
+/* fireAll(): ends all calls of the environment. */
+static napi_value call_fire_all(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    for (handle *h = t.instance->first; h; h = h->next)
+        if (h->kind == CANCEL && h->pointer) t.lib->rz_cancel_fire(h->pointer);
+    return task_return(&t, NULL);
+}
+
+/* progress(cancel): the load's bytes that are done, and all of them. */
+static napi_value call_progress(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], pair = NULL;
+    task t = task_begin(env, info, arguments);
+    if (task_use(&t, arguments[0], CANCEL) && napi_create_array(env, &pair) == napi_ok) {
+        napi_set_element(env, pair, 0, number_value(env, (double)atomic_load(&t.uses[0].handle->done)));
+        napi_set_element(env, pair, 1, number_value(env, (double)atomic_load(&t.uses[0].handle->total)));
+    }
+    return task_return(&t, pair);
+}
+
+/* Arguments of a load or of a plan. */
+typedef struct load {
+    const char *path;
+    rz_source source;
+    bool from_bytes;
+    rz_runtime_params runtime;
+    rz_model_params params;
+    rz_cache_params cache;
+    uint32_t n_caches;
+    rz_plan plan;
+} load;
+
+static int32_t on_progress(uint64_t done, uint64_t total, void *user) {
+    handle *cancel = user;
+    atomic_store(&cancel->done, done);
+    atomic_store(&cancel->total, total);
+    return 0;
+}
+
+static void load_flags(task *t, napi_value options, rz_model_params *params) {
+    static const choice flags[] = {{"deterministic", RZ_MODEL_DETERMINISTIC}, {"mmap", RZ_MODEL_MMAP},
+                                   {"text_only", RZ_MODEL_TEXT_ONLY},         {"mtp", RZ_MODEL_MTP},
+                                   {"allow_unknown", RZ_MODEL_ALLOW_UNKNOWN}, {NULL, 0}};
+    for (const choice *flag = flags; flag->name; flag++)
+        if (bool_member(t, options, flag->name)) params->flags |= flag->number;
+}
+
+static load *load_arguments(task *t, napi_value source, napi_value options) {
+    load *l = task_alloc(t, sizeof *l);
+    if (!l) return NULL;
+    napi_valuetype type = napi_undefined;
+    napi_typeof(t->env, source, &type);
+    l->from_bytes = type != napi_string;
+    if (l->from_bytes) {
+        size_t n;
+        l->source = (rz_source){.struct_size = sizeof l->source, .kind = RZ_SOURCE_MEMORY};
+        l->source.data = bytes_of(t, source, "the model", &n);
+        l->source.size = n;
+    } else {
+        l->path = terminated_of(t, source, "the path");
+    }
+    rz_model_params *params = &l->params;
+    params->struct_size = sizeof *params;
+    U32(t, options, params, device);
+    U32(t, options, params, gpu_layers);
+    U32(t, options, params, quantize);
+    U32(t, options, params, prompt_tokens_beside);
+    params->packed_path = terminated_member(t, options, "packed_path");
+    load_flags(t, options, params);
+    napi_value devices = member_of(t, options, "devices");
+    if (devices) params->devices = tokens_of(t, devices, "devices", &params->n_devices);
+    napi_value shares = member_of(t, options, "shares");
+    if (shares) {
+        uint32_t n = count_of(t, shares, "shares");
+        float *copy = task_alloc(t, n * sizeof *copy);
+        for (uint32_t i = 0; copy && i < n; i++) {
+            double share = 0;
+            if (napi_get_value_double(t->env, element_of(t, shares, i), &share) != napi_ok)
+                task_fail(t, RZ_ERR_INVALID_ARGUMENT, "shares are no numbers");
+            copy[i] = (float)share;
+        }
+        if (n != params->n_devices) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "there are not as many shares as devices");
+        params->shares = copy;
+    }
+    l->runtime.struct_size = sizeof l->runtime;
+    U32(t, options, &l->runtime, threads);
+    U64(t, options, &l->runtime, memory_limit);
+    l->cache.struct_size = sizeof l->cache;
+    U32(t, options, &l->cache, capacity);
+    l->cache.k_type = choice_member(t, options, "k_type", CACHE_TYPES);
+    l->cache.v_type = choice_member(t, options, "v_type", CACHE_TYPES);
+    U32(t, options, l, n_caches);
+    return l;
+}
+
+static void run_load(task *t) {
+    load *l = t->data;
+    const library *lib = t->lib;
+    rz_runtime *runtime = NULL;
+    rz_model *model = NULL;
+    if (l->runtime.threads || l->runtime.memory_limit)
+        t->status = lib->rz_runtime_new(&l->runtime, &runtime, &t->error);
+    l->params.runtime = runtime;
+    if (t->status < 0) return;
+    t->status = l->from_bytes ? lib->rz_model_load_from(&l->source, 1, &l->params, &model, &t->error)
+                              : lib->rz_model_load(l->path, &l->params, &model, &t->error);
+    lib->rz_runtime_free(runtime);
+    t->made = t->status < 0 ? NULL : model;
+    t->made_kind = MODEL;
+}
+
+/* load(path or bytes, options, cancel): a promise of a model. */
+static napi_value call_load(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    load *l = load_arguments(&t, arguments[0], arguments[1]);
+    if (l) l->params.cancel = task_use(&t, arguments[2], CANCEL);
+    if (l && t.status >= 0) {
+        l->params.progress = on_progress;
+        l->params.progress_user = t.uses[t.n_uses - 1].handle;
+    }
+    t.data = l;
+    return task_start(&t, run_load, task_made);
+}
+
+static void run_plan(task *t) {
+    load *l = t->data;
+    l->plan.struct_size = sizeof l->plan;
+    t->status = t->lib->rz_model_plan(l->path, l->from_bytes ? &l->source : NULL, l->from_bytes, &l->params, &l->cache,
+                                      l->n_caches, &l->plan, &t->error);
+}
+
+static napi_value finish_plan(task *t) {
+    napi_value object;
+    const rz_plan *plan = &((load *)t->data)->plan;
+    if (napi_create_object(t->env, &object) != napi_ok) return NULL;
+    SET_NUMBER(t->env, object, plan, gpu_layers);
+    SET_NUMBER(t->env, object, plan, weights_host);
+    SET_NUMBER(t->env, object, plan, weights_device);
+    SET_NUMBER(t->env, object, plan, cache_host);
+    SET_NUMBER(t->env, object, plan, cache_device);
+    SET_NUMBER(t->env, object, plan, cache_token);
+    SET_NUMBER(t->env, object, plan, scratch_host);
+    SET_NUMBER(t->env, object, plan, scratch_device);
+    SET_NUMBER(t->env, object, plan, load_peak_host);
+    SET_NUMBER(t->env, object, plan, total_host);
+    SET_NUMBER(t->env, object, plan, total_device);
+    return object;
+}
+
+/* plan(path or bytes, options): a promise of the bytes that a load will take. */
+static napi_value call_plan(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    t.data = load_arguments(&t, arguments[0], arguments[1]);
+    return task_start(&t, run_plan, finish_plan);
+}
+
+static void model_members(task *t, napi_value object, const void *model) {
+    rz_model_info info = {.struct_size = sizeof info};
+    napi_env env = t->env;
+    t->status = t->lib->rz_model_info_get(model, &info, &t->error);
+    if (t->status < 0) return;
+    SET_STRING(env, object, &info, architecture);
+    SET_STRING(env, object, &info, name);
+    SET_NUMBER(env, object, &info, n_layers);
+    SET_NUMBER(env, object, &info, hidden_dim);
+    SET_NUMBER(env, object, &info, ffn_dim);
+    SET_NUMBER(env, object, &info, n_heads);
+    SET_NUMBER(env, object, &info, n_kv_heads);
+    SET_NUMBER(env, object, &info, head_dim);
+    SET_NUMBER(env, object, &info, vocab_size);
+    SET_NUMBER(env, object, &info, context_length);
+    SET_NUMBER(env, object, &info, device);
+    SET_NUMBER(env, object, &info, n_params);
+    SET_NUMBER(env, object, &info, weight_bytes);
+    SET_NUMBER(env, object, &info, gpu_layers);
+    SET_NUMBER(env, object, &info, n_unknown);
+    if (info.bos_token != RZ_TOKEN_NONE) SET_NUMBER(env, object, &info, bos_token);
+    if (info.eos_token != RZ_TOKEN_NONE) SET_NUMBER(env, object, &info, eos_token);
+    napi_value has_template;
+    napi_get_boolean(env, info.chat_template & RZ_TEMPLATE_PRESENT, &has_template);
+    set_member(env, object, "chat_template", has_template);
+}
+
+static void store_members(task *t, napi_value object, const void *store) {
+    rz_store_info info = {.struct_size = sizeof info};
+    t->status = t->lib->rz_store_info_get(store, &info, &t->error);
+    if (t->status < 0) return;
+    SET_NUMBER(t->env, object, &info, n_entries);
+    SET_NUMBER(t->env, object, &info, n_files);
+    SET_NUMBER(t->env, object, &info, n_unwritten);
+    SET_NUMBER(t->env, object, &info, memory_bytes);
+    SET_NUMBER(t->env, object, &info, disk_bytes);
+    SET_NUMBER(t->env, object, &info, hits);
+    SET_NUMBER(t->env, object, &info, misses);
+    SET_NUMBER(t->env, object, &info, reused_tokens);
+}
+
+static void conversation_members(task *t, napi_value object, const void *conversation) {
+    rz_conversation_info info = {.struct_size = sizeof info};
+    napi_env env = t->env;
+    t->status = t->lib->rz_conversation_info_get(conversation, &info, &t->error);
+    if (t->status < 0) return;
+    SET_NUMBER(env, object, &info, n_messages);
+    SET_NUMBER(env, object, &info, first_in_prompt);
+    SET_NUMBER(env, object, &info, prompt_tokens);
+    SET_NUMBER(env, object, &info, reused_tokens);
+    SET_NUMBER(env, object, &info, prompt_done);
+    SET_NUMBER(env, object, &info, n_tokens);
+    SET_NUMBER(env, object, &info, reasoning_tokens);
+    SET_NUMBER(env, object, &info, drafted);
+    SET_NUMBER(env, object, &info, accepted);
+    SET_NUMBER(env, object, &info, cache_len);
+    SET_NUMBER(env, object, &info, cache_capacity);
+    SET_NUMBER(env, object, &info, prompt_ns);
+    SET_NUMBER(env, object, &info, tokens_ns);
+    SET_NUMBER(env, object, &info, first_token_ns);
+    set_member(env, object, "state", string_value(env, choice_name(STATES, info.state), NAPI_AUTO_LENGTH));
+    set_member(env, object, "end", string_value(env, choice_name(ENDS, info.end), NAPI_AUTO_LENGTH));
+}
+
+static void job_members(task *t, napi_value object, const void *job) {
+    rz_job_info info = {.struct_size = sizeof info};
+    t->status = t->lib->rz_job_info_get(job, &info, &t->error);
+    if (t->status < 0) return;
+    SET_NUMBER(t->env, object, &info, n_tokens);
+    SET_NUMBER(t->env, object, &info, drafted);
+    SET_NUMBER(t->env, object, &info, accepted);
+    set_member(t->env, object, "end", string_value(t->env, choice_name(ENDS, info.end), NAPI_AUTO_LENGTH));
+}
+
+/* info(handle): the state of a model, store, conversation, session or job. */
+static napi_value call_info(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], object = NULL;
+    task t = task_begin(env, info, arguments);
+    const void *pointer = task_use(&t, arguments[0], NONE);
+    if (!pointer || napi_create_object(env, &object) != napi_ok) return task_return(&t, NULL);
+    switch (t.uses[0].handle->kind) {
+    case MODEL: model_members(&t, object, pointer); break;
+    case STORE: store_members(&t, object, pointer); break;
+    case CONVERSATION: conversation_members(&t, object, pointer); break;
+    case JOB: job_members(&t, object, pointer); break;
+    case SESSION:
+        set_member(env, object, "len", number_value(env, t.lib->rz_cache_len(pointer)));
+        set_member(env, object, "capacity", number_value(env, t.lib->rz_cache_capacity(pointer)));
+        break;
+    default: break;
+    }
+    return task_return(&t, object);
+}
+
+/* advised(model): what the makers advise for sampling. */
+static napi_value call_advised(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], object = NULL;
+    task t = task_begin(env, info, arguments);
+    rz_model_sampling told = {.struct_size = sizeof told};
+    const rz_model *model = task_use(&t, arguments[0], MODEL);
+    if (t.status >= 0) t.status = t.lib->rz_model_sampling_get(model, &told, &t.error);
+    if (t.status >= 0 && told.told && napi_create_object(env, &object) == napi_ok) {
+        if (told.told & RZ_SAMPLING_TEMPERATURE) SET_NUMBER(env, object, &told, temperature);
+        if (told.told & RZ_SAMPLING_TOP_K) SET_NUMBER(env, object, &told, top_k);
+        if (told.told & RZ_SAMPLING_TOP_P) SET_NUMBER(env, object, &told, top_p);
+        if (told.told & RZ_SAMPLING_MIN_P) SET_NUMBER(env, object, &told, min_p);
+        if (told.told & RZ_SAMPLING_REPEAT_PENALTY) SET_NUMBER(env, object, &told, repeat_penalty);
+        if (told.told & RZ_SAMPLING_PENALTY_WINDOW) SET_NUMBER(env, object, &told, penalty_window);
+    }
+    return task_return(&t, object);
+}
+
+/* meta(model, key): a value of the metadata as text. */
+static napi_value call_meta(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_model *model = task_use(&t, arguments[0], MODEL);
+    char *key = terminated_of(&t, arguments[1], "the key"), *text = NULL;
+    size_t capacity = 0, len = 0;
+    while (t.status >= 0) {
+        t.status = t.lib->rz_model_meta_into(model, key, text, capacity, &len, &t.error);
+        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t.status = RZ_OK;
+        text = task_alloc(&t, capacity = len);
+    }
+    return task_return(&t, t.status < 0 ? NULL : string_value(env, text ? text : "", len));
+}
+
+static void run_adapter(task *t) {
+    rz_adapter *adapter = NULL;
+    load *l = t->data;
+    t->status = t->lib->rz_adapter_load(t->uses[0].handle->pointer, l->path, &adapter, &t->error);
+    t->made = adapter;
+    t->made_kind = ADAPTER;
+}
+
+/* adapter(model, path): a promise of an adapter. */
+static napi_value call_adapter(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    load *l = t.data = task_alloc(&t, sizeof *l);
+    if (l && task_use(&t, arguments[0], MODEL)) l->path = terminated_of(&t, arguments[1], "the path");
+    return task_start(&t, run_adapter, task_made);
+}
+
+static void run_store(task *t) {
+    rz_store *store = NULL;
+    t->status = t->lib->rz_store_new(t->uses[0].handle->pointer, t->data, &store, &t->error);
+    t->made = store;
+    t->made_kind = STORE;
+}
+
+/* store(model, options): a promise of a store. */
+static napi_value call_store(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_store_params *params = t.data = task_alloc(&t, sizeof *params);
+    if (params && task_use(&t, arguments[0], MODEL)) {
+        params->struct_size = sizeof *params;
+        params->path = terminated_member(&t, arguments[1], "path");
+        U32(&t, arguments[1], params, min_tokens);
+        U64(&t, arguments[1], params, memory_limit);
+        U32(&t, arguments[1], params, max_entries);
+        U64(&t, arguments[1], params, disk_limit);
+    }
+    return task_start(&t, run_store, task_made);
+}
+
+static void run_clear(task *t) { t->status = t->lib->rz_store_clear(t->uses[0].handle->pointer, &t->error); }
+
+static napi_value call_clear(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    task_use(&t, arguments[0], STORE);
+    return task_start(&t, run_clear, NULL);
+}
+
+/* Texts to be embedded, and their vectors. */
+typedef struct embedding {
+    const rz_model *model;
+    rz_embed_params params;
+    uint32_t n;
+    char **texts; /* NULL where the tokens are given. */
+    size_t *text_lens;
+    uint32_t **tokens;
+    size_t *lengths;
+    float *out;
+    size_t written;
+    const rz_cancel *cancel;
+} embedding;
+
+static void run_embed(task *t) {
+    embedding *e = t->data;
+    for (uint32_t i = 0; i < e->n && t->status >= 0; i++) {
+        if (!e->texts[i]) continue;
+        size_t capacity = e->text_lens[i] + 16;
+        for (;;) {
+            e->tokens[i] = task_alloc(t, capacity * sizeof(uint32_t));
+            if (!e->tokens[i]) return;
+            t->status = t->lib->rz_tokenize_into(e->model, e->texts[i], e->text_lens[i], RZ_TOKENIZE_ADD_SPECIAL,
+                                                 e->tokens[i], capacity, &e->lengths[i], &t->error);
+            if (t->status != RZ_ERR_BUFFER_TOO_SMALL) break;
+            t->status = RZ_OK;
+            capacity = e->lengths[i];
+        }
+    }
+    size_t capacity = 0;
+    while (t->status >= 0) {
+        t->status = t->lib->rz_embed_into(e->model, &e->params, (const uint32_t *const *)e->tokens, e->lengths, e->n,
+                                          e->out, capacity, &e->written, e->cancel, &t->error);
+        if (t->status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t->status = RZ_OK;
+        e->out = task_alloc(t, (capacity = e->written) * sizeof(float));
+    }
+}
+
+static napi_value finish_embed(task *t) {
+    embedding *e = t->data;
+    napi_value list;
+    size_t units = 0, at = 0;
+    for (uint32_t i = 0; i < e->n; i++) units += e->params.pooling == RZ_POOLING_NONE ? e->lengths[i] : 1;
+    if (napi_create_array_with_length(t->env, e->n, &list) != napi_ok) return NULL;
+    for (uint32_t i = 0; i < e->n; i++) {
+        size_t n = e->written / units * (e->params.pooling == RZ_POOLING_NONE ? e->lengths[i] : 1);
+        napi_value vector = floats_value(t->env, e->out + at, n);
+        if (!vector) return NULL;
+        napi_set_element(t->env, list, i, vector);
+        at += n;
+    }
+    return list;
+}
+
+/* embed(model, texts or lists of tokens, options, cancel): a promise of a vector each. */
+static napi_value call_embed(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    embedding *e = t.data = task_alloc(&t, sizeof *e);
+    if (!e) return task_return(&t, NULL);
+    e->model = task_use(&t, arguments[0], MODEL);
+    e->cancel = task_use(&t, arguments[3], CANCEL);
+    e->params.struct_size = sizeof e->params;
+    e->params.pooling = choice_member(&t, arguments[2], "pooling", POOLINGS);
+    if (bool_member(&t, arguments[2], "raw")) e->params.flags |= RZ_EMBED_RAW;
+    e->n = count_of(&t, arguments[1], "texts");
+    e->texts = task_alloc(&t, e->n * sizeof *e->texts);
+    e->text_lens = task_alloc(&t, e->n * sizeof *e->text_lens);
+    e->tokens = task_alloc(&t, e->n * sizeof *e->tokens);
+    e->lengths = task_alloc(&t, e->n * sizeof *e->lengths);
+    for (uint32_t i = 0; i < e->n && t.status >= 0; i++) {
+        napi_valuetype type = napi_undefined;
+        napi_value text = element_of(&t, arguments[1], i);
+        if (text) napi_typeof(env, text, &type);
+        if (type == napi_string) e->texts[i] = string_of(&t, text, "a text", &e->text_lens[i]);
+        else e->tokens[i] = tokens_of(&t, text, "a text", &e->lengths[i]);
+    }
+    return task_start(&t, run_embed, finish_embed);
+}
+
+void export_models(napi_env env, napi_value exports) {
+    export_function(env, exports, "devices", call_devices);
+    export_function(env, exports, "cancel", call_cancel);
+    export_function(env, exports, "fire", call_fire);
+    export_function(env, exports, "fireAll", call_fire_all);
+    export_function(env, exports, "progress", call_progress);
+    export_function(env, exports, "load", call_load);
+    export_function(env, exports, "plan", call_plan);
+    export_function(env, exports, "info", call_info);
+    export_function(env, exports, "advised", call_advised);
+    export_function(env, exports, "meta", call_meta);
+    export_function(env, exports, "adapter", call_adapter);
+    export_function(env, exports, "store", call_store);
+    export_function(env, exports, "clear", call_clear);
+    export_function(env, exports, "embed", call_embed);
+}

@@ -1,0 +1,412 @@
+/* Tokens, samplers, grammars, sessions, and jobs, which go on with a text. */
+
+#include "internal.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const choice DRAFTS[] = {
+    {"none", RZ_DRAFT_NONE}, {"lookup", RZ_DRAFT_LOOKUP}, {"model", RZ_DRAFT_MODEL}, {"mtp", RZ_DRAFT_MTP}, {NULL, 0}};
+const choice STATES[] = {
+    {"prompt", RZ_JOB_STATE_PROMPT}, {"tokens", RZ_JOB_STATE_TOKENS}, {"ended", RZ_JOB_STATE_ENDED}, {NULL, 0}};
+const choice ENDS[] = {{"end", RZ_JOB_END},
+                       {"length", RZ_JOB_LENGTH},
+                       {"stop", RZ_JOB_STOP},
+                       {"context", RZ_JOB_CONTEXT},
+                       {"grammar", RZ_JOB_GRAMMAR},
+                       {"failed", RZ_JOB_FAILED},
+                       {NULL, 0}};
+static const choice GRAMMARS[] = {{"json_schema", RZ_GRAMMAR_JSON_SCHEMA},
+                                  {"regex", RZ_GRAMMAR_REGEX},
+                                  {"lark", RZ_GRAMMAR_LARK},
+                                  {"gbnf", RZ_GRAMMAR_GBNF},
+                                  {"json", RZ_GRAMMAR_JSON},
+                                  {"choices", RZ_GRAMMAR_CHOICES},
+                                  {"tools", RZ_GRAMMAR_TOOLS},
+                                  {NULL, 0}};
+static const choice FILTERS[] = {{"topNSigma", RZ_FILTER_TOP_N_SIGMA},
+                                 {"topK", RZ_FILTER_TOP_K},
+                                 {"typicalP", RZ_FILTER_TYPICAL_P},
+                                 {"topP", RZ_FILTER_TOP_P},
+                                 {"minP", RZ_FILTER_MIN_P},
+                                 {"xtc", RZ_FILTER_XTC},
+                                 {"temperature", RZ_FILTER_TEMPERATURE},
+                                 {NULL, 0}};
+
+/* tokenize(model, text, {special, parse}): a Uint32Array. */
+static napi_value call_tokenize(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_model *model = task_use(&t, arguments[0], MODEL);
+    size_t len, n = 0;
+    char *text = string_of(&t, arguments[1], "the text", &len);
+    uint32_t flags = bool_member(&t, arguments[2], "special") ? RZ_TOKENIZE_ADD_SPECIAL : 0;
+    if (bool_member(&t, arguments[2], "parse")) flags |= RZ_TOKENIZE_PARSE_SPECIAL;
+    uint32_t *tokens = NULL;
+    for (size_t capacity = len / 2 + 16; t.status >= 0; capacity = n) {
+        tokens = task_alloc(&t, capacity * sizeof *tokens);
+        if (!tokens) break;
+        t.status = t.lib->rz_tokenize_into(model, text, len, flags, tokens, capacity, &n, &t.error);
+        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t.status = RZ_OK;
+    }
+    return task_return(&t, t.status < 0 ? NULL : tokens_value(env, tokens, n));
+}
+
+/* detokenize(model, tokens, {special}): a string. */
+static napi_value call_detokenize(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_model *model = task_use(&t, arguments[0], MODEL);
+    size_t n, len = 0;
+    uint32_t *tokens = tokens_of(&t, arguments[1], "tokens", &n);
+    uint32_t flags = bool_member(&t, arguments[2], "special") ? RZ_DETOKENIZE_SPECIAL : 0;
+    char *text = NULL;
+    for (size_t capacity = n * 8 + 16; t.status >= 0; capacity = len) {
+        text = task_alloc(&t, capacity);
+        if (!text) break;
+        t.status = t.lib->rz_detokenize_into(model, tokens, n, flags, text, capacity, &len, &t.error);
+        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t.status = RZ_OK;
+    }
+    return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
+}
+
+static const rz_token_sequence *sequences(task *t, napi_value sampling, const char *field, size_t *n) {
+    napi_value list = member_of(t, sampling, field);
+    *n = count_of(t, list, field);
+    rz_token_sequence *sequences = *n ? task_alloc(t, *n * sizeof *sequences) : NULL;
+    for (uint32_t i = 0; sequences && i < *n && t->status >= 0; i++)
+        sequences[i].tokens = tokens_of(t, element_of(t, list, i), field, &sequences[i].n_tokens);
+    return sequences;
+}
+
+static void sampler_lists(task *t, napi_value sampling, rz_sampler_params *params) {
+    napi_value biases = member_of(t, sampling, "biases"), order = member_of(t, sampling, "order");
+    params->n_biases = count_of(t, biases, "biases");
+    rz_logit_bias *copy = params->n_biases ? task_alloc(t, params->n_biases * sizeof *copy) : NULL;
+    for (uint32_t i = 0; copy && i < params->n_biases && t->status >= 0; i++) {
+        napi_value pair = element_of(t, biases, i);
+        double bias = 0;
+        copy[i].token = (uint32_t)uint_of(t, element_of(t, pair, 0), "the token of a bias", UINT32_MAX);
+        if (t->status >= 0 && napi_get_value_double(t->env, element_of(t, pair, 1), &bias) != napi_ok)
+            task_fail(t, RZ_ERR_INVALID_ARGUMENT, "a bias is no number");
+        copy[i].bias = (float)bias;
+    }
+    params->biases = copy;
+    params->n_order = count_of(t, order, "order");
+    uint32_t *filters = params->n_order ? task_alloc(t, params->n_order * sizeof *filters) : NULL;
+    for (uint32_t i = 0; filters && i < params->n_order && t->status >= 0; i++) {
+        char *name = terminated_of(t, element_of(t, order, i), "a filter");
+        for (const choice *one = FILTERS; name && one->name; one++)
+            if (strcmp(one->name, name) == 0) filters[i] = one->number;
+    }
+    params->order = filters;
+    params->dry_breakers = sequences(t, sampling, "dry_breakers", &params->n_dry_breakers);
+    params->banned_sequences = sequences(t, sampling, "banned_sequences", &params->n_banned_sequences);
+}
+
+rz_sampler_params *sampler_params(task *t, napi_value sampling) {
+    rz_sampler_params *params = is_given(t->env, sampling) ? task_alloc(t, sizeof *params) : NULL;
+    if (!params) return NULL;
+    params->struct_size = sizeof *params;
+    F32(t, sampling, params, temperature);
+    U32(t, sampling, params, top_k);
+    F32(t, sampling, params, top_p);
+    F32(t, sampling, params, min_p);
+    F32(t, sampling, params, repeat_penalty);
+    F32(t, sampling, params, presence_penalty);
+    F32(t, sampling, params, frequency_penalty);
+    U32(t, sampling, params, penalty_window);
+    if (bool_member(t, sampling, "temperature_first")) params->flags |= RZ_SAMPLER_TEMPERATURE_FIRST;
+    U64(t, sampling, params, seed);
+    F32(t, sampling, params, typical_p);
+    F32(t, sampling, params, top_n_sigma);
+    F32(t, sampling, params, xtc_probability);
+    F32(t, sampling, params, xtc_threshold);
+    F32(t, sampling, params, temperature_range);
+    F32(t, sampling, params, temperature_exponent);
+    F32(t, sampling, params, mirostat_tau);
+    F32(t, sampling, params, mirostat_eta);
+    F32(t, sampling, params, dry_multiplier);
+    F32(t, sampling, params, dry_base);
+    U32(t, sampling, params, dry_allowed_length);
+    U32(t, sampling, params, dry_window);
+    U32(t, sampling, params, no_repeat_ngram_size);
+    sampler_lists(t, sampling, params);
+    return params;
+}
+
+/* A grammar is {jsonSchema: text} or another kind, with {whitespace: true}. */
+uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *len) {
+    if (!is_given(t->env, grammar)) return 0;
+    for (const choice *one = GRAMMARS; one->name; one++) {
+        napi_value value = member_of(t, grammar, one->name);
+        if (!value) continue;
+        *text = string_of(t, value, "the grammar", len);
+        return one->number | (bool_member(t, grammar, "whitespace") ? RZ_GRAMMAR_WHITESPACE : 0);
+    }
+    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of an unknown kind");
+    return 0;
+}
+
+/* session(model, options, bytes): an empty one. */
+static napi_value call_session(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_model *model = task_use(&t, arguments[0], MODEL);
+    rz_cache_params params = {.struct_size = sizeof params};
+    U32(&t, arguments[1], &params, capacity);
+    params.k_type = choice_member(&t, arguments[1], "k_type", CACHE_TYPES);
+    params.v_type = choice_member(&t, arguments[1], "v_type", CACHE_TYPES);
+    t.made_bytes = (int64_t)uint_member(&t, arguments[1], "bytes", 1ull << 53);
+    napi_value list = member_of(&t, arguments[1], "adapters"), scales = member_of(&t, arguments[1], "scales");
+    uint32_t n = count_of(&t, list, "adapters");
+    const rz_adapter **adapters = task_alloc(&t, n * sizeof *adapters);
+    float *factors = task_alloc(&t, n * sizeof *factors);
+    for (uint32_t i = 0; i < n && t.status >= 0; i++) {
+        double scale = 1;
+        adapters[i] = task_use(&t, element_of(&t, list, i), ADAPTER);
+        napi_get_value_double(env, element_of(&t, scales, i), &scale);
+        factors[i] = (float)scale;
+    }
+    rz_cache *cache = NULL;
+    if (t.status >= 0) t.status = t.lib->rz_cache_new(model, &params, &cache, &t.error);
+    t.made = cache;
+    t.made_kind = SESSION;
+    if (t.status >= 0 && n) t.status = t.lib->rz_cache_adapters_set(cache, adapters, factors, n, &t.error);
+    return task_return(&t, t.status < 0 ? NULL : task_made(&t));
+}
+
+/* tokens(session): a Uint32Array of those it holds. */
+static napi_value call_tokens(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_cache *cache = task_use(&t, arguments[0], SESSION);
+    size_t n = cache ? t.lib->rz_cache_len(cache) : 0;
+    uint32_t *tokens = task_alloc(&t, n * sizeof *tokens);
+    if (t.status >= 0) t.status = t.lib->rz_cache_tokens_into(cache, tokens, n, &n, &t.error);
+    return task_return(&t, t.status < 0 ? NULL : tokens_value(env, tokens, n));
+}
+
+/* match(session, tokens): how many of the first need not be computed again. */
+static napi_value call_match(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const rz_cache *cache = task_use(&t, arguments[0], SESSION);
+    size_t n;
+    uint32_t common = 0, *tokens = tokens_of(&t, arguments[1], "tokens", &n);
+    if (t.status >= 0) t.status = t.lib->rz_cache_match(cache, tokens, n, &common, &t.error);
+    return task_return(&t, number_value(env, common));
+}
+
+static napi_value call_truncate(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_cache *cache = task_use(&t, arguments[0], SESSION);
+    uint32_t len = (uint32_t)uint_of(&t, arguments[1], "the length", UINT32_MAX);
+    if (t.status >= 0) t.status = t.lib->rz_cache_truncate(cache, len, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* fork(session or conversation). */
+static napi_value call_fork(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    const void *pointer = task_use(&t, arguments[0], NONE);
+    rz_conversation *conversation = NULL;
+    rz_cache *cache = NULL;
+    if (pointer) {
+        t.made_kind = t.uses[0].handle->kind;
+        t.made_bytes = t.uses[0].handle->external;
+        if (t.made_kind == CONVERSATION) t.status = t.lib->rz_conversation_fork(pointer, &conversation, &t.error);
+        else if (t.made_kind == SESSION) t.status = t.lib->rz_cache_fork(pointer, &cache, &t.error);
+        else task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "it cannot be forked");
+        t.made = conversation ? (void *)conversation : (void *)cache;
+    }
+    return task_return(&t, t.status < 0 ? NULL : task_made(&t));
+}
+
+/* Bytes that are written. */
+typedef struct saved {
+    const void *pointer;
+    kind kind;
+    char *data;
+    size_t len, capacity;
+} saved;
+
+static int32_t on_write(void *user, const void *data, size_t n) {
+    saved *s = user;
+    if (n > s->capacity - s->len) {
+        size_t capacity = (s->len + n) * 2;
+        char *grown = realloc(s->data, capacity);
+        if (!grown) return ENOMEM;
+        s->data = grown;
+        s->capacity = capacity;
+    }
+    memcpy(s->data + s->len, data, n);
+    s->len += n;
+    return 0;
+}
+
+static void run_save(task *t) {
+    saved *s = t->data;
+    t->status = s->kind == CONVERSATION ? t->lib->rz_conversation_save(s->pointer, on_write, s, &t->error)
+                                        : t->lib->rz_cache_save(s->pointer, on_write, s, &t->error);
+    if (t->status < 0) {
+        free(s->data);
+        s->data = NULL;
+    }
+}
+
+static void free_bytes(napi_env env, void *data, void *hint) {
+    (void)env, (void)hint;
+    free(data);
+}
+
+static napi_value finish_save(task *t) {
+    saved *s = t->data;
+    napi_value buffer, array = NULL;
+    void *place;
+    if (napi_create_external_arraybuffer(t->env, s->data, s->len, free_bytes, NULL, &buffer) != napi_ok) {
+        /* Some hosts, such as Electron, have no memory of others in theirs. */
+        bool is_copied = napi_create_arraybuffer(t->env, s->len, &place, &buffer) == napi_ok;
+        if (is_copied) memcpy(place, s->data, s->len);
+        free(s->data);
+        if (!is_copied) return NULL;
+    }
+    napi_create_typedarray(t->env, napi_uint8_array, s->len, buffer, 0, &array);
+    return array;
+}
+
+/* save(session or conversation): a promise of a Uint8Array. */
+static napi_value call_save(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    saved *s = t.data = task_alloc(&t, sizeof *s);
+    if (s && (s->pointer = task_use(&t, arguments[0], NONE))) s->kind = t.uses[0].handle->kind;
+    if (s && s->kind != CONVERSATION && s->kind != SESSION)
+        task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "it cannot be saved");
+    return task_start(&t, run_save, finish_save);
+}
+
+/* Arguments of a job. */
+typedef struct generation {
+    rz_cache *cache;
+    const rz_model *model;
+    rz_job_params params;
+    rz_sampler_params *sampling;
+    uint32_t grammar_kind;
+    const char *grammar;
+    size_t grammar_len;
+} generation;
+
+static void run_job(task *t) {
+    generation *g = t->data;
+    rz_grammar *grammar = NULL;
+    rz_sampler *sampler = NULL;
+    rz_job *job = NULL;
+    if (g->grammar_kind)
+        t->status = t->lib->rz_grammar_new(g->model, g->grammar_kind, g->grammar, g->grammar_len, &grammar, &t->error);
+    if (t->status >= 0 && g->sampling) t->status = t->lib->rz_sampler_new(g->sampling, &sampler, &t->error);
+    g->params.grammar = grammar;
+    g->params.sampler = sampler;
+    if (t->status >= 0) t->status = t->lib->rz_job_new(g->cache, &g->params, &job, &t->error);
+    t->lib->rz_sampler_free(sampler);
+    t->lib->rz_grammar_free(grammar);
+    t->made = job;
+    t->made_kind = JOB;
+}
+
+/* job(session, model, tokens, options, cancel): a promise of a job. */
+static napi_value call_job(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    generation *g = t.data = task_alloc(&t, sizeof *g);
+    if (!g) return task_return(&t, NULL);
+    napi_value options = arguments[3];
+    rz_job_params *params = &g->params;
+    g->cache = task_use(&t, arguments[0], SESSION);
+    g->model = task_use(&t, arguments[1], MODEL);
+    params->struct_size = sizeof *params;
+    params->tokens = tokens_of(&t, arguments[2], "tokens", &params->n_tokens);
+    params->cancel = task_use(&t, arguments[4], CANCEL);
+    U32(&t, options, params, max_tokens);
+    params->draft = choice_member(&t, options, "draft", DRAFTS);
+    U32(&t, options, params, draft_max);
+    params->priority = int_member(&t, options, "priority");
+    params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
+    g->sampling = sampler_params(&t, member_of(&t, options, "sampling"));
+    g->grammar_kind = grammar_params(&t, member_of(&t, options, "grammar"), &g->grammar, &g->grammar_len);
+    napi_value stops = member_of(&t, options, "stops");
+    params->n_stops = count_of(&t, stops, "stops");
+    const char **copies = task_alloc(&t, params->n_stops * sizeof *copies);
+    for (uint32_t i = 0; copies && i < params->n_stops; i++)
+        copies[i] = terminated_of(&t, element_of(&t, stops, i), "a stop");
+    params->stops = copies;
+    return task_start(&t, run_job, task_made);
+}
+
+/* A step of a job, and the text that came of it. */
+typedef struct job_step {
+    rz_job *job;
+    uint64_t budget_us;
+    rz_status stepped;
+    rz_error error;
+    char *text;
+    size_t len;
+} job_step;
+
+static void run_job_step(task *t) {
+    job_step *s = t->data;
+    /* A budget would be filled with tokens, which are to come one by one. */
+    rz_job_info info = {.struct_size = sizeof info};
+    t->status = t->lib->rz_job_info_get(s->job, &info, &t->error);
+    if (t->status < 0) return;
+    uint64_t budget_us = info.state == RZ_JOB_STATE_TOKENS ? RZ_NO_LIMIT : s->budget_us;
+    s->stepped = t->lib->rz_job_step(s->job, budget_us, &s->error);
+    for (size_t capacity = 256; t->status >= 0; capacity = s->len) {
+        if (!(s->text = task_alloc(t, capacity))) return;
+        t->status = t->lib->rz_job_text_into(s->job, s->text, capacity, &s->len, &t->error);
+        if (t->status != RZ_ERR_BUFFER_TOO_SMALL) break;
+        t->status = RZ_OK;
+    }
+    /* Text that came ahead of a failure is given first: the next step fails again. */
+    if (s->stepped < 0 && (t->status < 0 || !s->len)) {
+        t->status = s->stepped;
+        t->error = s->error;
+    }
+}
+
+static napi_value finish_job_step(task *t) {
+    job_step *s = t->data;
+    napi_value object, more;
+    if (napi_create_object(t->env, &object) != napi_ok) return NULL;
+    napi_get_boolean(t->env, s->stepped != RZ_DONE, &more);
+    set_member(t->env, object, "more", more);
+    set_member(t->env, object, "text", string_value(t->env, s->text, s->len));
+    return object;
+}
+
+/* jobStep(job, microseconds): a promise of {more, text}, after so long a time of the prompt, or a token. */
+static napi_value call_job_step(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    job_step *s = t.data = task_alloc(&t, sizeof *s);
+    if (s && (s->job = task_use(&t, arguments[0], JOB)))
+        s->budget_us = uint_of(&t, arguments[1], "the budget", 1ull << 53);
+    return task_start(&t, run_job_step, finish_job_step);
+}
+
+void export_texts(napi_env env, napi_value exports) {
+    export_function(env, exports, "tokenize", call_tokenize);
+    export_function(env, exports, "detokenize", call_detokenize);
+    export_function(env, exports, "session", call_session);
+    export_function(env, exports, "tokens", call_tokens);
+    export_function(env, exports, "match", call_match);
+    export_function(env, exports, "truncate", call_truncate);
+    export_function(env, exports, "fork", call_fork);
+    export_function(env, exports, "save", call_save);
+    export_function(env, exports, "job", call_job);
+    export_function(env, exports, "jobStep", call_job_step);
+}

@@ -1,0 +1,629 @@
+// Tests of the package on a tiny model.  REALIZAR_PACKAGE: the folder with the addon; run by tests/js.sh with
+// --expose-gc.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import test from "node:test";
+import { pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
+import {
+  ADAPTED,
+  ADAPTER,
+  DIGIT,
+  EXPECTED,
+  GO,
+  PROMPT,
+  REASONS,
+  STORY,
+  all,
+  chatModel,
+  folder,
+  largeModel,
+} from "./models.mjs";
+
+const home = process.env.REALIZAR_PACKAGE;
+const index = pathToFileURL(path.join(home, "index.mjs")).href;
+const { Conversation, Model, RealizarError, Session, Store, devices, plan, version } = await import(index);
+
+const chat = chatModel();
+const model = await Model.load(chat, { threads: 2 });
+const reasons = await Model.load(chatModel(REASONS, "reasons.gguf"), { threads: 2 });
+const talk = (options, of = model) => new Conversation(of, { cache: { capacity: 256 }, ...options });
+const fails = (code, message) => (error) => {
+  assert.ok(error instanceof RealizarError && error instanceof Error && error.status < 0, String(error));
+  assert.equal(error.code, code, error.message);
+  if (message) assert.match(error.message, message);
+  return true;
+};
+
+test("CommonJS and modules are one package", () => {
+  const required = createRequire(import.meta.url)(path.join(home, "index.js"));
+  assert.equal(required.Model, Model);
+  assert.match(version, /^\d+\.\d+\.\d+/);
+  assert.equal(devices()[0].kind, "cpu");
+});
+
+test("a model has tokens and a description", async () => {
+  const ids = model.tokenize(PROMPT);
+  assert.equal(ids[0], model.info.bosToken);
+  assert.equal(model.detokenize(ids), PROMPT);
+  assert.equal(model.detokenize([...ids]), PROMPT);
+  assert.equal(model.tokenize("", { special: false }).length, 0);
+  const long = "größe €".repeat(2000);
+  assert.equal(model.detokenize(model.tokenize(long)), long);
+  assert.deepEqual([model.info.architecture, model.info.vocabSize, model.info.chatTemplate], ["llama", 512, true]);
+  assert.equal(model.meta("general.architecture"), "llama");
+  assert.throws(() => model.meta("none"), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.throws(() => model.tokenize(1), fails("RZ_ERR_INVALID_ARGUMENT", /no string/));
+  assert.throws(() => model.detokenize([1.5]), fails("RZ_ERR_INVALID_ARGUMENT", /1\.5/));
+  assert.throws(() => model.detokenize([512]), fails("RZ_ERR_INVALID_ARGUMENT"));
+  const bytes = await plan(STORY, { sessions: 3, cache: { capacity: 64 } });
+  assert.ok(bytes.totalHost >= bytes.weightsHost + 3 * bytes.cacheHost && bytes.cacheHost > 0);
+});
+
+test("a session goes on with a text", async () => {
+  const session = new Session(model);
+  const pieces = [];
+  for await (const text of session.generate(PROMPT, { maxTokens: 25 })) pieces.push(text);
+  assert.equal(pieces.join("").slice(0, 60), EXPECTED.slice(0, 60));
+  assert.equal(await all(session.generate(PROMPT, { maxTokens: 25 })), pieces.join(""));
+  assert.equal(
+    await all(session.generate(PROMPT, { stops: [" She", "never"] })),
+    EXPECTED.slice(0, EXPECTED.indexOf(" She")),
+  );
+  assert.equal(session.length, session.tokens.length);
+  const other = await Session.load(model, await session.save());
+  assert.deepEqual(other.tokens, session.tokens);
+  session.truncate(3);
+  assert.deepEqual([session.fork().length, other.length > 3, session.capacity], [3, true, 512]);
+  const matched = await all(session.generate("A number: ", { grammar: { regex: "[0-9]{4}" } }));
+  assert.match(matched, /^ ?[0-9]{4}$/);
+  for (const draft of ["lookup", model]) {
+    assert.equal(await all(session.generate(PROMPT, { maxTokens: 25, draft, draftMax: 4 })), pieces.join(""));
+  }
+});
+
+test("what is said comes in pieces, and the next turn costs its new end", async () => {
+  const conversation = talk();
+  const pieces = [];
+  for await (const text of conversation.say(PROMPT, { maxTokens: 25 })) pieces.push(text);
+  assert.equal(pieces.join("").slice(0, 60), EXPECTED.slice(0, 60));
+  const first = conversation.info;
+  assert.deepEqual(
+    [first.state, first.end, first.nTokens, first.nMessages, first.reusedTokens],
+    ["ended", "length", 25, 2, 0],
+  );
+  const again = await all(conversation.say("And then?", { maxTokens: 5 }));
+  assert.ok(
+    conversation.info.reusedTokens >= first.promptTokens &&
+      conversation.info.reusedTokens < conversation.info.promptTokens,
+  );
+  assert.deepEqual(conversation.messages(2), [
+    { role: "user", content: "And then?" },
+    { role: "assistant", content: again, finish_reason: "length" },
+  ]);
+  const parts = [];
+  const whole = talk({ messages: [{ role: "user", content: PROMPT }] });
+  for await (const part of whole.reply({ maxTokens: 25 })) parts.push(part);
+  assert.deepEqual(parts.pop(), { kind: "end", text: "", call: 0, unparsed: false });
+  assert.deepEqual(new Set(parts.map((part) => part.kind)), new Set(["content"]));
+  assert.equal(parts.map((part) => part.text).join(""), pieces.join(""));
+});
+
+test("sampling is advised or given", async () => {
+  const greedy = await all(talk().say(PROMPT, { maxTokens: 20 }));
+  assert.equal(await all(talk().say(PROMPT, { sampling: {}, maxTokens: 20 })), greedy);
+  const warm = { sampling: { temperature: 1.5, seed: 7, order: ["temperature"] }, maxTokens: 20 };
+  const [one, two] = [await all(talk().say(PROMPT, warm)), await all(talk().say(PROMPT, warm))];
+  assert.equal(one, two);
+  assert.notEqual(one, greedy);
+  const comma = model.tokenize(",", { special: false }).at(-1);
+  const without = await all(talk().say(PROMPT, { sampling: { biases: [[comma, -Infinity]] }, maxTokens: 5 }));
+  assert.ok(!without.includes(","));
+  const banned = await all(talk().say(PROMPT, { sampling: { bannedSequences: [[comma]] }, maxTokens: 5 }));
+  assert.equal(banned, without);
+});
+
+test("a reply that is aborted ends with the signal's reason and keeps what was said", async () => {
+  const conversation = talk();
+  const controller = new AbortController();
+  const reason = new Error("enough");
+  let said = "";
+  await assert.rejects(async () => {
+    for await (const text of conversation.say(PROMPT, { signal: controller.signal })) {
+      said += text;
+      controller.abort(reason);
+    }
+  }, reason);
+  assert.equal(conversation.messages(1)[0].finish_reason, "cancelled");
+  assert.ok(conversation.messages(1)[0].content.startsWith(said));
+  const aborted = conversation.say("x", { signal: AbortSignal.abort() });
+  await assert.rejects(aborted.next(), { name: "AbortError" });
+  assert.equal(conversation.info.nMessages, 2);
+  conversation.rewind(1);
+  await assert.rejects(all(conversation.reply({ signal: AbortSignal.timeout(1), sampling: { temperature: 1 } })), {
+    name: "TimeoutError",
+  });
+  assert.equal(conversation.info.nMessages, 1);
+  assert.ok((await all(conversation.reply({ maxTokens: 5 }))).length > 0);
+});
+
+test("a load heeds the signal, and tells how far it is", async () => {
+  const controller = new AbortController();
+  let calls = 0;
+  const progress = (done, total) => {
+    calls++;
+    assert.ok(done <= total);
+    controller.abort("stop");
+  };
+  const large = largeModel();
+  await assert.rejects(Model.load(large, { signal: controller.signal, progress }), (error) => error === "stop");
+  assert.ok(calls > 0);
+  const broken = new Error("of progress");
+  await assert.rejects(
+    Model.load(large, {
+      progress: () => {
+        throw broken;
+      },
+    }),
+    broken,
+  );
+  const reports = [];
+  (await Model.load(STORY, { progress: (...told) => reports.push(told) })).close();
+  assert.equal(...reports.at(-1));
+});
+
+test("a loop that is left keeps what was said, or gives the reply up, and a reply that was cut goes on", async () => {
+  const whole = talk();
+  const text = await all(whole.say(PROMPT, { maxTokens: 24 }));
+  const conversation = talk();
+  let said;
+  for await (said of conversation.say(PROMPT)) break;
+  assert.deepEqual(conversation.messages(1), [{ role: "assistant", content: said, finish_reason: "cancelled" }]);
+  const more = await all(conversation.reply({ maxTokens: 24, continue: true }));
+  assert.ok((said + more).startsWith(text));
+  conversation.rewind(1);
+  for await (const _ of conversation.reply()) break;
+  assert.deepEqual([conversation.info.nMessages, conversation.info.state], [1, null]);
+  conversation.rewind(0);
+  const begun = await all(conversation.say(PROMPT, { maxTokens: 9 }));
+  assert.equal(begun + (await all(conversation.reply({ maxTokens: 15, continue: true }))), text);
+  assert.deepEqual(conversation.messages(), whole.messages());
+  conversation.add("More");
+  await assert.rejects(all(conversation.reply({ continue: true })), fails("RZ_ERR_INVALID_ARGUMENT"));
+});
+
+test("a failure leaves the messages as they were, and the object fit for use", async () => {
+  const conversation = talk({ cache: { capacity: 64 } });
+  await all(conversation.say("Hi", { maxTokens: 5 }));
+  const before = conversation.messages();
+  await assert.rejects(all(conversation.say("long ".repeat(99))), fails("RZ_ERR_CONTEXT_FULL"));
+  assert.deepEqual(conversation.messages(), before);
+  for (const wrong of [
+    { maxTokens: -1 },
+    { maxTokens: "x" },
+    { stops: "x" },
+    { stops: [""] },
+    { stops: ["a\0b"] },
+    { draft: "x" },
+    { grammar: { prose: "" } },
+    { grammar: { jsonSchema: "{" } },
+    { sampling: { topK: 1.5 } },
+    { sampling: { temperature: NaN } },
+    { sampling: { biases: [[1]] } },
+    { reasoning: 1 },
+    { keep: "x" },
+    { sampling: { order: ["x"] } },
+  ]) {
+    await assert.rejects(all(conversation.say("x", wrong)), fails("RZ_ERR_INVALID_ARGUMENT"), JSON.stringify(wrong));
+    assert.deepEqual(conversation.messages(), before);
+  }
+  await assert.rejects(all(conversation.say("x", { reasoning: "on" })), fails("RZ_ERR_UNSUPPORTED"));
+  for (const wrong of [[1], { content: "x" }, [{ role: "user", content: 1 }], undefined, 5]) {
+    assert.throws(() => conversation.add(wrong), fails("RZ_ERR_INVALID_ARGUMENT"));
+  }
+  assert.throws(() => conversation.add("x", "a\0"), fails("RZ_ERR_INVALID_ARGUMENT", /NUL/));
+  assert.throws(() => conversation.rewind(9), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.throws(
+    () => conversation.add({ role: "user", content: [{ type: "image_url" }] }),
+    fails("RZ_ERR_UNSUPPORTED"),
+  );
+  assert.throws(() => new Conversation({}), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.throws(() => new Conversation(model, { overflow: "x" }), fails("RZ_ERR_INVALID_ARGUMENT"));
+  await assert.rejects(Model.load("/none.gguf"), fails("RZ_ERR_IO", /none\.gguf/));
+  await assert.rejects(Model.load(path.join(home, "index.js")), (error) => error instanceof RealizarError);
+  await assert.rejects(Model.load(new Uint8Array(9)), (error) => error instanceof RealizarError);
+  await assert.rejects(Model.load(5), fails("RZ_ERR_INVALID_ARGUMENT"));
+  const story = await Model.load(STORY);
+  assert.throws(() => new Conversation(story), fails("RZ_ERR_UNSUPPORTED"));
+  story.close();
+  story.close();
+  assert.throws(() => story.info, fails("RZ_ERR_INVALID_ARGUMENT", /closed/));
+  await assert.rejects(all(new Session(model).generate([])), fails("RZ_ERR_INVALID_ARGUMENT"));
+});
+
+test("messages are added, edited and overflow", async () => {
+  const conversation = talk({
+    system: "Be brief.",
+    messages: [{ role: "user", content: "größe" }],
+    variables: { a: 1 },
+    toolChoice: "none",
+  });
+  conversation.add("A text");
+  conversation.add("Of a role", "system");
+  conversation.add([
+    { role: "assistant", content: "1" },
+    { role: "user", content: null, name: "x" },
+  ]);
+  assert.deepEqual(
+    conversation.messages().map((m) => m.content),
+    ["Be brief.", "größe", "A text", "Of a role", "1", null],
+  );
+  assert.deepEqual(conversation.messages(6), []);
+  conversation.rewind(2);
+  assert.equal(conversation.info.nMessages, 2);
+  const long = talk({ system: "S", overflow: "forget", cache: { capacity: 64, kType: "q8", vType: "q8" } });
+  for (let i = 0; i < 8; i++) await all(long.say(`Question ${i} of some length`, { maxTokens: 5 }));
+  assert.ok(long.info.firstInPrompt > 0 && long.info.nMessages === 17 && long.info.cacheCapacity === 64);
+});
+
+test("calls follow their schemas", async () => {
+  const conversation = talk({ tools: [GO], toolChoice: "required", parallelToolCalls: false });
+  conversation.add(PROMPT);
+  for (let turn = 0; turn < 2; turn++) {
+    const parts = { toolName: "", toolArguments: "" };
+    for await (const part of conversation.reply({ maxTokens: 200 })) parts[part.kind] += part.text;
+    assert.equal(parts.toolName, "go");
+    assert.ok(["car", "bus"].includes(JSON.parse(parts.toolArguments).by));
+    const message = conversation.messages().at(-1);
+    assert.equal(message.finish_reason, "tool_calls");
+    assert.deepEqual(message.tool_calls[0].function, { name: "go", arguments: parts.toolArguments });
+    conversation.add({ role: "tool", tool_call_id: message.tool_calls[0].id, content: "done" });
+  }
+});
+
+test("grammars, reasoning and probabilities", async () => {
+  const conversation = talk({}, reasons);
+  const options = { grammar: { jsonSchema: DIGIT }, reasoning: "on", reasoningTokens: 6, logprobs: 2, maxTokens: 99 };
+  const text = await all(conversation.say(PROMPT, options));
+  assert.ok(Number.isInteger(JSON.parse(text).n));
+  const rows = conversation.logprobs();
+  assert.equal(model.detokenize(rows.map((row) => row.token)).trimStart(), text);
+  assert.ok(
+    rows.every((row) => row.likeliest.length === 2 && row.logprob <= row.likeliest[0].logprob && row.logprob <= 0),
+  );
+  assert.deepEqual(conversation.logprobs(), []);
+  assert.equal(conversation.info.reasoningTokens, 6);
+  assert.ok(
+    ["yes", "no"].includes(
+      await all(conversation.say("So?", { grammar: { choices: ["yes", "no"] }, reasoning: "off" })),
+    ),
+  );
+  assert.equal(conversation.info.end, "grammar");
+  assert.match(
+    await all(conversation.say("?", { grammar: { gbnf: 'root ::= "a" [bc]' }, reasoning: "off" })),
+    /^a[bc]$/,
+  );
+  JSON.parse(
+    await all(
+      conversation.say("?", { grammar: { jsonSchema: JSON.stringify(DIGIT), whitespace: true }, reasoning: "off" }),
+    ),
+  );
+  const kinds = [];
+  const other = talk({ messages: [{ role: "user", content: PROMPT }] }, reasons);
+  for await (const part of other.reply({ reasoning: "on", reasoningTokens: 5, maxTokens: 20 })) kinds.push(part.kind);
+  assert.deepEqual([...new Set(kinds)], ["reasoning", "content", "end"]);
+});
+
+test("conversations reply at once, with their own texts, and the event loop goes on", async () => {
+  const alone = [];
+  for (let i = 0; i < 3; i++) alone.push(await all(talk().say(PROMPT.slice(0, 4 + i), { maxTokens: 60 })));
+  let ticks = 0;
+  const timer = setInterval(() => ticks++, 1);
+  const together = alone.map((_, i) => all(talk().say(PROMPT.slice(0, 4 + i), { maxTokens: 60 })));
+  assert.deepEqual(await Promise.all(together), alone);
+  clearInterval(timer);
+  assert.ok(ticks > 0);
+  const many = Array.from({ length: 100 }, (_, i) =>
+    all(talk().say(PROMPT.slice(0, 4 + (i % 3)), { maxTokens: 60, priority: i % 2 })),
+  );
+  (await Promise.all(many)).forEach((text, i) => assert.equal(text, alone[i % 3]));
+});
+
+test("of replies that are made in common each fails, is aborted and is closed alone", async () => {
+  const whole = await all(talk().say(PROMPT, { maxTokens: 100 }));
+  const nothing = Array.from({ length: 512 }, (_, token) => [token, -Infinity]);
+  const controller = new AbortController();
+  const [failed, aborted, closed, left] = [talk(), talk(), talk(), talk()];
+  const outcomes = Promise.allSettled([
+    all(talk().say(PROMPT, { maxTokens: 100 })),
+    all(failed.say(PROMPT, { sampling: { biases: nothing } })),
+    (async () => {
+      for await (const _ of aborted.say(PROMPT, { signal: controller.signal })) controller.abort();
+    })(),
+    (async () => {
+      for await (const _ of closed.say(PROMPT)) closed.close();
+    })(),
+    (async () => {
+      for await (const text of left.say(PROMPT)) return text;
+    })(),
+    all(talk().say(PROMPT, { maxTokens: 100 })),
+  ]);
+  const [first, two, three, four, five, last] = await outcomes;
+  assert.deepEqual([first.value, last.value], [whole, whole]);
+  assert.ok(two.reason instanceof RealizarError, String(two.reason));
+  assert.equal(failed.info.nMessages, 0);
+  assert.equal(three.reason.name, "AbortError");
+  assert.equal(four.status, "fulfilled");
+  assert.ok(whole.startsWith(five.value));
+  assert.equal(left.info.nMessages, 2);
+  for (let ticks = 0; ticks < 20; ticks++) {
+    const closed = talk();
+    const others = [
+      all(talk().say(PROMPT, { maxTokens: 100 })),
+      all(closed.say(PROMPT)).catch(() => {}),
+      all(talk().say(PROMPT, { maxTokens: 100 })),
+    ];
+    for (let i = 0; i < ticks; i++) await new Promise(setImmediate);
+    closed.close();
+    const said = await Promise.all(others);
+    assert.deepEqual([said[0], said[2]], [whole, whole]);
+  }
+});
+
+test("a second call on one object is refused, a loop can be ended from elsewhere", async () => {
+  const conversation = talk();
+  const loop = conversation.say(PROMPT);
+  await loop.next();
+  const busy = fails("RZ_ERR_BUSY");
+  await assert.rejects(conversation.say("x").next(), busy);
+  await assert.rejects(conversation.reply().next(), busy);
+  await assert.rejects(conversation.save(), busy);
+  for (const call of [() => conversation.add("x"), () => conversation.rewind(0), () => conversation.fork()])
+    assert.throws(call, busy);
+  const [one, two] = await Promise.allSettled([loop.next(), conversation.reply().next()]);
+  assert.equal(one.status, "fulfilled");
+  busy(two.reason);
+  const pending = loop.next();
+  conversation.stop();
+  await pending;
+  assert.deepEqual(await loop.next(), { value: undefined, done: true });
+  assert.equal(conversation.messages(1)[0].finish_reason, "cancelled");
+  // One that nobody goes on with.
+  const dropped = conversation.say("And?");
+  await dropped.next();
+  conversation.stop();
+  assert.equal(conversation.info.nMessages, 4);
+  assert.ok(await all(conversation.say("More", { maxTokens: 5 })));
+  assert.equal((await dropped.next()).done, true);
+  assert.equal(conversation.info.nMessages, 6);
+  const session = new Session(model);
+  const text = session.generate(PROMPT);
+  await text.next();
+  await assert.rejects(session.generate(PROMPT).next(), busy);
+  assert.throws(() => session.truncate(0), busy);
+  await text.return();
+  assert.ok(await all(session.generate(PROMPT, { maxTokens: 5 })));
+});
+
+test("what is closed at work ends, and closing is safe at any moment", async () => {
+  const conversation = talk();
+  const loop = conversation.say(PROMPT);
+  await loop.next();
+  const pending = loop.next();
+  conversation.close();
+  await pending.catch(() => {});
+  assert.equal((await loop.next()).done, true);
+  assert.throws(() => conversation.messages(), fails("RZ_ERR_INVALID_ARGUMENT", /closed/));
+  await assert.rejects(conversation.say("x").next(), fails("RZ_ERR_INVALID_ARGUMENT", /closed/));
+  const other = await Model.load(chat);
+  const survivor = new Conversation(other);
+  const said = survivor.say(PROMPT, { maxTokens: 250 });
+  await said.next();
+  other.close();
+  assert.ok((await all(said)).length > 0);
+  const loading = Model.load(chat);
+  (await loading)[Symbol.dispose]?.();
+});
+
+test("forks and saved conversations go on alike", async () => {
+  const conversation = talk({ system: "S", variables: { a: 1 } });
+  await all(conversation.say(PROMPT, { maxTokens: 9 }));
+  const saved = await conversation.save();
+  assert.ok(saved instanceof Uint8Array);
+  const others = [conversation.fork(), await Conversation.load(model, saved)];
+  await all(conversation.say("Go on", { maxTokens: 9 }));
+  for (const each of others) {
+    assert.equal(each.messages().length, 3);
+    await all(each.say("Go on", { maxTokens: 9 }));
+    assert.ok(each.info.reusedTokens > 9);
+    assert.deepEqual(each.messages(), conversation.messages());
+  }
+  await assert.rejects(Conversation.load(model, saved.subarray(0, -1)), fails("RZ_ERR_IO"));
+  await assert.rejects(
+    Conversation.load(
+      model,
+      saved.map((byte, i) => (i ? byte : byte + 1)),
+    ),
+    fails("RZ_ERR_FORMAT"),
+  );
+  await assert.rejects(Conversation.load(model, "x"), fails("RZ_ERR_INVALID_ARGUMENT", /Uint8Array/));
+});
+
+test("models come from bytes, and embed", async () => {
+  const bytes = fs.readFileSync(STORY);
+  const loading = Model.load(bytes);
+  bytes.fill(0);
+  const story = await loading;
+  const [one, two] = await story.embed([PROMPT, "The end."], { pooling: "mean" });
+  assert.equal(one.length, story.info.hiddenDim);
+  assert.ok(Math.abs(one.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-3);
+  assert.deepEqual((await story.embed([story.tokenize("The end.")], { pooling: "mean" }))[0], two);
+  const many = await story.embed(Array(40).fill("The end."), { pooling: "mean" });
+  assert.ok(many.length === 40 && many.every((vector) => vector.every((x, i) => x === two[i])));
+  const [each, other] = await story.embed([PROMPT, "The end."], { pooling: "none", raw: true });
+  assert.equal(each.length, story.tokenize(PROMPT).length * one.length);
+  assert.equal(other.length, story.tokenize("The end.").length * one.length);
+  assert.deepEqual(await story.embed([]), []);
+  await assert.rejects(story.embed([PROMPT, 5], { pooling: "mean" }), fails("RZ_ERR_INVALID_ARGUMENT"));
+  await assert.rejects(story.embed(PROMPT), fails("RZ_ERR_INVALID_ARGUMENT"));
+  const controller = new AbortController();
+  const texts = Array(4000).fill(new Uint32Array(500).fill(403));
+  const embedding = story.embed(texts, { pooling: "mean", signal: controller.signal });
+  setTimeout(() => controller.abort(), 20);
+  await assert.rejects(embedding, { name: "AbortError" });
+});
+
+test("adapters", async () => {
+  const adapter = await model.adapter(ADAPTER);
+  const [adapted, half] = [talk({ adapters: [adapter] }), talk({ adapters: [[adapter, 0.5]] })];
+  const session = new Session(model, { adapters: [adapter] });
+  adapter.close();
+  assert.equal((await all(adapted.say(PROMPT, { maxTokens: 30 }))).slice(0, 60), ADAPTED.slice(0, 60));
+  assert.equal((await all(session.generate(PROMPT, { maxTokens: 30 }))).slice(0, 60), ADAPTED.slice(0, 60));
+  assert.notEqual(await all(half.say(PROMPT, { maxTokens: 80 })), await all(talk().say(PROMPT, { maxTokens: 80 })));
+  await assert.rejects(model.adapter(STORY), (error) => error instanceof RealizarError);
+});
+
+test("a store shares prefixes, with other processes too", async () => {
+  const system = "Be brief. ".repeat(9);
+  const said = await all(talk({ system }).say(PROMPT, { maxTokens: 20 }));
+  const place = path.join(folder, "store");
+  const store = await Store.open(model, { path: place, minTokens: 30 });
+  for (const known of [false, true]) {
+    const conversation = talk({ system, store });
+    assert.equal(await all(conversation.say(PROMPT, { maxTokens: 20 })), said);
+    assert.equal(conversation.info.reusedTokens > 30, known);
+    conversation.close();
+  }
+  assert.deepEqual([store.info.nEntries, store.info.hits, store.info.misses], [1, 1, 1]);
+  assert.throws(() => talk({ store }, reasons), fails("RZ_ERR_MISMATCH"));
+  store.close();
+  assert.throws(() => talk({ store }), fails("RZ_ERR_INVALID_ARGUMENT", /closed/));
+  // It is written when the last of its users is freed, on another thread.
+  const program = `
+    const { Conversation, Model, Store } = require(process.argv[1] + "/index.js");
+    (async () => {
+      const model = await Model.load(process.argv[2], { threads: 1 });
+      const store = await Store.open(model, { path: process.argv[3], minTokens: 30 });
+      const conversation = new Conversation(model, { system: process.argv[4], cache: { capacity: 256 }, store });
+      for await (const text of conversation.say(process.argv[5], { maxTokens: 20 })) process.stdout.write(text);
+      console.log("\\n" + conversation.info.reusedTokens);
+      conversation.close();
+      store.close();
+    })();`;
+  const run = () => execFileSync(process.execPath, ["-e", program, home, chat, place, system, PROMPT]).toString();
+  run();
+  const [text, reused] = run().split("\n");
+  assert.equal(text, said);
+  assert.ok(Number(reused) > 30);
+  const again = await Store.open(model, { path: place, minTokens: 30 });
+  assert.ok(again.info.nFiles > 0);
+  await again.clear();
+  assert.equal(again.info.nFiles, 0);
+});
+
+test("worker threads load and reply, and end in the midst of it", async () => {
+  const code = `
+    const { parentPort, workerData } = require("node:worker_threads");
+    const { Conversation, Model } = require(workerData.home + "/index.js");
+    (async () => {
+      const model = await Model.load(workerData.chat, { threads: 1 });
+      const conversation = new Conversation(model, { cache: { capacity: 256 } });
+      let text = "";
+      for await (const piece of conversation.say(workerData.prompt, { maxTokens: 25 })) text += piece;
+      parentPort.postMessage(text);
+      for (;;) {
+        for await (const piece of conversation.reply({ maxTokens: 200 }));
+        conversation.rewind(1);
+      }
+    })();`;
+  const start = () => new Worker(code, { eval: true, workerData: { home, chat, prompt: PROMPT } });
+  const workers = [start(), start()];
+  const said = await Promise.all(
+    workers.map((worker) => new Promise((resolve, reject) => worker.on("message", resolve).on("error", reject))),
+  );
+  assert.equal(said[0].slice(0, 60), EXPECTED.slice(0, 60));
+  assert.equal(said[0], said[1]);
+  await Promise.all(workers.map((worker) => worker.terminate()));
+  for (let i = 0; i < 5; i++) {
+    const worker = start();
+    await new Promise((resolve) => setTimeout(resolve, 10 * i));
+    await worker.terminate();
+  }
+  assert.ok(await all(talk().say(PROMPT, { maxTokens: 5 })));
+});
+
+test("a process that exits waits for no load", () => {
+  // A load that goes on to its end leaves a file.
+  const packed = path.join(folder, "packed");
+  const program = `
+    const { Model } = require(process.argv[1] + "/index.js");
+    Model.load(process.argv[2], { threads: 1, packedPath: process.argv[3] }).catch(() => {});
+    setTimeout(() => process.exit(), 20);`;
+  execFileSync(process.execPath, ["-e", program, home, largeModel(), packed]);
+  assert.ok(!fs.existsSync(packed));
+});
+
+test("what is forgotten is freed, and not while it is at work", async () => {
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 5));
+  // Loops that nobody goes on with, in the midst of a step.
+  for (let i = 0; i < 20; i++) {
+    void talk().say(PROMPT, { maxTokens: 100 }).next();
+    void new Session(model).generate(PROMPT).next();
+    void Model.load(STORY).catch(() => {});
+    void talk().save();
+    gc();
+  }
+  for (let i = 0; i < 20; i++) (await pause(), gc());
+  assert.ok(await all(talk().say(PROMPT, { maxTokens: 5 })));
+});
+
+test("conversations that are dropped leave no memory behind", async () => {
+  // Without a call of gc: the collector is told of their memory.
+  const open = async (count) => {
+    for (let i = 0; i < count; i++) {
+      await all(new Conversation(model, { cache: { capacity: 512 } }).say("word ".repeat(20), { maxTokens: 2 }));
+    }
+    return process.memoryUsage().rss;
+  };
+  const before = await open(200);
+  const grown = (await open(800)) - before;
+  assert.ok(grown < 60e6, `${grown / 1e6} MB more`);
+});
+
+test("a real model answers, in a slice at a time", { skip: !process.env.MODEL }, async () => {
+  const real = await Model.load(process.env.MODEL);
+  const session = new Session(real);
+  const prompt = real.tokenize("word ".repeat(2000));
+  await assert.rejects(all(session.generate(prompt, { signal: AbortSignal.timeout(100) })), { name: "TimeoutError" });
+  assert.ok(session.length < prompt.length);
+  const conversation = new Conversation(real, { system: "Be brief." });
+  const pieces = [];
+  for await (const text of conversation.say("What is the capital of France?", { maxTokens: 30, sampling: {} }))
+    pieces.push(text);
+  assert.ok(pieces.length > 3);
+  const question = { role: "user", content: "Name a digit." };
+  const digit = new Conversation(real, { messages: [question] }).reply({ grammar: { jsonSchema: DIGIT } });
+  assert.ok(Number.isInteger(JSON.parse(await all(digit)).n));
+  real.close();
+});
+
+test("the program chats and tells what there is", () => {
+  const program = path.join(home, "bin", "realizar.js");
+  const run = (...words) =>
+    execFileSync(process.execPath, [program, ...words], { input: `${PROMPT}\n`, stdio: "pipe" }).toString();
+  assert.match(run("chat", chat), /a little girl named Lily/);
+  assert.match(run("doctor"), /device 1: /);
+  assert.match(run("doctor", chat), /a chat template[^]*tokens a second/);
+  assert.throws(
+    () => run("chat", "/none.gguf"),
+    (error) => error.status === 1 && /RZ_ERR_IO/.test(error.stderr),
+  );
+  assert.throws(
+    () => run(),
+    (error) => error.status === 2,
+  );
+});

@@ -1,0 +1,43 @@
+// Compiled, not run: what index.d.ts has to allow, and what it has to refuse.
+import { Conversation, Model, RealizarError, Session, Store, devices, plan, type Part } from "realizar";
+
+export async function use(signal: AbortSignal): Promise<string> {
+  const model = await Model.load("model.gguf", {
+    threads: 2,
+    signal,
+    progress: (done, total) => console.log(done / total),
+  });
+  await Model.load(new Uint8Array(3));
+  const store = await Store.open(model, { path: "folder" });
+  const conversation = new Conversation(model, {
+    system: "Be brief.",
+    overflow: "forget",
+    store,
+    cache: { capacity: 512, kType: "q8" },
+  });
+  let said = "";
+  for await (const text of conversation.say("Hi", { signal, sampling: { temperature: 0.7 } }))
+    said += text.toUpperCase();
+  const parts: Part[] = [];
+  for await (const part of conversation.reply({ grammar: { jsonSchema: { type: "object" } }, draft: model }))
+    parts.push(part);
+  const kinds: ("content" | "reasoning" | "toolName" | "toolArguments" | "end")[] = parts.map((part) => part.kind);
+  const [vector] = await model.embed(["text", model.tokenize("x")], { pooling: "mean" });
+  const other = await Conversation.load(model, await conversation.save());
+  for await (const text of new Session(other.model).generate("Once", { stops: ["."] })) said += text;
+  const total: number = vector.length + devices().length + (await plan("model.gguf")).totalHost + kinds.length;
+  try {
+    conversation.rewind(0);
+  } catch (error) {
+    if (error instanceof RealizarError && error.code === "RZ_ERR_BUSY") conversation.stop();
+  }
+  // @ts-expect-error
+  conversation.say(5);
+  // @ts-expect-error
+  new Conversation(model, { overflow: "drop" });
+  // @ts-expect-error
+  conversation.reply({ grammar: { prose: "" } });
+  // @ts-expect-error
+  new Model();
+  return said + total;
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Compiles the addon for Node and runs the tests of the package:  tests/js.sh STAGE
+# MODEL=file.gguf tests on a real model too.
+set -euo pipefail
+stage=$1 MODEL=${MODEL:+$(realpath "$MODEL")}
+export MODEL
+cd "$(dirname "$0")/.."
+skip() { echo "SKIPPED: $1"; }
+if ! node -e 'process.exit(parseInt(process.version.slice(1)) < 18 ? 1 : 0)' 2>/dev/null; then
+    skip "the JavaScript tests, because there is no Node 18 or newer"
+    exit 0
+fi
+include=${NODE_INCLUDE:-$(node -p 'path.join(path.dirname(fs.realpathSync(process.execPath)), "../include/node")')}
+if [ ! -e "$include/node_api.h" ]; then
+    skip "the JavaScript tests, because there is no node_api.h (Debian: libnode-dev; or NODE_INCLUDE=folder)"
+    exit 0
+fi
+package=$PWD/build/js/package
+scripts/node-package "$stage" "$include" "$package"
+for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || export REALIZAR_LIBRARY=$library; done
+export REALIZAR_PACKAGE=$package
+node --expose-gc --test-reporter=spec bindings/js/test/realizar.test.mjs
+
+# A library that is not there is named, and so are one of another interface and what is none.
+refused() { # library, why
+    if said=$(REALIZAR_LIBRARY=$1 node -e "require('$package')" 2>&1); then exit 1; fi
+    [[ $said == *"the library $1 $2"* ]] || { echo "FAILED: $said"; exit 1; }
+}
+refused /none/librealizar.so "cannot be loaded"
+echo 'int rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x c -o build/js/other.so -
+refused "$PWD/build/js/other.so" "has the interface 99, 1 is needed"
+echo 'int other;' | ${CC:-cc} -shared -fPIC -x c -o build/js/foreign.so -
+refused "$PWD/build/js/foreign.so" "has no function rz_abi_version"
+
+# That of the package's own folder is found without being told.
+cp "$REALIZAR_LIBRARY" "$package/"
+env -u REALIZAR_LIBRARY node -e "require('$package')"
+rm "$package/$(basename "$REALIZAR_LIBRARY")"
+
+# What is documented compiles, by a compiler of TypeScript that npm has or can fetch.
+mkdir -p build/js/types
+if ! npm --prefix build/js/types install --silent --no-audit --no-fund typescript@5.9 @types/node@20 >/dev/null 2>&1; then
+    skip "the types of the JavaScript package, because npm cannot fetch typescript"
+    exit 0
+fi
+ln -sfn ../../package build/js/types/node_modules/realizar
+cp bindings/js/test/types.ts build/js/types/
+cd build/js/types
+node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --types node types.ts
