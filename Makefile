@@ -16,6 +16,7 @@ CFLAGS   ?= -O2
 CXXFLAGS ?= -O2
 
 MODEL  ?=
+ARGS   ?=
 PROMPT ?= What is the capital of France, and what is it famous for?
 export MODEL PROMPT
 
@@ -40,7 +41,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
+.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems wheel dist test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -50,6 +51,13 @@ demo: ## Build, fetch a small model once, stream an answer  [PROMPT="..." MODEL=
 	@[ -e $(RELEASE)/$(BUILT) ] || echo "building librealizar, once: some minutes"
 	@$(MAKE) -s CARGO="$(CARGO) --quiet" build/chat
 	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/chat -m "$$MODEL" -p "$$PROMPT" --greedy -n 400
+
+serve: build/bin/serve ## Answer requests of the APIs of OpenAI and Anthropic  [MODEL=file.gguf ARGS="-a :8080 -slots 16"]
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/bin/serve -m "$$(basename "$$MODEL" .gguf)=$$MODEL" $(ARGS)
+
+# Go finds out itself what has changed.
+build/bin/serve: stage
+	cd bindings/go/cmd/serve && PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig CGO_LDFLAGS="-Wl,-rpath,$(STAGE)/lib" $(GO) build -o $(CURDIR)/$@ .
 
 lib: $(LINKED) ## Build the shared and the static library, optimised
 
@@ -100,7 +108,7 @@ check: ## Check a change quickly: format, clippy, unit tests, some tests of each
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
 
-test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install ## Run every test
+test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install test-docs ## Run every test
 
 test-rust: ## Run the tests of the engine
 	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
@@ -129,11 +137,20 @@ test-java: stage ## Run the tests of the Java package  [MODEL=file.gguf]
 test-swift: stage ## Run the tests of the Swift package  [MODEL=file.gguf]
 	@tests/swift.sh $(STAGE)
 
+test-js: stage ## Run the tests of the JavaScript package for Node  [MODEL=file.gguf]
+	@tests/js.sh $(STAGE)
+
 test-godot: stage ## Run the tests of the node for Godot  [MODEL=file.gguf]
 	@tests/godot.sh $(STAGE)
 
 test-unreal: stage ## Run the tests of the component for Unreal Engine  [MODEL=file.gguf]
 	@tests/unreal.sh $(STAGE)
+
+test-docs: stage ## Compile and run the code of the guides
+	@GO=$(GO) tests/docs.sh $(STAGE)
+
+docs: ## Build the site for users in build/docs, and check its links
+	@scripts/docs
 
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh

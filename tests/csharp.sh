@@ -20,7 +20,8 @@ compile() { mcs -langversion:7.2 -warnaserror -nostdlib -noconfig "${references[
 compile -unsafe -target:library -out:$out/Realizar.dll bindings/csharp/Realizar/*.cs
 compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/*.cs bindings/csharp/Unity/*.cs
 compile -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs
-for program in Tests Chat; do
+compile -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
+for program in Tests Chat Guides; do
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
         "configProperties": {"System.Globalization.Invariant": true}}}' >$out/$program.runtimeconfig.json
 done
@@ -32,6 +33,9 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >$out/chat.gguf
 "$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+said=$(echo "Once upon a time" | "$dotnet/dotnet" $out/Guides.dll $out/chat.gguf tests/data/story-adapter.gguf $out/store 2>&1) ||
+    { echo "FAILED: the guides: $said"; exit 1; }
+echo "ok: the guides, C#"
 # The contents of a NuGet package work as they are: its files are well-formed, and it names all it holds.
 rm -rf $out/unpacked
 python3 - "$(scripts/nuget $out/Realizar.dll $out/packages "$library")" $out/unpacked <<'END'

@@ -4,11 +4,8 @@
 set -euo pipefail
 library=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")/.."
-jdk=
-for home in "${JAVA_HOME:-}" "$(dirname "$(dirname "$(readlink -f "$(command -v javac || echo /none)")")")" /usr/lib/jvm/*; do
-    version=$("$home/bin/javac" -version 2>/dev/null | sed 's/javac \([0-9]*\).*/\1/') || continue
-    if [ "${version:-0}" -ge 22 ]; then jdk=$home; break; fi
-done
+. tests/find-jdk.sh
+find_jdk
 if [ -z "$jdk" ]; then
     echo "SKIPPED: the Java tests, because there is no JDK 22 or newer"
     exit 0

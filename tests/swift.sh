@@ -28,6 +28,21 @@ add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in t
 '{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >"$CHAT"
 # The folder of a package is not written to. Warnings, of data races too, are errors.
 swift test --scratch-path "$stage/../swift" -Xswiftc -warnings-as-errors
+# The blocks of the guides, as a package that uses this one.
+guides=$stage/../guides
+rm -rf "$guides"
+mkdir -p "$guides/Sources/Guides"
+cp ../../docs/snippets/guides.swift "$guides/Sources/Guides/main.swift"
+cat >"$guides/Package.swift" <<END
+// swift-tools-version: 5.9
+import PackageDescription
+let package = Package(
+    name: "Guides", platforms: [.macOS(.v12)], dependencies: [.package(path: "$PWD")],
+    targets: [.executableTarget(name: "Guides", dependencies: [.product(name: "Realizar", package: "swift")])])
+END
+said=$(echo "Once upon a time" | swift run --package-path "$guides" Guides "$CHAT" ../../tests/data/story-adapter.gguf "$stage/../store" 2>&1) ||
+    { echo "FAILED: the guides: $said"; exit 1; }
+echo "ok: the guides, Swift"
 # A library of another interface is named.
 [ -e "$stage/lib/librealizar.so" ] || exit 0
 . ../../tests/other-library.sh

@@ -1096,6 +1096,8 @@ class StoreInfo(NamedTuple):
     misses: int
     reused_tokens: int
     """Tokens that were not computed because of it."""
+    n_unwritten: int
+    """Prefixes that were forgotten because they could not be written, as on a full disk."""
 
 
 class Store(Handle):

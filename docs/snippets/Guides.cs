@@ -1,0 +1,281 @@
+// The C# blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// Guides MODEL ADAPTER FOLDER
+using System;
+using System.Collections.Generic;
+using System.IO;
+using System.Linq;
+using Realizar;
+
+static class Guides
+{
+    // --8<-- [start:start]
+    static void Start(string path)
+    {
+        using (var model = Model.Load(path))
+        using (var chat = new Conversation(model))
+            for (string line; (line = Console.ReadLine()) != null; Console.WriteLine())
+                foreach (var piece in chat.Say(line))
+                    Console.Write(piece);
+    }
+    // --8<-- [end:start]
+
+    // --8<-- [start:chat]
+    static void Chat(Model model)
+    {
+        using (var chat = new Conversation(model, "")) // a message of the system
+            foreach (var piece in chat.Say("Once upon a time"))
+                Console.Write(piece);
+    }
+    // --8<-- [end:chat]
+
+    // --8<-- [start:options]
+    static void Options(Model model)
+    {
+        var options = new ReplyOptions {
+            Sampling = new Sampling { Temperature = 0.7f, TopP = 0.9f, Seed = 42 }, MaxTokens = 60, Stops = new[] { "\n\n" },
+        };
+        using (var chat = new Conversation(model, new ConversationOptions { Overflow = Overflow.Forget }))
+            foreach (var piece in chat.Say("Once upon a time", options))
+                Console.Write(piece);
+    }
+    // --8<-- [end:options]
+
+    // --8<-- [start:streaming]
+    static void Streaming(Model model)
+    {
+        using (var chat = new Conversation(model))
+        {
+            chat.Add("Once upon a time");
+            foreach (var part in chat.Reply(new ReplyOptions { MaxTokens = 60 }))
+                if (part.Kind == PartKind.Content) Console.Write(part.Text);
+                else if (part.Kind == PartKind.Reasoning) Console.Error.Write(part.Text);
+        }
+        // With a newer compiler: await foreach (var piece in chat.SayAsync(question).WithCancellation(token))
+    }
+    // --8<-- [end:streaming]
+
+    // --8<-- [start:stopping]
+    static void Stopping(Model model)
+    {
+        using (var chat = new Conversation(model))
+        {
+            chat.Add("Once upon a time");
+            chat.Begin(new ReplyOptions { Keep = true }); // a CancellationToken may be given too
+            chat.SetDeadline(TimeSpan.FromMilliseconds(20));
+            try
+            {
+                while (chat.Step()) { }
+            }
+            catch (RealizarException e) when (e.Status == Status.Deadline)
+            {
+                chat.Resume(); // it was paused and nothing is lost: it goes on
+                while (chat.Step()) { }
+            }
+        }
+    }
+    // --8<-- [end:stopping]
+
+    // --8<-- [start:structured]
+    static string Structured(Model model)
+    {
+        const string schema = @"{""type"": ""object"", ""properties"": {""name"": {""type"": ""string"", ""maxLength"": 20},
+            ""age"": {""type"": ""integer"", ""minimum"": 0, ""maximum"": 150}},
+            ""required"": [""name"", ""age""], ""additionalProperties"": false}";
+        using (var chat = new Conversation(model))
+            return string.Concat(chat.Say("Lily is five.", new ReplyOptions { Grammar = schema }));
+    }
+    // --8<-- [end:structured]
+
+    // --8<-- [start:tools]
+    static string Tools(Model model)
+    {
+        const string weather = @"{""tools"": [{""type"": ""function"", ""function"": {""name"": ""weather"",
+            ""description"": ""The weather of a city"", ""parameters"": {""type"": ""object"",
+            ""properties"": {""city"": {""enum"": [""Paris"", ""Tokyo""]}}, ""required"": [""city""],
+            ""additionalProperties"": false}}}], ""parallel_tool_calls"": false,
+            ""tool_choice"": ""required""}"; // "auto": the model decides
+        using (var chat = new Conversation(model, new ConversationOptions { Json = weather }))
+        {
+            chat.Add("Is it warm in Paris?");
+            var call = string.Concat(chat.Reply(new ReplyOptions { MaxTokens = 100 })
+                .Where(part => part.Kind == PartKind.ToolName || part.Kind == PartKind.ToolArguments).Select(part => part.Text));
+            // The call is a message now, with an id that its result names; a JSON library reads it better than this.
+            var id = chat.Messages(1).Split(new[] { "\"id\":\"" }, StringSplitOptions.None)[1].Split('"')[0];
+            chat.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"" + id + "\", \"content\": \"21 C\"}");
+            return call; // the next chat.Reply() answers with the result
+        }
+    }
+    // --8<-- [end:tools]
+
+    // --8<-- [start:embeddings]
+    static double Embeddings(Model model)
+    {
+        var vectors = model.Embed(new[] { "a small girl", "a little girl" }, Pooling.Mean); // Pooling.Model: the model's own
+        return vectors[0].Zip(vectors[1], (a, b) => a * b).Sum(); // of length 1, so this is the cosine
+    }
+    // --8<-- [end:embeddings]
+
+    // --8<-- [start:adapters]
+    static void Adapters(Model model, string path)
+    {
+        var options = new ConversationOptions { Adapters = new Dictionary<Adapter, float> { { model.LoadAdapter(path), 1 } } };
+        using (var chat = new Conversation(model, options))
+            foreach (var piece in chat.Say("Once upon a time"))
+                Console.Write(piece);
+    }
+    // --8<-- [end:adapters]
+
+    // --8<-- [start:saving]
+    static string Saving(Model model)
+    {
+        var file = new MemoryStream(); // or a FileStream
+        using (var chat = new Conversation(model))
+        {
+            foreach (var piece in chat.Say("Once upon a time")) { }
+            chat.Save(file);
+        }
+        file.Position = 0;
+        using (var later = Conversation.Load(model, file))
+            return later.Messages(); // goes on to the same bits
+    }
+    // --8<-- [end:saving]
+
+    // --8<-- [start:store]
+    static StoreInfo Prefixes(Model model, string folder)
+    {
+        // Without a folder prefixes live as long as the store.
+        using (var store = new Store(model, new StoreOptions { MinTokens = 4, Path = folder }))
+        {
+            for (var i = 0; i < 2; i++) // the second one does not compute the prompt again
+                using (var chat = new Conversation(model, new ConversationOptions { Store = store }))
+                    foreach (var piece in chat.Say("Once upon a time there was a long instruction")) { }
+            return store.Info;
+        }
+    }
+    // --8<-- [end:store]
+
+    // --8<-- [start:batches]
+    static void Batches(Model model)
+    {
+        var chats = new List<Conversation>();
+        foreach (var question in new[] { "Once upon a time", "The little dog", "One day" })
+        {
+            var chat = new Conversation(model);
+            chat.Add(question);
+            chat.Begin(new ReplyOptions { MaxTokens = 40 });
+            chats.Add(chat);
+        }
+        // Each pass reads the weights once, for all of them.
+        while (Conversation.StepAll(chats)) { } // here chat.Parts() of each
+        foreach (var chat in chats) chat.Dispose();
+    }
+    // --8<-- [end:batches]
+
+    // --8<-- [start:frames]
+    /// <summary>Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more.</summary>
+    static bool Frame(Conversation chat)
+    {
+        var more = chat.Step(2000);
+        foreach (var part in chat.Parts()) Console.Write(part.Text);
+        return more;
+    }
+    // --8<-- [end:frames]
+
+    // --8<-- [start:plan]
+    static void ShowPlan(string path)
+    {
+        // One model and four conversations of 4,096 tokens each, before a weight is read.
+        var plan = Model.Plan(path, sessions: 4, capacity: 4096);
+        Console.WriteLine($"weights {plan.WeightsHost >> 20} MB, each conversation {plan.CacheHost >> 20} MB, all {plan.TotalHost >> 20} MB");
+    }
+    // --8<-- [end:plan]
+
+    // --8<-- [start:memory]
+    static void Memory(string path)
+    {
+        var small = new ConversationOptions { Capacity = 2048, Keys = CacheType.Q8_0, Values = CacheType.Q8_0 };
+        using (var runtime = new Runtime(threads: 2, memoryLimit: 512ul << 20)) // beyond it: Status.Limit
+        using (var model = Model.Load(path, new LoadOptions { Runtime = runtime }))
+        using (var chat = new Conversation(model, small))
+            Console.WriteLine(chat.Info.CacheCapacity);
+    }
+    // --8<-- [end:memory]
+
+    // --8<-- [start:gpus]
+    static void Gpus(string path)
+    {
+        foreach (var device in Device.All())
+            Console.WriteLine($"{device.Index}: {device.Name} {device.InstructionSet} {device.Unavailable}");
+        // 0: the library chooses; the index of a device, or several in Devices, names it.
+        using (var model = Model.Load(path, new LoadOptions { Device = 0 }))
+            Console.WriteLine($"on device {model.Info.Device}, GPUs {string.Join(", ", model.Info.Devices)}");
+    }
+    // --8<-- [end:gpus]
+
+    // --8<-- [start:determinism]
+    /// <summary>For a test of one's own: what is said is the same, whatever the number of threads.</summary>
+    static string Said(string path, int threads)
+    {
+        using (var runtime = new Runtime(threads))
+        using (var model = Model.Load(path, new LoadOptions { Runtime = runtime }))
+        using (var chat = new Conversation(model))
+            return string.Concat(chat.Say("Once upon a time"));
+    }
+    // --8<-- [end:determinism]
+
+    // --8<-- [start:errors]
+    static void LoadOrExplain(string path)
+    {
+        try
+        {
+            Model.Load(path).Dispose();
+        }
+        catch (RealizarException e) when (e.Status == Status.IO)
+        {
+            Console.Error.WriteLine("fetch the model first: " + e.Message);
+        }
+        catch (RealizarException e) when (e.Status == Status.Unsupported || e.Status == Status.Format)
+        {
+            Console.Error.WriteLine("another file is needed: " + e.Message);
+        }
+    }
+    // --8<-- [end:errors]
+
+    static void Check(bool holds, string what)
+    {
+        if (!holds) throw new Exception("FAILED: " + what);
+    }
+
+    static void Main(string[] arguments)
+    {
+        var path = arguments[0];
+        using (var model = Model.Load(path))
+        {
+            Chat(model);
+            Console.WriteLine();
+            Start(path);
+            Options(model);
+            Streaming(model);
+            Stopping(model);
+            Check(Structured(model).StartsWith("{\"name\":", StringComparison.Ordinal), "structured");
+            Check(Tools(model).StartsWith("weather{\"city\":", StringComparison.Ordinal), "tools");
+            Check(Embeddings(model) > 0.5, "embeddings");
+            Adapters(model, arguments[1]);
+            Check(Saving(model).Length > 10, "saving");
+            Check(Prefixes(model, arguments[2]).Hits > 0, "store");
+            Batches(model);
+            using (var chat = new Conversation(model))
+            {
+                chat.Add("Once upon a time");
+                chat.Begin(new ReplyOptions { MaxTokens = 40 });
+                while (Frame(chat)) { }
+            }
+            ShowPlan(path);
+            Memory(path);
+            Gpus(path);
+            Check(Said(path, 1) == Said(path, 3), "determinism");
+            LoadOrExplain("none.gguf");
+        }
+        Console.WriteLine("\nall ran");
+    }
+}

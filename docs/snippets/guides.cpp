@@ -1,0 +1,306 @@
+// The C++ blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// guides MODEL ADAPTER FOLDER
+#include <realizar.hpp>
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+using namespace std::chrono_literals;
+
+// --8<-- [start:start]
+static void start(const char *path) {
+    realizar::Model model(path);
+    realizar::Conversation chat(model);
+    for (std::string line; std::getline(std::cin, line); std::cout << '\n')
+        chat.say(line, [](std::string_view piece) { std::cout << piece << std::flush; });
+}
+// --8<-- [end:start]
+
+// --8<-- [start:chat]
+static void chat(const realizar::Model &model) {
+    realizar::Conversation chat(model);
+    chat.add({"system", ""});
+    chat.say("Once upon a time", [](std::string_view piece) { std::cout << piece << std::flush; });
+}
+// --8<-- [end:chat]
+
+// --8<-- [start:options]
+static void options(const realizar::Model &model) {
+    auto forgetful = realizar::params<rz_conversation_params>();
+    forgetful.overflow = RZ_OVERFLOW_FORGET;
+    auto sampler = realizar::params<rz_sampler_params>();
+    sampler.temperature = 0.7f, sampler.top_p = 0.9f, sampler.seed = 42;
+    const char *stops[] = {"\n\n"};
+    auto params = realizar::params<rz_reply_params>();
+    params.max_tokens = 60, params.sampler = &sampler, params.stops = stops, params.n_stops = 1;
+    realizar::Conversation chat(model, forgetful);
+    chat.add({"user", "Once upon a time"});
+    chat.reply(params);
+    chat.run([](uint32_t, uint32_t, std::string_view text) { std::cout << text; });
+}
+// --8<-- [end:options]
+
+// --8<-- [start:streaming]
+static void streaming(const realizar::Model &model) {
+    realizar::Conversation chat(model);
+    chat.add({"user", "Once upon a time"});
+    auto params = realizar::params<rz_reply_params>();
+    params.max_tokens = 60;
+    chat.reply(params);
+    chat.run([](uint32_t kind, uint32_t, std::string_view text) {
+        if (kind == RZ_CHAT_EVENT_CONTENT) std::cout << text << std::flush;
+        if (kind == RZ_CHAT_EVENT_REASONING) std::cerr << text;
+    });
+}
+// --8<-- [end:streaming]
+
+// --8<-- [start:stopping]
+static void stopping(const realizar::Model &model) {
+    realizar::Cancel cancel;
+    auto params = realizar::params<rz_reply_params>();
+    params.cancel = cancel.get();
+    params.flags = RZ_REPLY_KEEP; // what was said of a reply that is given up stays
+    realizar::Conversation chat(model);
+    chat.add({"user", "Once upon a time"});
+    chat.reply(params);
+    cancel.deadline(20ms); // cancel.fire() from any thread stops at once
+    try {
+        while (chat.step()) continue;
+    } catch (const realizar::Error &error) {
+        if (error.code() != RZ_ERR_DEADLINE && error.code() != RZ_ERR_CANCELLED) throw;
+        cancel.reset(); // the reply was paused and nothing is lost: it goes on
+        while (chat.step()) continue;
+    }
+}
+// --8<-- [end:stopping]
+
+// --8<-- [start:structured]
+static std::string structured(const realizar::Model &model) {
+    const std::string schema = R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+        "required": ["name", "age"], "additionalProperties": false})";
+    auto params = realizar::params<rz_reply_params>();
+    params.grammar_kind = RZ_GRAMMAR_JSON_SCHEMA;
+    params.grammar = schema.data(), params.grammar_len = schema.size();
+    realizar::Conversation chat(model);
+    chat.add({"user", "Lily is five."});
+    chat.reply(params);
+    std::string json;
+    chat.run([&](uint32_t kind, uint32_t, std::string_view text) {
+        if (kind == RZ_CHAT_EVENT_CONTENT) json += text;
+    });
+    return json;
+}
+// --8<-- [end:structured]
+
+// --8<-- [start:tools]
+static std::string tools(const realizar::Model &model) {
+    realizar::Conversation chat(model, R"({"tools": [{"type": "function", "function": {"name": "weather",
+        "description": "The weather of a city", "parameters": {"type": "object",
+        "properties": {"city": {"enum": ["Paris", "Tokyo"]}}, "required": ["city"],
+        "additionalProperties": false}}}], "parallel_tool_calls": false,
+        "tool_choice": "required"})"); // "auto": the model decides
+    chat.add({"user", "Is it warm in Paris?"});
+    auto params = realizar::params<rz_reply_params>();
+    params.max_tokens = 100;
+    chat.reply(params);
+    std::string name, arguments;
+    chat.run([&](uint32_t kind, uint32_t, std::string_view text) {
+        if (kind == RZ_CHAT_EVENT_TOOL_NAME) name = text;
+        if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += text;
+    });
+    // The call is a message now, with an id that its result names; a JSON library reads it better than this.
+    const std::string message = chat.messages(1);
+    const size_t id = message.find("\"id\":\"") + 6;
+    chat.add(R"({"role": "tool", "tool_call_id": ")" + message.substr(id, message.find('"', id) - id) + R"(", "content": "21 C"})");
+    return name + arguments; // the next chat.reply() answers with the result
+}
+// --8<-- [end:tools]
+
+// --8<-- [start:embeddings]
+static double embeddings(const realizar::Model &model) {
+    auto params = realizar::params<rz_embed_params>();
+    params.pooling = RZ_POOLING_MEAN; // 0: the model's own
+    const std::vector<float> vectors =
+        model.embed({model.tokenize("a small girl"), model.tokenize("a little girl")}, params);
+    const auto second = vectors.begin() + static_cast<std::ptrdiff_t>(vectors.size() / 2);
+    return std::inner_product(vectors.begin(), second, second, 0.0); // of length 1, so this is the cosine
+}
+// --8<-- [end:embeddings]
+
+// --8<-- [start:adapters]
+static void adapters(const realizar::Model &model, const char *path) {
+    realizar::Adapter adapter(model, path);
+    const rz_adapter *used[] = {adapter.get()};
+    const float scales[] = {1.0f};
+    auto params = realizar::params<rz_conversation_params>();
+    params.adapters = used, params.scales = scales, params.n_adapters = 1;
+    realizar::Conversation chat(model, params);
+    chat.say("Once upon a time", [](std::string_view piece) { std::cout << piece; });
+}
+// --8<-- [end:adapters]
+
+// --8<-- [start:saving]
+static void saving(const realizar::Model &model) {
+    std::stringstream file; // or a file, opened with std::ios::binary
+    realizar::Conversation chat(model);
+    chat.say("Once upon a time", [](std::string_view) {});
+    chat.save([&](const void *data, size_t n) {
+        return file.write(static_cast<const char *>(data), static_cast<std::streamsize>(n)) ? 0 : EIO;
+    });
+    realizar::Conversation later = realizar::Conversation::load(model, [&](void *out, size_t n) {
+        return file.read(static_cast<char *>(out), static_cast<std::streamsize>(n)) ? 0 : EIO;
+    }).value(); // goes on to the same bits
+}
+// --8<-- [end:saving]
+
+// --8<-- [start:store]
+static uint64_t prefixes(const realizar::Model &model, const char *folder) {
+    auto kept = realizar::params<rz_store_params>();
+    kept.min_tokens = 4, kept.path = folder; // without a folder prefixes live as long as the store
+    realizar::Store store(model, kept);
+    auto params = realizar::params<rz_conversation_params>();
+    params.store = store.get();
+    for (int i = 0; i < 2; i++) { // the second one does not compute the prompt again
+        realizar::Conversation chat(model, params);
+        chat.say("Once upon a time there was a long instruction", [](std::string_view) {});
+    }
+    return store.info().hits;
+}
+// --8<-- [end:store]
+
+// --8<-- [start:batches]
+static void batches(const realizar::Model &model) {
+    auto params = realizar::params<rz_reply_params>();
+    params.max_tokens = 40;
+    std::vector<realizar::Conversation> chats;
+    std::vector<realizar::Conversation *> all;
+    for (const char *question : {"Once upon a time", "The little dog", "One day"}) {
+        chats.emplace_back(model);
+        chats.back().add({"user", question});
+        chats.back().reply(params);
+    }
+    for (realizar::Conversation &chat : chats) all.push_back(&chat);
+    // Each pass reads the weights once, for all of them.
+    while (realizar::Conversation::step(all)) continue; // here chat.parts(each) of each
+}
+// --8<-- [end:batches]
+
+// --8<-- [start:frames]
+// Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come.
+static bool frame(realizar::Conversation &chat) {
+    const bool more = chat.step(2ms);
+    chat.parts([](uint32_t kind, uint32_t, std::string_view text) {
+        if (kind == RZ_CHAT_EVENT_CONTENT) std::cout << text;
+    });
+    return more;
+}
+// --8<-- [end:frames]
+
+// --8<-- [start:plan]
+static void plan(const char *path) {
+    auto room = realizar::params<rz_cache_params>();
+    room.capacity = 4096;
+    // One model and four conversations of 4,096 tokens each, before a weight is read.
+    const rz_plan plan = realizar::Model::plan(path, realizar::params<rz_model_params>(), room, 4);
+    std::cout << "weights " << (plan.weights_host >> 20) << " MB, each conversation " << (plan.cache_host >> 20)
+              << " MB, all " << (plan.total_host >> 20) << " MB\n";
+}
+// --8<-- [end:plan]
+
+// --8<-- [start:memory]
+static void memory(const char *path) {
+    auto limits = realizar::params<rz_runtime_params>();
+    limits.threads = 2, limits.memory_limit = uint64_t(512) << 20; // beyond it: RZ_ERR_LIMIT
+    realizar::Runtime runtime(limits);
+    auto load = realizar::params<rz_model_params>();
+    load.runtime = runtime.get();
+    realizar::Model model(path, load);
+    auto small = realizar::params<rz_cache_params>();
+    small.capacity = 2048, small.k_type = small.v_type = RZ_CACHE_TYPE_Q8_0;
+    auto params = realizar::params<rz_conversation_params>();
+    params.cache = &small;
+    realizar::Conversation chat(model, params);
+}
+// --8<-- [end:memory]
+
+// --8<-- [start:gpus]
+static void gpus(const char *path) {
+    for (const rz_device_info &device : realizar::devices())
+        std::cout << device.index << ": " << device.name << ", " << (device.available ? device.isa : device.unavailable) << '\n';
+    auto load = realizar::params<rz_model_params>();
+    load.device = 0; // the library chooses; the index of a device, or several in load.devices, names it
+    realizar::Model model(path, load);
+    std::cout << "on device " << model.info().device << ", " << model.info().gpu_layers << " layers on GPUs\n";
+}
+// --8<-- [end:gpus]
+
+// --8<-- [start:determinism]
+// A test of one's own: what is said is the same, whatever the number of threads.
+static std::string said(const char *path, uint32_t threads) {
+    auto params = realizar::params<rz_runtime_params>();
+    params.threads = threads;
+    realizar::Runtime runtime(params);
+    auto load = realizar::params<rz_model_params>();
+    load.runtime = runtime.get();
+    realizar::Model model(path, load);
+    realizar::Conversation chat(model);
+    chat.say("Once upon a time", [](std::string_view) {});
+    return chat.messages(1);
+}
+// --8<-- [end:determinism]
+
+// --8<-- [start:errors]
+static void load_or_explain(const char *path) {
+    try {
+        realizar::Model model(path);
+    } catch (const realizar::Error &error) {
+        if (error.code() == RZ_ERR_IO) std::cerr << "fetch the model first: ";
+        std::cerr << error.name() << ": " << error.what() << '\n';
+    }
+    // Without exceptions: a Result, which is true where there is a value.
+    auto model = realizar::Model::load(path);
+    if (!model) std::cerr << model.error().message << '\n';
+}
+// --8<-- [end:errors]
+
+static int fail(const char *what) {
+    std::cerr << "FAILED: " << what << '\n';
+    return 1;
+}
+
+int main(int argc, char **argv) try {
+    if (argc < 4) return 2;
+    realizar::Model model(argv[1]);
+    chat(model);
+    std::cout << '\n';
+    start(argv[1]);
+    options(model);
+    streaming(model);
+    stopping(model);
+    if (structured(model).rfind("{\"name\":", 0) != 0) return fail("structured");
+    if (tools(model).rfind("weather{\"city\":", 0) != 0) return fail("tools");
+    if (!(embeddings(model) > 0.5)) return fail("embeddings");
+    adapters(model, argv[2]);
+    saving(model);
+    if (prefixes(model, argv[3]) == 0) return fail("store");
+    batches(model);
+    auto params = realizar::params<rz_reply_params>();
+    params.max_tokens = 40;
+    realizar::Conversation chat(model);
+    chat.add({"user", "Once upon a time"});
+    chat.reply(params);
+    while (frame(chat)) continue;
+    plan(argv[1]);
+    memory(argv[1]);
+    gpus(argv[1]);
+    if (said(argv[1], 1) != said(argv[1], 3)) return fail("determinism");
+    load_or_explain("none.gguf");
+    std::cout << "all ran\n";
+} catch (const std::exception &error) {
+    return fail(error.what());
+}

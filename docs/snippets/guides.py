@@ -1,0 +1,260 @@
+"""The Python blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+guides.py MODEL ADAPTER FOLDER"""
+
+import io
+import json
+import sys
+
+import realizar
+
+
+# --8<-- [start:start]
+def start(path):
+    model = realizar.Model(path)
+    chat = realizar.Conversation(model, "You are a helpful assistant.")
+    for line in sys.stdin:
+        for piece in chat.say(line):
+            print(piece, end="", flush=True)
+        print()
+# --8<-- [end:start]
+
+
+# --8<-- [start:chat]
+def chat(model):
+    with realizar.Conversation(model, "") as chat:  # a message of the system
+        for piece in chat.say("Once upon a time"):
+            print(piece, end="", flush=True)
+# --8<-- [end:chat]
+
+
+# --8<-- [start:options]
+def options(model):
+    chat = realizar.Conversation(model, overflow="forget")
+    sampling = realizar.Sampling(temperature=0.7, top_p=0.9, seed=42)
+    for piece in chat.say("Once upon a time", sampling, max_tokens=60, stops=["\n\n"]):
+        print(piece, end="")
+# --8<-- [end:options]
+
+
+# --8<-- [start:streaming]
+def streaming(model):
+    chat = realizar.Conversation(model)
+    chat.add("Once upon a time")
+    for part in chat.reply(max_tokens=60):
+        if part.kind == "content":
+            print(part.text, end="", flush=True)
+        elif part.kind == "reasoning":
+            print(part.text, end="", file=sys.stderr)
+# --8<-- [end:streaming]
+
+
+# --8<-- [start:stopping]
+def stopping(model):
+    chat = realizar.Conversation(model)
+    chat.add("Once upon a time")
+    cancel = realizar.Cancel()  # cancel.fire() from any thread stops at once, and so does Ctrl-C
+    chat.begin(max_tokens=100, keep=True, cancel=cancel)
+    cancel.deadline(0.02)
+    try:
+        while chat.step():
+            pass
+    except realizar.DeadlineExceeded:
+        cancel.reset()  # the reply was paused and nothing is lost: it goes on
+        while chat.step():
+            pass
+    for piece in chat.say("One day"):
+        break  # leaving the loop ends a reply as well; what was said stays
+# --8<-- [end:stopping]
+
+
+# --8<-- [start:structured]
+def structured(model):
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+        "required": ["name", "age"],
+        "additionalProperties": False,
+    }
+    chat = realizar.Conversation(model)
+    return json.loads("".join(chat.say("Lily is five.", grammar=("json_schema", schema))))
+# --8<-- [end:structured]
+
+
+# --8<-- [start:tools]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Tokyo"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def tools(model):
+    chat = realizar.Conversation(model, tools=[WEATHER], parallel_tool_calls=False, tool_choice="required")  # or "auto"
+    chat.add("Is it warm in Paris?")
+    for part in chat.reply(max_tokens=100):
+        if part.kind in ("tool_name", "tool_arguments"):
+            print(part.text, end="")
+    for call in chat.messages()[-1]["tool_calls"]:
+        arguments = json.loads(call["function"]["arguments"])
+        result = f"21 C in {arguments['city']}"
+        chat.add({"role": "tool", "tool_call_id": call["id"], "content": result})
+    # The next chat.reply() answers with the result.
+    return arguments
+# --8<-- [end:tools]
+
+
+# --8<-- [start:embeddings]
+def embeddings(model):
+    small, little = model.embed(["a small girl", "a little girl"], pooling="mean")  # "model": the model's own
+    return float(small @ little)  # vectors have length 1, so their product is the cosine
+# --8<-- [end:embeddings]
+
+
+# --8<-- [start:rerank]
+def rerank(reranker, pairs):
+    return reranker.embed(pairs, pooling="rank")  # a row of scores for each list of tokens
+# --8<-- [end:rerank]
+
+
+# --8<-- [start:adapters]
+def adapters(model, path):
+    chat = realizar.Conversation(model, adapters={model.adapter(path): 1.0})
+    print("".join(chat.say("Once upon a time")))
+# --8<-- [end:adapters]
+
+
+# --8<-- [start:saving]
+def saving(model):
+    chat = realizar.Conversation(model)
+    "".join(chat.say("Once upon a time"))
+    file = io.BytesIO()  # or open(path, "wb")
+    chat.save(file)
+    file.seek(0)
+    return realizar.Conversation.load(model, file)  # goes on to the same bits
+# --8<-- [end:saving]
+
+
+# --8<-- [start:store]
+def prefixes(model, folder):
+    store = realizar.Store(model, folder, min_tokens=4)  # without a folder prefixes live as long as the store
+    for _ in range(2):  # the second one does not compute the prompt again
+        chat = realizar.Conversation(model, store=store)
+        "".join(chat.say("Once upon a time there was a long instruction"))
+    return store.info
+# --8<-- [end:store]
+
+
+# --8<-- [start:batches]
+def batches(model):
+    chats = [realizar.Conversation(model) for _ in range(3)]
+    for chat, question in zip(chats, ["Once upon a time", "The little dog", "One day"]):
+        chat.add(question)
+        chat.begin(max_tokens=40)
+    # Each pass reads the weights once, for all of them.
+    while realizar.step_conversations(chats):
+        pass  # here chat.parts() of each
+    return [chat.messages()[-1]["content"] for chat in chats]
+# --8<-- [end:batches]
+
+
+# --8<-- [start:frames]
+def frame(chat):
+    """Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come."""
+    more = chat.step(0.002)
+    for part in chat.parts():
+        print(part.text, end="")
+    return more
+# --8<-- [end:frames]
+
+
+# --8<-- [start:plan]
+def plan(path):
+    # One model and four conversations of 4,096 tokens each, before a weight is read.
+    plan = realizar.plan(path, sessions=4, capacity=4096)
+    print(f"weights {plan.weights_host >> 20} MB, each conversation {plan.cache_host >> 20} MB, all {plan.total_host >> 20} MB")
+# --8<-- [end:plan]
+
+
+# --8<-- [start:memory]
+def memory(path):
+    runtime = realizar.Runtime(threads=2, memory_limit=512 << 20)  # beyond it: realizar.Limit
+    model = realizar.Model(path, runtime=runtime)
+    return realizar.Conversation(model, capacity=2048, k_type="q8_0", v_type="q8_0")
+# --8<-- [end:memory]
+
+
+# --8<-- [start:gpus]
+def gpus(path):
+    for device in realizar.devices():
+        print(device.index, device.name, device.unavailable or device.isa)
+    model = realizar.Model(path, device=0)  # the library chooses; the index of a device, or devices=[2, 3], names it
+    print("on device", model.info.device, "with", model.info.gpu_layers, "layers on GPUs")
+# --8<-- [end:gpus]
+
+
+# --8<-- [start:determinism]
+def said(path, threads):
+    model = realizar.Model(path, runtime=realizar.Runtime(threads=threads))
+    return "".join(realizar.Conversation(model).say("Once upon a time"))
+
+
+def test_the_number_of_threads_changes_nothing(path):
+    assert said(path, 1) == said(path, 3)
+# --8<-- [end:determinism]
+
+
+# --8<-- [start:errors]
+def load_or_explain(path):
+    try:
+        return realizar.Model(path)
+    except realizar.FileError as error:  # an OSError too
+        print("fetch the model first:", error, file=sys.stderr)
+    except (realizar.Unsupported, realizar.FormatError) as error:
+        print("another file is needed:", error, file=sys.stderr)
+    except realizar.Error as error:  # all others
+        print(error, file=sys.stderr)
+# --8<-- [end:errors]
+
+
+def main(path, adapter, folder):
+    model = realizar.Model(path)
+    chat(model)
+    print()
+    start(path)
+    options(model)
+    streaming(model)
+    stopping(model)
+    assert isinstance(structured(model)["age"], int)
+    assert tools(model)["city"] in ("Paris", "Tokyo")
+    assert embeddings(model) > 0.5
+    try:
+        rerank(model, [[1, 2, 3]])
+        raise AssertionError("a reranker")
+    except realizar.Unsupported:
+        pass
+    adapters(model, adapter)
+    assert len(saving(model).messages()) == 2
+    assert prefixes(model, folder).hits
+    assert all(batches(model))
+    talk = realizar.Conversation(model)
+    talk.add("Once upon a time")
+    talk.begin(max_tokens=40)
+    while frame(talk):
+        pass
+    plan(path)
+    memory(path)
+    gpus(path)
+    test_the_number_of_threads_changes_nothing(path)
+    load_or_explain("none.gguf")
+    print("\nall ran")
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,251 @@
+// The Swift blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// guides MODEL ADAPTER FOLDER
+import Foundation
+import Realizar
+
+// --8<-- [start:start]
+func start(_ path: String) async throws {
+    let chat = try Conversation(await Model.load(path))
+    while let line = readLine() {
+        for try await piece in try chat.say(line) { print(piece, terminator: "") }
+        print()
+    }
+}
+// --8<-- [end:start]
+
+// --8<-- [start:chat]
+func chat(_ model: Model) async throws {
+    let chat = try Conversation(model, system: "")
+    for try await piece in try chat.say("Once upon a time") { print(piece, terminator: "") }
+}
+// --8<-- [end:chat]
+
+// --8<-- [start:options]
+func options(_ model: Model) async throws {
+    let chat = try Conversation(model, options: ConversationOptions(overflow: .forget))
+    try chat.add("user", "Once upon a time")
+    let options = Options(sampling: Sampling(temperature: 0.7, topP: 0.9, seed: 42), maxTokens: 60, stops: ["\n\n"])
+    for try await part in try chat.reply(options) { print(part.text, terminator: "") }
+}
+// --8<-- [end:options]
+
+// --8<-- [start:streaming]
+func streaming(_ model: Model) async throws {
+    let chat = try Conversation(model)
+    try chat.add("user", "Once upon a time")
+    for try await part in try chat.reply(Options(maxTokens: 60)) {
+        switch part.kind {
+        case .content: print(part.text, terminator: "")
+        case .reasoning: print(part.text, terminator: "") // what it thinks ahead of its answer
+        default: break
+        }
+    }
+}
+// --8<-- [end:streaming]
+
+// --8<-- [start:stopping]
+func stopping(_ model: Model) async throws {
+    let chat = try Conversation(model)
+    try chat.add("user", "Once upon a time")
+    var options = Options()
+    options.keeps = true // what was said of a reply that is given up stays
+    let reply = try chat.reply(options)
+    try reply.deadline(microseconds: 20_000) // the task's cancel() and reply.cancel() stop at once
+    do {
+        while try reply.step() {}
+    } catch let error as RealizarError where error.code == .deadline {
+        reply.resume() // it was paused and nothing is lost: it goes on
+        while try reply.step() {}
+    }
+}
+// --8<-- [end:stopping]
+
+// --8<-- [start:structured]
+func structured(_ model: Model) async throws -> String {
+    let schema = """
+        {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+        "required": ["name", "age"], "additionalProperties": false}
+        """
+    let chat = try Conversation(model)
+    try chat.add("user", "Lily is five.")
+    var text = ""
+    for try await part in try chat.reply(Options(grammar: Grammar(.jsonSchema, schema))) where part.kind == .content {
+        text += part.text
+    }
+    return text
+}
+// --8<-- [end:structured]
+
+// --8<-- [start:tools]
+func tools(_ model: Model) async throws -> String {
+    let weather: JSON = [
+        "type": "function",
+        "function": [
+            "name": "weather", "description": "The weather of a city",
+            "parameters": [
+                "type": "object", "properties": ["city": ["enum": ["Paris", "Tokyo"]]], "required": ["city"],
+                "additionalProperties": false,
+            ],
+        ],
+    ]
+    let chat = try Conversation(model, ["tools": [weather], "parallel_tool_calls": false, "tool_choice": "required"]) // or "auto"
+    try chat.add("user", "Is it warm in Paris?")
+    var call = ""
+    for try await part in try chat.reply(Options(maxTokens: 100)) where part.kind == .toolName || part.kind == .toolArguments {
+        call += part.text
+    }
+    let made = try chat.messages(from: 1)[0]["tool_calls"]?[0]
+    try chat.add(["role": "tool", "tool_call_id": .string(made?["id"]?.string ?? ""), "content": "21 C"])
+    return call // the next chat.reply() answers with the result
+}
+// --8<-- [end:tools]
+
+// --8<-- [start:embeddings]
+func embeddings(_ model: Model) throws -> Float {
+    let vectors = try model.embed(["a small girl", "a little girl"], pooling: .mean) // .model: the model's own
+    return zip(vectors[0], vectors[1]).reduce(0) { $0 + $1.0 * $1.1 } // of length 1, so this is the cosine
+}
+// --8<-- [end:embeddings]
+
+// --8<-- [start:adapters]
+func adapters(_ model: Model, _ path: String) async throws {
+    var options = ConversationOptions()
+    options.adapters = [(try model.adapter(path), scale: 1)]
+    let chat = try Conversation(model, options: options)
+    for try await piece in try chat.say("Once upon a time") { print(piece, terminator: "") }
+}
+// --8<-- [end:adapters]
+
+// --8<-- [start:saving]
+func saving(_ model: Model) async throws -> Int {
+    let chat = try Conversation(model)
+    for try await _ in try chat.say("Once upon a time") {}
+    var file: [UInt8] = [] // or a FileHandle
+    try chat.save { file.append(contentsOf: $0) }
+    var at = 0
+    let later = try Conversation.load(model) { buffer in
+        buffer.copyBytes(from: file[at..<(at + buffer.count)])
+        at += buffer.count
+    }
+    return try later.messages().count // goes on to the same bits
+}
+// --8<-- [end:saving]
+
+// --8<-- [start:store]
+func prefixes(_ model: Model, _ folder: String) async throws -> StoreInfo {
+    // Without a folder prefixes live as long as the store.
+    let store = try Store(model, options: StoreOptions(minTokens: 4, path: folder))
+    var options = ConversationOptions()
+    options.store = store
+    for _ in 0..<2 { // the second one does not compute the prompt again
+        let chat = try Conversation(model, options: options)
+        for try await _ in try chat.say("Once upon a time there was a long instruction") {}
+    }
+    return try store.info()
+}
+// --8<-- [end:store]
+
+// --8<-- [start:batches]
+func batches(_ model: Model) throws {
+    let replies = try ["Once upon a time", "The little dog", "One day"].map { question in
+        let chat = try Conversation(model)
+        try chat.add("user", question)
+        return try chat.reply(Options(maxTokens: 40))
+    }
+    // Each pass reads the weights once, for all of them.
+    while try Reply.step(replies) {} // here reply.parts() of each
+}
+// --8<-- [end:batches]
+
+// --8<-- [start:frames]
+/// Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come.
+func frame(_ reply: Reply) throws -> Bool {
+    let more = try reply.step(microseconds: 2000)
+    for part in try reply.parts() { print(part.text, terminator: "") }
+    return more
+}
+// --8<-- [end:frames]
+
+// --8<-- [start:plan]
+func plan(_ path: String) throws {
+    // One model and four conversations of 4,096 tokens each, before a weight is read.
+    let plan = try Model.plan(path, sessions: 4, capacity: 4096)
+    print("weights \(plan.weightsHost >> 20) MB, each conversation \(plan.cacheHost >> 20) MB, all \(plan.totalHost >> 20) MB")
+}
+// --8<-- [end:plan]
+
+// --8<-- [start:memory]
+func memory(_ path: String) throws {
+    let runtime = try Runtime(threads: 2, memoryLimit: 512 << 20) // beyond it: .limit
+    let model = try Model(path, options: LoadOptions(runtime: runtime))
+    var options = ConversationOptions(capacity: 2048)
+    options.keys = .q8_0
+    options.values = .q8_0
+    _ = try Conversation(model, options: options)
+}
+// --8<-- [end:memory]
+
+// --8<-- [start:gpus]
+func gpus(_ path: String) throws {
+    var options = LoadOptions()
+    options.device = 0 // the library chooses; the index of a device, or several in options.devices, names it
+    let model = try Model(path, options: options)
+    print("on device \(model.info.device), GPUs \(model.info.devices)")
+}
+// --8<-- [end:gpus]
+
+// --8<-- [start:determinism]
+/// For a test of one's own: what is said is the same, whatever the number of threads.
+func said(_ path: String, threads: Int) async throws -> String {
+    let model = try Model(path, options: LoadOptions(runtime: try Runtime(threads: threads)))
+    var text = ""
+    for try await piece in try Conversation(model).say("Once upon a time") { text += piece }
+    return text
+}
+// --8<-- [end:determinism]
+
+// --8<-- [start:errors]
+func loadOrExplain(_ path: String) {
+    do {
+        _ = try Model(path)
+    } catch let error as RealizarError where error.code == .io {
+        print("fetch the model first: \(error.message)")
+    } catch {
+        print(error)
+    }
+}
+// --8<-- [end:errors]
+
+let path = CommandLine.arguments[1]
+let model = try await Model.load(path)
+try await chat(model)
+print()
+try await start(path)
+try await options(model)
+try await streaming(model)
+try await stopping(model)
+let json = try await structured(model)
+precondition(json.hasPrefix("{\"name\":"))
+let call = try await tools(model)
+precondition(call.hasPrefix("weather{\"city\":"))
+let similarity = try embeddings(model)
+precondition(similarity > 0.5)
+try await adapters(model, CommandLine.arguments[2])
+let kept = try await saving(model)
+precondition(kept == 2)
+let stored = try await prefixes(model, CommandLine.arguments[3])
+precondition(stored.hits > 0)
+try batches(model)
+let talk = try Conversation(model)
+try talk.add("user", "Once upon a time")
+let reply = try talk.reply(Options(maxTokens: 40))
+while try frame(reply) {}
+try plan(path)
+try memory(path)
+try gpus(path)
+let one = try await said(path, threads: 1)
+let three = try await said(path, threads: 3)
+precondition(one == three)
+loadOrExplain("none.gguf")
+print("\nall ran")

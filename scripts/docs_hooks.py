@@ -1,0 +1,115 @@
+"""Hooks of MkDocs: adds the pages that are made from the sources, and the tabs of snippets in every language.
+
+A line "[code: NAME](../snippets)" of a page, which is a link where it is read as it is, becomes a tab for each file of
+docs/snippets that has a section of that name, in the order of LANGUAGES; "[code: NAME in FILE](...)" becomes one block.
+The C tab of "start" is the program of the README.
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import header_reference  # noqa: E402
+import supported_models  # noqa: E402
+
+SNIPPETS = ROOT / "docs/snippets"
+LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guides.go", "go"), ("Python", "guides.py", "python"),
+             ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java"),
+             ("JavaScript", "guides.mjs", "js")]  # fmt: skip
+BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"),
+            ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
+
+
+def _page_of(binding):
+    return f"reference/bindings/{Path(binding).name}.md"
+
+
+def sections(path):
+    return set(re.findall(r"--8<-- \[start:([\w-]+)\]", path.read_text()))
+
+
+_used = {}
+
+
+def _block(file, name, language, indent=""):
+    if name not in sections(SNIPPETS / file):
+        raise PluginError(f"{file} has no section {name}")
+    _used.setdefault(file, set()).add(name)
+    lines = [f"```{language}", f'--8<-- "{file}:{name}"', "```"]
+    return "\n".join(indent + line for line in lines)
+
+
+def _readme():
+    """The C program of the README, whose test is tests/programs.sh."""
+    return re.search(r"^```c\n.*?^```$", (ROOT / "README.md").read_text(), re.S | re.M)[0]
+
+
+def _tabs(name):
+    found = [(title, file, language) for title, file, language in LANGUAGES
+             if (SNIPPETS / file).exists() and name in sections(SNIPPETS / file)]  # fmt: skip
+    if not found:
+        raise PluginError(f"no language has the snippet {name}")
+    tabs = [(title, _block(file, name, language, "    ")) for title, file, language in found]
+    if name == "start":
+        tabs.insert(0, ("C", textwrap.indent(_readme(), "    ")))
+    return "\n\n".join(f'=== "{title}"\n\n{block}' for title, block in tabs) + "\n"
+
+
+def on_config(config):
+    """Fills in the pages that are made."""
+    _used.clear()
+    made = {"HEADER": header_reference.nav(), "BINDINGS": [{title: _page_of(name)} for name, title in BINDINGS
+                                                            if (ROOT / f"bindings/{name}/README.md").exists()]}  # fmt: skip
+
+    def filled(entry):
+        if isinstance(entry, dict):
+            return {title: filled(pages) for title, pages in entry.items()}
+        if isinstance(entry, list):
+            return made[entry[0]] if len(entry) == 1 and entry[0] in made else [filled(page) for page in entry]
+        return entry
+
+    config.nav = filled(config.nav)
+    return config
+
+
+def on_files(files, config):
+    pages = {f"reference/{name}": text for name, text in header_reference.pages().items()}
+    pages["reference/supported.md"] = supported_models.page()
+    for name, _ in BINDINGS:
+        readme = ROOT / f"bindings/{name}/README.md"
+        if readme.exists():
+            # Those that READMEs link to are pages beside theirs.
+            link = lambda found: f"]({Path(found[1]).name}.md)"  # noqa: E731
+            pages[_page_of(name)] = re.sub(r"\]\(([\w./-]+)/README\.md\)", link, readme.read_text())
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "zen5.svg", content=(ROOT / "benches/zen5.svg").read_text()))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    languages = {file: language for _, file, language in LANGUAGES}
+
+    def replaced(found):
+        name, file = found.groups()
+        return _block(file, name, languages[file]) if file else _tabs(name)
+
+    return re.sub(r"^\[code: ([\w-]+)(?: in (\S+))?\]\([./\w]*\)$", replaced, markdown, flags=re.M)
+
+
+def on_post_build(config):
+    """Every section is on a page, and so is every status."""
+    shown = (ROOT / "docs/reference/statuses.md").read_text()
+    for name, number, _ in header_reference.statuses():
+        if f"| `{name}` | {number} |" not in shown:
+            raise PluginError(f"statuses.md lacks {name}, {number}")
+    for _, file, _ in LANGUAGES:
+        unused = sections(SNIPPETS / file) - _used.get(file, set()) if (SNIPPETS / file).exists() else set()
+        if unused:
+            raise PluginError(f"no page shows {', '.join(sorted(unused))} of {file}")

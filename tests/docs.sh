@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Compiles and runs the code that the pages of docs/ show: the programs of docs/snippets, on a tiny model.
+# tests/docs.sh STAGE
+# C# and Swift are compiled where their packages are: tests/csharp.sh, tests/swift.sh.
+set -euo pipefail
+stage=$(realpath "$1") go=${GO:-go}
+cd "$(dirname "$0")/.."
+library=$stage/lib/librealizar.so
+[ -e "$library" ] || library=$stage/lib/librealizar.dylib
+root=$PWD out=$PWD/build/snippets
+rm -rf "$out"
+mkdir -p "$out/folder"
+. tests/add-template.sh
+. tests/find-jdk.sh
+
+# Nothing that could be compiled stands in a page itself.
+if grep -nE '^ *```+ *(c|cpp|go|python|csharp|swift|java|javascript)\b' docs/*.md docs/{guides,reference,explanation}/*.md; then
+    echo "FAILED: code in a page belongs into docs/snippets"
+    exit 1
+fi
+
+# Files and tests that pages name are there.
+named() { grep -ohE "\`$1\`" README.md docs/*.md docs/{guides,reference,explanation}/*.md | tr -d '`' | sort -u; }
+for file in $(named '(tests|scripts|benches|bindings|examples|docs)/[A-Za-z0-9_./-]+'); do
+    [ -e "$file" ] || { echo "FAILED: a page names $file, which is not there"; exit 1; }
+done
+for test in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' docs/index.md | tr -d '`'); do
+    grep -rqE "fn $test\b" tests || { echo "FAILED: a page names the test $test, which is not there"; exit 1; }
+done
+
+for link in $(grep -ohE '\]\([A-Za-z][^):# ]*' README.md SECURITY.md SUPPORT.md BREAKING.md CONTRIBUTING.md ARCHITECTURE.md | cut -c 3-); do
+    [ -e "$link" ] || { echo "FAILED: a document links to $link, which is not there"; exit 1; }
+done
+
+# The forms of calls and of reasoning are read off the template.
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
+    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
+    >"$out/chat.gguf"
+expected=', there was a little girl named Lily. She loved to play outside in the park.'
+runs() { # language, command
+    said=$(echo "Once upon a time" | "${@:2}" "$out/chat.gguf" tests/data/story-adapter.gguf "$out/folder" 2>"$out/errors") ||
+        { echo "FAILED: the guides, $1"; cat "$out/errors"; exit 1; }
+    [[ $said == "$expected"*"all ran" ]] || { echo "FAILED: the guides, $1: $said"; exit 1; }
+    echo "ok: the guides, $1"
+}
+link=(-I"$stage/include" -L"$stage/lib" -lrealizar -Wl,-rpath,"$stage/lib")
+
+${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -o "$out/c" docs/snippets/guides.c "${link[@]}"
+runs C "$out/c"
+
+if command -v "${CXX:-c++}" >/dev/null; then
+    ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$out/cpp" docs/snippets/guides.cpp "${link[@]}"
+    runs C++ "$out/cpp"
+else
+    echo "SKIPPED: the guides in C++, because there is no ${CXX:-c++}"
+fi
+
+if pkg-config --version >/dev/null 2>&1 && printf '%s\n' go1.24 "$($go env GOVERSION 2>/dev/null)" | sort -VC; then
+    mkdir "$out/go"
+    cp docs/snippets/guides.go "$out/go"
+    printf 'module guides\n\ngo 1.24\n\nrequire realizar.dev/go v0.0.0\n\nreplace realizar.dev/go => %s/bindings/go\n' "$root" >"$out/go/go.mod"
+    (cd "$out/go" && PKG_CONFIG_PATH=$stage/lib/pkgconfig $go build -o ../guides .)
+    LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib runs Go "$out/guides"
+else
+    echo "SKIPPED: the guides in Go, because there is no Go 1.24 or newer, or no pkg-config"
+fi
+
+if python3 -c 'import numpy' 2>/dev/null; then
+    mkdir "$out/python"
+    cp -r bindings/python/realizar "$out/python"
+    cp "$library" "$out/python/realizar"
+    PYTHONPATH=$out/python PYTHONDONTWRITEBYTECODE=1 runs Python python3 docs/snippets/guides.py
+else
+    echo "SKIPPED: the guides in Python, because there is no python3 with numpy"
+fi
+
+find_jdk
+if [ -n "$jdk" ]; then
+    "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial,-try -Werror -d "$out/java" bindings/java/realizar/*.java docs/snippets/Guides.java
+    runs Java "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp "$out/java" \
+        -Drealizar.library="$library" Guides
+else
+    echo "SKIPPED: the guides in Java, because there is no JDK 22 or newer"
+fi
