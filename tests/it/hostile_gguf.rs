@@ -58,8 +58,18 @@ fn assert_refused(file: &Gguf, word: &str) {
     }
 }
 
-/// That this process never used a gibibyte, nor asked for much more than its threads reserve.
-fn assert_little_memory() {
+/// Runs a test in a process of its own, whose memory is that of the test alone.
+fn with_little_memory(test: &str, work: impl FnOnce()) {
+    const APART: &str = "REALIZAR_TEST_APART";
+    if std::env::var_os(APART).is_none() {
+        let mut own = Command::new(std::env::current_exe().unwrap());
+        let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+        let ended = own.args(["--exact", &name, "--test-threads", "1"]).env(APART, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    work();
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return };
     for (field, gibibytes) in [("VmHWM:", 1), ("VmPeak:", 8)] {
         let Some(peak) = status.lines().find_map(|l| l.strip_prefix(field)) else { continue };
@@ -137,55 +147,57 @@ fn every_truncation_is_refused() {
 
 #[test]
 fn no_damaged_byte_does_harm() {
-    let folder = Folder::empty();
-    let (bytes, header) = sample().build();
-    let mut refused = 0;
-    for at in 0..header {
-        for wrong in [!bytes[at], 0xff, 0, bytes[at] ^ 0x80, bytes[at].wrapping_add(1)] {
-            let mut bytes = bytes.clone();
-            bytes[at] = wrong;
-            let path = folder.file("damaged.gguf", &bytes);
-            match open(&path) {
-                Ok(_) => {}
-                Err(e @ (Error::Format { .. } | Error::Unsupported(_))) => {
-                    assert!(e.to_string().contains("damaged.gguf"), "byte {at}: {e}");
-                    refused += 1;
+    with_little_memory("no_damaged_byte_does_harm", || {
+        let folder = Folder::empty();
+        let (bytes, header) = sample().build();
+        let mut refused = 0;
+        for at in 0..header {
+            for wrong in [!bytes[at], 0xff, 0, bytes[at] ^ 0x80, bytes[at].wrapping_add(1)] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                let path = folder.file("damaged.gguf", &bytes);
+                match open(&path) {
+                    Ok(_) => {}
+                    Err(e @ (Error::Format { .. } | Error::Unsupported(_))) => {
+                        assert!(e.to_string().contains("damaged.gguf"), "byte {at}: {e}");
+                        refused += 1;
+                    }
+                    Err(e) => panic!("byte {at}: {e:?}"),
                 }
-                Err(e) => panic!("byte {at}: {e:?}"),
             }
         }
-    }
-    assert!(refused > header);
-    assert_little_memory();
+        assert!(refused > header);
+    });
 }
 
 #[test]
 fn claimed_counts_are_checked_before_memory_is_taken() {
-    for n in [4, 65_536, 65_537, 1 << 32, 1 << 60, 1 << 63, u64::MAX] {
-        let word = if n > 65_536 { "limit" } else { "ends" };
-        assert_refused(&Gguf { n_keys: Some(n), ..Gguf::new() }, word);
-        assert_refused(&Gguf { n_tensors: Some(n), ..Gguf::new() }, word);
-        let string = [&8u32.to_le_bytes()[..], &n.to_le_bytes(), b"abc"].concat();
-        let mut file = Gguf::new();
-        file.keys.push(("k".into(), string));
-        assert_refused(&file, if n > 16 << 20 { "limit" } else { "ends" });
-        for element in 0..13u32 {
-            let array = [&9u32.to_le_bytes()[..], &element.to_le_bytes(), &n.to_le_bytes()].concat();
+    with_little_memory("claimed_counts_are_checked_before_memory_is_taken", || {
+        for n in [4, 65_536, 65_537, 1 << 32, 1 << 60, 1 << 63, u64::MAX] {
+            let word = if n > 65_536 { "limit" } else { "ends" };
+            assert_refused(&Gguf { n_keys: Some(n), ..Gguf::new() }, word);
+            assert_refused(&Gguf { n_tensors: Some(n), ..Gguf::new() }, word);
+            let string = [&8u32.to_le_bytes()[..], &n.to_le_bytes(), b"abc"].concat();
             let mut file = Gguf::new();
-            file.keys.push(("k".into(), array));
-            assert_refused(
-                &file,
-                if element == 9 && n <= 4 << 20 {
-                    "nested"
-                } else if n > 4 << 20 {
-                    "limit"
-                } else {
-                    "ends"
-                },
-            );
+            file.keys.push(("k".into(), string));
+            assert_refused(&file, if n > 16 << 20 { "limit" } else { "ends" });
+            for element in 0..13u32 {
+                let array = [&9u32.to_le_bytes()[..], &element.to_le_bytes(), &n.to_le_bytes()].concat();
+                let mut file = Gguf::new();
+                file.keys.push(("k".into(), array));
+                assert_refused(
+                    &file,
+                    if element == 9 && n <= 4 << 20 {
+                        "nested"
+                    } else if n > 4 << 20 {
+                        "limit"
+                    } else {
+                        "ends"
+                    },
+                );
+            }
         }
-    }
-    assert_little_memory();
+    });
 }
 
 #[test]
@@ -202,13 +214,14 @@ fn long_strings_have_limits() {
 
 #[test]
 fn many_small_arrays_do_not_add_up_to_much() {
-    // 4 Mi bytes in the file are 32 MiB of integers each, so that the 17th passes 512 MiB.
-    let mut file = Gguf::new();
-    for i in 0..17 {
-        file = file.key(&format!("k{i}"), vec![1u8; 4 << 20]);
-    }
-    assert_refused(&file, "metadata of more than");
-    assert_little_memory();
+    with_little_memory("many_small_arrays_do_not_add_up_to_much", || {
+        // 4 Mi bytes in the file are 32 MiB of integers each, so that the 17th passes 512 MiB.
+        let mut file = Gguf::new();
+        for i in 0..17 {
+            file = file.key(&format!("k{i}"), vec![1u8; 4 << 20]);
+        }
+        assert_refused(&file, "metadata of more than");
+    });
 }
 
 #[test]
