@@ -75,9 +75,11 @@ pub trait Codec {
     type Kind: Kind;
     /// Zero point of the bytes, a power of two; 0 where the kind has mins or an offset of its own.
     const ZERO: i32 = 0;
+    /// Place of the scale, where the block has one; a min follows it.
+    const SCALE: usize = 0;
 
-    /// Reads the scales of the sub-blocks in order, and the mins where there are any: one of each, unless a format has
-    /// them otherwise.
+    /// Reads the scales of the sub-blocks in order, and the mins where there are any: one of each for the whole block,
+    /// unless a format has them otherwise.
     ///
     /// # Safety
     /// `p` points to `BYTES` readable bytes.
@@ -85,9 +87,9 @@ pub trait Codec {
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
         // SAFETY: inside the block.
         unsafe {
-            scale[0] = s.load_f16(p);
+            *scale = [s.load_f16(p.add(Self::SCALE)); 16];
             if <Self::Kind as Kind>::MIN {
-                min[0] = s.load_f16(p.add(32));
+                min[0] = s.load_f16(p.add(Self::SCALE + 32));
             }
         }
     }
@@ -424,12 +426,8 @@ impl Codec for Tq1_0 {
     type Kind = Offset4;
     const BYTES: usize = 512 + 256 + 64 + 32;
     const ZERO: i32 = 1;
+    const SCALE: usize = 832;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        *scale = [unsafe { s.load_f16(p.add(832)) }; 16];
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // Runs of 32 columns have one digit of 32 bytes, then runs of 16 one of 16, and the last runs of four.
@@ -451,12 +449,8 @@ impl Codec for Ptq1_0 {
     const GROUPS: usize = 4;
     const BYTES: usize = 256 + 128 + 32 + 32;
     const ZERO: i32 = 1;
+    const SCALE: usize = 416;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        *scale = [unsafe { s.load_f16(p.add(416)) }; 16];
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // Runs of 16 columns have one digit of 16 bytes, then runs of 8 one of 8, and the last runs of two one of two.
@@ -490,11 +484,6 @@ impl Codec for Q1_0 {
     const ZERO: i32 = 1;
 
     #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        *scale = [unsafe { s.load_f16(p) }; 16];
-    }
-    #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 4`, so that this is inside the block.
         let plane = unsafe { s.load_bytes(p.add(32 + 64 * b)) };
@@ -511,11 +500,6 @@ impl<const GROUPS: usize> Codec for PairBlocks<GROUPS> {
     const ZERO: i32 = 1;
 
     #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        *scale = [unsafe { s.load_f16(p) }; 16];
-    }
-    #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < GROUPS`, so that this is inside the block.
         eight!(s, j => s.field(unsafe { s.load_bytes(p.add(32 + 128 * b + 64 * (j / 4))) }, 2 * (j % 4) as i32, 3))
@@ -527,12 +511,8 @@ impl Codec for Tq2_0 {
     type Kind = Offset4;
     const BYTES: usize = 1024 + 32;
     const ZERO: i32 = 1;
+    const SCALE: usize = 1024;
 
-    #[inline(always)]
-    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        *scale = [unsafe { s.load_f16(p.add(1024)) }; 16];
-    }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b / 4 < 2`, so that this is inside the block.
