@@ -1,18 +1,23 @@
-//! DeepSeek's first mixture, Qwen 2's and Ling's: many small experts whose weights are made to sum to 1 in Ling where
-//! the file says so, a shared expert, gated in Qwen, the first layers dense.
+//! DeepSeek's first mixture, Qwen 2's, Ling's and that of the text model of DeepSeek-OCR: many small experts whose
+//! weights are made to sum to 1 in the last two where the file says so, a shared expert, gated in Qwen, the first layers
+//! dense.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits =
+    |name| Traits { ffn_scales: name == "deepseek2-ocr", shared_scales: name == "deepseek2-ocr", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
-    let [is_qwen, is_ling] = ["qwen2moe", "bailingmoe"].map(|name| b.keys.architecture == name);
-    let rope = b.rope_config(if is_qwen { RopePairs::Halves } else { RopePairs::Adjacent })?;
+    let [is_qwen, is_ling, is_ocr] =
+        ["qwen2moe", "bailingmoe", "deepseek2-ocr"].map(|name| b.keys.architecture == name);
+    let rope = b.rope_config(if is_qwen || is_ocr { RopePairs::Halves } else { RopePairs::Adjacent })?;
     let rope = b.rope(&rope)?;
     let scale = if is_qwen { 1.0 } else { b.keys.float("expert_weights_scale")?.unwrap_or(1.0) };
-    let mut moe = if is_ling { b.told_moe(RouterScore::Softmax)? } else { b.moe(false)? };
+    let mut moe = if is_ling || is_ocr { b.told_moe(RouterScore::Softmax)? } else { b.moe(false)? };
     if let Some(moe) = &mut moe {
         moe.routing.scale = scale;
     }

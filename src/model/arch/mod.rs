@@ -13,7 +13,6 @@ mod cohere2;
 mod dbrx;
 mod deci;
 mod deepseek2;
-mod deepseek2_ocr;
 mod deepseek;
 mod dots1;
 mod ernie4_5;
@@ -121,7 +120,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["mistral3"], mistral3::build, mistral3::TRAITS),
     (&["ernie4_5", "ernie4_5-moe"], ernie4_5::build, PLAIN),
     (&["minicpm3"], minicpm3::build, PLAIN),
-    (&["qwen2moe", "deepseek", "bailingmoe"], deepseek::build, PLAIN),
+    (&["qwen2moe", "deepseek", "bailingmoe", "deepseek2-ocr"], deepseek::build, deepseek::TRAITS),
     (&["dots1", "bailingmoe2", "hy_v3"], dots1::build, dots1::TRAITS),
     (&["olmoe", "minimax-m2"], olmoe::build, PLAIN),
     (&["gpt-oss"], gpt_oss::build, PLAIN),
@@ -156,7 +155,6 @@ static ARCHITECTURES: &[Row] = &[
     (&["deci"], deci::build, PLAIN),
     (&["gemma4"], gemma4::build, gemma4::TRAITS),
     (&["deepseek2", "mistral4"], deepseek2::build, deepseek2::TRAITS),
-    (&["deepseek2-ocr"], deepseek2_ocr::build, deepseek2_ocr::TRAITS),
     (&["bitnet"], bitnet::build, bitnet::TRAITS),
     (&["plm"], plm::build, PLAIN),
     (&["laguna"], laguna::build, PLAIN),
