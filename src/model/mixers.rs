@@ -122,32 +122,6 @@ impl Builder<'_> {
         x
     }
 
-    /// The curve of each layer's activation. Its keys have no prefix of an architecture.
-    pub fn xielu(&self) -> Result<Vec<Xielu>> {
-        let numbers = |name: &str| -> Result<Vec<f32>> {
-            let (key, n) = (format!("xielu.{name}"), self.hyper.n_layers);
-            match self.keys.metadata.f32s(&key)?.as_deref() {
-                Some([one]) => Ok(vec![*one; n]),
-                Some(list) if list.len() >= n => Ok(list[..n].to_vec()),
-                Some(list) => Err(self.keys.metadata.error(format!("{key} has {} values for {n} layers", list.len()))),
-                None => Err(self.keys.metadata.missing(&key)),
-            }
-        };
-        let [alpha_p, alpha_n] = [numbers("alpha_p")?, numbers("alpha_n")?];
-        let (beta, eps) = (numbers("beta")?, numbers("eps")?);
-        let softplus = |x: f32| libm::log1p(libm::exp(f64::from(x))) as f32;
-        let curves = (0..self.hyper.n_layers).map(|i| {
-            let curve =
-                Xielu { rise: softplus(alpha_p[i]), fall: beta[i] + softplus(alpha_n[i]), slope: beta[i], eps: eps[i] };
-            let numbers = [curve.rise, curve.fall, curve.slope];
-            match numbers.iter().all(|x| x.abs() <= 1e3) && (-1.0..=0.0).contains(&curve.eps) {
-                true => Ok(curve),
-                false => Err(Error::unsupported(format!("the activation {curve:?} of layer {i}"))),
-            }
-        });
-        curves.collect()
-    }
-
     /// `x = curve(x)`
     pub fn bend(&mut self, x: TensorId, curve: Xielu) {
         self.program.push(Op::Xielu { x, curve });
