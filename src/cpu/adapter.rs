@@ -1,6 +1,6 @@
 //! Low-rank adapters on the CPU: their factors, packed as weights are, and the sets of them that sequences have.
 
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,7 +49,10 @@ impl CpuBackend {
         let mut sorted = try_vec("the list of factors", products.len())?;
         sorted.extend_from_slice(products);
         sorted.sort_by_key(|product| product.beside);
-        sorted.iter().for_each(|product| hash.write(format!("{product:?}").as_bytes()));
+        for LowRank { beside, a, b, factor } in &sorted {
+            beside.hash(&mut hash);
+            (a, b, factor.to_bits()).hash(&mut hash);
+        }
         Ok(CpuAdapter { packed, bytes, matrices, products: sorted, digest: hash.finish() })
     }
 }

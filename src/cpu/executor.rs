@@ -3,32 +3,34 @@
 //! costs more than they do.
 #![allow(unsafe_code)]
 
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::CpuBackend;
 use super::adapter::AdapterSet;
 use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
-use super::kernels::{Isa, elementwise};
+use super::kernels::{activation_functions, elementwise};
 use super::kv::{CpuKv, KvPart};
 use super::matmul;
 use super::memory::Floats;
+use super::open_team::team;
 use super::sequence::CpuSequence;
 use super::tensors::{Rows, SMALL, StepTensors, each, each_row};
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OpChunk, ProductCursor};
 use crate::cpu::ops::adapt::{AdaptScratch, Adapted};
 use crate::cpu::ops::experts::ExpertScratch;
 use crate::cpu::ops::heads::HeadScratch;
+use crate::cpu::ops::norm::WeightedNorm;
 use crate::cpu::ops::recurrent;
+use crate::cpu::ops::rope::Angles;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeTable, TensorId, Vector, Weight};
+use crate::graph::op::{Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, TensorId, Vector, Weight};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
-use crate::graph::weights::{Rope, RopePairs};
 
 pub struct CpuExecutor {
     backend: Arc<CpuBackend>,
@@ -75,27 +77,13 @@ struct OpCursor {
     products: ProductCursor,
 }
 
-/// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
-struct Angles {
-    /// `[max_tokens, width]`
-    cos: Floats,
-    sin: Floats,
-    width: usize,
-    made: bool,
-}
-
 impl CpuExecutor {
     pub fn new(backend: Arc<CpuBackend>, program: &Arc<Program>, limits: StepLimits) -> Result<CpuExecutor> {
         let StepLimits { max_tokens, max_outputs } = limits;
         let threads = backend.pool.threads();
         let mut angles = try_vec("rotary tables", backend.ropes.len())?;
         for rope in &backend.ropes {
-            let width = match rope.pairs {
-                RopePairs::Halves => rope.inv_freq.len(),
-                RopePairs::Adjacent => 2 * rope.inv_freq.len(),
-            };
-            let table = || Floats::new("rotary tables", max_tokens, width);
-            angles.push(Angles { cos: table()?, sin: table()?, width, made: false });
+            angles.push(Angles::new(rope, max_tokens)?);
         }
         let mut attention = Vec::new();
         for op in &program.ops {
@@ -160,7 +148,7 @@ impl CpuExecutor {
         self.slots.clear();
         self.slots.extend_from_slice(inputs.sequences);
         self.adapted.begin(&self.program, self.max_tokens, &self.slots, |slot| adapters(sequences, slot))?;
-        self.angles.iter_mut().for_each(|angles| angles.made = false);
+        self.angles.iter_mut().for_each(Angles::clear);
         (self.ops, self.cursor, self.open, self.was_waited_for) = (ops, OpCursor::default(), true, false);
         self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.done = 0);
         Ok(())
@@ -322,7 +310,7 @@ impl CpuExecutor {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
             }
             Op::Xielu { x, curve } => {
-                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::xielu(isa, x, *curve));
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| activation_functions::xielu(isa, x, *curve));
             }
             Op::Project { x, projections } => return self.project_all(*x, projections, sequences),
             Op::ProjectHeads { x, weight, heads, out } => {
@@ -361,17 +349,19 @@ impl CpuExecutor {
             }
             Op::Glu { gate, up: None, activation } => {
                 each(&*team(&mut self.team)?, self.tensors.get(*gate), |_, g| {
-                    elementwise::activate(isa, *activation, g)
+                    activation_functions::activate(isa, *activation, g)
                 });
             }
             Op::Glu { gate, up: Some(up), activation } => {
                 let [gate, up] = self.tensors.disjoint([*gate, *up]);
-                each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
+                each_row(&*team(&mut self.team)?, gate, up, |_, g, u| {
+                    activation_functions::glu(isa, *activation, g, u)
+                });
             }
             Op::Gate { x, gate, sigmoid } => {
                 let [x, gate] = self.tensors.disjoint([*x, *gate]);
                 each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| match sigmoid {
-                    true => elementwise::gate(isa, x, gate),
+                    true => activation_functions::gate(isa, x, gate),
                     false => elementwise::multiply_each(isa, x, gate),
                 });
             }
@@ -488,7 +478,7 @@ impl CpuExecutor {
             adapted.logits(scratch, x, (&mut *logits, vocab), |i| adapters(sequences, i))?;
         }
         if softcap != 0.0 {
-            team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, scale, softcap));
+            team.chunks_mut(logits, SMALL, |_, x| activation_functions::softcap(isa, x, scale, softcap));
         } else if scale != 1.0 {
             team.chunks_mut(logits, SMALL, |_, x| elementwise::scale(isa, x, scale));
         }
@@ -536,21 +526,14 @@ impl CpuExecutor {
     fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: TensorId, k: Option<TensorId>) -> Result<()> {
         let CpuExecutor { backend, team: open, tensors, angles, positions, .. } = self;
         let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
-        if angles.width == 0 {
+        if rope.inv_freq.is_empty() {
             return Ok(());
         }
-        if !angles.made {
-            angles.compute(rope, positions);
-        }
+        angles.compute(rope, positions);
         let (isa, angles) = (backend.isa, &*angles);
         let rotate = |t: usize, q: &mut [f32], k: &mut [f32]| {
-            let row = t * angles.width..(t + 1) * angles.width;
-            let (cos, sin) = (&angles.cos[row.clone()], &angles.sin[row]);
             for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
-                match rope.pairs {
-                    RopePairs::Halves => elementwise::rope_halves(isa, &mut head[first..], cos, sin),
-                    RopePairs::Adjacent => elementwise::rope_adjacent(isa, &mut head[first..], cos, sin),
-                }
+                angles.rotate(isa, rope.pairs, t, first, head);
             }
         };
         let team = team(open)?;
@@ -627,7 +610,7 @@ impl CpuExecutor {
         }
         let m = inputs.outputs.len();
         if m < self.tensors.n {
-            self.angles.iter_mut().for_each(|angles| angles.made = false);
+            self.angles.iter_mut().for_each(Angles::clear);
         }
         self.positions.truncate(m);
         self.slots.truncate(m);
@@ -674,101 +657,5 @@ fn is_residual_norm(program: &Program, i: usize) -> bool {
             x == input && out != x && buffer(delta) == buffer(out)
         }
         _ => false,
-    }
-}
-
-impl Angles {
-    fn compute(&mut self, rope: &Rope, positions: &[u32]) {
-        let tokens = self.cos.chunks_exact_mut(self.width).zip(self.sin.chunks_exact_mut(self.width));
-        for ((cos, sin), &position) in tokens.zip(positions) {
-            for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
-                let (s, c) = libm::sincos(f64::from(position) * inv_freq);
-                let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
-                match rope.pairs {
-                    RopePairs::Halves => (cos[i], sin[i]) = (c, s),
-                    RopePairs::Adjacent => {
-                        cos[2 * i..2 * i + 2].copy_from_slice(&[c, c]);
-                        sin[2 * i..2 * i + 2].copy_from_slice(&[-s, s]);
-                    }
-                }
-            }
-        }
-        self.made = true;
-    }
-}
-
-/// The team of the open step while an op runs. A panic gives the pool back to its other users.
-struct OpenTeam<'a>(&'a mut Option<Team>);
-
-fn team(open: &mut Option<Team>) -> Result<OpenTeam<'_>> {
-    match open {
-        Some(_) => Ok(OpenTeam(open)),
-        None => Err(Error::invalid("no step is open")),
-    }
-}
-
-impl Deref for OpenTeam<'_> {
-    type Target = Team;
-
-    fn deref(&self) -> &Team {
-        self.0.as_ref().expect("`team` has looked")
-    }
-}
-
-impl Drop for OpenTeam<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            *self.0 = None;
-        }
-    }
-}
-
-struct WeightedNorm<'a> {
-    isa: Isa,
-    norm: Norm,
-    weight: Option<&'a [f32]>,
-    bias: Option<&'a [f32]>,
-}
-
-impl<'a> WeightedNorm<'a> {
-    fn new(backend: &'a CpuBackend, norm: &Norm) -> Self {
-        let [weight, bias] = [norm.weight, norm.bias].map(|v| v.map(|v| backend.vector(v)));
-        WeightedNorm { isa: backend.isa, norm: *norm, weight, bias }
-    }
-
-    fn apply(&self, row: &mut [f32]) {
-        let group = self.norm.group;
-        for (i, x) in row.chunks_exact_mut(group).enumerate() {
-            // The same vector for all groups, or the part of each.
-            let of_group = |v: &'a [f32]| if v.len() == group { v } else { &v[i * group..][..group] };
-            let (weight, bias) = (self.weight.map(of_group), self.bias.map(of_group));
-            match self.norm.kind {
-                NormKind::Rms => elementwise::rms_norm(self.isa, x, weight, self.norm.eps),
-                NormKind::Layer => elementwise::layer_norm(self.isa, x, weight, self.norm.eps),
-            }
-            if let Some(bias) = bias {
-                elementwise::add_scaled(self.isa, x, bias, 1.0);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use super::*;
-    use crate::cpu::threads::pool::Pool;
-
-    #[test]
-    fn a_panic_in_an_op_gives_the_pool_back() {
-        let pool = Arc::new(Pool::new(2).unwrap());
-        let mut open = Some(pool.enter().unwrap());
-        let panic = catch_unwind(AssertUnwindSafe(|| {
-            let team = team(&mut open).unwrap();
-            team.run(|share| assert_eq!(share, 0));
-        }));
-        assert!(panic.is_err() && team(&mut open).is_err());
-        pool.enter().unwrap().run(|_| ());
     }
 }

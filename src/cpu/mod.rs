@@ -13,6 +13,7 @@ pub mod kv;
 mod load;
 pub mod matmul;
 mod memory;
+mod open_team;
 pub mod ops;
 pub mod recurrent_state;
 pub mod sequence;

@@ -455,7 +455,7 @@ fn many_sequences_in_one_batch() {
     }
 }
 
-/// What was written to a cache: which rows of which text its positions are, in the order of writing.
+/// The writes to a cache, in their order: positions, and the number of the text whose rows they got.
 type History = Vec<(Range<usize>, u64)>;
 
 /// A cache that is written and forked, and what was written.
@@ -502,7 +502,7 @@ fn tree(spec: &SequenceSpec) -> Vec<Branch> {
     let mid = root.fork(700).write(700..1290, 3);
     let high = mid.fork(1290).write(1290..1291, 4);
     let higher = mid.fork(1290).write(1290..1600, 5);
-    // In a ring, what lies before a rewind is lost.
+    // A ring has lost the positions before a rewind.
     let back = if spec.layers[0].window == 0 { 300 } else { 700 };
     let back = root.fork(back).write(back..back + 3, 6);
     let other = Branch::new(spec).write(0..900, 8);

@@ -3,6 +3,7 @@
 //! tables of kernels are reached through such a value only.
 #![allow(unsafe_code)]
 
+pub(super) mod activation_functions;
 pub(super) mod activations;
 mod amx;
 pub(super) mod attention;

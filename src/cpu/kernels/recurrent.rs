@@ -6,7 +6,7 @@
 //! blocks of sixteen lanes, row after row in a block.
 #![allow(unsafe_code)]
 
-use super::elementwise::times_sigmoid;
+use super::activation_functions::times_sigmoid;
 use super::math::exp;
 use super::simd::{LANES, Simd};
 use super::{Isa, dispatch};

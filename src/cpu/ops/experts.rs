@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::cpu::CpuBackend;
-use crate::cpu::kernels::{Isa, PANEL_ROWS, elementwise};
+use crate::cpu::kernels::{Isa, PANEL_ROWS, activation_functions, elementwise};
 use crate::cpu::matmul;
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OP_CHUNK_PRODUCTS, OpChunk};
@@ -180,7 +180,7 @@ impl ExpertScratch {
                     each_row(team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
                         of_gate.apply(expert, g);
                         of_up.apply(expert, u);
-                        elementwise::glu(isa, op.activation, g, u);
+                        activation_functions::glu(isa, op.activation, g, u);
                     });
                 }
                 None => {
@@ -188,7 +188,7 @@ impl ExpertScratch {
                     up_rows.compact(m, gates);
                     each(team, (&mut gates[..m * ffn], ffn), |_, u| {
                         of_up.apply(expert, u);
-                        elementwise::activate(isa, op.activation, u);
+                        activation_functions::activate(isa, op.activation, u);
                     });
                 }
             }
