@@ -46,7 +46,7 @@ impl Adapter {
 #[derive(Clone, Default)]
 pub struct Adapters {
     set: AdapterSet,
-    /// Those of the set, whose memory is counted there.
+    /// The adapters of the set, each of which counts its memory.
     _held: Arc<Vec<Arc<Adapter>>>,
 }
 
@@ -62,7 +62,7 @@ impl Adapters {
                     "adapter {i} was loaded for another model than that of the cache"
                 )));
             }
-            // As a factor on products too.
+            // It is a factor on products too.
             if !((adapter.factors.largest_factor() * f64::from(scale)) as f32).is_finite() {
                 return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
             }

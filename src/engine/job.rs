@@ -115,7 +115,7 @@ pub struct Job {
     /// There are logits of which no token was chosen yet, or the device has, `chosen`.
     undecided: bool,
     chosen: Option<u32>,
-    /// What was taken of the pass at hand.
+    /// The first results of the pass at hand, between `take` and `settle`.
     taken: Option<Taken>,
     /// The paused pass that it takes part in.
     pub(super) parked: Option<Parked>,

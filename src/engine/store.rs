@@ -65,15 +65,22 @@ pub struct StoreInfo {
     pub unwritten: usize,
 }
 
-/// What entries and sessions have in common that may take each other's place.
+/// The properties in which sessions have to be equal to take each other's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Kind {
     /// Types of keys and values.
     types: [u64; 2],
     /// Digest of adapters.
     adapters: u64,
-    /// As `Session::is_long`.
+    /// `Session::is_long` of them.
     is_long: bool,
+}
+
+impl Kind {
+    fn new(params: &CacheParams, adapters: &Adapters, is_long: bool) -> Kind {
+        let types = [params.k_type, params.v_type].map(|t| u64::from(t.0));
+        Kind { types, adapters: adapters.set().digest(), is_long }
+    }
 }
 
 pub struct Store {
@@ -128,7 +135,7 @@ struct Entry {
 /// count that one of them had.
 #[derive(Default)]
 struct Memory {
-    /// By its address the number of entries that a mapping has, and its pieces.
+    /// Number of the entries that have a mapping, and its pieces, by its address.
     mappings: HashMap<usize, (usize, HashMap<usize, u64>)>,
     bytes: u64,
 }
@@ -221,11 +228,7 @@ impl Store {
         if wanted.len() < least {
             return Ok(None);
         }
-        let kind = Kind {
-            types: [params.k_type, params.v_type].map(|t| u64::from(t.0)),
-            adapters: adapters.set().digest(),
-            is_long: shared.model.network()?.program.is_long(capacity),
-        };
+        let kind = Kind::new(params, adapters, shared.model.network()?.program.is_long(capacity));
         shared.find_files();
         let mut tried = Vec::new();
         let (mut session, common) = loop {
@@ -275,11 +278,7 @@ impl Store {
         if session.matching(session.tokens()) < shared.min_tokens {
             return Ok(());
         }
-        let kind = Kind {
-            types: [session.params().k_type, session.params().v_type].map(|t| u64::from(t.0)),
-            adapters: session.adapters().set().digest(),
-            is_long: session.is_long(),
-        };
+        let kind = Kind::new(&session.params(), session.adapters(), session.is_long());
         let covers = |a: &Session, b: &Session| a.capacity() == b.capacity() && a.matching(b.tokens()) == b.len();
         let mut state = shared.state();
         let now = state.tick();
@@ -426,7 +425,7 @@ impl Shared {
         }
     }
 
-    /// What `read` makes of a file, which is removed where it is damaged; `None` where there is an error.
+    /// Returns the result of `read` of a file, which is removed where it is damaged; `None` where there is an error.
     fn read<T>(&self, name: &OsString, read: impl FnOnce(saved::Read) -> Result<T>) -> Option<T> {
         let folder = self.folder.as_ref()?;
         let mut file = BufReader::with_capacity(1 << 18, folder.open(name).ok()?);
@@ -480,7 +479,7 @@ impl Shared {
         let written = self.write(&session, kind);
         let mut state = self.state();
         let is_it = |entry: &Entry| Arc::ptr_eq(&entry.session, &session);
-        // What was forgotten meanwhile stays so.
+        // Where `clear` has forgotten the entry meanwhile, its file goes too.
         if let (Ok(Some(name)), false, Some(folder)) = (&written, state.entries.iter().any(is_it), &self.folder) {
             folder.remove(name);
         }

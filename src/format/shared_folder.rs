@@ -78,7 +78,7 @@ impl SharedFolder {
         let of = |entry: fs::DirEntry| {
             let name = entry.file_name();
             name.to_str().filter(|name| is_wanted(name))?;
-            // Those of a link are its own.
+            // A link is described by itself, not by the file it leads to.
             let data = entry.metadata().ok().filter(|data| data.is_file() && os::is_own(data))?;
             Some((name, data.len(), data.modified().ok()?))
         };

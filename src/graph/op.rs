@@ -4,7 +4,7 @@
 //! in `batch`. The CPU executor is the specification of each formula.
 
 /// A matrix `[rows, cols]`: its place in `Weights::matrices`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Weight(pub u32);
 
 /// An f32 vector, such as norm weights or a bias: its place in `Weights::vectors`.
@@ -276,7 +276,7 @@ pub struct Xielu {
     pub rise: f32,
     pub fall: f32,
     pub slope: f32,
-    /// Not above 0.
+    /// Largest `x` of the exponential, at most 0.
     pub eps: f32,
 }
 

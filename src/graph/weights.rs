@@ -34,7 +34,7 @@ pub struct LowRank {
 }
 
 /// The product that another one is added to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Beside {
     /// `Project` with a matrix.
     Project(Weight),

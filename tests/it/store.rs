@@ -152,7 +152,7 @@ fn what_was_not_used_for_longest_goes_first() {
     for first in [0, 1, 2] {
         goes_on("from memory or a file", &store, 64, &text(first, 20), 19);
     }
-    // What goes on from another takes its place.
+    // An entry that goes on from another takes its place.
     let longer: Vec<u32> = (0..25).map(|i| i * 37 % 300).collect();
     let (mut session, common) = take(&store, &longer, 64).unwrap().expect("a prefix");
     session.prefill(&longer[common..], None).unwrap();
@@ -535,7 +535,7 @@ fn at_work(test: &str, work: &str, path: &Path, folder: &Path) -> Child {
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// In such a process its work and what it works with; the folder's limit is that of some files of 20 tokens.
+/// Returns the work of such a process, with its model, log and store; the folder has room for some files of 20 tokens.
 fn work(threads: u32) -> Option<(String, Arc<Model>, Lines, StoreParams)> {
     let work = std::env::var(WORK).ok()?;
     let (model, log) = load_with(&PathBuf::from(std::env::var_os("STORE_MODEL")?), threads, None);

@@ -71,7 +71,7 @@ fn breaks(old: &Interface, new: &Interface) -> Vec<String> {
             let has_size = was.members.first().is_some_and(|member| member.name == "struct_size");
             let may_grow = has_size && is.members.len() >= was.members.len();
             let kept = if may_grow { &is.members[..was.members.len()] } else { &is.members[..] };
-            // What had to be 0 may have got a name.
+            // A member that had to be 0 may have got a name.
             let same = |was: &Member, is: &Member| {
                 was == is || was.name.starts_with("reserved") && Member { name: is.name.clone(), ..was.clone() } == *is
             };
