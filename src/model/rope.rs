@@ -122,7 +122,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
         Some("yarn") => {
             let original_context = original_context.unwrap_or(context_length);
             // Frequencies that are stretched in part; some converters write the factor in its place.
-            if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|share| share < 1.0) {
+            if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|share| share != 1.0 && share != factor) {
                 return Err(keys.unsupported("rope.scaling.yarn_ext_factor"));
             }
             Ok(RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate })
