@@ -1575,8 +1575,8 @@ typedef struct rz_store rz_store;
 typedef struct rz_store_params {
   uint32_t struct_size;  /* sizeof(rz_store_params). */
   uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
-  /* Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once.
-   * A store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk. */
+  /* Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
+   * store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk. */
   uint64_t memory_limit;
   /* Folder for what has no room in memory, NUL-terminated; made where it is missing, for this user alone. NULL: it
    * is forgotten. Several stores and processes of one user may have the same one, of different models too. Its files
@@ -1635,13 +1635,11 @@ rz_status rz_store_take(const rz_store *store,
  * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
  *
  * A prefix that was computed with adapters is remembered for those with the same factors and scales in the same order.
- * Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be written
- * it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all that it holds.
- * Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_store_put(const rz_store *store,
-                       const rz_cache *cache,
-                       rz_error *err);
+ * Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be
+ * written it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all
+ * that it holds. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *err);
 
 /* Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
 rz_status rz_store_clear(rz_store *store, rz_error *err);

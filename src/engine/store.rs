@@ -315,15 +315,13 @@ impl Store {
 
     pub fn info(&self) -> StoreInfo {
         let shared = &self.shared;
-        shared.find_files();
+        let sizes = shared.find_files();
         let state = shared.state();
-        let sizes = shared.folder.as_ref().map(SharedFolder::files).unwrap_or_default();
-        let own = sizes.iter().filter(|(name, ..)| state.files.contains_key(name));
         StoreInfo {
             entries: state.entries.len(),
             memory_bytes: state.memory.bytes + state.waiting_bytes(),
             files: state.files.len(),
-            disk_bytes: own.map(|(_, len, _)| len).sum(),
+            disk_bytes: state.files.keys().filter_map(|name| sizes.get(name)).sum(),
             ..state.info
         }
     }
@@ -401,14 +399,15 @@ impl Shared {
         forgotten
     }
 
-    /// Looks into files of this model that are new, and forgets those that are gone.
-    fn find_files(&self) {
-        let Some(folder) = &self.folder else { return };
+    /// Looks into files of this model that are new, and forgets those that are gone. Returns the bytes of all.
+    fn find_files(&self) -> HashMap<OsString, u64> {
+        let Some(folder) = &self.folder else { return HashMap::new() };
         let is_own = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with(&self.prefix));
-        let names: Vec<OsString> = folder.files().into_iter().map(|(name, ..)| name).filter(is_own).collect();
+        let files = folder.files().into_iter().map(|(name, len, _)| (name, len));
+        let sizes: HashMap<OsString, u64> = files.filter(|(name, _)| is_own(name)).collect();
         let mut state = self.state();
-        state.files.retain(|name, _| names.contains(name));
-        let new: Vec<&OsString> = names.iter().filter(|name| !state.files.contains_key(*name)).collect();
+        state.files.retain(|name, _| sizes.contains_key(name));
+        let new: Vec<&OsString> = sizes.keys().filter(|name| !state.files.contains_key(*name)).collect();
         drop(state);
         for name in new {
             let rest = name.to_str().and_then(|name| name.strip_prefix(&self.prefix)).unwrap_or_default();
@@ -423,6 +422,7 @@ impl Shared {
                 self.state().files.insert(name.clone(), (tokens, kind));
             }
         }
+        sizes
     }
 
     /// Returns the result of `read` of a file, which is removed where it is damaged; `None` where there is an error.

@@ -34,8 +34,8 @@ pub struct rz_store_params {
     pub struct_size: u32,
     /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
     pub min_tokens: u32,
-    /// Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once.
-    /// A store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk.
+    /// Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
+    /// store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk.
     pub memory_limit: u64,
     /// Folder for what has no room in memory, NUL-terminated; made where it is missing, for this user alone. NULL: it
     /// is forgotten. Several stores and processes of one user may have the same one, of different models too. Its files
@@ -158,10 +158,10 @@ pub unsafe extern "C" fn rz_store_take(
 /// Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
 ///
 /// A prefix that was computed with adapters is remembered for those with the same factors and scales in the same order.
-/// Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be written
-/// it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all that it holds.
-/// Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be
+/// written it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all
+/// that it holds. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -1,5 +1,5 @@
-//! The activation functions on one row, alone and as gates. Each public function checks lengths, then runs the same code
-//! for every instruction set.
+//! The activation functions on one row, alone and as gates. Each public function checks lengths, then runs the same
+//! code for every instruction set.
 #![allow(unsafe_code)]
 
 use super::elementwise::{Binary, Itself, ScaleBy, Unary, map, zip};

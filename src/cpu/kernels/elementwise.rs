@@ -1,5 +1,6 @@
-//! The elementwise ops on one row: norms, sums, rotary embedding, transposition, arg-max, and the loops of all functions
-//! of one and of two values. Each public function checks lengths, then runs the same code for every instruction set.
+//! The elementwise ops on one row: norms, sums, rotary embedding, transposition, arg-max, and the loops of all
+//! functions of one and of two values. Each public function checks lengths, then runs the same code for every
+//! instruction set.
 #![allow(unsafe_code)]
 
 use super::simd::{LANES, Simd};
