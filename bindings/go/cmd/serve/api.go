@@ -171,6 +171,16 @@ func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
 	return nil
 }
 
+// listOrText reads a list, or a text that stands for a list of one.
+func listOrText[T any](data []byte, list *[]T, one func(text string) T) error {
+	var text string
+	if string(data) != "null" && json.Unmarshal(data, &text) == nil {
+		*list = []T{one(text)}
+		return nil
+	}
+	return json.Unmarshal(data, list)
+}
+
 // readBody reads the body of a request, whose size and time the server bounds.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)

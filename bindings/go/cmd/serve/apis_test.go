@@ -36,7 +36,7 @@ func (s *service) ask(t *testing.T, path, body string) map[string]any {
 	return answer
 }
 
-// events asks for a stream and gives its events, each of which tells its name; that at the end is "[DONE]" or nothing.
+// events asks for a stream and gives its events. Each tells its name, or none has one and "[DONE]" ends them.
 func (s *service) events(t *testing.T, path, body string) (events []map[string]any) {
 	t.Helper()
 	response, err := http.Post(s.url+path, "application/json", strings.NewReader(strings.TrimSuffix(body, "}")+`, "stream": true}`))
@@ -45,14 +45,14 @@ func (s *service) events(t *testing.T, path, body string) (events []map[string]a
 	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatal(response)
 	}
-	name, lines := "", bufio.NewScanner(response.Body)
+	name, done, lines := "", false, bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
 			name = text
 		}
 		text, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok || text == "[DONE]" {
+		if done = done || text == "[DONE]"; done || !ok {
 			continue
 		}
 		var event map[string]any
@@ -61,6 +61,9 @@ func (s *service) events(t *testing.T, path, body string) (events []map[string]a
 			t.Errorf("%q %v", name, event)
 		}
 		events = append(events, event)
+	}
+	if done != (name == "") {
+		t.Error("a stream without its end")
 	}
 	return events
 }
@@ -81,9 +84,7 @@ func TestTextsGoOn(t *testing.T) {
 		t.Error(answer)
 	}
 	// Several prompts, also as tokens, each with choices and what it begins with.
-	l, err := s.lease(t.Context(), "plain")
-	must(t, err)
-	defer l.release()
+	l := s.leased(t, "plain")
 	tokens, err := l.Tokenize(once, false)
 	must(t, err)
 	list, err := json.Marshal(tokens)
@@ -132,9 +133,7 @@ func TestLogprobsOfTexts(t *testing.T) {
 	s := serve(t)
 	answer := s.ask(t, "/v1/completions", `{"model": "plain", "prompt": "Once upon a time", "temperature": 0, "max_tokens": 12, "logprobs": 3}`)
 	rows := at(answer, "choices", 0, "logprobs").(map[string]any)
-	l, err := s.lease(t.Context(), "plain")
-	must(t, err)
-	defer l.release()
+	l := s.leased(t, "plain")
 	text := at(answer, "choices", 0, "text").(string)
 	tokens, err := l.Tokenize(once+text, false)
 	must(t, err)
@@ -232,9 +231,7 @@ func TestEmbeddings(t *testing.T) {
 		}
 		return vectors, answer
 	}
-	l, err := s.lease(t.Context(), "pooled")
-	must(t, err)
-	defer l.release()
+	l := s.leased(t, "pooled")
 	tokens, err := l.Tokenize(once, false)
 	must(t, err)
 	list, err := json.Marshal(tokens)
@@ -307,9 +304,7 @@ func TestAClassifierRanks(t *testing.T) {
 	list, err := json.Marshal(documents)
 	must(t, err)
 	for model, rows := range map[string][][]float32{"one": weights[:1], "two": weights} {
-		l, err := s.lease(t.Context(), model)
-		must(t, err)
-		defer l.release()
+		l := s.leased(t, model)
 		// The tiny model begins texts with a token and ends them with none, so that a pair has one; the last token's
 		// vector is classified.
 		var pairs [][]uint32

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,11 +34,8 @@ type chatRequest struct {
 	Reasoning           *reasoningWish    `json:"reasoning"`
 	ChatTemplateKwargs  map[string]any    `json:"chat_template_kwargs"`
 	Stream              bool              `json:"stream"`
-	StreamOptions       *struct {
-		IncludeUsage       bool `json:"include_usage"`
-		IncludeObfuscation bool `json:"include_obfuscation"`
-	} `json:"stream_options"`
-	Modalities []string `json:"modalities"`
+	StreamOptions       streamOptions     `json:"stream_options"`
+	Modalities          []string          `json:"modalities"`
 
 	// What changes no answer.
 	Metadata             any `json:"metadata"`
@@ -48,6 +46,11 @@ type chatRequest struct {
 	ServiceTier          any `json:"service_tier"`
 	Store                any `json:"store"`
 	User                 any `json:"user"`
+}
+
+type streamOptions struct {
+	IncludeUsage       bool `json:"include_usage"`
+	IncludeObfuscation any  `json:"include_obfuscation"` // which changes no answer
 }
 
 // reasoningWish is a bound on reasoning, in the form of OpenAI's responses with a budget.
@@ -71,14 +74,7 @@ type responseFormat struct {
 type textOrList []string
 
 func (t *textOrList) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) == nil {
-		if *t = nil; string(data) != "null" {
-			*t = textOrList{text}
-		}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]string)(t))
+	return listOrText(data, (*[]string)(t), func(text string) string { return text })
 }
 
 // chatMessage is a message of a request. Fields that the API gives back with replies but that say nothing are passed
@@ -173,7 +169,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := readKnown(w, r, &request); err != nil {
 		return err
 	}
-	l, err := s.lease(r.Context(), request.Model)
+	l, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}
@@ -206,7 +202,7 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 	}
 	n, err := positive("n", q.N, 1)
 	if err != nil || n > most {
-		return nil, orRefuse(err, "n", "\"n\" is more than %d", most)
+		return nil, cmp.Or[error](err, refuse("n", "\"n\" is more than %d", most))
 	}
 	if reply.Stops, err = checkStops("stop", q.Stop); err != nil {
 		return nil, err
@@ -220,11 +216,8 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 		}
 		reply.Logprobs = max(*top, reply.Logprobs)
 	}
-	if reply.GrammarKind, reply.Grammar, err = q.ResponseFormat.grammar("response_format"); err != nil {
+	if err := q.ResponseFormat.bind(&g); err != nil {
 		return nil, err
-	}
-	if reply.GrammarKind != 0 && transcript.Tools != nil && transcript.ToolChoice != "none" {
-		return nil, refuse("response_format", "a form of the content beside tools is not supported, unless \"tool_choice\" is \"none\"")
 	}
 	if err := q.reason(&g); err != nil {
 		return nil, err
@@ -251,14 +244,6 @@ func positive(param string, n *int, missing int) (int, error) {
 	return *n, nil
 }
 
-// orRefuse is an error, or a refusal where there is none.
-func orRefuse(err error, param, format string, arguments ...any) error {
-	if err != nil {
-		return err
-	}
-	return refuse(param, format, arguments...)
-}
-
 // maxStops is how many stop strings a request may have.
 const maxStops = 16
 
@@ -275,19 +260,19 @@ func checkStops(param string, all []string) ([]string, error) {
 	return all, nil
 }
 
-// grammar is that of a form of the content, of the kind 0 for plain text.
-func (f *responseFormat) grammar(param string) (kind realizar.GrammarKind, grammar string, err error) {
+// bind has the content of a reply take the form.
+func (f *responseFormat) bind(g *generation) error {
 	switch {
 	case f == nil || f.Type == "text":
-		return 0, "", nil
+		return nil
 	case f.Type == "json_object":
-		return realizar.GrammarJSONSchema, jsonObject, nil
+		return g.bind("response_format", jsonObject)
 	case f.Type != "json_schema":
-		return 0, "", refuse(param+".type", "the form %q is none of text, json_object, json_schema", f.Type)
+		return refuse("response_format.type", "the form %q is none of text, json_object, json_schema", f.Type)
 	case f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0:
-		return 0, "", refuse(param+".json_schema", "the schema is missing")
+		return refuse("response_format.json_schema", "the schema is missing")
 	}
-	return realizar.GrammarJSONSchema, string(f.JSONSchema.Schema), nil
+	return g.bind("response_format", string(f.JSONSchema.Schema))
 }
 
 // reason puts what is wished of reasoning into a generation.
@@ -428,7 +413,7 @@ func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events it
 		case realizar.PartToolArguments:
 			choice.calls[len(choice.calls)-1].Function.Arguments += e.Text
 		}
-		rows, err := c.logprobs(e.Logprobs)
+		rows, err := c.lease.logprobs(e.Logprobs, c.request.TopLogprobs)
 		if err != nil {
 			return err
 		}
@@ -475,22 +460,23 @@ func (c *completion) logprobsObject(rows []any) any {
 	return map[string]any{"content": rows, "refusal": nil}
 }
 
-// logprobs are rows as OpenAI writes them.
-func (c *completion) logprobs(rows []realizar.TokenLogprobs) (all []any, err error) {
-	entry := func(l realizar.Logprob) map[string]any {
-		text, e := c.lease.TokenBytes(l.Token)
+// logprobs are rows as OpenAI's chats and responses have them, with so many of the likeliest tokens.
+func (l *lease) logprobs(rows []realizar.TokenLogprobs, likeliest *int) (all []any, err error) {
+	entry := func(of realizar.Logprob) map[string]any {
+		text, e := l.TokenBytes(of.Token)
 		err = errors.Join(err, e)
 		numbers := make([]int, len(text)) // because bytes would become base64
 		for i, b := range text {
 			numbers[i] = int(b)
 		}
-		return map[string]any{"token": string(text), "bytes": numbers, "logprob": max(l.Logprob, -9999)}
+		return map[string]any{"token": string(text), "bytes": numbers, "logprob": max(of.Logprob, -9999)}
 	}
+	all = []any{}
 	for _, row := range rows {
 		one, top := entry(row.Logprob), []any{}
-		if c.request.TopLogprobs != nil {
-			for _, l := range row.Likeliest[:min(*c.request.TopLogprobs, len(row.Likeliest))] {
-				top = append(top, entry(l))
+		if likeliest != nil {
+			for _, other := range row.Likeliest[:min(*likeliest, len(row.Likeliest))] {
+				top = append(top, entry(other))
 			}
 		}
 		one["top_logprobs"] = top
@@ -507,17 +493,13 @@ func (c *completion) usage() map[string]any {
 		sum.Completion += choice.outcome.Completion
 		sum.Reasoning += choice.outcome.Reasoning
 	}
-	return map[string]any{
-		"prompt_tokens": sum.Prompt, "completion_tokens": sum.Completion, "total_tokens": sum.Prompt + sum.Completion,
-		"prompt_tokens_details":     map[string]any{"cached_tokens": sum.Cached},
-		"completion_tokens_details": map[string]any{"reasoning_tokens": sum.Reasoning},
-	}
+	return sum.usage()
 }
 
 // stream answers piece by piece.
 func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error]) error {
 	out := newStream(w)
-	usage := c.request.StreamOptions != nil && c.request.StreamOptions.IncludeUsage
+	usage := c.request.StreamOptions.IncludeUsage
 	send := func(choices []any, counted any) error {
 		chunk := c.object("chat.completion.chunk", choices)
 		if usage {
@@ -550,7 +532,7 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 		}
 		piece := map[string]any{"index": e.Choice, "delta": delta, "finish_reason": nil, "logprobs": nil}
 		if len(e.Logprobs) > 0 {
-			rows, err := c.logprobs(e.Logprobs)
+			rows, err := c.lease.logprobs(e.Logprobs, c.request.TopLogprobs)
 			if err != nil {
 				return out.fail(openAI, err)
 			}

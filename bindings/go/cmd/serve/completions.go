@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,21 +17,18 @@ import (
 // completionRequest is the body of POST /v1/completions; README.md says what its fields do.
 type completionRequest struct {
 	wish
-	Model         string     `json:"model"`
-	Prompt        prompts    `json:"prompt"`
-	MaxTokens     *int       `json:"max_tokens"`
-	N             *int       `json:"n"`
-	BestOf        *int       `json:"best_of"`
-	Echo          bool       `json:"echo"`
-	Suffix        string     `json:"suffix"`
-	Logprobs      *int       `json:"logprobs"`
-	Stop          textOrList `json:"stop"`
-	Stream        bool       `json:"stream"`
-	StreamOptions struct {
-		IncludeUsage       bool `json:"include_usage"`
-		IncludeObfuscation bool `json:"include_obfuscation"`
-	} `json:"stream_options"`
-	User any `json:"user"` // which changes no answer
+	Model         string        `json:"model"`
+	Prompt        prompts       `json:"prompt"`
+	MaxTokens     *int          `json:"max_tokens"`
+	N             *int          `json:"n"`
+	BestOf        *int          `json:"best_of"`
+	Echo          bool          `json:"echo"`
+	Suffix        string        `json:"suffix"`
+	Logprobs      *int          `json:"logprobs"`
+	Stop          textOrList    `json:"stop"`
+	Stream        bool          `json:"stream"`
+	StreamOptions streamOptions `json:"stream_options"`
+	User          any           `json:"user"` // which changes no answer
 }
 
 const (
@@ -115,7 +113,7 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 	if err := readKnown(w, r, &request); err != nil {
 		return err
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}
@@ -161,15 +159,11 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	usage := map[string]any{
-		"prompt_tokens": sum.Prompt, "completion_tokens": sum.Completion, "total_tokens": sum.Prompt + sum.Completion,
-		"prompt_tokens_details": map[string]any{"cached_tokens": sum.Cached},
-	}
 	if !request.Stream {
-		return writeJSON(w, answer(choices, usage))
+		return writeJSON(w, answer(choices, sum.usage()))
 	}
 	if request.StreamOptions.IncludeUsage {
-		if err := out.send("", answer([]completionChoice{}, usage)); err != nil {
+		if err := out.send("", answer([]completionChoice{}, sum.usage())); err != nil {
 			return err
 		}
 	}
@@ -180,7 +174,7 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 func (q *completionRequest) generations(l *lease, most int) (all []*generation, echoes []string, err error) {
 	n, err := positive("n", q.N, 1)
 	if err != nil || n > most {
-		return nil, nil, orRefuse(err, "n", "\"n\" is more than %d", most)
+		return nil, nil, cmp.Or[error](err, refuse("n", "\"n\" is more than %d", most))
 	}
 	reply := realizar.ReplyOptions{}
 	if reply.MaxTokens, err = positive("max_tokens", q.MaxTokens, completionTokens); err != nil {

@@ -41,7 +41,7 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	case !known:
 		return refuse("pooling", "\"pooling\" is %q, neither \"mean\", \"cls\" nor \"last\"", request.Pooling)
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.P
 	if len(l.adapters) > 0 {
 		return nil, refuse("model", "%q is an adapter, which embeddings and scores are made without", l.name)
 	}
-	leave, err := l.enter(ctx)
+	leave, err := l.engine.enter(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -95,6 +95,15 @@ func (o *outcome) finish() string {
 	return "stop"
 }
 
+// usage is the "usage" of OpenAI's chats and texts.
+func (o *outcome) usage() map[string]any {
+	return map[string]any{
+		"prompt_tokens": o.Prompt, "completion_tokens": o.Completion, "total_tokens": o.Prompt + o.Completion,
+		"prompt_tokens_details":     map[string]any{"cached_tokens": o.Cached},
+		"completion_tokens_details": map[string]any{"reasoning_tokens": o.Reasoning},
+	}
+}
+
 // engine makes the replies of a model. Whoever computes has a slot; the goroutine of run steps all replies in common
 // passes.
 type engine struct {
@@ -139,9 +148,6 @@ func (e *engine) close() {
 	}
 	e.metrics.slots.Set(0)
 }
-
-// enter waits for a slot, for work that is no generation: embeddings, scores.
-func (l *lease) enter(ctx context.Context) (leave func(), err error) { return l.engine.enter(ctx) }
 
 // enter waits for a slot. Where too many wait already, the error is an apiError with the status 429.
 func (e *engine) enter(ctx context.Context) (leave func(), err error) {
@@ -342,7 +348,7 @@ type task struct {
 	ctx    context.Context
 	cache  *cache
 	job    *realizar.Job // of a session
-	scored bool          // the job tells log-probabilities
+	scored bool          // log-probabilities are asked for
 	called bool
 
 	mu     sync.Mutex
@@ -479,7 +485,10 @@ func (t *task) collect() (events []event, over bool, err error) {
 	if err != nil {
 		return nil, true, err
 	}
-	rows, err := c.Logprobs()
+	var rows []realizar.TokenLogprobs
+	if t.scored {
+		rows, err = c.Logprobs()
+	}
 	for _, part := range parts {
 		over = over || part.Kind == realizar.PartEnd
 		t.called = t.called || part.Kind == realizar.PartToolName
@@ -603,7 +612,7 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 // reply makes one reply, with a slot, and tells its events as long as that returns true.
 func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool) error {
 	start := time.Now()
-	leave, err := l.enter(ctx)
+	leave, err := l.engine.enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -653,6 +662,7 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 
 // begin begins the reply of a task; nothing is computed yet.
 func (l *lease) begin(t *task, g *generation) error {
+	t.scored = g.Reply.Logprobs > 0
 	if c := t.cache.conversation; c != nil {
 		if err := c.Rewind(0); err != nil {
 			return err
@@ -686,7 +696,6 @@ func (l *lease) begin(t *task, g *generation) error {
 		}
 		defer options.Grammar.Close()
 	}
-	t.scored = r.Logprobs > 0
 	t.job, err = s.NewJob(t.ctx, g.Prompt[held:], &options)
 	return err
 }

@@ -72,15 +72,7 @@ type block struct {
 type blocks []block
 
 func (b *blocks) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err == nil {
-		*b = blocks{{Type: "text", Text: text}}
-		if string(data) == "null" {
-			*b = nil
-		}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]block)(b))
+	return listOrText(data, (*[]block)(b), func(text string) block { return block{Type: "text", Text: text} })
 }
 
 type messageTool struct {
@@ -146,7 +138,7 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}
@@ -171,7 +163,7 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	case request.TopN != nil && *request.TopN < 1:
 		return refuse("top_n", "\"top_n\" is %d, and at least 1 is needed", *request.TopN)
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}

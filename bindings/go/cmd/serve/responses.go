@@ -78,12 +78,7 @@ type responseTool struct {
 type items []item
 
 func (i *items) UnmarshalJSON(data []byte) error {
-	var text string
-	if string(data) != "null" && json.Unmarshal(data, &text) == nil {
-		*i = items{{Role: "user", Content: itemParts{{"input_text", text}}}}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]item)(i))
+	return listOrText(data, (*[]item)(i), func(text string) item { return item{Role: "user", Content: itemParts{{"input_text", text}}} })
 }
 
 // item is one of any type.
@@ -107,12 +102,7 @@ type itemPart struct {
 }
 
 func (p *itemParts) UnmarshalJSON(data []byte) error {
-	var text string
-	if string(data) != "null" && json.Unmarshal(data, &text) == nil {
-		*p = itemParts{{"input_text", text}}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]itemPart)(p))
+	return listOrText(data, (*[]itemPart)(p), func(text string) itemPart { return itemPart{"input_text", text} })
 }
 
 // text is that of all parts behind each other.
@@ -207,11 +197,6 @@ func (r *responseRequest) check() error {
 	return nil
 }
 
-// logprobs tells whether those of tokens are asked for.
-func (r *responseRequest) logprobs() bool {
-	return r.TopLogprobs != nil || slices.Contains(r.Include, "message.output_text.logprobs")
-}
-
 // readResponse reads a request and what it goes on from: the messages of the prompt but for the instructions, which are
 // not handed on.
 func (s *server) readResponse(w http.ResponseWriter, r *http.Request) (*responseRequest, []message, error) {
@@ -259,11 +244,10 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 			return nil, err
 		}
 	}
-	if r.logprobs() {
+	if r.TopLogprobs != nil {
+		asked.Reply.Logprobs = max(*r.TopLogprobs, 1)
+	} else if slices.Contains(r.Include, "message.output_text.logprobs") {
 		asked.Reply.Logprobs = 1
-		if r.TopLogprobs != nil {
-			asked.Reply.Logprobs = max(*r.TopLogprobs, 1)
-		}
 	}
 	switch format := r.Text.Format; {
 	case format == nil || format.Type == "text":
@@ -317,7 +301,7 @@ func (s *server) countInput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}

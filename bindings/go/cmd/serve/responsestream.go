@@ -20,7 +20,7 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.lease(r.Context(), request.Model)
+	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p *responseReply) add(event *event) error {
 			}
 		}
 	}
-	rows, err := p.rows(event.Logprobs)
+	rows, err := p.lease.logprobs(event.Logprobs, p.request.TopLogprobs)
 	if err != nil {
 		return err
 	}
@@ -146,16 +146,6 @@ func (p *responseReply) add(event *event) error {
 		p.status = "incomplete"
 	}
 	return p.end(p.status)
-}
-
-// rows are log-probabilities, where they are asked for.
-func (p *responseReply) rows(rows []realizar.TokenLogprobs) ([]any, error) {
-	if !p.request.logprobs() {
-		return []any{}, nil
-	}
-	c := completion{lease: p.lease, request: &chatRequest{TopLogprobs: p.request.TopLogprobs}}
-	all, err := c.logprobs(rows)
-	return append([]any{}, all...), err
 }
 
 // part is the content of the last item.

@@ -102,6 +102,15 @@ func serve(t *testing.T, flags ...string) *service {
 	return &service{s, web.URL}
 }
 
+// leased is a model until the end of the test.
+func (s *service) leased(t *testing.T, name string) *lease {
+	t.Helper()
+	l, err := s.models.lease(t.Context(), name)
+	must(t, err)
+	t.Cleanup(l.release)
+	return l
+}
+
 // post sends a body and gives the answer.
 func (s *service) post(t *testing.T, path, body string) (int, map[string]any, http.Header) {
 	t.Helper()
@@ -161,27 +170,9 @@ func content(answer map[string]any) string {
 // joined asks for a stream and puts its pieces together as an answer that is not streamed.
 func (s *service) joined(t *testing.T, body string) map[string]any {
 	t.Helper()
-	response, err := http.Post(s.url+"/v1/chat/completions", "application/json",
-		strings.NewReader(strings.TrimSuffix(body, "}")+`, "stream": true, "stream_options": {"include_usage": true}}`))
-	must(t, err)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatal(response)
-	}
 	var answer map[string]any
-	choices, done := map[int]map[string]any{}, false
-	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		text, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		if done = text == "[DONE]"; done {
-			break
-		}
-		var chunk map[string]any
-		must(t, json.Unmarshal([]byte(text), &chunk))
+	choices := map[int]map[string]any{}
+	for _, chunk := range s.events(t, "/v1/chat/completions", strings.TrimSuffix(body, "}")+`, "stream_options": {"include_usage": true}}`) {
 		if chunk["object"] != "chat.completion.chunk" || answer != nil && chunk["id"] != answer["id"] {
 			t.Error(chunk)
 		}
@@ -196,9 +187,6 @@ func (s *service) joined(t *testing.T, body string) map[string]any {
 			}
 			join(choices[index], piece.(map[string]any))
 		}
-	}
-	if !done {
-		t.Error("a stream without its end")
 	}
 	all := make([]any, len(choices))
 	for i, choice := range choices {
@@ -316,9 +304,7 @@ func TestSeedsAndChoices(t *testing.T) {
 	}
 	// A bias against the likeliest token has another one chosen.
 	answer := s.chat(t, "plain", "Once", `"temperature": 0, "max_tokens": 1, "logprobs": true`)
-	l, err := s.lease(t.Context(), "plain")
-	must(t, err)
-	defer l.release()
+	l := s.leased(t, "plain")
 	first := at(answer, "choices", 0, "logprobs", "content", 0, "token").(string)
 	for token := range uint32(l.info.VocabSize) {
 		if text, err := l.TokenBytes(token); err != nil || string(text) != first {
@@ -553,19 +539,15 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 
 func TestAFullQueueIsTold(t *testing.T) {
 	s := serve(t, "-slots", "1", "-queue", "1")
-	l, err := s.lease(t.Context(), "plain")
-	must(t, err)
-	defer l.release()
-	leave, err := l.enter(t.Context())
+	l := s.leased(t, "plain")
+	leave, err := l.engine.enter(t.Context())
 	must(t, err)
 	answered := make(chan string)
 	go func() {
 		answered <- content(s.chat(t, "plain", "Once upon a time", `"temperature": 0, "max_tokens": 20`))
 	}()
 	queue := s.metrics.queue.WithLabelValues("plain")
-	for testutil.ToFloat64(queue) != 1 {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "nobody waits", func() bool { return testutil.ToFloat64(queue) == 1 })
 	status, answer, header := s.post(t, "/v1/chat/completions", body("plain", "x", ``))
 	if status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || at(answer, "error", "type") != "rate_limit_exceeded" {
 		t.Error(status, answer, header)
@@ -573,7 +555,7 @@ func TestAFullQueueIsTold(t *testing.T) {
 	// Who waits and hangs up leaves the queue.
 	waiting, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.enter(waiting); err == nil {
+	if _, err := l.engine.enter(waiting); err == nil {
 		t.Error("a place for somebody who has gone")
 	}
 	leave()
@@ -780,7 +762,7 @@ func TestAdaptersAndModels(t *testing.T) {
 
 func TestMemoryIsForTheModelsInUse(t *testing.T) {
 	s := serve(t)
-	l, err := s.lease(t.Context(), "plain")
+	l, err := s.models.lease(t.Context(), "plain")
 	must(t, err)
 	plain := s.models.byName["plain"]
 	s.models.memory = plain.loaded.size * 3 / 2

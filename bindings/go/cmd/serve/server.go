@@ -87,11 +87,6 @@ func newServer(o *options) (*server, error) {
 	return s, err
 }
 
-// lease finds a model by its name and loads it where it is not. An unknown name is an apiError with the status 404.
-func (s *server) lease(ctx context.Context, name string) (*lease, error) {
-	return s.models.lease(ctx, name)
-}
-
 // readKeys reads a file with a key a line; lines that are empty or begin with "#" count for nothing.
 func readKeys(path string) (keys [][sha256.Size]byte, err error) {
 	file, err := os.Open(path)
@@ -141,11 +136,11 @@ func (s *server) handler() http.Handler {
 			return
 		}
 		e := &apiError{status: http.StatusNotFound, message: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			other := *r
 			other.Method = method
 			if _, pattern := mux.Handler(&other); pattern != "" {
-				w.Header().Set("Allow", method)
+				w.Header().Add("Allow", method)
 				e.status = http.StatusMethodNotAllowed
 			}
 		}
