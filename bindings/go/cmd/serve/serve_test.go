@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -122,6 +121,48 @@ func (s *service) post(t *testing.T, path, body string) (int, map[string]any, ht
 	return response.StatusCode, answer, response.Header
 }
 
+// ask asks a path, which has to succeed.
+func (s *service) ask(t *testing.T, path, body string) map[string]any {
+	t.Helper()
+	status, answer, _ := s.post(t, path, body)
+	if status != http.StatusOK {
+		t.Fatalf("%s %s: %d %v", path, body, status, answer)
+	}
+	return answer
+}
+
+// events asks for a stream and gives its events. Each tells its name, or none has one and "[DONE]" ends them.
+func (s *service) events(t *testing.T, path, body string) (events []map[string]any) {
+	t.Helper()
+	response, err := http.Post(s.url+path, "application/json", strings.NewReader(strings.TrimSuffix(body, "}")+`, "stream": true}`))
+	must(t, err)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatal(response)
+	}
+	name, done, lines := "", false, bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			name = text
+		}
+		text, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if done = done || text == "[DONE]"; done || !ok {
+			continue
+		}
+		var event map[string]any
+		must(t, json.Unmarshal([]byte(text), &event))
+		if kind, _ := event["type"].(string); kind != name {
+			t.Errorf("%q %v", name, event)
+		}
+		events = append(events, event)
+	}
+	if done != (name == "") {
+		t.Error("a stream without its end")
+	}
+	return events
+}
+
 // chat asks for a chat that has to succeed; fields are put behind those of the model and the message of a user.
 func (s *service) chat(t *testing.T, model, text, fields string) map[string]any {
 	t.Helper()
@@ -130,11 +171,7 @@ func (s *service) chat(t *testing.T, model, text, fields string) map[string]any 
 
 func (s *service) complete(t *testing.T, body string) map[string]any {
 	t.Helper()
-	status, answer, _ := s.post(t, "/v1/chat/completions", body)
-	if status != http.StatusOK {
-		t.Fatalf("%d %v", status, answer)
-	}
-	return answer
+	return s.ask(t, "/v1/chat/completions", body)
 }
 
 func body(model, text, fields string) string {
@@ -165,341 +202,6 @@ func at(value any, path ...any) any {
 func content(answer map[string]any) string {
 	text, _ := at(answer, "choices", 0, "message", "content").(string)
 	return text
-}
-
-// joined asks for a stream and puts its pieces together as an answer that is not streamed.
-func (s *service) joined(t *testing.T, body string) map[string]any {
-	t.Helper()
-	var answer map[string]any
-	choices := map[int]map[string]any{}
-	for _, chunk := range s.events(t, "/v1/chat/completions", strings.TrimSuffix(body, "}")+`, "stream_options": {"include_usage": true}}`) {
-		if chunk["object"] != "chat.completion.chunk" || answer != nil && chunk["id"] != answer["id"] {
-			t.Error(chunk)
-		}
-		answer = chunk
-		for _, piece := range chunk["choices"].([]any) {
-			index := int(at(piece, "index").(float64))
-			if choices[index] == nil {
-				if at(piece, "delta", "role") != "assistant" {
-					t.Error(piece)
-				}
-				choices[index] = map[string]any{"index": float64(index), "message": map[string]any{"refusal": nil}, "logprobs": nil}
-			}
-			join(choices[index], piece.(map[string]any))
-		}
-	}
-	all := make([]any, len(choices))
-	for i, choice := range choices {
-		if message := choice["message"].(map[string]any); message["tool_calls"] != nil && message["content"] == "" {
-			message["content"] = nil
-		}
-		all[i] = choice
-	}
-	answer["choices"], answer["object"] = all, "chat.completion"
-	return answer
-}
-
-// join adds a piece of a choice.
-func join(choice, piece map[string]any) {
-	message := choice["message"].(map[string]any)
-	for name, value := range piece["delta"].(map[string]any) {
-		if name != "tool_calls" {
-			before, _ := message[name].(string)
-			message[name] = before + value.(string)
-			continue
-		}
-		for _, call := range value.([]any) {
-			list, _ := message[name].([]any)
-			if index := int(at(call, "index").(float64)); index == len(list) {
-				delete(call.(map[string]any), "index")
-				message[name] = append(list, call)
-			} else {
-				function := at(list[index], "function").(map[string]any)
-				function["arguments"] = function["arguments"].(string) + at(call, "function", "arguments").(string)
-			}
-		}
-	}
-	choice["finish_reason"] = piece["finish_reason"]
-	if rows, ok := at(piece, "logprobs", "content").([]any); ok {
-		before, _ := at(choice, "logprobs", "content").([]any)
-		choice["logprobs"] = map[string]any{"content": append(before, rows...), "refusal": nil}
-	}
-}
-
-// comparable takes out of an answer what differs from one to the next.
-func comparable(t *testing.T, answer map[string]any) string {
-	t.Helper()
-	delete(answer, "id")
-	delete(answer, "created")
-	delete(answer["usage"].(map[string]any), "prompt_tokens_details") // a second request finds more in the cache
-	for _, choice := range answer["choices"].([]any) {
-		all, _ := at(choice, "message", "tool_calls").([]any)
-		for _, call := range all {
-			delete(call.(map[string]any), "id")
-		}
-	}
-	text, err := json.MarshalIndent(answer, "", " ")
-	must(t, err)
-	return string(text)
-}
-
-func TestAnAnswerIsThatOfTheModel(t *testing.T) {
-	s := serve(t)
-	answer := s.chat(t, "plain", "Once upon a time", `"temperature": 0, "max_tokens": 40`)
-	text := content(answer)
-	if len(text) < 60 || !strings.HasPrefix(story, text) {
-		t.Errorf("%q", text)
-	}
-	usage := at(answer, "usage")
-	if at(answer, "choices", 0, "finish_reason") != "length" || at(usage, "prompt_tokens") != 5.0 || at(usage, "completion_tokens") != 40.0 ||
-		at(usage, "total_tokens") != 45.0 || answer["object"] != "chat.completion" || answer["model"] != "plain" {
-		t.Error(answer)
-	}
-	if text := content(s.chat(t, "plain", "Once upon a time", `"temperature": 0, "max_completion_tokens": 60, "max_tokens": 1, "stop": " She"`)); text != ", there was a little girl named Lily." {
-		t.Errorf("%q", text)
-	}
-	answer = s.chat(t, "plain", "Once upon a time", `"temperature": 0, "stop": ["never", " She"]`)
-	if text := content(answer); text != ", there was a little girl named Lily." || at(answer, "choices", 0, "finish_reason") != "stop" {
-		t.Errorf("%q", text)
-	}
-}
-
-func TestAStreamIsTheSameAnswer(t *testing.T) {
-	s := serve(t)
-	for _, request := range []string{
-		body("plain", "Once upon a time", `"temperature": 0, "max_tokens": 50`),
-		body("plain", "Once", `"temperature": 1, "seed": 7, "max_tokens": 50, "n": 3`),
-		body("plain", "Once", `"temperature": 1, "seed": 7, "max_tokens": 30, "logprobs": true, "top_logprobs": 3`),
-		body("thinking", "Hi", `"temperature": 0, "max_tokens": 60, "reasoning_effort": "low", "reasoning": {"max_tokens": 6}`),
-		body("thinking", "Hi", `"temperature": 0, "tool_choice": "required", "parallel_tool_calls": false, "tools": [`+goTool+`]`),
-		body("thinking", "Hi", `"temperature": 0, "max_tokens": 60, "response_format": {"type": "json_object"}`),
-		body("plain", "Once upon a time", `"temperature": 0, "stop": " She"`),
-	} {
-		whole, stream := comparable(t, s.complete(t, request)), comparable(t, s.joined(t, request))
-		if whole != stream {
-			t.Errorf("%s\n%s\n%s", request, whole, stream)
-		}
-	}
-}
-
-func TestSeedsAndChoices(t *testing.T) {
-	s := serve(t)
-	fields := `"temperature": 1, "max_tokens": 30, "n": 3, "seed": `
-	texts := func(fields string) (texts []string) {
-		for i, choice := range s.chat(t, "plain", "Once", fields)["choices"].([]any) {
-			if at(choice, "index") != float64(i) {
-				t.Error(choice)
-			}
-			texts = append(texts, at(choice, "message", "content").(string))
-		}
-		return texts
-	}
-	one, again, two := texts(fields+"1"), texts(fields+"1"), texts(fields+"2")
-	if len(one) != 3 || !reflect.DeepEqual(one, again) || one[0] == one[1] || one[1] == one[2] || one[0] == two[0] {
-		t.Errorf("%q\n%q\n%q", one, again, two)
-	}
-	without := `"temperature": 1, "max_tokens": 30`
-	if one, two := texts(without), texts(without); one[0] == two[0] {
-		t.Errorf("without a seed twice %q", one)
-	}
-	// A bias against the likeliest token has another one chosen.
-	answer := s.chat(t, "plain", "Once", `"temperature": 0, "max_tokens": 1, "logprobs": true`)
-	l := s.leased(t, "plain")
-	first := at(answer, "choices", 0, "logprobs", "content", 0, "token").(string)
-	tried := 0
-	for token := range uint32(l.info.VocabSize) {
-		if text, err := l.TokenBytes(token); err != nil || string(text) != first {
-			continue
-		}
-		tried++
-		fields := fmt.Sprintf(`"temperature": 0, "max_tokens": 1, "logprobs": true, "logit_bias": {"%d": -100}`, token)
-		if now := at(s.chat(t, "plain", "Once", fields), "choices", 0, "logprobs", "content", 0, "token"); now == first {
-			t.Error(now)
-		}
-	}
-	if tried == 0 {
-		t.Error(first)
-	}
-}
-
-func TestLogprobs(t *testing.T) {
-	s := serve(t)
-	answer := s.chat(t, "plain", "Once upon a time", `"temperature": 0, "max_tokens": 20, "logprobs": true, "top_logprobs": 2`)
-	text, rows := "", at(answer, "choices", 0, "logprobs", "content").([]any)
-	for _, row := range rows {
-		var spelled []byte
-		for _, b := range at(row, "bytes").([]any) {
-			spelled = append(spelled, byte(b.(float64)))
-		}
-		text += string(spelled)
-		top := at(row, "top_logprobs").([]any)
-		if len(top) != 2 || at(top[0], "logprob") != at(row, "logprob") || at(top[0], "token") != at(row, "token") ||
-			at(top[1], "logprob").(float64) > at(top[0], "logprob").(float64) || at(row, "logprob").(float64) > 0 {
-			t.Error(row)
-		}
-	}
-	if text != content(answer) || len(rows) != 20 {
-		t.Errorf("%q %v", text, answer)
-	}
-	answer = s.chat(t, "plain", "Once", `"max_tokens": 2, "logprobs": true`)
-	if top := at(answer, "choices", 0, "logprobs", "content", 0, "top_logprobs"); len(top.([]any)) != 0 {
-		t.Error(answer)
-	}
-	if answer := s.chat(t, "plain", "Once", `"max_tokens": 2`); at(answer, "choices", 0, "logprobs") != nil {
-		t.Error(answer)
-	}
-}
-
-func TestToolsAndTheirResults(t *testing.T) {
-	s := serve(t)
-	messages := []any{map[string]any{"role": "user", "content": "Go"}}
-	for range 3 {
-		text, err := json.Marshal(messages)
-		must(t, err)
-		answer := s.complete(t, fmt.Sprintf(`{"model": "thinking", "messages": %s, "tools": [%s], "parallel_tool_calls": false,
-			"tool_choice": {"type": "function", "function": {"name": "go"}}, "temperature": 0, "reasoning_effort": "none"}`, text, goTool))
-		message := at(answer, "choices", 0, "message").(map[string]any)
-		var by struct{ By string }
-		arguments, _ := at(message, "tool_calls", 0, "function", "arguments").(string)
-		if err := json.Unmarshal([]byte(arguments), &by); err != nil {
-			t.Fatal(err, answer)
-		}
-		id, _ := at(message, "tool_calls", 0, "id").(string)
-		if by.By != "car" && by.By != "bus" || at(message, "tool_calls", 0, "function", "name") != "go" || !strings.HasPrefix(id, "call_") ||
-			at(answer, "choices", 0, "finish_reason") != "tool_calls" || len(at(message, "tool_calls").([]any)) != 1 {
-			t.Fatal(answer)
-		}
-		// As clients send a reply back, with fields that say nothing. The template has no place for results that it
-		// could lose.
-		message["annotations"], message["audio"], message["function_call"] = []any{}, nil, nil
-		messages = append(messages, message, map[string]any{"role": "user", "content": "done"})
-	}
-	answer := s.chat(t, "thinking", "Hi", `"tool_choice": "none", "temperature": 0, "max_tokens": 5, "tools": [`+goTool+`]`)
-	if at(answer, "choices", 0, "message", "tool_calls") != nil {
-		t.Error(answer)
-	}
-}
-
-func TestAFormOfTheContent(t *testing.T) {
-	s := serve(t)
-	const schema = `"max_tokens": 60, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": "object",
-		"properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": false}}}`
-	var n struct{ N *int }
-	must(t, json.Unmarshal([]byte(content(s.chat(t, "plain", "Hi", schema))), &n))
-	if n.N == nil || *n.N < 0 || *n.N > 9 {
-		t.Error(n)
-	}
-	n.N = nil
-	answer := s.chat(t, "thinking", "Hi", schema+`, "reasoning_effort": "high", "reasoning": {"max_tokens": 6}`)
-	must(t, json.Unmarshal([]byte(content(answer)), &n))
-	reasoning, _ := at(answer, "choices", 0, "message", "reasoning_content").(string)
-	if count := at(answer, "usage", "completion_tokens_details", "reasoning_tokens"); n.N == nil || reasoning == "" || count == 0.0 {
-		t.Error(answer)
-	}
-	answer = s.chat(t, "plain", "Hi", `"temperature": 0, "max_tokens": 300, "response_format": {"type": "json_object"}`)
-	var object map[string]any
-	if err := json.Unmarshal([]byte(content(answer)), &object); err != nil && at(answer, "choices", 0, "finish_reason") != "length" {
-		t.Error(err, answer)
-	}
-	if !strings.HasPrefix(content(answer), "{") {
-		t.Error(answer)
-	}
-}
-
-// refused are requests that have to be refused, with the status, the field and the code.
-var refused = []struct {
-	body        string
-	status      int
-	param, code any
-}{
-	{``, 400, nil, nil},
-	{`{"model": "plain", "messages": [{"role": "us`, 400, nil, nil},
-	{`[]`, 400, nil, nil},
-	{`{"model": "plain"}`, 400, "messages", nil},
-	{`{"messages": [{"role": "user", "content": "x"}]}`, 400, "model", nil},
-	{`{"model": 1}`, 400, "model", nil},
-	{`{"model": "plain", "messages": {}}`, 400, "messages", nil},
-	{`{"model": "plain", "messages": [1]}`, 400, "messages", nil},
-	{`{"model": "plain", "messages": [{"role": "king", "content": "x"}]}`, 400, "messages[0].role", nil},
-	{`{"model": "plain", "messages": [{"role": "user"}]}`, 400, "messages[0].content", nil},
-	{`{"model": "plain", "messages": [{"role": "user", "content": 5}]}`, 400, "messages[0].content", nil},
-	{`{"model": "plain", "messages": [{"role": "tool", "content": "x"}]}`, 400, "messages[0].tool_call_id", nil},
-	{`{"model": "plain", "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]}`,
-		400, "messages[0].content[1]", nil},
-	{body("other", "x", ``), 404, "model", "model_not_found"},
-	{body("plain", "x", `"colour": "red"`), 400, "colour", nil},
-	{body("plain", "x", `"temperature": 3`), 400, "temperature", nil},
-	{body("plain", "x", `"temperature": "hot"`), 400, "temperature", nil},
-	{body("plain", "x", `"top_p": -1`), 400, "top_p", nil},
-	{body("plain", "x", `"max_tokens": 0`), 400, "max_tokens", nil},
-	{body("plain", "x", `"n": 0`), 400, "n", nil},
-	{body("plain", "x", `"n": 1000000`), 400, "n", nil},
-	{body("plain", "x", `"stop": ["a", ""]`), 400, "stop", nil},
-	{body("plain", "x", `"logit_bias": {"512": 1}`), 400, "logit_bias", nil},
-	{body("plain", "x", `"logit_bias": {"5": 101}`), 400, "logit_bias", nil},
-	{body("plain", "x", `"top_logprobs": 3`), 400, "top_logprobs", nil},
-	{body("plain", "x", `"response_format": {"type": "yaml"}`), 400, "response_format.type", nil},
-	{body("plain", "x", `"response_format": {"type": "json_schema"}`), 400, "response_format.json_schema", nil},
-	{body("plain", "x", `"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "colour"}}}`), 400, nil, nil},
-	{body("plain", "x", `"tools": [{"type": "hammer"}]`), 400, "tools[0]", nil},
-	{body("plain", "x", `"tool_choice": "required"`), 400, "tool_choice", nil},
-	{body("thinking", "x", `"tools": [`+goTool+`], "tool_choice": {"type": "function", "function": {"name": "come"}}`), 400, nil, nil},
-	{body("plain", "x", `"reasoning_effort": "vast"`), 400, "reasoning_effort", nil},
-	{body("plain", "x", `"modalities": ["audio"]`), 400, "modalities", nil},
-	{body("plain", strings.Repeat("word ", 600), ``), 400, "messages", "context_length_exceeded"},
-	{body("plain", "x", ``) + "{}", 400, nil, nil},
-	{strings.Repeat("[", 100000), 400, nil, nil},
-	{body("plain", "x", `"metadata": `+strings.Repeat(`{"a":`, 200)+"1"+strings.Repeat("}", 200)), 400, nil, nil},
-	{`{"model": "` + strings.Repeat("x", 1<<20) + `"}`, 413, nil, nil},
-}
-
-func TestBadRequestsAreRefused(t *testing.T) {
-	s := serve(t, "-body", "500000")
-	for _, request := range refused {
-		status, answer, _ := s.post(t, "/v1/chat/completions", request.body)
-		fault := at(answer, "error")
-		if status != request.status || at(fault, "param") != request.param || at(fault, "code") != request.code ||
-			at(fault, "type") != "invalid_request_error" || at(fault, "message") == "" {
-			t.Errorf("%.200s: %d %v", request.body, status, answer)
-		}
-	}
-	for path, allowed := range map[string]string{"/v1/nothing": "", "/": "", "/v1/models": "GET", "/v1/responses/x": "GET, DELETE"} {
-		want := http.StatusNotFound
-		if allowed != "" {
-			want = http.StatusMethodNotAllowed
-		}
-		status, answer, header := s.post(t, path, "{}")
-		if status != want || at(answer, "error", "type") != "invalid_request_error" || strings.Join(header.Values("Allow"), ", ") != allowed {
-			t.Error(path, status, answer, header)
-		}
-	}
-	// All slots are free again, and what was asked for last is answered.
-	if busy := testutil.ToFloat64(s.metrics.busy.WithLabelValues("plain")); busy != 0 {
-		t.Error(busy)
-	}
-	if text := content(s.chat(t, "plain", "Once upon a time", `"temperature": 0, "max_tokens": 20`)); !strings.HasPrefix(story, text) || text == "" {
-		t.Errorf("%q", text)
-	}
-}
-
-func TestACutBodyIsRefused(t *testing.T) {
-	s := serve(t)
-	for _, request := range []string{
-		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"model\": ",
-		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"mod",
-	} {
-		connection, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		must(t, err)
-		_, err = io.WriteString(connection, request)
-		must(t, err)
-		must(t, connection.(*net.TCPConn).CloseWrite())
-		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
-		if err == nil && response.StatusCode != http.StatusBadRequest {
-			t.Error(response)
-		}
-		connection.Close()
-	}
-	s.chat(t, "plain", "Hi", `"max_tokens": 1`)
 }
 
 func TestKeys(t *testing.T) {

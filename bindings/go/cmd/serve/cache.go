@@ -1,0 +1,158 @@
+// Caches of a model: conversations and sessions at rest that the next requests go on from.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"realizar.dev/go"
+)
+
+// minCommon is how many tokens texts have to have in common for one to go on from what another has left.
+const minCommon = 16
+
+// cache is what a text has left behind: a conversation, or a session for texts that go on. The library compares tokens,
+// so that what is remembered never changes an answer.
+type cache struct {
+	conversation *realizar.Conversation
+	session      *realizar.Session
+	store        *realizar.Store // where the session is left; nil: nowhere
+	setup        string          // what it was made with
+	trace        []uint64        // of the messages or tokens that it has seen, to find the one with the most in common
+}
+
+func (c *cache) close() {
+	if c.conversation != nil {
+		c.conversation.Close()
+	} else {
+		c.session.Close()
+	}
+}
+
+// fork makes a second cache with the same past.
+func (c *cache) fork() (*cache, error) {
+	fork, err := *c, error(nil)
+	if c.conversation != nil {
+		fork.conversation, err = c.conversation.Fork()
+	} else {
+		fork.session, err = c.session.Fork()
+	}
+	return &fork, err
+}
+
+// setupOf is what a cache has to be made with for a generation, and trace what is compared.
+func (l *lease) setupOf(g *generation) (setup string, trace []uint64, err error) {
+	if g.Transcript == nil {
+		for _, token := range g.Prompt {
+			trace = append(trace, uint64(token))
+		}
+		return "text of " + l.name, trace, nil
+	}
+	without := *g.Transcript
+	without.Messages = nil
+	text, err := json.Marshal(without)
+	for _, message := range g.Transcript.Messages {
+		text, e := json.Marshal(message)
+		err = errors.Join(err, e)
+		sum := sha256.Sum256(text)
+		trace = append(trace, binary.LittleEndian.Uint64(sum[:]))
+	}
+	return "chat of " + l.name + string(text), trace, err
+}
+
+// recall gives the cache for a generation: that which has most in common with it, a fork of it where it would forget
+// what others may go on with, or a new one. The caller has a slot.
+func (l *lease) recall(g *generation, setup string, trace []uint64) (c *cache, err error) {
+	e := l.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	best, most := -1, 0
+	if g.Transcript == nil {
+		most = minCommon - 1
+	}
+	for i, c := range e.caches {
+		if n := inCommon(c.trace, trace); c.setup == setup && n > most {
+			best, most = i, n
+		}
+	}
+	if best >= 0 && most < len(e.caches[best].trace) && e.store != nil && len(l.adapters) == 0 {
+		best = -1 // the store has what it holds, and may have more
+	}
+	if best >= 0 && (most == len(e.caches[best].trace) || e.alive == e.slots && len(e.caches) == 1) {
+		c := e.caches[best]
+		e.caches = slices.Delete(e.caches, best, best+1)
+		return c, nil
+	}
+	if e.alive == e.slots { // then one is at rest, because the caller has a slot
+		oldest := 0
+		if best == 0 {
+			oldest = 1
+		}
+		e.caches[oldest].close()
+		e.caches = slices.Delete(e.caches, oldest, oldest+1)
+		e.alive--
+		best -= min(1, max(0, best-oldest))
+	}
+	if best >= 0 {
+		c, err = e.caches[best].fork()
+	} else {
+		c, err = l.remember(g)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.setup = setup
+	e.alive++
+	return c, nil
+}
+
+func inCommon(a, b []uint64) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// remember makes a cache, of what the store knows.
+func (l *lease) remember(g *generation) (*cache, error) {
+	store, options := l.engine.store, &l.engine.session
+	if len(l.adapters) > 0 { // with which the same tokens leave something else behind
+		store = nil
+	}
+	if g.Transcript != nil {
+		chat := realizar.ConversationOptions{Transcript: *g.Transcript, Cache: *options, Adapters: l.adapters, Store: store}
+		chat.Messages = nil
+		conversation, err := l.NewConversation(&chat)
+		return &cache{conversation: conversation}, err
+	}
+	if store != nil {
+		session, err := store.Take(g.Prompt, options)
+		return &cache{session: session, store: store}, err
+	}
+	session, err := l.NewSession(options)
+	if err == nil && len(l.adapters) > 0 {
+		err = session.SetAdapters(l.adapters...)
+	}
+	return &cache{session: session}, err
+}
+
+// rest puts a cache to the others; one that is useless is given back.
+func (e *engine) rest(c *cache, useless bool) {
+	if c.conversation != nil && c.conversation.AddMessages() != nil { // which gives up a reply that was left
+		useless = true
+	}
+	if c.store != nil && !useless {
+		_ = c.store.Put(c.session) // without room it is not remembered
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if useless {
+		c.close()
+		e.alive--
+		return
+	}
+	e.caches = append(e.caches, c)
+}

@@ -1,0 +1,83 @@
+// The choice of tokens that requests ask for.
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"realizar.dev/go"
+)
+
+// wish is what requests say about the choice of tokens; nil: nothing, so that the advice of the model's makers counts,
+// else a temperature of 1.
+type wish struct {
+	Temperature      *float32           `json:"temperature"`
+	TopP             *float32           `json:"top_p"`
+	MinP             *float32           `json:"min_p"`
+	TopK             *int               `json:"top_k"`
+	PresencePenalty  *float32           `json:"presence_penalty"`
+	FrequencyPenalty *float32           `json:"frequency_penalty"`
+	RepeatPenalty    *float32           `json:"repetition_penalty"`
+	Seed             *int64             `json:"seed"` // nil: another one each time
+	LogitBias        map[string]float32 `json:"logit_bias"`
+}
+
+// sampling is what is wished, checked, for the choice of a number of one request, counted from 0.
+func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
+	s, err := l.AdvisedSampling()
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		s = &realizar.Sampling{Temperature: 1, TemperatureFirst: true}
+	}
+	for _, f := range []struct {
+		name     string
+		wished   *float32
+		low, top float32
+		field    *float32
+	}{
+		{"temperature", w.Temperature, 0, 2, &s.Temperature},
+		{"top_p", w.TopP, 0, 1, &s.TopP},
+		{"min_p", w.MinP, 0, 1, &s.MinP},
+		{"presence_penalty", w.PresencePenalty, -2, 2, &s.PresencePenalty},
+		{"frequency_penalty", w.FrequencyPenalty, -2, 2, &s.FrequencyPenalty},
+		{"repetition_penalty", w.RepeatPenalty, 0, 2, &s.RepeatPenalty},
+	} {
+		if f.wished == nil {
+			continue
+		}
+		if !(*f.wished >= f.low && *f.wished <= f.top) {
+			return nil, refuse(f.name, "%q is %v, which is not between %v and %v", f.name, *f.wished, f.low, f.top)
+		}
+		*f.field = *f.wished
+	}
+	if w.TopP != nil && *w.TopP == 0 { // no probability at all: the likeliest token
+		s.TopK, s.TopP = 1, 1
+	}
+	if w.TopK != nil {
+		if s.TopK = *w.TopK; s.TopK < -1 || s.TopK > math.MaxInt32 {
+			return nil, refuse("top_k", "\"top_k\" is %d", s.TopK)
+		}
+		s.TopK = max(s.TopK, 0)
+	}
+	if s.Seed = rand.Uint64(); w.Seed != nil {
+		s.Seed = uint64(*w.Seed)
+	}
+	s.Seed += uint64(choice)
+	for name, bias := range w.LogitBias {
+		token, err := strconv.ParseUint(name, 10, 32)
+		if err != nil || token >= uint64(l.info.VocabSize) {
+			return nil, refuse("logit_bias", "%q is no token of the model", name)
+		}
+		if !(bias >= -100 && bias <= 100) {
+			return nil, refuse("logit_bias", "the bias of token %s is %v, which is not between -100 and 100", name, bias)
+		}
+		if s.LogitBias == nil {
+			s.LogitBias = map[uint32]float32{}
+		}
+		s.LogitBias[uint32(token)] = bias
+	}
+	return s, nil
+}
