@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,6 +24,18 @@ type generation struct {
 	Transcript *realizar.Transcript  // of a chat; nil: a text
 	Prompt     []uint32              // tokens of a text
 	Reply      realizar.ReplyOptions // of a text all but Reasoning, ReasoningTokens, Keep and Continue count
+}
+
+// promptSize counts the tokens of the prompt of a chat.
+func (l *lease) promptSize(g *generation) (int, error) {
+	transcript := *g.Transcript
+	if g.Reply.Reasoning != realizar.ReasoningModel { // the library sets these variables of the template
+		on := g.Reply.Reasoning == realizar.ReasoningOn
+		transcript.Variables = map[string]any{"enable_thinking": on, "thinking": on}
+		maps.Copy(transcript.Variables, g.Transcript.Variables)
+	}
+	tokens, err := l.TokenizeChat(&transcript)
+	return len(tokens), err
 }
 
 // message is a message of a transcript, as the library takes it.

@@ -134,7 +134,7 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err := s.resume(&request); err != nil {
 		return err
 	}
-	transcript, err := request.transcript()
+	asked, err := request.prompt()
 	if err != nil {
 		return err
 	}
@@ -143,11 +143,11 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer model.release()
-	tokens, err := model.TokenizeChat(transcript)
+	size, err := model.promptSize(asked)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, map[string]any{"input_tokens": len(tokens)})
+	return writeJSON(w, map[string]any{"input_tokens": size})
 }
 
 // messages serves POST /v1/messages.
@@ -180,11 +180,11 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := newStream(w)
 	if request.Stream {
-		tokens, err := model.TokenizeChat(asked.Transcript)
+		size, err := model.promptSize(asked)
 		if err != nil {
 			return err
 		}
-		reply.message["usage"] = messageUsage(&outcome{Prompt: len(tokens)})
+		reply.message["usage"] = messageUsage(&outcome{Prompt: size})
 		reply.send = func(name string, value map[string]any) error {
 			value["type"] = name
 			return out.send(name, value)
@@ -418,11 +418,10 @@ func messageUsage(outcome *outcome) map[string]any {
 
 // generation is what is asked of the model, but for the choice of tokens.
 func (m *messagesRequest) generation() (*generation, error) {
-	transcript, err := m.transcript()
+	g, err := m.prompt()
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{Transcript: transcript}
 	if m.MaxTokens == nil {
 		return nil, refuse("max_tokens", "max_tokens: is missing")
 	}
@@ -435,9 +434,6 @@ func (m *messagesRequest) generation() (*generation, error) {
 	if len(m.Stops) > 1 {
 		g.Reply.Logprobs = 1 // which tells the tokens of the stop string that has ended it
 	}
-	if err := m.think(g); err != nil {
-		return nil, err
-	}
 	if format := m.OutputConfig.Format; format != nil {
 		if format.Type != "json_schema" || len(format.Schema) == 0 {
 			return nil, refuse("output_config", "output_config.format: only the type \"json_schema\" with a schema is supported")
@@ -447,6 +443,16 @@ func (m *messagesRequest) generation() (*generation, error) {
 	return g, nil
 }
 
+// prompt is a generation of the transcript and what is wished of reasoning.
+func (m *messagesRequest) prompt() (*generation, error) {
+	transcript, err := m.transcript()
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{Transcript: transcript}
+	return g, m.think(g)
+}
+
 // think puts what is wished of reasoning into a generation.
 func (m *messagesRequest) think(g *generation) error {
 	if m.Thinking == nil {
@@ -454,7 +460,7 @@ func (m *messagesRequest) think(g *generation) error {
 	}
 	switch m.Thinking.Type {
 	case "enabled":
-		if m.Thinking.Budget < 1 || m.Thinking.Budget >= *m.MaxTokens {
+		if m.Thinking.Budget < 1 || m.MaxTokens != nil && m.Thinking.Budget >= *m.MaxTokens {
 			return refuse("thinking", "thinking.budget_tokens: is from 1 to less than max_tokens")
 		}
 		g.Reply.Reasoning, g.Reply.ReasoningTokens = realizar.ReasoningOn, m.Thinking.Budget

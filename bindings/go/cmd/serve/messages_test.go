@@ -105,6 +105,13 @@ func TestAStreamedMessageIsTheSame(t *testing.T) {
 		if whole != stream {
 			t.Errorf("%s\n%s\n%s", request, whole, stream)
 		}
+		// The tokens are counted ahead as they are afterwards.
+		events := s.events(t, "/v1/messages", request)
+		usage, counted := events[len(events)-2]["usage"], s.ask(t, "/v1/messages/count_tokens", request)["input_tokens"]
+		if sum := at(usage, "input_tokens").(float64) + at(usage, "cache_read_input_tokens").(float64); sum != counted ||
+			at(events[0], "message", "usage", "input_tokens") != counted {
+			t.Error(request, usage, counted, events[0])
+		}
 	}
 }
 

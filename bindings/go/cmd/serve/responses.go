@@ -306,11 +306,11 @@ func (s *server) countInput(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer model.release()
-	tokens, err := model.TokenizeChat(asked.Transcript)
+	size, err := model.promptSize(asked)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, map[string]any{"object": "response.input_tokens", "input_tokens": len(tokens)})
+	return writeJSON(w, map[string]any{"object": "response.input_tokens", "input_tokens": size})
 }
 
 // getResponse serves GET /v1/responses/ID.

@@ -61,6 +61,10 @@ func TestAStreamedResponseIsTheSame(t *testing.T) {
 		whole := s.ask(t, "/v1/responses", request)
 		events := s.events(t, "/v1/responses", request)
 		stream := finished(t, events)
+		counted := s.ask(t, "/v1/responses/input_tokens", request)["input_tokens"]
+		if used := at(whole, "usage", "input_tokens"); counted != used {
+			t.Error(request, counted, used)
+		}
 		if events[len(events)-1]["type"] != want || at(whole, "metadata", "a") != "b" {
 			t.Error(request, events[len(events)-1])
 		}
