@@ -34,7 +34,7 @@ type JobOptions struct {
 	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
-	Priority  int32    // among the jobs of a step the higher go first; 0: as most
+	Priority  int32    // rank among the jobs of a step, the higher go first; 0: that of most
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
 	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text

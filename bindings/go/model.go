@@ -40,8 +40,8 @@ type LoadOptions struct {
 	Profile       bool      // measure the parts of each step on a GPU, which takes longer
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
 
-	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first tokens
-	// sooner and others later.
+	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
+	// tokens sooner and others later.
 	PromptTokensBeside int
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody

@@ -44,7 +44,7 @@ type ConversationOptions struct {
 	System     string          // message of the system ahead of the others; "": none
 	Cache      SessionOptions  // of what the model remembers
 	Adapters   []ScaledAdapter // of every reply
-	Store      *Store          // where prompts are looked up, and where they and replies are left; nil: nowhere
+	Store      *Store          // prompts and replies that conversations share; nil: none
 	Overflow   Overflow
 	Context    context.Context // ends every reply, those of forks too; nil: nothing does
 }
@@ -201,7 +201,7 @@ type ReplyOptions struct {
 	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
 	DraftModel      *Model
 	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
-	Priority        int32 // among the replies of a step the higher go first; 0: as most
+	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
 	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
 	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
 }

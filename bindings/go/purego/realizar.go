@@ -54,8 +54,8 @@ type LoadOptions struct {
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows; Info.Unknown counts them
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
 
-	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first tokens
-	// sooner and others later.
+	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
+	// tokens sooner and others later.
 	PromptTokensBeside int
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
@@ -468,7 +468,7 @@ type JobOptions struct {
 	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
-	Priority  int32    // among the jobs of a step the higher go first; 0: as most
+	Priority  int32    // rank among the jobs of a step, the higher go first; 0: that of most
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
 	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text

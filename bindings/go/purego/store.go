@@ -73,7 +73,7 @@ func (s *Store) Clear() error { return s.store.use(c.rz_store_clear) }
 // StoreInfo is the state of a store.
 type StoreInfo struct {
 	Entries, Files         int    // prefixes in memory, and in files of the model
-	MemoryBytes, DiskBytes uint64 // of both
+	MemoryBytes, DiskBytes uint64 // bytes of these prefixes and files
 	Hits, Misses           uint64 // times that a prefix was found, and was not
 	ReusedTokens           uint64 // tokens that were not computed because of it
 	Unwritten              int    // prefixes that were forgotten because they could not be written, as on a full disk

@@ -1,4 +1,4 @@
-// What the APIs share: how a request is read, how an error and a stream are written.
+// Reading of requests and writing of errors and streams, for all APIs.
 package main
 
 import (
@@ -29,10 +29,10 @@ const (
 // apiError is an error as an API tells it.
 type apiError struct {
 	status      int
-	param, code string // of OpenAI's form; "": null
+	param, code string // fields of OpenAI's form; "": null
 	message     string
 	retryAfter  time.Duration // 0: not told
-	logged      error         // what the client is not told; nil: nothing
+	logged      error         // cause that the log alone tells; nil: none
 }
 
 func (e *apiError) Error() string { return e.message }

@@ -19,9 +19,9 @@ const minCommon = 16
 type cache struct {
 	conversation *realizar.Conversation
 	session      *realizar.Session
-	store        *realizar.Store // where the session is left; nil: nowhere
-	setup        string          // what it was made with
-	trace        []uint64        // of the messages or tokens that it has seen, to find the one with the most in common
+	store        *realizar.Store // store that the session is left in; nil: none
+	setup        string          // name of the model, tools and variables that it was made with
+	trace        []uint64        // tokens, or hashes of messages, that it has seen, to find the one with the most in common
 }
 
 func (c *cache) close() {

@@ -37,7 +37,7 @@ type chatRequest struct {
 	StreamOptions       streamOptions     `json:"stream_options"`
 	Modalities          []string          `json:"modalities"`
 
-	// What changes no answer.
+	// Fields that change no answer.
 	Metadata             any `json:"metadata"`
 	Prediction           any `json:"prediction"`
 	PromptCacheKey       any `json:"prompt_cache_key"`

@@ -32,8 +32,8 @@ type completionRequest struct {
 }
 
 const (
-	completionTokens = 16   // that are made where a request does not say how many, as by OpenAI
-	maxPrompts       = 1024 // of a request
+	completionTokens = 16   // tokens that are made where a request does not say how many, as by OpenAI
+	maxPrompts       = 1024 // prompts of a request
 	maxLogprobs      = 20   // likeliest tokens
 )
 
@@ -104,7 +104,7 @@ type completionLogprobs struct {
 	Tokens        []string             `json:"tokens"`
 	TokenLogprobs []float32            `json:"token_logprobs"`
 	TopLogprobs   []map[string]float32 `json:"top_logprobs"`
-	TextOffset    []int                `json:"text_offset"` // in characters, from the start of the choice's text
+	TextOffset    []int                `json:"text_offset"` // numbers of characters from the start of the choice's text
 }
 
 // completions serves POST /v1/completions.

@@ -21,9 +21,9 @@ const stepBudget = 20 * time.Millisecond
 
 // generation is what an API asks of a model: a reply to a chat, or a text that goes on. Its fields are the library's.
 type generation struct {
-	Transcript *realizar.Transcript  // of a chat; nil: a text
+	Transcript *realizar.Transcript  // messages and tools of a chat; nil: it is a text
 	Prompt     []uint32              // tokens of a text
-	Reply      realizar.ReplyOptions // of a text all but Reasoning, ReasoningTokens, Keep and Continue count
+	Reply      realizar.ReplyOptions // options; of a text all but Reasoning, ReasoningTokens, Keep and Continue count
 }
 
 // promptSize counts the tokens of the prompt of a chat.
@@ -72,7 +72,7 @@ const jsonObject = `{"type": "object"}`
 type event struct {
 	Choice        int                      // number of the generation that it belongs to
 	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
-	Logprobs      []realizar.TokenLogprobs // of tokens of content that are new; with one at least of Likeliest
+	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content, each with one of Likeliest at least
 	Outcome       *outcome
 }
 
@@ -112,17 +112,17 @@ func (o *outcome) usage() map[string]any {
 // passes.
 type engine struct {
 	model    *realizar.Model
-	store    *realizar.Store // of prefixes; nil: none
+	store    *realizar.Store // prefixes of prompts; nil: none
 	session  realizar.SessionOptions
 	maxQueue int
 	metrics  *modelMetrics
 
 	mu      sync.Mutex
-	free    int             // slots that nobody has
-	waiting []chan struct{} // those who wait for a slot, in the order of arrival; closed: it has one
-	caches  []*cache        // at rest, the one that has been at rest for longest first
-	alive   int             // caches, those in use too
-	slots   int             // of alive there are as many at most
+	free    int             // number of slots that nobody has
+	waiting []chan struct{} // turns of those who wait for a slot, in the order of arrival; closed: it has one
+	caches  []*cache        // caches at rest, the one that has been at rest for longest first
+	alive   int             // number of caches, those in use too
+	slots   int             // number of caches at most
 
 	started chan *task
 	ended   chan struct{} // closed: there will be no more tasks
@@ -208,12 +208,12 @@ func (e *engine) leave() {
 type task struct {
 	ctx    context.Context
 	cache  *cache
-	job    *realizar.Job // of a session
+	job    *realizar.Job // text that goes on; nil: a chat
 	scored bool          // log-probabilities are asked for
 	called bool
 
 	mu     sync.Mutex
-	events []event // that nobody has taken yet
+	events []event // events that nobody has taken yet
 	err    error
 	over   bool          // the engine has let go of it
 	ready  chan struct{} // has room for one: something of the above has changed

@@ -31,7 +31,7 @@ type messagesRequest struct {
 	Container    any           `json:"container"`
 	Servers      []any         `json:"mcp_servers"`
 
-	// What changes no answer.
+	// Fields that change no answer.
 	BillingPolicy     any `json:"billing_policy"`
 	CacheControl      any `json:"cache_control"`
 	ContextManagement any `json:"context_management"`
@@ -111,7 +111,7 @@ type threadWish struct {
 type thread struct {
 	system blocks
 	tools  []messageTool
-	turns  []turn // and the message
+	turns  []turn // messages so far, the kept one included
 	bytes  int
 }
 
@@ -251,8 +251,8 @@ type messageReply struct {
 	whole   func() error // called when the message is, ahead of its end; nil: nothing is to be done
 	begun   bool
 	open    map[string]any  // the last block while it goes on
-	text    strings.Builder // of it
-	tokens  []uint32        // of all content, where these tell which stop string has ended it
+	text    strings.Builder // text of the open block
+	tokens  []uint32        // tokens of all content, where these tell which stop string has ended it
 }
 
 // blockForms are the type of a block by its parts, and the type and the field of its deltas.

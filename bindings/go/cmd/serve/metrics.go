@@ -1,4 +1,4 @@
-// What /metrics tells.
+// Metrics of the service, which /metrics tells.
 package main
 
 import (

@@ -28,7 +28,7 @@ type models struct {
 	logf    func(format string, arguments ...any)
 
 	mu     sync.Mutex
-	names  []string // in the order of the command line
+	names  []string // names in the order of the command line
 	byName map[string]*model
 	memory uint64 // bytes that loaded models may take, 0: no bound
 	taken  uint64 // bytes that they are expected to take
@@ -37,12 +37,12 @@ type models struct {
 // model is a name. The fields below base belong to models that are no adapters, and are held by models.mu.
 type model struct {
 	name, path string
-	scale      float32 // of an adapter
-	base       *model  // that an adapter changes; nil: it is a model itself
+	scale      float32 // factor of an adapter
+	base       *model  // model that an adapter changes; nil: it is a model itself
 
 	loaded   *loaded
 	loading  chan struct{} // closed when loading has ended; nil: it is not being loaded
-	failure  error         // of the last loading
+	failure  error         // error of the last loading
 	users    int           // leases
 	lastUsed time.Time
 }
@@ -55,15 +55,15 @@ type loaded struct {
 	size   uint64
 
 	mu       sync.Mutex
-	adapters map[string]*realizar.Adapter // by name, from their first use on
+	adapters map[string]*realizar.Adapter // adapters by name, from their first use on
 }
 
 // lease is a loaded model, which stays loaded until release.
 type lease struct {
 	*realizar.Model
-	name     string // as it was asked for
+	name     string // name that was asked for
 	info     realizar.Info
-	adapters []realizar.ScaledAdapter // those of the name
+	adapters []realizar.ScaledAdapter // adapters of the name
 	engine   *engine
 	release  func()
 }

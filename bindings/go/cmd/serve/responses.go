@@ -37,7 +37,7 @@ type responseRequest struct {
 	Conversation    any               `json:"conversation"`
 	Prompt          any               `json:"prompt"`
 
-	// What changes no answer.
+	// Fields that change no answer.
 	MaxToolCalls         any `json:"max_tool_calls"`
 	PromptCacheKey       any `json:"prompt_cache_key"`
 	PromptCacheOptions   any `json:"prompt_cache_options"`
@@ -340,13 +340,13 @@ func noResponse(status int, id string) error {
 
 // storedResponse is a response that others go on from.
 type storedResponse struct {
-	body     json.RawMessage // of the answer
-	messages []message       // of its prompt, and its own
+	body     json.RawMessage // JSON of the answer
+	messages []message       // messages of its prompt, and its own
 }
 
 // size is what it takes in memory, about, all that it goes on from included.
 func (s *storedResponse) size() int {
-	const each = 256 // of a message or a call
+	const each = 256 // bytes of a message or a call beside its texts
 	bytes := len(s.body)
 	for _, m := range s.messages {
 		text, _ := m.Content.(string)
@@ -366,7 +366,7 @@ const maxKeptBytes = 64 << 20
 type keeper[T interface{ size() int }] struct {
 	mu    sync.Mutex
 	all   map[string]*list.Element
-	order list.List // of *kept, the one asked for last first
+	order list.List // list of *kept, the one asked for last first
 	bytes int
 }
 
@@ -377,7 +377,7 @@ type kept[T any] struct {
 }
 
 func (k *keeper[T]) put(name string, value T) {
-	const each = 1 << 10 // of an entry beside its value
+	const each = 1 << 10 // bytes of an entry beside its value
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all == nil {

@@ -65,7 +65,7 @@ type responseReply struct {
 	lease   *lease
 	request *responseRequest
 	out     *stream // nil: it is not streamed
-	number  int     // of the next event
+	number  int     // number of the next event
 	id      string
 	created int64
 	status  string
@@ -76,7 +76,7 @@ type responseReply struct {
 
 	open     map[string]any // the last item while it goes on
 	text     strings.Builder
-	logprobs []any // of the tokens of its text
+	logprobs []any // log-probabilities of the tokens of its text
 }
 
 func (p *responseReply) tell(name string, value map[string]any) error {

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	readTimeout  = 30 * time.Second // of a request
-	writeTimeout = 30 * time.Second // of a piece of an answer
+	readTimeout  = 30 * time.Second // time for a request to come
+	writeTimeout = 30 * time.Second // time for a piece of an answer to go
 	hungUp       = 499              // the status in the metrics of a request whose client has gone
 )
 
 // route is a path of an API. Its handler is called with a known key, a body of bounded size, and a context with the
 // deadline of a request. An error of it is told in the form of the API.
 type route struct {
-	pattern string // of http.ServeMux
+	pattern string // pattern of http.ServeMux
 	form    form
 	handler func(s *server, w http.ResponseWriter, r *http.Request) error
 }
@@ -198,7 +198,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	switch {
 	case !s.authorized(r):
 		return &apiError{status: http.StatusUnauthorized, code: "invalid_api_key", message: "the key is missing or unknown"}
-	case s.keys == nil && strings.HasSuffix(r.Header.Get("Sec-Fetch-Site"), "-site"): // a browser's, of any page that it shows
+	case s.keys == nil && strings.HasSuffix(r.Header.Get("Sec-Fetch-Site"), "-site"): // a browser's
 		return &apiError{status: http.StatusForbidden, message: "pages of other sites are not answered without keys"}
 	case s.state.Load() == stopping:
 		w.Header().Set("Connection", "close")
