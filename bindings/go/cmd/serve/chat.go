@@ -178,7 +178,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := completion{id: newID("chatcmpl-"), created: time.Now().Unix(), model: request.Model, request: &request, lease: l}
+	c := completion{id: newID("chatcmpl-"), created: time.Now().Unix(), request: &request, lease: l}
 	c.choices = make([]choice, len(all))
 	if request.Stream {
 		return c.stream(w, l.generate(r.Context(), all...))
@@ -332,14 +332,7 @@ func (q *chatRequest) transcript() (*realizar.Transcript, error) {
 	}
 	for i, raw := range q.Tools {
 		param := fmt.Sprintf("tools[%d]", i)
-		var tool struct {
-			Type     string `json:"type"`
-			Function *struct {
-				Name        string          `json:"name"`
-				Description string          `json:"description,omitempty"`
-				Parameters  json.RawMessage `json:"parameters,omitempty"`
-			} `json:"function"`
-		}
+		var tool tool
 		if json.Unmarshal(raw, &tool) != nil || tool.Function == nil || tool.Function.Name == "" || tool.Type != "function" {
 			return nil, refuse(param, "a tool has the type \"function\" and a \"function\" with a \"name\"")
 		}
@@ -382,7 +375,6 @@ func setToolChoice(t *realizar.Transcript, raw json.RawMessage) error {
 type completion struct {
 	id      string
 	created int64
-	model   string
 	request *chatRequest
 	lease   *lease
 	choices []choice
@@ -446,7 +438,7 @@ func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events it
 
 // object is an answer, or a piece of one.
 func (c *completion) object(kind string, choices []any) map[string]any {
-	return map[string]any{"id": c.id, "object": kind, "created": c.created, "model": c.model, "choices": choices}
+	return map[string]any{"id": c.id, "object": kind, "created": c.created, "model": c.request.Model, "choices": choices}
 }
 
 // logprobsObject is the "logprobs" of a choice, null where none are asked for.

@@ -501,15 +501,11 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 		return nil, refuse("mcp_servers", "mcp_servers: are not supported")
 	}
 	transcript := &realizar.Transcript{}
-	for i, tool := range m.Tools {
-		if tool.Type != "" && tool.Type != "custom" {
-			return nil, refuse("tools", "tools.%d.type: %q is not supported", i, tool.Type)
+	for i, t := range m.Tools {
+		if t.Type != "" && t.Type != "custom" {
+			return nil, refuse("tools", "tools.%d.type: %q is not supported", i, t.Type)
 		}
-		declared := map[string]any{"name": tool.Name, "parameters": tool.InputSchema}
-		if tool.Description != "" {
-			declared["description"] = tool.Description
-		}
-		transcript.Tools = append(transcript.Tools, map[string]any{"type": "function", "function": declared})
+		transcript.Tools = append(transcript.Tools, tool{"function", &declaration{t.Name, t.Description, t.InputSchema}})
 	}
 	if err := m.ToolChoice.put(transcript); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,7 +26,6 @@ type models struct {
 	options *options
 	metrics *metrics
 	runtime *realizar.Runtime
-	logf    func(format string, arguments ...any)
 
 	mu     sync.Mutex
 	names  []string // names in the order of the command line
@@ -68,8 +68,8 @@ type lease struct {
 	release  func()
 }
 
-func newModels(o *options, metrics *metrics, logf func(format string, arguments ...any)) (*models, error) {
-	m := &models{options: o, metrics: metrics, logf: logf, byName: map[string]*model{}, memory: o.memory}
+func newModels(o *options, metrics *metrics) (*models, error) {
+	m := &models{options: o, metrics: metrics, byName: map[string]*model{}, memory: o.memory}
 	for _, text := range o.models {
 		name, path, ok := strings.Cut(text, "=")
 		if err := m.add(&model{name: name, path: path}); err != nil || !ok || path == "" {
@@ -243,7 +243,7 @@ func (m *models) load(file *model) {
 		if m.options.store != "" {
 			path := filepath.Join(m.options.store, "prefixes")
 			if store, err = in.model.NewStore(&realizar.StoreOptions{Path: path, MemoryLimit: storeMemory}); err != nil {
-				m.logf("prefixes are not stored: %v", err) // such as of a model that has no caches
+				log.Printf("prefixes are not stored: %v", err) // such as of a model that has no caches
 			}
 		}
 		in.engine = newEngine(in.model, store, session, m.options.slots, m.options.queue, m.metrics.of(file.name))
@@ -252,10 +252,10 @@ func (m *models) load(file *model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		m.logf("the model %s cannot be loaded: %v", file.name, err)
+		log.Printf("the model %s cannot be loaded: %v", file.name, err)
 		err = asLoadError(file.name, err)
 	} else {
-		m.logf("the model %s is loaded in %.1f s, with %.1f GB for all", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
+		log.Printf("the model %s is loaded in %.1f s, with %.1f GB for all", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
 	}
 	file.loaded, file.failure, file.lastUsed = in, err, time.Now()
 	close(file.loading)
@@ -305,7 +305,7 @@ func (m *models) unload(file *model) {
 		adapter.Close()
 	}
 	in.model.Close()
-	m.logf("the model %s is unloaded", file.name)
+	log.Printf("the model %s is unloaded", file.name)
 }
 
 // unloadIdle unloads models that nobody has used for so long, or all that nobody uses.

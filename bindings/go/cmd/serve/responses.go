@@ -68,10 +68,8 @@ type responseEffort struct {
 }
 
 type responseTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
+	Type string `json:"type"`
+	declaration
 }
 
 // items are the input: a list of them, or a text that stands for a message of the user.
@@ -264,21 +262,14 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 // putTools tells a transcript the tools, and which of them may be called.
 func (r *responseRequest) putTools(transcript *realizar.Transcript) error {
 	for i, raw := range r.Tools {
-		var tool responseTool
-		if err := json.Unmarshal(raw, &tool); err != nil {
+		var t responseTool
+		if err := json.Unmarshal(raw, &t); err != nil {
 			return refuse("tools", "\"tools[%d]\": %v", i, err)
 		}
-		if tool.Type != "function" {
-			return refuse("tools", "\"tools[%d].type\" is %q, and only \"function\" is supported", i, tool.Type)
+		if t.Type != "function" {
+			return refuse("tools", "\"tools[%d].type\" is %q, and only \"function\" is supported", i, t.Type)
 		}
-		declared := map[string]any{"name": tool.Name}
-		if tool.Description != "" {
-			declared["description"] = tool.Description
-		}
-		if len(tool.Parameters) > 0 && string(tool.Parameters) != "null" {
-			declared["parameters"] = tool.Parameters
-		}
-		transcript.Tools = append(transcript.Tools, map[string]any{"type": "function", "function": declared})
+		transcript.Tools = append(transcript.Tools, tool{"function", &t.declaration})
 	}
 	var named responseTool
 	if json.Unmarshal(r.ToolChoice, &named) == nil && named.Type == "function" {

@@ -83,7 +83,7 @@ func newServer(o *options) (*server, error) {
 			return nil, err
 		}
 	}
-	s.models, err = newModels(o, s.metrics, log.Printf)
+	s.models, err = newModels(o, s.metrics)
 	return s, err
 }
 
