@@ -87,8 +87,8 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// relevance is what each document says to a query, in 0..1: by the model's classifier, or by the angle between
-// embeddings, which is in -1..1; and the number of tokens that were read.
+// relevance is what each document says to a query: a score of the model's classifier, or where it has none the cosine of
+// embeddings; and the number of tokens that were read.
 func (l *lease) relevance(ctx context.Context, query string, documents []document) (scores []float64, total int, err error) {
 	tokens, err := l.pairs(query, documents)
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *lease) relevance(ctx context.Context, query string, documents []documen
 			}
 		case len(values[i]) == 1:
 			scores[i] = 1 / (1 + math.Exp(-float64(values[i][0])))
-		default: // probabilities of "yes" and "no"
+		default: // the first of several, such as that of "yes"
 			scores[i] = float64(values[i][0])
 		}
 	}
