@@ -28,6 +28,15 @@ type generation struct {
 }
 
 // promptSize counts the tokens of the prompt of a chat.
+func (s *server) promptSize(ctx context.Context, model string, g *generation) (int, error) {
+	l, err := s.models.lease(ctx, model)
+	if err != nil {
+		return 0, err
+	}
+	defer l.release()
+	return l.promptSize(g)
+}
+
 func (l *lease) promptSize(g *generation) (int, error) {
 	transcript := *g.Transcript
 	if g.Reply.Reasoning != realizar.ReasoningModel { // the library sets these variables of the template

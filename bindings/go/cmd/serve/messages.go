@@ -127,23 +127,15 @@ type outputConfig struct {
 
 // countTokens serves POST /v1/messages/count_tokens.
 func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
-	var request messagesRequest
-	if err := readKnown(w, r, &request); err != nil {
-		return err
-	}
-	if err := s.resume(&request); err != nil {
+	request, err := s.readMessages(w, r)
+	if err != nil {
 		return err
 	}
 	asked, err := request.prompt()
 	if err != nil {
 		return err
 	}
-	model, err := s.models.lease(r.Context(), request.Model)
-	if err != nil {
-		return err
-	}
-	defer model.release()
-	size, err := model.promptSize(asked)
+	size, err := s.promptSize(r.Context(), request.Model, asked)
 	if err != nil {
 		return err
 	}
@@ -152,11 +144,8 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
 
 // messages serves POST /v1/messages.
 func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
-	var request messagesRequest
-	if err := readKnown(w, r, &request); err != nil {
-		return err
-	}
-	if err := s.resume(&request); err != nil {
+	request, err := s.readMessages(w, r)
+	if err != nil {
 		return err
 	}
 	asked, err := request.generation()
@@ -176,7 +165,7 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 		"stop_reason": nil, "stop_sequence": nil, "usage": messageUsage(&outcome{}),
 	}}
 	if request.Thread != nil {
-		reply.whole = func() error { return s.keep(&request, reply.message) }
+		reply.whole = func() error { return s.keep(request, reply.message) }
 	}
 	out := newStream(w)
 	if request.Stream {
@@ -204,24 +193,28 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, reply.message)
 }
 
-// resume puts what a thread has said ahead of the messages of a request.
-func (s *server) resume(m *messagesRequest) error {
+// readMessages reads a request, with what a thread has said ahead of its messages.
+func (s *server) readMessages(w http.ResponseWriter, r *http.Request) (*messagesRequest, error) {
+	m := &messagesRequest{}
+	if err := readKnown(w, r, m); err != nil {
+		return nil, err
+	}
 	switch {
 	case m.Thread == nil || m.Thread.Type == "create":
-		return nil
+		return m, nil
 	case m.Thread.Type != "continue":
-		return refuse("thread", "thread.type: %q is neither \"create\" nor \"continue\"", m.Thread.Type)
+		return nil, refuse("thread", "thread.type: %q is neither \"create\" nor \"continue\"", m.Thread.Type)
 	case len(m.System) > 0 || len(m.Tools) > 0:
-		return refuse("thread", "thread: system and tools are those that the thread was created with")
+		return nil, refuse("thread", "thread: system and tools are those that the thread was created with")
 	}
 	before, found := s.threads.get(m.Thread.Previous)
 	if !found {
-		return &apiError{
+		return nil, &apiError{
 			status: http.StatusNotFound, code: "thread_not_found", message: fmt.Sprintf("there is no message %q, or it is forgotten", m.Thread.Previous),
 		}
 	}
 	m.System, m.Tools, m.Messages = before.system, before.tools, append(slices.Clip(before.turns), m.Messages...)
-	return nil
+	return m, nil
 }
 
 // keep keeps a message and what it has answered.

@@ -292,12 +292,7 @@ func (s *server) countInput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.models.lease(r.Context(), request.Model)
-	if err != nil {
-		return err
-	}
-	defer model.release()
-	size, err := model.promptSize(asked)
+	size, err := s.promptSize(r.Context(), request.Model, asked)
 	if err != nil {
 		return err
 	}
