@@ -267,15 +267,15 @@ static void free_bytes(napi_env env, void *data, void *hint) {
 static napi_value finish_save(task *t) {
     saved *s = t->data;
     napi_value buffer, array = NULL;
-    void *place;
-    if (napi_create_external_arraybuffer(t->env, s->data, s->len, free_bytes, NULL, &buffer) != napi_ok) {
-        /* Some hosts, such as Electron, have no memory of others in theirs. */
-        bool is_copied = napi_create_arraybuffer(t->env, s->len, &place, &buffer) == napi_ok;
-        if (is_copied) memcpy(place, s->data, s->len);
+    napi_status status = napi_create_external_arraybuffer(t->env, s->data, s->len, free_bytes, NULL, &buffer);
+    if (status == napi_ok) {
+        napi_create_typedarray(t->env, napi_uint8_array, s->len, buffer, 0, &array);
+    } else if (status != napi_generic_failure) {
+        /* Some hosts, such as Electron, have no memory of others in theirs. With a generic failure Node throws, as an
+         * array cannot be so long, and calls free_bytes. */
+        napi_create_buffer_copy(t->env, s->len, s->data, NULL, &array);
         free(s->data);
-        if (!is_copied) return NULL;
     }
-    napi_create_typedarray(t->env, napi_uint8_array, s->len, buffer, 0, &array);
     return array;
 }
 
