@@ -229,7 +229,7 @@ function opened(model, { cache = {}, adapters = [], store, ...rest }) {
     ...cache,
     bytes: Math.min(4 * info.nLayers * info.nKvHeads * info.headDim * capacity, Number.MAX_SAFE_INTEGER) || 0,
     adapters: pairs.map(([adapter]) => handleOf(adapter, Adapter)),
-    scales: pairs.map(([, scale]) => scale),
+    scales: pairs.map(([, scale = 1]) => scale),
     store: store && handleOf(store, Store),
   };
 }

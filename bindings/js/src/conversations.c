@@ -28,31 +28,14 @@ static opening *opening_arguments(task *t, napi_value model, napi_value options)
     opening *o = task_alloc(t, sizeof *o);
     if (!o) return NULL;
     o->model = task_use(t, model, MODEL);
-    o->cache.struct_size = sizeof o->cache;
-    o->cache.capacity = (uint32_t)uint_member(t, options, "capacity", UINT32_MAX);
-    o->cache.k_type = choice_member(t, options, "k_type", CACHE_TYPES);
-    o->cache.v_type = choice_member(t, options, "v_type", CACHE_TYPES);
+    o->cache = cache_params(t, options);
     rz_conversation_params *params = &o->params;
     params->struct_size = sizeof *params;
     params->cache = &o->cache;
     params->overflow = choice_member(t, options, "overflow", OVERFLOWS);
     params->json = string_member(t, options, "json", &params->json_len);
     params->store = task_use_optional(t, member_of(t, options, "store"), STORE);
-    params->cancel = NULL;
-    napi_value list = member_of(t, options, "adapters"), scales = member_of(t, options, "scales");
-    params->n_adapters = count_of(t, list, "adapters");
-    const rz_adapter **adapters = task_alloc(t, params->n_adapters * sizeof *adapters);
-    float *factors = task_alloc(t, params->n_adapters * sizeof *factors);
-    for (uint32_t i = 0; i < params->n_adapters && t->status >= 0; i++) {
-        double scale = 1;
-        adapters[i] = task_use(t, element_of(t, list, i), ADAPTER);
-        napi_get_value_double(t->env, element_of(t, scales, i), &scale);
-        factors[i] = (float)scale;
-    }
-    if (params->n_adapters) {
-        params->adapters = adapters;
-        params->scales = factors;
-    }
+    params->adapters = adapter_params(t, options, &params->scales, &params->n_adapters);
     t->made_bytes = (int64_t)uint_member(t, options, "bytes", 1ull << 53);
     return o;
 }
@@ -141,14 +124,13 @@ static napi_value call_messages(napi_env env, napi_callback_info info) {
     task t = task_begin(env, info, arguments);
     const rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
     uint32_t first = (uint32_t)uint_of(&t, arguments[1], "the first message", UINT32_MAX);
-    char *text = NULL;
-    size_t len = 0;
-    for (size_t capacity = 4096; t.status >= 0; capacity = len) {
-        if (!(text = task_alloc(&t, capacity))) break;
-        t.status = t.lib->rz_conversation_json_into(conversation, first, text, capacity, &len, &t.error);
-        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t.status = RZ_OK;
-    }
+    char *text;
+    size_t capacity = 4096, len = 0;
+    do {
+        text = task_alloc(&t, capacity);
+        if (t.status >= 0)
+            t.status = t.lib->rz_conversation_json_into(conversation, first, text, capacity, &len, &t.error);
+    } while (task_repeats(&t, &capacity, len));
     return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
 }
 
@@ -157,17 +139,15 @@ static napi_value call_logprobs(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS], object = NULL;
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
-    uint32_t *tokens = NULL;
-    float *logprobs = NULL;
-    size_t n = 0;
-    for (size_t capacity = 64; t.status >= 0; capacity = n) {
+    uint32_t *tokens;
+    float *logprobs;
+    size_t capacity = 64, n = 0;
+    do {
         tokens = task_alloc(&t, capacity * sizeof *tokens);
         logprobs = task_alloc(&t, capacity * sizeof *logprobs);
-        if (!tokens || !logprobs) break;
-        t.status = t.lib->rz_conversation_logprobs_into(conversation, tokens, logprobs, capacity, &n, &t.error);
-        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t.status = RZ_OK;
-    }
+        if (t.status >= 0)
+            t.status = t.lib->rz_conversation_logprobs_into(conversation, tokens, logprobs, capacity, &n, &t.error);
+    } while (task_repeats(&t, &capacity, n));
     if (t.status >= 0 && napi_create_object(env, &object) == napi_ok) {
         set_member(env, object, "tokens", tokens_value(env, tokens, n));
         set_member(env, object, "logprobs", floats_value(env, logprobs, n));
@@ -209,12 +189,7 @@ static napi_value call_reply(napi_env env, napi_callback_info info) {
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
     U32(&t, options, params, logprobs);
     params->priority = int_member(&t, options, "priority");
-    napi_value stops = member_of(&t, options, "stops");
-    params->n_stops = count_of(&t, stops, "stops");
-    const char **copies = task_alloc(&t, params->n_stops * sizeof *copies);
-    for (uint32_t i = 0; copies && i < params->n_stops; i++)
-        copies[i] = terminated_of(&t, element_of(&t, stops, i), "a stop");
-    params->stops = copies;
+    params->stops = stop_params(&t, options, &params->n_stops);
     return task_start(&t, run_reply, NULL);
 }
 

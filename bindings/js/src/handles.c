@@ -40,6 +40,13 @@ void task_fail(task *t, rz_status status, const char *format, ...) {
     va_end(arguments);
 }
 
+bool task_repeats(task *t, size_t *capacity, size_t needed) {
+    if (t->status != RZ_ERR_BUFFER_TOO_SMALL) return false;
+    t->status = RZ_OK;
+    *capacity = needed;
+    return true;
+}
+
 static void instance_release(instance *instance) {
     if (--instance->users == 0) free(instance);
 }

@@ -93,11 +93,14 @@ typedef struct task {
     void *made; /* Handle of the library that came of it. */
     kind made_kind;
     int64_t made_bytes;
+    char name[64]; /* Of the member that was read last. */
 } task;
 
 /* Memory that lasts as long as the task, zeroed; NULL fails the task. */
 void *task_alloc(task *t, size_t bytes);
 void task_fail(task *t, rz_status status, const char *format, ...);
+/* Whether the buffer of a call was too small: it is to be made again, with a capacity of `needed`. */
+bool task_repeats(task *t, size_t *capacity, size_t needed);
 void task_end(task *t);
 
 /* The pointer of an object of this kind, which is kept until the task ends. Another object fails the task, and so does
@@ -121,6 +124,7 @@ napi_value member_of(task *t, napi_value object, const char *field);
 uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most);
 uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t most);
 int32_t int_member(task *t, napi_value object, const char *field);
+float float_of(task *t, napi_value value, const char *name);
 float float_member(task *t, napi_value object, const char *field);
 bool bool_member(task *t, napi_value object, const char *field);
 char *string_of(task *t, napi_value value, const char *name, size_t *len);
@@ -132,6 +136,8 @@ uint32_t count_of(task *t, napi_value array, const char *name);
 napi_value element_of(task *t, napi_value array, uint32_t i);
 /* The numbers of a Uint32Array, or of an array. */
 uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n);
+/* The first `n` numbers of an array. */
+float *floats_of(task *t, napi_value array, const char *name, uint32_t n);
 /* The bytes of a Uint8Array. */
 void *bytes_of(task *t, napi_value value, const char *name, size_t *n);
 
@@ -139,6 +145,7 @@ typedef struct choice {
     const char *name;
     uint32_t number;
 } choice;
+uint32_t choice_of(task *t, napi_value value, const char *name, const choice *choices);
 /* The number of the name that a member has; 0 where it is absent. */
 uint32_t choice_member(task *t, napi_value object, const char *field, const choice *choices);
 const char *choice_name(const choice *choices, uint32_t number);
@@ -157,10 +164,17 @@ void set_member(napi_env env, napi_value object, const char *field, napi_value v
 #define SET_STRING(env, object, params, field)                                                                         \
     set_member(env, object, #field, string_value(env, (params)->field, NAPI_AUTO_LENGTH))
 
-/* Parameters out of options; NULL where nothing is given. */
+/* Parameters out of options. */
+rz_cache_params cache_params(task *t, napi_value options);
+/* NULL where nothing is given. */
 rz_sampler_params *sampler_params(task *t, napi_value sampling);
 uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *len);
-extern const choice CACHE_TYPES[], DRAFTS[], ENDS[], STATES[];
+const char *const *stop_params(task *t, napi_value options, size_t *n);
+/* Adapters, which the task uses, and the scale of each. */
+const rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n);
+extern const choice DRAFTS[];
+
+uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n);
 
 /* The functions that JavaScript calls, by groups. */
 void export_models(napi_env env, napi_value exports);

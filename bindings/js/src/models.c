@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const choice CACHE_TYPES[] = {{"f16", RZ_CACHE_TYPE_F16},
-                              {"q8", RZ_CACHE_TYPE_Q8_0},
-                              {"q4", RZ_CACHE_TYPE_Q4_0},
-                              {"f32", RZ_CACHE_TYPE_F32},
-                              {NULL, 0}};
+static const choice CACHE_TYPES[] = {{"f16", RZ_CACHE_TYPE_F16},
+                                     {"q8", RZ_CACHE_TYPE_Q8_0},
+                                     {"q4", RZ_CACHE_TYPE_Q4_0},
+                                     {"f32", RZ_CACHE_TYPE_F32},
+                                     {NULL, 0}};
 static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
                                   {"none", RZ_POOLING_NONE},
                                   {"mean", RZ_POOLING_MEAN},
@@ -16,6 +16,15 @@ static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
                                   {"last", RZ_POOLING_LAST},
                                   {"rank", RZ_POOLING_RANK},
                                   {NULL, 0}};
+static const choice STATES[] = {
+    {"prompt", RZ_JOB_STATE_PROMPT}, {"tokens", RZ_JOB_STATE_TOKENS}, {"ended", RZ_JOB_STATE_ENDED}, {NULL, 0}};
+static const choice ENDS[] = {{"end", RZ_JOB_END},
+                              {"length", RZ_JOB_LENGTH},
+                              {"stop", RZ_JOB_STOP},
+                              {"context", RZ_JOB_CONTEXT},
+                              {"grammar", RZ_JOB_GRAMMAR},
+                              {"failed", RZ_JOB_FAILED},
+                              {NULL, 0}};
 static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"cuda", RZ_DEVICE_CUDA}, {NULL, 0}};
 
 /* devices(): what there is to compute on. */
@@ -45,16 +54,13 @@ static napi_value call_devices(napi_env env, napi_callback_info info) {
 
 /* cancel(): what stops calls. */
 static napi_value call_cancel(napi_env env, napi_callback_info info) {
-    napi_value arguments[MAX_ARGUMENTS], object = NULL;
+    napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
-    rz_cancel *made = NULL;
-    if (t.status >= 0) t.status = t.lib->rz_cancel_new(&made, &t.error);
-    if (t.status >= 0) {
-        t.made = made;
-        t.made_kind = CANCEL;
-        object = task_made(&t);
-    }
-    return task_return(&t, object);
+    rz_cancel *cancel = NULL;
+    if (t.status >= 0) t.status = t.lib->rz_cancel_new(&cancel, &t.error);
+    t.made = cancel;
+    t.made_kind = CANCEL;
+    return task_return(&t, t.status < 0 ? NULL : task_made(&t));
 }
 
 static napi_value call_fire(napi_env env, napi_callback_info info) {
@@ -112,6 +118,14 @@ static void load_flags(task *t, napi_value options, rz_model_params *params) {
         if (bool_member(t, options, flag->name)) params->flags |= flag->number;
 }
 
+rz_cache_params cache_params(task *t, napi_value options) {
+    rz_cache_params params = {.struct_size = sizeof params};
+    U32(t, options, &params, capacity);
+    params.k_type = choice_member(t, options, "k_type", CACHE_TYPES);
+    params.v_type = choice_member(t, options, "v_type", CACHE_TYPES);
+    return params;
+}
+
 static load *load_arguments(task *t, napi_value source, napi_value options) {
     load *l = task_alloc(t, sizeof *l);
     if (!l) return NULL;
@@ -137,25 +151,14 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     napi_value devices = member_of(t, options, "devices");
     if (devices) params->devices = tokens_of(t, devices, "devices", &params->n_devices);
     napi_value shares = member_of(t, options, "shares");
-    if (shares) {
-        uint32_t n = count_of(t, shares, "shares");
-        float *copy = task_alloc(t, n * sizeof *copy);
-        for (uint32_t i = 0; copy && i < n; i++) {
-            double share = 0;
-            if (napi_get_value_double(t->env, element_of(t, shares, i), &share) != napi_ok)
-                task_fail(t, RZ_ERR_INVALID_ARGUMENT, "shares are no numbers");
-            copy[i] = (float)share;
-        }
-        if (n != params->n_devices) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "there are not as many shares as devices");
-        params->shares = copy;
-    }
+    uint32_t n_shares = count_of(t, shares, "shares");
+    if (shares && n_shares != params->n_devices)
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "there are not as many shares as devices");
+    if (shares) params->shares = floats_of(t, shares, "a share", n_shares);
     l->runtime.struct_size = sizeof l->runtime;
     U32(t, options, &l->runtime, threads);
     U64(t, options, &l->runtime, memory_limit);
-    l->cache.struct_size = sizeof l->cache;
-    U32(t, options, &l->cache, capacity);
-    l->cache.k_type = choice_member(t, options, "k_type", CACHE_TYPES);
-    l->cache.v_type = choice_member(t, options, "v_type", CACHE_TYPES);
+    l->cache = cache_params(t, options);
     U32(t, options, l, n_caches);
     return l;
 }
@@ -167,8 +170,8 @@ static void run_load(task *t) {
     rz_model *model = NULL;
     if (l->runtime.threads || l->runtime.memory_limit)
         t->status = lib->rz_runtime_new(&l->runtime, &runtime, &t->error);
-    l->params.runtime = runtime;
     if (t->status < 0) return;
+    l->params.runtime = runtime;
     t->status = l->from_bytes ? lib->rz_model_load_from(&l->source, 1, &l->params, &model, &t->error)
                               : lib->rz_model_load(l->path, &l->params, &model, &t->error);
     lib->rz_runtime_free(runtime);
@@ -340,15 +343,13 @@ static napi_value call_meta(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     const rz_model *model = task_use(&t, arguments[0], MODEL);
-    char *key = terminated_of(&t, arguments[1], "the key"), *text = NULL;
-    size_t capacity = 0, len = 0;
-    while (t.status >= 0) {
-        t.status = t.lib->rz_model_meta_into(model, key, text, capacity, &len, &t.error);
-        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t.status = RZ_OK;
-        text = task_alloc(&t, capacity = len);
-    }
-    return task_return(&t, t.status < 0 ? NULL : string_value(env, text ? text : "", len));
+    char *key = terminated_of(&t, arguments[1], "the key"), *text;
+    size_t capacity = 64, len = 0;
+    do {
+        text = task_alloc(&t, capacity);
+        if (t.status >= 0) t.status = t.lib->rz_model_meta_into(model, key, text, capacity, &len, &t.error);
+    } while (task_repeats(&t, &capacity, len));
+    return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
 }
 
 static void run_adapter(task *t) {
@@ -416,27 +417,17 @@ typedef struct embedding {
 
 static void run_embed(task *t) {
     embedding *e = t->data;
-    for (uint32_t i = 0; i < e->n && t->status >= 0; i++) {
-        if (!e->texts[i]) continue;
-        size_t capacity = e->text_lens[i] + 16;
-        for (;;) {
-            e->tokens[i] = task_alloc(t, capacity * sizeof(uint32_t));
-            if (!e->tokens[i]) return;
-            t->status = t->lib->rz_tokenize_into(e->model, e->texts[i], e->text_lens[i], RZ_TOKENIZE_ADD_SPECIAL,
-                                                 e->tokens[i], capacity, &e->lengths[i], &t->error);
-            if (t->status != RZ_ERR_BUFFER_TOO_SMALL) break;
-            t->status = RZ_OK;
-            capacity = e->lengths[i];
-        }
-    }
+    for (uint32_t i = 0; i < e->n && t->status >= 0; i++)
+        if (e->texts[i])
+            e->tokens[i] =
+                tokenize(t, e->model, e->texts[i], e->text_lens[i], RZ_TOKENIZE_ADD_SPECIAL, &e->lengths[i]);
     size_t capacity = 0;
-    while (t->status >= 0) {
-        t->status = t->lib->rz_embed_into(e->model, &e->params, (const uint32_t *const *)e->tokens, e->lengths, e->n,
-                                          e->out, capacity, &e->written, e->cancel, &t->error);
-        if (t->status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t->status = RZ_OK;
-        e->out = task_alloc(t, (capacity = e->written) * sizeof(float));
-    }
+    do {
+        e->out = task_alloc(t, capacity * sizeof *e->out);
+        if (t->status >= 0)
+            t->status = t->lib->rz_embed_into(e->model, &e->params, (const uint32_t *const *)e->tokens, e->lengths,
+                                              e->n, e->out, capacity, &e->written, e->cancel, &t->error);
+    } while (task_repeats(t, &capacity, e->written));
 }
 
 static napi_value finish_embed(task *t) {

@@ -7,15 +7,6 @@
 
 const choice DRAFTS[] = {
     {"none", RZ_DRAFT_NONE}, {"lookup", RZ_DRAFT_LOOKUP}, {"model", RZ_DRAFT_MODEL}, {"mtp", RZ_DRAFT_MTP}, {NULL, 0}};
-const choice STATES[] = {
-    {"prompt", RZ_JOB_STATE_PROMPT}, {"tokens", RZ_JOB_STATE_TOKENS}, {"ended", RZ_JOB_STATE_ENDED}, {NULL, 0}};
-const choice ENDS[] = {{"end", RZ_JOB_END},
-                       {"length", RZ_JOB_LENGTH},
-                       {"stop", RZ_JOB_STOP},
-                       {"context", RZ_JOB_CONTEXT},
-                       {"grammar", RZ_JOB_GRAMMAR},
-                       {"failed", RZ_JOB_FAILED},
-                       {NULL, 0}};
 static const choice GRAMMARS[] = {{"json_schema", RZ_GRAMMAR_JSON_SCHEMA},
                                   {"regex", RZ_GRAMMAR_REGEX},
                                   {"lark", RZ_GRAMMAR_LARK},
@@ -33,6 +24,17 @@ static const choice FILTERS[] = {{"topNSigma", RZ_FILTER_TOP_N_SIGMA},
                                  {"temperature", RZ_FILTER_TEMPERATURE},
                                  {NULL, 0}};
 
+uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n) {
+    uint32_t *tokens;
+    size_t capacity = len / 2 + 16;
+    do {
+        tokens = task_alloc(t, capacity * sizeof *tokens);
+        if (t->status >= 0)
+            t->status = t->lib->rz_tokenize_into(model, text, len, flags, tokens, capacity, n, &t->error);
+    } while (task_repeats(t, &capacity, *n));
+    return tokens;
+}
+
 /* tokenize(model, text, {special, parse}): a Uint32Array. */
 static napi_value call_tokenize(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
@@ -42,14 +44,7 @@ static napi_value call_tokenize(napi_env env, napi_callback_info info) {
     char *text = string_of(&t, arguments[1], "the text", &len);
     uint32_t flags = bool_member(&t, arguments[2], "special") ? RZ_TOKENIZE_ADD_SPECIAL : 0;
     if (bool_member(&t, arguments[2], "parse")) flags |= RZ_TOKENIZE_PARSE_SPECIAL;
-    uint32_t *tokens = NULL;
-    for (size_t capacity = len / 2 + 16; t.status >= 0; capacity = n) {
-        tokens = task_alloc(&t, capacity * sizeof *tokens);
-        if (!tokens) break;
-        t.status = t.lib->rz_tokenize_into(model, text, len, flags, tokens, capacity, &n, &t.error);
-        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t.status = RZ_OK;
-    }
+    uint32_t *tokens = tokenize(&t, model, text, len, flags, &n);
     return task_return(&t, t.status < 0 ? NULL : tokens_value(env, tokens, n));
 }
 
@@ -61,23 +56,22 @@ static napi_value call_detokenize(napi_env env, napi_callback_info info) {
     size_t n, len = 0;
     uint32_t *tokens = tokens_of(&t, arguments[1], "tokens", &n);
     uint32_t flags = bool_member(&t, arguments[2], "special") ? RZ_DETOKENIZE_SPECIAL : 0;
-    char *text = NULL;
-    for (size_t capacity = n * 8 + 16; t.status >= 0; capacity = len) {
+    char *text;
+    size_t capacity = n * 8 + 16;
+    do {
         text = task_alloc(&t, capacity);
-        if (!text) break;
-        t.status = t.lib->rz_detokenize_into(model, tokens, n, flags, text, capacity, &len, &t.error);
-        if (t.status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t.status = RZ_OK;
-    }
+        if (t.status >= 0)
+            t.status = t.lib->rz_detokenize_into(model, tokens, n, flags, text, capacity, &len, &t.error);
+    } while (task_repeats(&t, &capacity, len));
     return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
 }
 
 static const rz_token_sequence *sequences(task *t, napi_value sampling, const char *field, size_t *n) {
     napi_value list = member_of(t, sampling, field);
-    *n = count_of(t, list, field);
+    *n = count_of(t, list, t->name);
     rz_token_sequence *sequences = *n ? task_alloc(t, *n * sizeof *sequences) : NULL;
     for (uint32_t i = 0; sequences && i < *n && t->status >= 0; i++)
-        sequences[i].tokens = tokens_of(t, element_of(t, list, i), field, &sequences[i].n_tokens);
+        sequences[i].tokens = tokens_of(t, element_of(t, list, i), t->name, &sequences[i].n_tokens);
     return sequences;
 }
 
@@ -87,20 +81,14 @@ static void sampler_lists(task *t, napi_value sampling, rz_sampler_params *param
     rz_logit_bias *copy = params->n_biases ? task_alloc(t, params->n_biases * sizeof *copy) : NULL;
     for (uint32_t i = 0; copy && i < params->n_biases && t->status >= 0; i++) {
         napi_value pair = element_of(t, biases, i);
-        double bias = 0;
         copy[i].token = (uint32_t)uint_of(t, element_of(t, pair, 0), "the token of a bias", UINT32_MAX);
-        if (t->status >= 0 && napi_get_value_double(t->env, element_of(t, pair, 1), &bias) != napi_ok)
-            task_fail(t, RZ_ERR_INVALID_ARGUMENT, "a bias is no number");
-        copy[i].bias = (float)bias;
+        copy[i].bias = float_of(t, element_of(t, pair, 1), "a bias");
     }
     params->biases = copy;
     params->n_order = count_of(t, order, "order");
     uint32_t *filters = params->n_order ? task_alloc(t, params->n_order * sizeof *filters) : NULL;
-    for (uint32_t i = 0; filters && i < params->n_order && t->status >= 0; i++) {
-        char *name = terminated_of(t, element_of(t, order, i), "a filter");
-        for (const choice *one = FILTERS; name && one->name; one++)
-            if (strcmp(one->name, name) == 0) filters[i] = one->number;
-    }
+    for (uint32_t i = 0; i < params->n_order && t->status >= 0; i++)
+        filters[i] = choice_of(t, element_of(t, order, i), "a filter", FILTERS);
     params->order = filters;
     params->dry_breakers = sequences(t, sampling, "dry_breakers", &params->n_dry_breakers);
     params->banned_sequences = sequences(t, sampling, "banned_sequences", &params->n_banned_sequences);
@@ -150,31 +138,40 @@ uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *
     return 0;
 }
 
-/* session(model, options, bytes): an empty one. */
+const char *const *stop_params(task *t, napi_value options, size_t *n) {
+    napi_value list = member_of(t, options, "stops");
+    *n = count_of(t, list, "stops");
+    const char **stops = task_alloc(t, *n * sizeof *stops);
+    for (uint32_t i = 0; i < *n && t->status >= 0; i++) stops[i] = terminated_of(t, element_of(t, list, i), "a stop");
+    return stops;
+}
+
+const rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n) {
+    napi_value list = member_of(t, options, "adapters");
+    uint32_t count = count_of(t, list, "adapters");
+    const rz_adapter **adapters = task_alloc(t, count * sizeof *adapters);
+    for (uint32_t i = 0; i < count && t->status >= 0; i++)
+        adapters[i] = task_use(t, element_of(t, list, i), ADAPTER);
+    *scales = floats_of(t, member_of(t, options, "scales"), "a scale", count);
+    *n = count;
+    return adapters;
+}
+
+/* session(model, options): an empty one. */
 static napi_value call_session(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     const rz_model *model = task_use(&t, arguments[0], MODEL);
-    rz_cache_params params = {.struct_size = sizeof params};
-    U32(&t, arguments[1], &params, capacity);
-    params.k_type = choice_member(&t, arguments[1], "k_type", CACHE_TYPES);
-    params.v_type = choice_member(&t, arguments[1], "v_type", CACHE_TYPES);
+    rz_cache_params params = cache_params(&t, arguments[1]);
     t.made_bytes = (int64_t)uint_member(&t, arguments[1], "bytes", 1ull << 53);
-    napi_value list = member_of(&t, arguments[1], "adapters"), scales = member_of(&t, arguments[1], "scales");
-    uint32_t n = count_of(&t, list, "adapters");
-    const rz_adapter **adapters = task_alloc(&t, n * sizeof *adapters);
-    float *factors = task_alloc(&t, n * sizeof *factors);
-    for (uint32_t i = 0; i < n && t.status >= 0; i++) {
-        double scale = 1;
-        adapters[i] = task_use(&t, element_of(&t, list, i), ADAPTER);
-        napi_get_value_double(env, element_of(&t, scales, i), &scale);
-        factors[i] = (float)scale;
-    }
+    const float *scales;
+    size_t n;
+    const rz_adapter *const *adapters = adapter_params(&t, arguments[1], &scales, &n);
     rz_cache *cache = NULL;
     if (t.status >= 0) t.status = t.lib->rz_cache_new(model, &params, &cache, &t.error);
     t.made = cache;
     t.made_kind = SESSION;
-    if (t.status >= 0 && n) t.status = t.lib->rz_cache_adapters_set(cache, adapters, factors, n, &t.error);
+    if (t.status >= 0 && n) t.status = t.lib->rz_cache_adapters_set(cache, adapters, scales, n, &t.error);
     return task_return(&t, t.status < 0 ? NULL : task_made(&t));
 }
 
@@ -338,12 +335,7 @@ static napi_value call_job(napi_env env, napi_callback_info info) {
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
     g->sampling = sampler_params(&t, member_of(&t, options, "sampling"));
     g->grammar_kind = grammar_params(&t, member_of(&t, options, "grammar"), &g->grammar, &g->grammar_len);
-    napi_value stops = member_of(&t, options, "stops");
-    params->n_stops = count_of(&t, stops, "stops");
-    const char **copies = task_alloc(&t, params->n_stops * sizeof *copies);
-    for (uint32_t i = 0; copies && i < params->n_stops; i++)
-        copies[i] = terminated_of(&t, element_of(&t, stops, i), "a stop");
-    params->stops = copies;
+    params->stops = stop_params(&t, options, &params->n_stops);
     return task_start(&t, run_job, task_made);
 }
 
@@ -365,12 +357,11 @@ static void run_job_step(task *t) {
     if (t->status < 0) return;
     uint64_t budget_us = info.state == RZ_JOB_STATE_TOKENS ? RZ_NO_LIMIT : s->budget_us;
     s->stepped = t->lib->rz_job_step(s->job, budget_us, &s->error);
-    for (size_t capacity = 256; t->status >= 0; capacity = s->len) {
-        if (!(s->text = task_alloc(t, capacity))) return;
-        t->status = t->lib->rz_job_text_into(s->job, s->text, capacity, &s->len, &t->error);
-        if (t->status != RZ_ERR_BUFFER_TOO_SMALL) break;
-        t->status = RZ_OK;
-    }
+    size_t capacity = 256;
+    do {
+        s->text = task_alloc(t, capacity);
+        if (s->text) t->status = t->lib->rz_job_text_into(s->job, s->text, capacity, &s->len, &t->error);
+    } while (task_repeats(t, &capacity, s->len));
     /* Text that came ahead of a failure is given first: the next step fails again. */
     if (s->stepped < 0 && (t->status < 0 || !s->len)) {
         t->status = s->stepped;

@@ -26,12 +26,11 @@ static void camel(const char *field, char name[64]) {
 }
 
 napi_value member_of(task *t, napi_value object, const char *field) {
-    char name[64];
     napi_value value = NULL;
-    camel(field, name);
+    camel(field, t->name);
     if (t->status < 0 || !is_given(t->env, object)) return NULL;
-    if (napi_get_named_property(t->env, object, name, &value) != napi_ok)
-        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s cannot be read", name);
+    if (napi_get_named_property(t->env, object, t->name, &value) != napi_ok)
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s cannot be read", t->name);
     return is_given(t->env, value) ? value : NULL;
 }
 
@@ -54,30 +53,30 @@ uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most) {
 }
 
 uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t most) {
-    char name[64];
-    camel(field, name);
     napi_value value = member_of(t, object, field);
-    return value ? uint_of(t, value, name, most) : 0;
+    return value ? uint_of(t, value, t->name, most) : 0;
 }
 
 int32_t int_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
-    double number = value ? double_of(t, value, field) : 0;
+    double number = value ? double_of(t, value, t->name) : 0;
     if (number >= INT32_MIN && number <= INT32_MAX && floor(number) == number) return (int32_t)number;
-    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %g, no whole number of 32 bits", field, number);
+    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %g, no whole number of 32 bits", t->name, number);
     return 0;
 }
 
+float float_of(task *t, napi_value value, const char *name) { return (float)double_of(t, value, name); }
+
 float float_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
-    return value ? (float)double_of(t, value, field) : 0;
+    return value ? float_of(t, value, t->name) : 0;
 }
 
 bool bool_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
     bool is_set = false;
     if (value && napi_get_value_bool(t->env, value, &is_set) != napi_ok)
-        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is neither true nor false", field);
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is neither true nor false", t->name);
     return is_set;
 }
 
@@ -97,7 +96,7 @@ char *string_of(task *t, napi_value value, const char *name, size_t *len) {
 char *string_member(task *t, napi_value object, const char *field, size_t *len) {
     napi_value value = member_of(t, object, field);
     *len = 0;
-    return value ? string_of(t, value, field, len) : NULL;
+    return value ? string_of(t, value, t->name, len) : NULL;
 }
 
 char *terminated_of(task *t, napi_value value, const char *name) {
@@ -109,7 +108,7 @@ char *terminated_of(task *t, napi_value value, const char *name) {
 
 char *terminated_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
-    return value ? terminated_of(t, value, field) : NULL;
+    return value ? terminated_of(t, value, t->name) : NULL;
 }
 
 uint32_t count_of(task *t, napi_value array, const char *name) {
@@ -126,18 +125,23 @@ napi_value element_of(task *t, napi_value array, uint32_t i) {
     return value;
 }
 
-uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n) {
+/* Whether a value is a typed array of this type, which is copied: its owner may change or transfer it meanwhile. */
+static bool is_copied(task *t, napi_value value, napi_typedarray_type wanted, size_t width, void **copy, size_t *n) {
     bool is_typed = false;
     napi_typedarray_type type;
     void *data;
+    if (napi_is_typedarray(t->env, value, &is_typed) != napi_ok || !is_typed ||
+        napi_get_typedarray_info(t->env, value, &type, n, &data, NULL, NULL) != napi_ok || type != wanted)
+        return false;
+    *copy = task_alloc(t, *n * width);
+    if (*copy && *n) memcpy(*copy, data, *n * width);
+    return true;
+}
+
+uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n) {
+    void *copy = NULL;
     *n = 0;
-    if (t->status < 0) return NULL;
-    if (napi_is_typedarray(t->env, value, &is_typed) == napi_ok && is_typed &&
-        napi_get_typedarray_info(t->env, value, &type, n, &data, NULL, NULL) == napi_ok && type == napi_uint32_array) {
-        uint32_t *copy = task_alloc(t, *n * sizeof *copy);
-        if (copy && *n) memcpy(copy, data, *n * sizeof *copy);
-        return copy;
-    }
+    if (t->status < 0 || is_copied(t, value, napi_uint32_array, sizeof(uint32_t), &copy, n)) return copy;
     *n = count_of(t, value, name);
     uint32_t *tokens = task_alloc(t, *n * sizeof *tokens);
     for (uint32_t i = 0; tokens && i < *n; i++) {
@@ -148,30 +152,32 @@ uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n) {
     return tokens;
 }
 
+float *floats_of(task *t, napi_value array, const char *name, uint32_t n) {
+    float *floats = task_alloc(t, n * sizeof *floats);
+    for (uint32_t i = 0; i < n && t->status >= 0; i++) floats[i] = float_of(t, element_of(t, array, i), name);
+    return floats;
+}
+
 void *bytes_of(task *t, napi_value value, const char *name, size_t *n) {
-    bool is_typed = false;
-    napi_typedarray_type type;
-    void *data;
+    void *copy = NULL;
     *n = 0;
-    if (t->status < 0) return NULL;
-    if (napi_is_typedarray(t->env, value, &is_typed) != napi_ok || !is_typed ||
-        napi_get_typedarray_info(t->env, value, &type, n, &data, NULL, NULL) != napi_ok || type != napi_uint8_array) {
+    if (t->status >= 0 && !is_copied(t, value, napi_uint8_array, 1, &copy, n))
         task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is no Uint8Array", name);
-        return NULL;
-    }
-    /* Copied, because its owner may change or transfer it meanwhile. */
-    void *copy = task_alloc(t, *n);
-    if (copy && *n) memcpy(copy, data, *n);
     return copy;
 }
 
-uint32_t choice_member(task *t, napi_value object, const char *field, const choice *choices) {
-    char *name = terminated_member(t, object, field);
-    if (!name) return 0;
-    for (const choice *one = choices; one->name; one++)
-        if (strcmp(one->name, name) == 0) return one->number;
-    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is not \"%.40s\"", field, name);
+uint32_t choice_of(task *t, napi_value value, const char *name, const choice *choices) {
+    char *chosen = terminated_of(t, value, name);
+    if (!chosen) return 0;
+    for (; choices->name; choices++)
+        if (strcmp(choices->name, chosen) == 0) return choices->number;
+    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is not \"%.40s\"", name, chosen);
     return 0;
+}
+
+uint32_t choice_member(task *t, napi_value object, const char *field, const choice *choices) {
+    napi_value value = member_of(t, object, field);
+    return value ? choice_of(t, value, t->name, choices) : 0;
 }
 
 const char *choice_name(const choice *choices, uint32_t number) {

@@ -480,6 +480,7 @@ test("adapters", async () => {
   const adapter = await model.adapter(ADAPTER);
   const [adapted, half] = [talk({ adapters: [adapter] }), talk({ adapters: [[adapter, 0.5]] })];
   const session = new Session(model, { adapters: [adapter] });
+  assert.throws(() => talk({ adapters: [[adapter, "x"]] }), fails("RZ_ERR_INVALID_ARGUMENT", /a scale is no number/));
   adapter.close();
   assert.equal((await all(adapted.say(PROMPT, { maxTokens: 30 }))).slice(0, 60), ADAPTED.slice(0, 60));
   assert.equal((await all(session.generate(PROMPT, { maxTokens: 30 }))).slice(0, 60), ADAPTED.slice(0, 60));
