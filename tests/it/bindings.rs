@@ -103,7 +103,7 @@ impl Sources {
             || self.code.contains(&format!("_numbers(\"{group}\")"))
             || [plain(constant), end.clone(), plain(kind) + &end, other.to_string()]
                 .iter()
-                .any(|name| words.contains(name))
+                .any(|name| !name.is_empty() && words.contains(name))
     }
 
     fn sets(&self, structure: &str, field: &str) -> bool {
@@ -180,6 +180,8 @@ fn lists_and_sources_are_read_as_they_are_meant() {
     assert!(sources("java", "(int) Header.rz_prefill.invokeExact(cache)").calls("rz_prefill"));
     assert!(!sources("python", "x = 1 # rz_prefill").calls("rz_prefill"));
     assert!(!sources("purego", "rz_prefill(cache)").calls("rz_prefill"));
+    // A word of underscores is the name of no constant.
+    assert!(!sources("js", "_").passes(&BTreeSet::from([plain("_")]), "RZ_MODEL_PROFILE"));
     let header = "#define RZ_MODEL_MMAP 2\ntypedef struct rz_x_params {\n  uint32_t struct_size;\n  const char *const *stops;\n} rz_x_params;\n\
         rz_status rz_prefill(rz_cache *cache,\n  const rz_x_params *params);\ntypedef void (*rz_callback)(void *user);\n";
     assert_eq!(functions(header), BTreeSet::from(["rz_prefill".to_string()]));
