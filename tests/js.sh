@@ -21,7 +21,7 @@ for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || ex
 export REALIZAR_PACKAGE=$package
 node --expose-gc --test-reporter=spec bindings/js/test/realizar.test.mjs
 
-# A library that is not there is named, and so are one of another interface and what is none.
+# The error names a library that is not there, has another interface, or is none.
 refused() { # library, why
     if said=$(REALIZAR_LIBRARY=$1 node -e "require('$package')" 2>&1); then exit 1; fi
     [[ $said == *"the library $1 $2"* ]] || { echo "FAILED: $said"; exit 1; }
@@ -32,12 +32,12 @@ refused "$PWD/build/js/other.so" "has the interface 99, 1 is needed"
 echo 'int other;' | ${CC:-cc} -shared -fPIC -x c -o build/js/foreign.so -
 refused "$PWD/build/js/foreign.so" "has no function rz_abi_version"
 
-# That of the package's own folder is found without being told.
+# A library in the package's own folder is found without REALIZAR_LIBRARY.
 cp "$REALIZAR_LIBRARY" "$package/"
 env -u REALIZAR_LIBRARY node -e "require('$package')"
 rm "$package/$(basename "$REALIZAR_LIBRARY")"
 
-# What is documented compiles, by a compiler of TypeScript that npm has or can fetch.
+# The declared types fit documented uses, by a compiler of TypeScript that npm has or can fetch.
 mkdir -p build/js/types
 if ! npm --prefix build/js/types install --silent --no-audit --no-fund typescript@5.9 @types/node@20 >/dev/null 2>&1; then
     skip "the types of the JavaScript package, because npm cannot fetch typescript"

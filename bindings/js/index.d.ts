@@ -87,7 +87,7 @@ export interface ModelInfo {
   chatTemplate: boolean;
 }
 
-/** How tokens are chosen. What is absent is off, so that {} chooses the most likely token. */
+/** Chooses tokens. A member that is absent is off, so that {} chooses the most likely token. */
 export interface Sampling {
   temperature?: number;
   topK?: number;
@@ -148,7 +148,7 @@ export class Model extends Handle {
     options?: LoadOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Model>;
   readonly info: ModelInfo;
-  /** What the makers advise. */
+  /** The makers' advice; undefined where they advise nothing. */
   readonly advisedSampling: Sampling | undefined;
   /** A value of the metadata as text. */
   meta(key: string): string;
@@ -224,7 +224,7 @@ export interface ConversationOptions {
   parallelToolCalls?: boolean;
   /** Variables of the template. */
   variables?: Record<string, unknown>;
-  /** Where messages have no room: the reply fails with RZ_ERR_CONTEXT_FULL, or the oldest turns are left out. */
+  /** Messages that have no room let the reply fail with RZ_ERR_CONTEXT_FULL, or the oldest turns are left out. */
   overflow?: "fail" | "forget";
   cache?: CacheOptions;
   store?: Store;
@@ -238,12 +238,12 @@ export interface GenerateOptions {
   grammar?: Grammar;
   /** The text ends ahead of the first that is complete. */
   stops?: string[];
-  /** How next tokens are guessed, which changes nothing but the time: out of the text, by a layer, by a model. */
+  /** Source of guesses at the next tokens, which change nothing but the time: the text, a layer, a model. */
   draft?: "none" | "lookup" | "mtp" | Model;
   draftMax?: number;
   /** Among replies that are made in common the higher go first. */
   priority?: number;
-  /** What the loop ends with is the signal's reason. */
+  /** Ends the loop, with its reason. */
   signal?: AbortSignal;
 }
 
@@ -254,7 +254,7 @@ export interface ReplyOptions extends GenerateOptions {
   reasoningTokens?: number;
   /** Likeliest tokens that `logprobs` tells with each. */
   logprobs?: number;
-  /** What was said of a reply that is given up becomes a message. */
+  /** Makes a message of the part of a reply that was said before it is given up. */
   keep?: boolean;
   /** Goes on with the last message, a reply that was cut. */
   continue?: boolean;
@@ -265,7 +265,7 @@ export interface Part {
   text: string;
   /** Number of the call that it belongs to. */
   call: number;
-  /** Not understood, or not complete. */
+  /** Whether the part of a call was not understood, or is not complete. */
   unparsed: boolean;
 }
 

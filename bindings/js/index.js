@@ -1,8 +1,8 @@
 // Language models inside this process: models, conversations and texts on top of the addon (src/), which calls the
 // library.
 //
-// What computes is a promise, and runs on a thread of libuv's pool in slices of time, so that other work of the pool
-// gets its turn. An object belongs to one call at a time: a second one gets RZ_ERR_BUSY.
+// A call that computes returns a promise, and runs on a thread of libuv's pool in slices of time, so that other work of
+// the pool gets its turn. An object belongs to one call at a time: a second one gets RZ_ERR_BUSY.
 "use strict";
 
 const fs = require("node:fs");
@@ -64,13 +64,13 @@ if (Symbol.dispose) {
 }
 
 /** An object of a class for a native one, past the constructor. */
-function made(kind, handle, members) {
-  const object = Object.assign(Object.create(kind.prototype), members);
+function made(kind, handle) {
+  const object = Object.create(kind.prototype);
   handles.set(object, handle);
   return object;
 }
 
-// What is at work ends with the process, which waits for its threads.
+// Calls at work end with the process, which waits for its threads.
 process.once("exit", () => native.fireAll());
 
 /** A flag that stops calls, which the signal fires, and what ends its use. */
@@ -158,7 +158,7 @@ class Model extends Handle {
     return native.meta(handles.get(this), key);
   }
 
-  /** What the makers advise for sampling; undefined where they advise nothing. */
+  /** The makers' advice for sampling; undefined where they advise nothing. */
   get advisedSampling() {
     return native.advised(handles.get(this));
   }
@@ -251,7 +251,7 @@ function grammarText(kind, value) {
   return kind === "json" ? "" : JSON.stringify(value);
 }
 
-/** What an object of one call at a time has: the turn of a loop. */
+/** Lets one loop at a time have an object. */
 class Turn {
   #current;
 
@@ -297,7 +297,7 @@ class Steps {
   #waiting = [];
   #isRunning = false;
 
-  /** What a step makes of the reply: {more, parts, error}. */
+  /** Makes a step of the reply: {more, parts, error}. */
   step(handle) {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ handle, resolve, reject });
@@ -329,7 +329,7 @@ class Steps {
   }
 }
 
-/** By models. */
+/** The Steps of each model. */
 const steps = new WeakMap();
 
 /** Messages with a model, and what is computed of them. */
@@ -337,7 +337,7 @@ class Conversation extends Handle {
   #turn = new Turn();
   #row = 1;
 
-  /** `members` are tools, toolChoice, parallelToolCalls and variables of the template. */
+  /** `handle`: the native object of a conversation that exists already. */
   constructor(
     model,
     { system, messages = [], tools, toolChoice, parallelToolCalls, variables, ...options } = {},

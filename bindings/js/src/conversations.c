@@ -201,7 +201,7 @@ typedef struct part {
     size_t len;
 } part;
 
-/* What a step has made of a reply. */
+/* The parts of a reply that a step has made, and its failure. */
 typedef struct made {
     part *first;
     bool more;
@@ -239,7 +239,7 @@ static void take_parts(task *t, rz_conversation *conversation, part **last) {
     }
 }
 
-/* What came of a step that several took part in, each of which may have failed alone. */
+/* Finds out whether a reply goes on after a step that several took part in, each of which may have failed alone. */
 static void take_outcome(task *t, rz_conversation *conversation, const rz_conversation_info *info, made *reply) {
     reply->more = info->state == RZ_JOB_STATE_PROMPT || info->state == RZ_JOB_STATE_TOKENS;
     /* A step ends so where those that were left over are asked to stop: others have ended well. */

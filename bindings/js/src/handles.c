@@ -2,7 +2,7 @@
  * pool.
  *
  * An object frees what it stands for when it is closed or collected, and not while a task uses it: a task holds
- * references to the objects. What may take long is freed on the pool. */
+ * references to the objects. Handles that may take long are freed on the pool. */
 
 #include "internal.h"
 #include <stdarg.h>

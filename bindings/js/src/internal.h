@@ -1,5 +1,5 @@
-/* What the files of the addon share: the library's functions, handles as JavaScript has them, and calls on other
- * threads.
+/* The declarations that the files of the addon share: the library's functions, handles as JavaScript has them, and
+ * calls on other threads.
  *
  * All but the run function of a task is executed by the thread of its environment, so that nothing here has a lock. */
 
@@ -36,10 +36,11 @@ typedef struct library {
 #undef POINTER
 } library;
 
-/* Opens the library at a path and compares its interface with the header. On failure `why` says what is wrong. */
+/* Opens the library at a path and compares its interface with the header. On failure `why` says what is wrong. The file
+ * stays open. */
 bool library_open(library *lib, const char *path, char *why, size_t capacity);
 
-/* What an environment has of the addon: the main thread and each worker have one. */
+/* The state of the addon in an environment: the main thread and each worker have one. */
 typedef struct instance {
     library lib;
     napi_ref make_error;  /* Function (code, status, message, systemCode) that makes an error. */
@@ -51,7 +52,7 @@ typedef struct instance {
 
 typedef enum kind { NONE, MODEL, CANCEL, STORE, ADAPTER, CONVERSATION, SESSION, JOB } kind;
 
-/* What a JavaScript object stands for. */
+/* The handle of the library that a JavaScript object stands for. */
 typedef struct handle {
     instance *instance;
     struct handle *next, *previous; /* In the list of the instance. */

@@ -71,17 +71,17 @@ bool library_open(library *lib, const char *path, char *why, size_t capacity) {
         snprintf(why, capacity, "the library %s cannot be loaded: %s", path, reason);
         return false;
     }
-    /* The first of the table is rz_abi_version, because another interface may have other functions. */
 #define LOOK_UP(name)                                                                                                  \
     *(void **)&lib->name = look_up(file, #name);                                                                       \
     if (!lib->name) {                                                                                                  \
         snprintf(why, capacity, "the library %s has no function %s", path, #name);                                     \
         return false;                                                                                                  \
-    }                                                                                                                  \
-    if (lib->rz_abi_version() != RZ_ABI_VERSION) {                                                                     \
-        snprintf(why, capacity, "the library %s has the interface %u, %u is needed", path, lib->rz_abi_version(),      \
-                 RZ_ABI_VERSION);                                                                                      \
-        return false;                                                                                                  \
+    }
+    LOOK_UP(rz_abi_version) /* First, because another interface may have other functions. */
+    if (lib->rz_abi_version() != RZ_ABI_VERSION) {
+        snprintf(why, capacity, "the library %s has the interface %u, %u is needed", path, lib->rz_abi_version(),
+                 RZ_ABI_VERSION);
+        return false;
     }
     FUNCTIONS(LOOK_UP)
     return check_layouts(lib, path, why, capacity);

@@ -1,5 +1,5 @@
-/* Values of JavaScript to those of C and back. What is missing is zero, the default of the library; what is of another
- * type or out of range fails the task. */
+/* Values of JavaScript to those of C and back. A value that is missing is zero, the default of the library; one of
+ * another type or out of range fails the task. */
 
 #include "internal.h"
 #include <math.h>
