@@ -99,7 +99,7 @@ async function cancellable(signal, work) {
 }
 
 function reasonOf(signal, error) {
-  return signal?.aborted && error.code === "RZ_ERR_CANCELLED" ? signal.reason : error;
+  return signal?.aborted && error?.code === "RZ_ERR_CANCELLED" ? signal.reason : error;
 }
 
 /** Devices that models can be loaded to, and those that cannot be used, with the reason. */
@@ -446,7 +446,7 @@ class Conversation extends Handle {
         if (step.more) signal?.throwIfAborted();
       }
     } catch (error) {
-      if (!turn.hasEnded || error.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
+      if (!turn.hasEnded || error?.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
     } finally {
       turn.leave();
     }
@@ -555,7 +555,7 @@ class Session extends Handle {
         if (more) signal?.throwIfAborted();
       }
     } catch (error) {
-      if (!turn.hasEnded || error.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
+      if (!turn.hasEnded || error?.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
     } finally {
       turn.leave();
     }

@@ -124,7 +124,7 @@ static void finalize_handle(napi_env env, void *data, void *hint) {
     handle_release(env, data);
 }
 
-handle *handle_of(napi_env env, napi_value value) {
+static handle *handle_of(napi_env env, napi_value value) {
     bool is_ours = false;
     void *h = NULL;
     napi_valuetype type;
@@ -170,7 +170,7 @@ void *task_use_optional(task *t, napi_value value, kind wanted) {
     return is_given(t->env, value) ? task_use(t, value, wanted) : NULL;
 }
 
-void task_end(task *t) {
+static void task_end(task *t) {
     if (t->made) free_pointer(t->lib, t->made_kind, t->made);
     t->made = NULL;
     for (size_t i = 0; i < t->n_uses; i++) {

@@ -102,14 +102,12 @@ void *task_alloc(task *t, size_t bytes);
 void task_fail(task *t, rz_status status, const char *format, ...);
 /* Whether the buffer of a call was too small: it is to be made again, with a capacity of `needed`. */
 bool task_repeats(task *t, size_t *capacity, size_t needed);
-void task_end(task *t);
 
 /* The pointer of an object of this kind, which is kept until the task ends. Another object fails the task, and so does
  * one of a call at a time that another task uses. */
 void *task_use(task *t, napi_value value, kind wanted);
 /* task_use where there is an object, else NULL. */
 void *task_use_optional(task *t, napi_value value, kind wanted);
-handle *handle_of(napi_env env, napi_value value);
 
 napi_value error_value(task *t, rz_status status, const rz_error *error);
 /* Ends a call on this thread: its result, or an exception. */

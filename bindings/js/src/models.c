@@ -290,17 +290,7 @@ static void conversation_members(task *t, napi_value object, const void *convers
     set_member(env, object, "end", string_value(env, choice_name(ENDS, info.end), NAPI_AUTO_LENGTH));
 }
 
-static void job_members(task *t, napi_value object, const void *job) {
-    rz_job_info info = {.struct_size = sizeof info};
-    t->status = t->lib->rz_job_info_get(job, &info, &t->error);
-    if (t->status < 0) return;
-    SET_NUMBER(t->env, object, &info, n_tokens);
-    SET_NUMBER(t->env, object, &info, drafted);
-    SET_NUMBER(t->env, object, &info, accepted);
-    set_member(t->env, object, "end", string_value(t->env, choice_name(ENDS, info.end), NAPI_AUTO_LENGTH));
-}
-
-/* info(handle): the state of a model, store, conversation, session or job. */
+/* info(handle): the state of a model, store, conversation or session. */
 static napi_value call_info(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS], object = NULL;
     task t = task_begin(env, info, arguments);
@@ -310,7 +300,6 @@ static napi_value call_info(napi_env env, napi_callback_info info) {
     case MODEL: model_members(&t, object, pointer); break;
     case STORE: store_members(&t, object, pointer); break;
     case CONVERSATION: conversation_members(&t, object, pointer); break;
-    case JOB: job_members(&t, object, pointer); break;
     case SESSION:
         set_member(env, object, "len", number_value(env, t.lib->rz_cache_len(pointer)));
         set_member(env, object, "capacity", number_value(env, t.lib->rz_cache_capacity(pointer)));

@@ -139,6 +139,11 @@ test("a reply that is aborted ends with the signal's reason and keeps what was s
   }, reason);
   assert.equal(conversation.messages(1)[0].finish_reason, "cancelled");
   assert.ok(conversation.messages(1)[0].content.startsWith(said));
+  const ended = new AbortController();
+  const loop = talk().say(PROMPT, { signal: ended.signal });
+  await loop.next();
+  ended.abort(null);
+  assert.equal(await loop.next().catch((error) => error), null);
   const aborted = conversation.say("x", { signal: AbortSignal.abort() });
   await assert.rejects(aborted.next(), { name: "AbortError" });
   assert.equal(conversation.info.nMessages, 2);
