@@ -20,8 +20,7 @@ import supported_models  # noqa: E402
 
 SNIPPETS = ROOT / "docs/snippets"
 LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guides.go", "go"), ("Python", "guides.py", "python"),
-             ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java"),
-             ("JavaScript", "guides.mjs", "js")]  # fmt: skip
+             ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java")]  # fmt: skip
 BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"),
             ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
 
@@ -51,8 +50,7 @@ def _readme():
 
 
 def _tabs(name):
-    found = [(title, file, language) for title, file, language in LANGUAGES
-             if (SNIPPETS / file).exists() and name in sections(SNIPPETS / file)]  # fmt: skip
+    found = [(title, file, language) for title, file, language in LANGUAGES if name in sections(SNIPPETS / file)]
     if not found:
         raise PluginError(f"no language has the snippet {name}")
     tabs = [(title, _block(file, name, language, "    ")) for title, file, language in found]
@@ -64,8 +62,7 @@ def _tabs(name):
 def on_config(config):
     """Fills in the pages that are made."""
     _used.clear()
-    made = {"HEADER": header_reference.nav(), "BINDINGS": [{title: _page_of(name)} for name, title in BINDINGS
-                                                            if (ROOT / f"bindings/{name}/README.md").exists()]}  # fmt: skip
+    made = {"HEADER": header_reference.nav(), "BINDINGS": [{title: _page_of(name)} for name, title in BINDINGS]}
 
     def filled(entry):
         if isinstance(entry, dict):
@@ -81,12 +78,10 @@ def on_config(config):
 def on_files(files, config):
     pages = {f"reference/{name}": text for name, text in header_reference.pages().items()}
     pages["reference/supported.md"] = supported_models.page()
+    # Those that READMEs link to are pages beside theirs.
+    link = lambda found: f"]({Path(found[1]).name}.md)"  # noqa: E731
     for name, _ in BINDINGS:
-        readme = ROOT / f"bindings/{name}/README.md"
-        if readme.exists():
-            # Those that READMEs link to are pages beside theirs.
-            link = lambda found: f"]({Path(found[1]).name}.md)"  # noqa: E731
-            pages[_page_of(name)] = re.sub(r"\]\(([\w./-]+)/README\.md\)", link, readme.read_text())
+        pages[_page_of(name)] = re.sub(r"\]\(([\w./-]+)/README\.md\)", link, (ROOT / f"bindings/{name}/README.md").read_text())
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     files.append(File.generated(config, "zen5.svg", content=(ROOT / "benches/zen5.svg").read_text()))
@@ -110,6 +105,6 @@ def on_post_build(config):
         if f"| `{name}` | {number} |" not in shown:
             raise PluginError(f"statuses.md lacks {name}, {number}")
     for _, file, _ in LANGUAGES:
-        unused = sections(SNIPPETS / file) - _used.get(file, set()) if (SNIPPETS / file).exists() else set()
+        unused = sections(SNIPPETS / file) - _used.get(file, set())
         if unused:
             raise PluginError(f"no page shows {', '.join(sorted(unused))} of {file}")

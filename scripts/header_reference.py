@@ -36,7 +36,7 @@ class _Item:
 
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
 DECLARATION = re.compile(
-    rf"(?P<comment>{COMMENT})?\s*(?:"
+    rf"\s*(?P<comment>{COMMENT})?\s*(?:"
     rf"\#define\s+(?P<define>RZ_\w+)\s+(?P<value>[^\n]*?)[ \t]*(?P<after>/\*[^\n]*\*/)?\n"
     rf"|typedef\s+struct\s+(?P<struct>\w+)\s*\{{(?P<body>(?:{COMMENT}|[^}}])*)\}}\s*\w+;"
     rf"|typedef\s+struct\s+(?P<opaque>\w+)\s+\w+;"
@@ -61,7 +61,7 @@ def _fields(body):
 def _items(text):
     at = 0
     while text[at:].strip():
-        found = DECLARATION.match(text, at + len(text[at:]) - len(text[at:].lstrip()))
+        found = DECLARATION.match(text, at)
         if not found:
             raise SystemExit(f"{HEADER}: not read: {text[at:].strip()[:200]}")
         at = found.end()
@@ -88,7 +88,7 @@ def read():
 
 
 class _Links:
-    """Where each name is described, and texts with names as links, as seen from a page."""
+    """Knows the place of each name, and makes links of the names in a text, as seen from a page."""
 
     def __init__(self, groups):
         self.places = {}
@@ -165,20 +165,18 @@ def pages():
     made = {}
     for title, items in groups:
         page = _slug(title)
-        text = f"# {title}\n\n"
+        text = f"# {title}\n\n" + _constants([item for item in items if item.kind == "constant"], links, page)
         for kinds, heading in (({"handle", "type", "struct"}, "Types"), ({"function"}, "Functions")):
             chosen = [item for item in items if item.kind in kinds]
             if chosen:
                 text += f"## {heading}\n\n" + "".join(_described(item, links, page) for item in chosen)
-        constants = _constants([item for item in items if item.kind == "constant"], links, page)
-        made[f"header/{page}.md"] = text.replace("## Types", constants + "## Types", 1) if "## Types" in text else text.replace(
-            "## Functions", constants + "## Functions", 1) if "## Functions" in text else text + constants  # fmt: skip
+        made[f"header/{page}.md"] = text
     made["header/index.md"] = _overview(head, groups, links)
     return made
 
 
 def _overview(head, groups, links):
-    """What holds for every function, and all functions by group."""
+    """The page of the rules that hold for every function, and of all functions by group."""
     rules = head[head.index("What holds for every function:") :]
     fix = lambda text: re.sub(r'href="\.\./', 'href="', text)  # noqa: E731 the index lies above its groups
     rules = fix(links.paragraphs(re.sub(r"\n+- ", "\n- ", rules).replace("function:\n- ", "function:\n\n- "), ""))

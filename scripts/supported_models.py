@@ -35,7 +35,8 @@ def architectures():
 
 
 def families():
-    """By architecture, the `model_type`s of the folders that it runs. What a row does not say is that of its base."""
+    """Returns the `model_type`s of the folders that each architecture runs. A row has what its base has, unless it says
+    otherwise."""
     text = "\n".join(path.read_text() for path in sorted(FAMILIES.glob("*.rs")))
     bases = {name: (arch, base) for name, arch, base in
              ((name, re.search(r'arch: "([^"]*)"', body), re.search(r"\.\.(\w+)", body))
@@ -54,7 +55,8 @@ def families():
 
 
 def formats():
-    """Rows: the name of a block format, its GGML number, whether matrices can be converted to it, whether a GPU has kernels for it."""
+    """Rows: the name of a block format, its GGML number, whether matrices can be converted to it, whether a GPU has
+    kernels for it."""
     text = FORMATS.read_text()
     numbers = dict(re.findall(r"pub const (\w+): DType = DType\(([^)]+)\);", text))
     on_gpu = set(re.findall(r"quant::(\w+)", PLANES.read_text().split("pub fn planes")[1].split("\n}")[0]))
@@ -89,8 +91,8 @@ This page is made from the tables that the library itself reads. What is not her
 
 ## Networks
 
-{count} architectures of GGUF files (`general.architecture`). Folders of Hugging Face (`config.json` beside safetensors) are
-read where the last column names their `model_type`.
+{count} architectures of GGUF files (`general.architecture`). Folders of Hugging Face (`config.json` beside safetensors)
+are read where the last column names their `model_type`.
 
 <div class="stacked" markdown>
 
@@ -105,8 +107,8 @@ read where the last column names their `model_type`.
 
 ## Block formats
 
-*Converted to*: `rz_model_params.quantize` may name its number, for a file of floats. *On a GPU*: what a matrix is stored as
-there; in memory of the host it keeps its format.
+*Converted to*: `rz_model_params.quantize` may name its number, for a file of floats. *On a GPU*: what a matrix is
+stored as there; in memory of the host it keeps its format.
 
 | format | GGML type | converted to | on a GPU |
 |---|---:|---|---|
@@ -119,12 +121,14 @@ Safetensors hold F64, F32, F16, BF16 and 8-bit floats, with the scales of "fp8" 
 
 ## Text
 
-Tokenizers: byte-level BPE, SentencePiece, WordPiece and Unigram, from the GGUF file, `tokenizer.json`, `tokenizer.model`,
-`tekken.json`, `vocab.json` with `merges.txt`, or `vocab.txt`. Pre-tokenizers that GGUF files name (`tokenizer.ggml.pre`):
+Tokenizers: byte-level BPE, SentencePiece, WordPiece and Unigram, from the GGUF file, `tokenizer.json`,
+`tokenizer.model`, `tekken.json`, `vocab.json` with `merges.txt`, or `vocab.txt`. Pre-tokenizers that GGUF files name
+(`tokenizer.ggml.pre`):
 {_code(pretokenizers())}.
 
-Chat templates are run as Jinja2 runs them, whatever model they are of. The form of reasoning and of calls is read off the
-template itself; there is no list of models for it. A template that uses what is not implemented is refused, with its line.
+Chat templates are run as Jinja2 runs them, whatever model they are of. The form of reasoning and of calls is read off
+the template itself; there is no list of models for it. A template that uses what is not implemented is refused, with
+its line.
 """
     return text
 

@@ -20,8 +20,8 @@ if grep -nE '^ *```+ *(c|cpp|go|python|csharp|swift|java|javascript)\b' docs/*.m
 fi
 
 # Files and tests that pages name are there.
-named() { grep -ohE "\`$1\`" README.md docs/*.md docs/{guides,reference,explanation}/*.md | tr -d '`' | sort -u; }
-for file in $(named '(tests|scripts|benches|bindings|examples|docs)/[A-Za-z0-9_./-]+'); do
+for file in $(grep -ohE '`(tests|scripts|benches|bindings|examples|docs)/[A-Za-z0-9_./-]+`' README.md docs/*.md \
+    docs/{guides,reference,explanation}/*.md | tr -d '`' | sort -u); do
     [ -e "$file" ] || { echo "FAILED: a page names $file, which is not there"; exit 1; }
 done
 for test in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' docs/index.md | tr -d '`'); do
