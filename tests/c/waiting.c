@@ -2,14 +2,15 @@
  *
  *   waiting model.gguf SECONDS N...      the longest last
  *
- * measures, alone and beside one and seven threads that read prompts of N tokens: tokens, how late calls end after a cancel and a
- * deadline, and steps of 2 ms of a job; each for so many seconds. Every thread has to get on.
+ * measures, alone and beside one and seven threads that read prompts of N tokens: tokens, how late calls end after a
+ * cancel and a deadline, and steps of 2 ms of a job; each for so many seconds. Every thread has to get on.
  *
  *   waiting model.gguf jobs JOBS LONG TOKENS [TEMPERATURE [BESIDE]]
  *
- * measures jobs that begin at once and are stepped together, to TOKENS tokens each: a quarter have prompts of LONG tokens, the others
- * of 50. With a temperature tokens are drawn by top_k 40 and top_p 0.95. BESIDE is rz_model_params.prompt_tokens_beside. Times are
- * those of the processors together, to which other work beside it adds little. */
+ * measures jobs that begin at once and are stepped together, to TOKENS tokens each: a quarter have prompts of LONG
+ * tokens, the others of 50. With a temperature tokens are drawn by top_k 40 and top_p 0.95. BESIDE is
+ * rz_model_params.prompt_tokens_beside. Times are those of the processors together, to which other work beside it adds
+ * little. */
 #include <pthread.h>
 #include <realizar.h>
 #include <stdio.h>
@@ -66,6 +67,28 @@ static rz_cache *new_cache(uint32_t capacity) {
   params.capacity = capacity;
   CALL(rz_cache_new(model, &params, &cache, &err));
   return cache;
+}
+
+static rz_job *new_job(rz_cache *cache, size_t n, uint32_t max_tokens, float temperature, uint64_t seed) {
+  rz_error err;
+  rz_sampler_params sampling = {0};
+  rz_job_params params = {0};
+  rz_sampler *sampler = NULL;
+  rz_job *job = NULL;
+  sampling.struct_size = sizeof sampling;
+  sampling.temperature = temperature;
+  sampling.top_k = 40;
+  sampling.top_p = 0.95F;
+  sampling.seed = seed;
+  if (temperature > 0) CALL(rz_sampler_new(&sampling, &sampler, &err));
+  params.struct_size = sizeof params;
+  params.max_tokens = max_tokens;
+  params.tokens = prompt;
+  params.n_tokens = n;
+  params.sampler = sampler;
+  CALL(rz_job_new(cache, &params, &job, &err));
+  rz_sampler_free(sampler);
+  return job;
 }
 
 /* Reads prompts one after the other until `stop`; their number. */
@@ -181,15 +204,11 @@ static void frames(double seconds, double pause) {
   size_t n = 0, made = 0, in_time = 0, len;
   char more[96];
   while (now_ms() < end && n < MOST) {
-    rz_job_params params = {0};
-    rz_job *job = NULL;
+    rz_job *job;
     rz_status status = RZ_AGAIN;
     uint32_t tokens[1024];
-    params.struct_size = sizeof params;
-    params.tokens = prompt;
-    params.n_tokens = 8;
     CALL(rz_cache_truncate(cache, 0, &err));
-    CALL(rz_job_new(cache, &params, &job, &err));
+    job = new_job(cache, 8, 0, 0, 0);
     while (status != RZ_DONE && now_ms() < end && n < MOST) {
       const double began = now_ms();
       status = rz_job_step(job, 2000, &err);
@@ -257,35 +276,13 @@ static void make_prompt(size_t wanted) {
   }
 }
 
-static rz_job *jobs[MOST_JOBS];
-
-static rz_job *new_job(rz_cache *cache, size_t n, uint32_t max_tokens, float temperature, uint64_t seed) {
-  rz_error err;
-  rz_sampler_params sampling = {0};
-  rz_job_params params = {0};
-  rz_sampler *sampler = NULL;
-  rz_job *job = NULL;
-  sampling.struct_size = sizeof sampling;
-  sampling.temperature = temperature;
-  sampling.top_k = 40;
-  sampling.top_p = 0.95F;
-  sampling.seed = seed;
-  if (temperature > 0) CALL(rz_sampler_new(&sampling, &sampler, &err));
-  params.struct_size = sizeof params;
-  params.max_tokens = max_tokens;
-  params.tokens = prompt;
-  params.n_tokens = n;
-  params.sampler = sampler;
-  CALL(rz_job_new(cache, &params, &job, &err));
-  rz_sampler_free(sampler);
-  return job;
-}
-
-/* Jobs that begin at once, the times of their first and last tokens, and the longest time between two of one job. */
+/* Steps jobs that begin at once, and prints the times of their first and last tokens, and the longest between two
+ * of one job. */
 static void step_together(size_t n, size_t n_long, uint32_t max_tokens, float temperature) {
   static double first[2][MOST_JOBS], last[2][MOST_JOBS], before[MOST_JOBS];
   static uint32_t made[MOST_JOBS];
   static rz_cache *caches[MOST_JOBS];
+  static rz_job *jobs[MOST_JOBS];
   size_t i, n_first[2] = {0, 0}, n_last[2] = {0, 0}, tokens = 0, read = 0;
   double gap = 0;
   const double began = worked_ms(), began_ms = now_ms();
