@@ -172,7 +172,8 @@ static class Guides
     // --8<-- [end:batches]
 
     // --8<-- [start:frames]
-    /// <summary>Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more.</summary>
+    /// <summary>Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is
+    /// more.</summary>
     static bool Frame(Conversation chat)
     {
         var more = chat.Step(2000);
@@ -213,7 +214,7 @@ static class Guides
     // --8<-- [end:gpus]
 
     // --8<-- [start:determinism]
-    /// <summary>For a test of one's own: what is said is the same, whatever the number of threads.</summary>
+    /// <summary>Returns what is said, the same with any number of threads: for a test of one's own.</summary>
     static string Said(string path, int threads)
     {
         using (var runtime = new Runtime(threads))

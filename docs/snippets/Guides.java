@@ -218,7 +218,7 @@ class Guides {
     // --8<-- [end:gpus]
 
     // --8<-- [start:determinism]
-    /** For a test of one's own: what is said is the same, whatever the number of threads. */
+    /** Returns what is said, the same with any number of threads: for a test of one's own. */
     static String said(String path, int threads) {
         try (var model = Model.load(Path.of(path), new Model.Load().threads(threads)); var chat = new Conversation(model)) {
             return chat.say("Once upon a time");

@@ -196,7 +196,7 @@ func gpus(_ path: String) throws {
 // --8<-- [end:gpus]
 
 // --8<-- [start:determinism]
-/// For a test of one's own: what is said is the same, whatever the number of threads.
+/// Returns what is said, the same with any number of threads: for a test of one's own.
 func said(_ path: String, threads: Int) async throws -> String {
     let model = try Model(path, options: LoadOptions(runtime: try Runtime(threads: threads)))
     var text = ""

@@ -31,7 +31,8 @@ namespace Realizar
         public Overflow Overflow;
         /// <summary>Adapters, each with a scale.</summary>
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();
-        /// <summary>Where prompts are looked up, and where they and replies are left, of forks too.</summary>
+        /// <summary>Store in which prompts are looked up, and in which they and replies are left, of forks
+        /// too.</summary>
         public Store Store;
         /// <summary>Stops all that is computed, of forks too.</summary>
         public CancellationToken Cancellation;

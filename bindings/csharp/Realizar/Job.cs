@@ -46,7 +46,7 @@ namespace Realizar
         public Model DraftModel;
         /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
         public int DraftMax;
-        /// <summary>Among those of a step the higher go first; 0: as most.</summary>
+        /// <summary>Priority among the jobs of one step: the higher go first; 0 by default.</summary>
         public int Priority;
 
         internal int Row(Model model) => Math.Min(Logprobs, model.Info.VocabSize) + 1;

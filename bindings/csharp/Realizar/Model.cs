@@ -25,8 +25,8 @@ namespace Realizar
         public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
-        /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens
-        /// sooner and others later.</summary>
+        /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first
+        /// tokens sooner and others later.</summary>
         public int PromptTokensBeside;
         /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
         public Action<ulong, ulong> Progress;

@@ -2,7 +2,7 @@ using System;
 
 namespace Realizar
 {
-    /// <summary>How much a store keeps; zero stands for the default.</summary>
+    /// <summary>Limits of a store; zero stands for the default.</summary>
     public sealed class StoreOptions
     {
         /// <summary>Prefixes of fewer tokens are neither kept nor looked for; 0: 64.</summary>
@@ -33,9 +33,9 @@ namespace Realizar
         public int Unwritten { get; internal set; }
     }
 
-    /// <summary>What prompts left behind, for sessions and conversations of one model that begin with the same tokens:
-    /// what was computed once is not computed again, with a folder by other processes neither. Any number of threads
-    /// may use it at once.</summary>
+    /// <summary>Remembers what prompts left behind, for sessions and conversations of one model that begin with the
+    /// same tokens. With a folder it does so for other processes too. Any number of threads may use it at
+    /// once.</summary>
     public sealed class Store : IDisposable
     {
         internal readonly StoreHandle Handle = new StoreHandle();

@@ -60,7 +60,7 @@ public final class Conversation extends Handle {
             return this;
         }
 
-        /** Where prompts are looked up, and where they and replies are left, those of forks too. */
+        /** Store in which prompts are looked up, and in which they and replies are left, those of forks too. */
         public Setup store(Store store) {
             this.store = store;
             return this;

@@ -188,7 +188,7 @@ public final class Options {
         return this;
     }
 
-    /** Among those of a step the higher go first; 0: as most. */
+    /** Priority among the jobs of one step: the higher go first; 0 by default. */
     public Options priority(int priority) {
         this.priority = priority;
         return this;

@@ -6,9 +6,8 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 
 /**
- * What prompts left behind, for sessions and conversations of one model that begin with the same tokens: what was
- * computed once is not computed again, with a folder by other processes neither. Any number of threads may use it at
- * once.
+ * Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens. With
+ * a folder it does so for other processes too. Any number of threads may use it at once.
  */
 public final class Store extends Handle {
     /** Choices for a store, all of which may be left out. Methods change one and return the object. */
@@ -49,7 +48,8 @@ public final class Store extends Handle {
     }
 
     /** Prefixes in memory and in files of the model, the bytes of both, how often one was found and was not, the
-     * tokens that were not computed because of it, and prefixes that were forgotten because they could not be written. */
+     * tokens that were not computed because of it, and prefixes that were forgotten because they could not be
+     * written. */
     public record Info(int entries, int files, long memoryBytes, long diskBytes, long hits, long misses, long reusedTokens, int unwritten) {}
 
     private final Model model;

@@ -1101,9 +1101,8 @@ class StoreInfo(NamedTuple):
 
 
 class Store(Handle):
-    """Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens:
-    what was computed once is not computed again, with a folder by other processes neither. Any number of threads may use
-    it at once."""
+    """Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens.
+    With a folder it does so for other processes too. Any number of threads may use it at once."""
 
     def __init__(
         self, model: Model, path: Union[str, "os.PathLike[str]", None] = None, *, min_tokens: int = 0, memory_limit: int = 0,

@@ -15,7 +15,7 @@ public struct ConversationOptions: Sendable {
     public var overflow = Overflow.fail
     /// Adapters of every reply, each with a scale.
     public var adapters: [(Adapter, scale: Float)] = []
-    /// Where prompts are looked up, and where they and replies are left, those of forks too.
+    /// Store in which prompts are looked up, and in which they and replies are left, those of forks too.
     public var store: Store?
     /// Heeded by every call that computes, those of forks too.
     public var cancel: Cancel?

@@ -90,7 +90,8 @@ public struct LoadOptions: Sendable {
     public var allowUnknown = false
     /// GGML type that matrices of floats are converted to; 0: none.
     public var quantize: UInt32 = 0
-    /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and others later.
+    /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and
+    /// others later.
     public var promptTokensBeside: UInt32 = 0
     /// Told bytes done and in all, on the thread that loads; false stops the load.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?

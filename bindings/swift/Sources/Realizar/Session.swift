@@ -187,7 +187,7 @@ public struct Options: Sendable {
     public var draftMax: UInt32 = 0
     /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32.
     public var logprobs: UInt32 = 0
-    /// Among those of a step the higher go first; 0: as most.
+    /// Priority among the jobs of one step: the higher go first; 0 by default.
     public var priority: Int32 = 0
     /// Whether a reply begins with reasoning.
     public var reasoning = Reasoning.model

@@ -1,6 +1,6 @@
 import CRealizar
 
-/// How much a store keeps; zero stands for the default.
+/// Limits of a store; zero stands for the default.
 public struct StoreOptions: Sendable {
     /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
     public var minTokens = 0
@@ -32,9 +32,8 @@ public struct StoreInfo: Sendable {
     public let unwritten: Int
 }
 
-/// What prompts left behind, for sessions and conversations of one model that begin with the same tokens: what was
-/// computed once is not computed again, with a folder by other processes neither. Any number of tasks may use it at
-/// once.
+/// Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens.
+/// With a folder it does so for other processes too. Any number of tasks may use it at once.
 public final class Store: Sendable {
     public let model: Model
     let handle: Handle
