@@ -13,7 +13,7 @@ def start(path):
     model = realizar.Model(path)
     chat = realizar.Conversation(model, "You are a helpful assistant.")
     for line in sys.stdin:
-        for piece in chat.say(line):
+        for piece in chat.say(line.rstrip("\n")):
             print(piece, end="", flush=True)
         print()
 # --8<-- [end:start]
