@@ -42,21 +42,17 @@ pub struct RopeConfig {
     pub scaling: RopeScaling,
 }
 
-/// The pairs that turn by each of the four positions of a token in images (M-RoPE). In text the first three are the
-/// position of the token and the fourth is 0, so that its pairs stay as they are.
+/// The numbers of pairs, one section after another, that turn by each of the four positions of a token in images
+/// (M-RoPE). In text the first three are the position of the token and the fourth is 0, so that its pairs stay as they
+/// are. Where sections are interleaved, pairs that none covers turn by time, so that in text every pair turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sections {
-    pub sizes: [usize; 4],
-    /// The pairs of the first three sections alternate; what they do not cover is the fourth's.
-    pub interleaved: bool,
-}
+pub struct Sections([usize; 4]);
 
 impl Sections {
     /// True where pair `i` turns.
     fn turns(&self, i: usize) -> bool {
-        let [a, b, c, d] = self.sizes;
-        let i = i % (a + b + c + d).max(1);
-        if self.interleaved { i < 3 * self.sizes[i % 3] } else { i < a + b + c }
+        let [a, b, c, d] = self.0;
+        i % (a + b + c + d).max(1) < a + b + c
     }
 }
 
@@ -82,13 +78,13 @@ pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePair
 }
 
 /// The sections that the file tells, if it tells any.
-pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
+pub fn sections(keys: &Keys) -> Result<Option<Sections>> {
     let key = "rope.dimension_sections";
     let Some(_) = keys.get(key) else { return Ok(None) };
     match keys.metadata.u32s(&keys.name(key))?.as_deref() {
         Some(list) if (3..=4).contains(&list.len()) && list.iter().all(|&n| n <= 1 << 16) => {
             let sizes = std::array::from_fn(|i| list.get(i).map_or(0, |&n| n as usize));
-            Ok((sizes[0] > 0 && sizes[1] > 0).then_some(Sections { sizes, interleaved }))
+            Ok((sizes[0] > 0 && sizes[1] > 0).then_some(Sections(sizes)))
         }
         _ => Err(keys.unsupported(key)),
     }

@@ -18,9 +18,10 @@ pub const TRAITS: fn(&str) -> Traits = |name| Traits {
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    let mut config = b.rope_config(RopePairs::Halves)?;
+    let config = b.rope_config(RopePairs::Halves)?;
     if sees_images(b.keys.architecture) {
-        config.sections = sections(&b.keys, true)?;
+        // Interleaved.
+        sections(&b.keys)?;
         b.keys.get("n_deepstack_layers");
     }
     let rope = b.rope(&config)?;

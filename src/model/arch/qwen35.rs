@@ -12,8 +12,9 @@ pub const TRAITS: fn(&str) -> Traits =
     |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    let mut config = b.rope_config(RopePairs::Halves)?;
-    config.sections = sections(&b.keys, true)?;
+    let config = b.rope_config(RopePairs::Halves)?;
+    // Interleaved.
+    sections(&b.keys)?;
     let rope = b.rope(&config)?;
     let shape = b.mamba_shape()?;
     let recurrent = b.recurrent_layers()?;
