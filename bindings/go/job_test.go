@@ -69,14 +69,27 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// newLateJob returns a job whose context ends soon, and the context. One that ends before there is a job is tried again
+// with more time.
+func newLateJob(t *testing.T, session *Session, tokens []uint32) (*Job, context.Context) {
+	t.Helper()
+	for wait := time.Millisecond; ; wait *= 2 {
+		late, stop := context.WithTimeout(t.Context(), wait)
+		t.Cleanup(stop)
+		job, err := session.NewJob(late, tokens, nil)
+		if errors.Is(err, context.DeadlineExceeded) && wait < time.Minute {
+			continue
+		}
+		must(t, err)
+		t.Cleanup(func() { job.Close() })
+		return job, late
+	}
+}
+
 func TestContextsEndJobs(t *testing.T) {
 	model := load(t, storyModel)
-	late, stop := context.WithTimeout(t.Context(), time.Millisecond)
-	defer stop()
 	long := slices.Repeat([]uint32{1, 403, 407}, 2000)
-	job, err := newSession(t, model, 8192).NewJob(late, long, nil)
-	must(t, err)
-	defer job.Close()
+	job, _ := newLateJob(t, newSession(t, model, 8192), long)
 	if more, err := job.Step(NoLimit); more || !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v %v", more, err)
 	}
@@ -226,20 +239,19 @@ func TestAJobThatFailsEndsAlone(t *testing.T) {
 func TestEachJobOfABatchHasAContext(t *testing.T) {
 	model := load(t, storyModel)
 	first, cancel := context.WithCancel(t.Context())
-	late, stop := context.WithTimeout(t.Context(), time.Millisecond)
-	defer stop()
-	var jobs []*Job
-	for _, ctx := range []context.Context{first, late, t.Context()} {
-		job, err := newSession(t, model, 256).NewJob(ctx, []uint32{1, 403}, &JobOptions{MaxTokens: 200})
+	late, soon := newLateJob(t, newSession(t, model, 256), []uint32{1, 403})
+	jobs := []*Job{nil, late, nil}
+	for i, ctx := range map[int]context.Context{0: first, 2: t.Context()} {
+		var err error
+		jobs[i], err = newSession(t, model, 256).NewJob(ctx, []uint32{1, 403}, &JobOptions{MaxTokens: 200})
 		must(t, err)
-		defer job.Close()
-		jobs = append(jobs, job)
+		defer jobs[i].Close()
 	}
 	if more, err := StepJobs(jobs, NoLimit); !more || err != nil {
 		t.Fatal(more, err)
 	}
 	cancel()
-	<-late.Done()
+	<-soon.Done()
 	for more := true; more; {
 		var err error
 		if more, err = StepJobs(jobs[2:], NoLimit); err != nil {
