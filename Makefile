@@ -1,6 +1,7 @@
 # Short names for commands that could be typed by hand; cargo does the work.
 
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+field = $(shell sed -n 's/^$(1) = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+VERSION := $(call field,version)
 # The number in the SONAME.
 ABI     := $(shell sed -n 's/^pub const RZ_ABI_VERSION: u32 = \(.*\);/\1/p' src/ffi/version.rs)
 
@@ -41,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems wheel dist test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
+.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems wheel dist dist-systems test-packages release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -124,8 +125,8 @@ test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	@if ! python3 -c 'import numpy' 2>/dev/null; then \
 	    echo "SKIPPED: the Python tests, because there is no python3 with numpy"; \
 	else \
-	    rm -rf build/python && wheel=$$(scripts/wheel $(STAGE)/lib/$(BUILT) build/wheels) && \
-	    python3 -m zipfile -e "$$wheel" build/python && PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py; \
+	    rm -rf build/python build/wheels && scripts/package build/wheels $(STAGE) --only wheel && \
+	    python3 -m zipfile -e build/wheels/*.whl build/python && PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py; \
 	fi
 
 test-csharp: stage ## Run the tests of the C# package  [MODEL=file.gguf]
@@ -179,10 +180,19 @@ check-abi: ## Compare the header with those of earlier releases: additions alone
 	$(CARGO) test --test it abi::history::
 
 wheel: stage ## Make a Python wheel of this machine's library in build/wheels
-	@scripts/wheel $(STAGE)/lib/$(BUILT) build/wheels
+	@rm -rf build/wheels && scripts/package build/wheels $(STAGE) --only wheel
 
-dist: ## Make archives of a release for every system that can be built for, in build/dist
+dist: stage ## Make every package for this system, in build/dist
+	@rm -rf build/dist && scripts/package build/dist $(STAGE)
+
+dist-systems: ## Make the packages for every system that can be built for, in build/dist
 	@scripts/dist
+
+test-packages: dist ## Make the packages again, compare, and install each in an empty place  [MODEL=file.gguf]
+	@tests/packages.sh build/dist $(STAGE)
+
+release: ## Go through what a release needs, and tag it
+	@scripts/release
 
 bench: ## Measure the speed of a model, beside the peer with a picture  [MODEL=file.gguf PEER=path/to/llama-bench]
 	@mkdir -p build
@@ -211,9 +221,10 @@ check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix 
 gpu-report: ## Estimate the speed of tokens from the kernels' machine code  [TARGETS="80 90"]
 	scripts/gpu-report $(TARGETS)
 
-lint: ## Check the formatting and run clippy
+lint: ## Check the formatting, run clippy, read the workflows
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+	@if actionlint -version >/dev/null 2>&1; then actionlint; else echo "SKIPPED: the workflows, because there is no actionlint"; fi
 
 header: ## Regenerate include/realizar.h, its twins in bindings/ and kernels/args.cuh from the sources
 	$(CARGO) check --lib
@@ -241,7 +252,7 @@ install -C -m 644 LICENSE LICENSE-MIT LICENSE-APACHE "$$licenses"; \
 install -C -m 644 packaging/valgrind.supp "$$share"; \
 for file in pkgconfig/realizar.pc cmake/realizar/realizarConfig.cmake cmake/realizar/realizarConfigVersion.cmake; do \
     sed -e 's|@VERSION@|$(VERSION)|; s|@LIBDIR@|$(2)|; s|@SHARED@|$(SHARED)|; s|@SONAME@|$(SONAME)|' \
-        -e 's|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|; s|@UP@|$(shell echo $(2) | sed 's|[^/][^/]*|..|g')|' \
+        -e 's|@DESCRIPTION@|$(call field,description)|; s|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|; s|@UP@|$(shell echo $(2) | sed 's|[^/][^/]*|..|g')|' \
         packaging/$$(basename $$file).in >"$$lib/$$file"; \
 done
 endef

@@ -7,6 +7,8 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import java.io.IOException;
+import java.io.InputStream;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -18,17 +20,20 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.stream.Collectors;
 
 /** The library, which is looked for once, when the first class of the package is used, and helpers of calls. */
 final class Native {
+    private static final String NAME = System.mapLibraryName("realizar");
     private static final String FILE = file();
     private static final SymbolLookup LIBRARY = open();
 
@@ -41,15 +46,35 @@ final class Native {
 
     private static String file() {
         String named = System.getProperty("realizar.library", System.getenv("REALIZAR_LIBRARY"));
-        return named != null ? Path.of(named).toAbsolutePath().toString() : System.mapLibraryName("realizar");
+        return named != null ? Path.of(named).toAbsolutePath().toString() : NAME;
     }
 
     private static SymbolLookup open() {
         try {
-            boolean isPath = Path.of(FILE).isAbsolute();
-            return isPath ? SymbolLookup.libraryLookup(Path.of(FILE), Arena.global()) : SymbolLookup.libraryLookup(FILE, Arena.global());
-        } catch (IllegalArgumentException e) {
+            if (Path.of(FILE).isAbsolute()) return SymbolLookup.libraryLookup(Path.of(FILE), Arena.global());
+            try (InputStream packed = Native.class.getResourceAsStream(system() + "/" + NAME)) {
+                return packed == null ? SymbolLookup.libraryLookup(NAME, Arena.global()) : unpack(packed);
+            }
+        } catch (IllegalArgumentException | IOException e) {
             throw new UnsatisfiedLinkError("the library " + FILE + " cannot be loaded: name it in the property realizar.library (" + e.getMessage() + ")");
+        }
+    }
+
+    /** The folder of this system's library in the jar. */
+    private static String system() {
+        String os = System.getProperty("os.name").toLowerCase(Locale.ROOT), machine = System.getProperty("os.arch");
+        String kernel = os.startsWith("windows") ? "win" : os.startsWith("mac") ? "osx" : os;
+        return kernel + "-" + Map.of("amd64", "x64", "x86_64", "x64", "aarch64", "arm64").getOrDefault(machine, machine);
+    }
+
+    /** Loads a library from a file of its own, which is needed no longer once it is loaded; Windows keeps it. */
+    private static SymbolLookup unpack(InputStream packed) throws IOException {
+        Path folder = Files.createTempDirectory("realizar"), file = folder.resolve(NAME);
+        try {
+            Files.copy(packed, file);
+            return SymbolLookup.libraryLookup(file, Arena.global());
+        } finally {
+            if (file.toFile().delete()) Files.delete(folder);
         }
     }
 

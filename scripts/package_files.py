@@ -1,0 +1,255 @@
+"""What all packages of a release have in common: version, licences, the names of systems, the files of an installation, and archives
+that have the same bytes whenever and wherever they are made."""
+
+import gzip
+import importlib.util
+import io
+import json
+import os
+import re
+import subprocess
+import tarfile
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = (ROOT / "include/realizar.h").read_text()
+ABI = re.search(r"^#define RZ_ABI_VERSION (\d+)", HEADER, re.M)[1]
+
+
+def _field(name: str) -> str:
+    return re.search(rf'^{name} = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+
+
+VERSION, DESCRIPTION, LICENSE, HOMEPAGE = (_field(name) for name in ("version", "description", "license", "homepage"))
+# Where a release has its files, for recipes that fetch them.
+RELEASES = f"{HOMEPAGE}/releases/v{VERSION}"
+
+
+def _epoch() -> int:
+    """Time of every file in a package: SOURCE_DATE_EPOCH, or that of the commit, or the first that a zip file knows."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return max(int(os.environ["SOURCE_DATE_EPOCH"]), 315532800)
+    commit = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return int(commit.stdout or 315532800)
+
+
+EPOCH = _epoch()
+
+
+class Skipped(Exception):
+    """A package cannot be made here; the text says why."""
+
+
+@dataclass
+class File:
+    """An entry of a package: a file, or a symbolic link to `link`."""
+
+    data: bytes = b""
+    executable: bool = False
+    link: str = ""
+
+
+Files = Dict[str, File]
+
+
+def read(path: Path) -> File:
+    return File(link=os.readlink(path)) if path.is_symlink() else File(path.read_bytes(), os.access(path, os.X_OK))
+
+
+def folder(path: Path, *patterns: str) -> Files:
+    """The files below a folder that match a pattern, by their names below it."""
+    found = {file for pattern in patterns or ("**/*",) for file in path.glob(pattern) if file.is_symlink() or file.is_file()}
+    return {file.relative_to(path).as_posix(): read(file) for file in sorted(found)}
+
+
+def write_tar_gz(path: Path, files: Files, prefix: str = "") -> Path:
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=EPOCH) as packed:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
+            for name, file in sorted(files.items()):
+                info = tarfile.TarInfo(prefix + name)
+                info.mtime, info.mode, info.size = EPOCH, 0o755 if file.executable else 0o644, len(file.data)
+                if file.link:
+                    info.type, info.linkname = tarfile.SYMTYPE, file.link
+                archive.addfile(info, io.BytesIO(file.data))
+    return path
+
+
+def write_zip(path: Path, files: Files, prefix: str = "") -> Path:
+    """Symbolic links are left out, because few programs read them in zip files."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, file in files.items():
+            if not file.link:
+                entry = zipfile.ZipInfo(prefix + name, time.gmtime(EPOCH)[:6])
+                entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
+                entry.external_attr = (0o100755 if file.executable else 0o100644) << 16
+                archive.writestr(entry, file.data)
+    return path
+
+
+def write_folder(path: Path, files: Files) -> None:
+    for name, file in files.items():
+        target = path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if file.link:
+            target.symlink_to(file.link)
+            continue
+        target.write_bytes(file.data)
+        target.chmod(0o755 if file.executable else 0o644)
+
+
+def template(name: str, **values: str) -> bytes:
+    """A file of packaging/ with the values of @NAME@, those of all packages among them."""
+    values = {"VERSION": VERSION, "DESCRIPTION": DESCRIPTION, "LICENSE": LICENSE, "HOMEPAGE": HOMEPAGE, "RELEASES": RELEASES, **values}
+    return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], (ROOT / "packaging" / f"{name}.in").read_text()).encode()
+
+
+class System(NamedTuple):
+    """A system, as a built library names it, and what the ecosystems call it."""
+
+    kernel: str
+    arm: bool
+    libc: str  # "gnu", "musl"; of other systems ""
+    glibc: int  # the minor version that the library asks for
+
+    @property
+    def triple(self) -> str:
+        machine = "aarch64" if self.arm else "x86_64"
+        vendor = {"linux": f"unknown-linux-{self.libc}", "darwin": "apple-darwin", "windows": "pc-windows-gnu" + "llvm" * self.arm}
+        return f"{machine}-{vendor[self.kernel]}"
+
+    @property
+    def rid(self) -> str:
+        """The name in .NET, which the Java package uses too."""
+        names = {"linux": "linux-musl" if self.libc == "musl" else "linux", "darwin": "osx", "windows": "win"}
+        return f"{names[self.kernel]}-{'arm64' if self.arm else 'x64'}"
+
+    @property
+    def wheel(self) -> str:
+        machine = "aarch64" if self.arm else "x86_64"
+        if self.kernel == "linux":
+            return f"musllinux_1_2_{machine}" if self.libc == "musl" else f"manylinux_2_{max(self.glibc, 17)}_{machine}"
+        if self.kernel == "darwin":
+            return "macosx_11_0_arm64" if self.arm else "macosx_10_12_x86_64"
+        return "win_arm64" if self.arm else "win_amd64"
+
+    @property
+    def library(self) -> str:
+        """The name under which bindings open the library."""
+        return {"linux": "librealizar.so", "darwin": "librealizar.dylib", "windows": "realizar.dll"}[self.kernel]
+
+
+def system_of(library: bytes) -> System:
+    if library[:4] == b"\x7fELF":
+        versions = [int(minor) for minor in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", library)]
+        return System("linux", library[18] == 0xB7, "gnu" if versions else "musl", max(versions, default=0))
+    if library[:2] == b"MZ":
+        header = int.from_bytes(library[60:64], "little")
+        return System("windows", library[header + 4 : header + 6] == b"\x64\xaa", "", 0)
+    if library[:4] == b"\xcf\xfa\xed\xfe":
+        return System("darwin", library[4:8] == b"\x0c\0\0\x01", "", 0)
+    raise SystemExit("FAILED: a library is neither ELF nor PE nor Mach-O")
+
+
+class Stage:
+    """A folder as `make install` fills it, of one system."""
+
+    def __init__(self, path: Path) -> None:
+        found = [file for file in [*path.glob("lib/librealizar*"), *path.glob("bin/realizar.dll")] if not file.is_symlink()]
+        shared = [file for file in found if file.suffix != ".a"]
+        if len(shared) != 1:
+            raise SystemExit(f"FAILED: {path} has {len(shared)} shared libraries, where one is expected")
+        self.path, self.library = path, read(shared[0])
+        self.library.executable = False
+        self.system = system_of(self.library.data)
+        self.inventory = inventory(self.system.triple, linked_into(self.system, self.library.data))
+
+    def files(self) -> Files:
+        return {**folder(self.path), **self.inventory}
+
+    def licenses(self, prefix: str = "") -> Files:
+        """The licences of all that is in the library."""
+        return {prefix + Path(name).name: file for name, file in self.inventory.items() if "share/licenses/" in name}
+
+
+def configuration(system: System, lib: str = "lib") -> Files:
+    """What pkg-config and CMake read, for a library in a folder below the prefix."""
+    windows = system.kernel == "windows"
+    dotted = {"linux": "librealizar.so.{}", "darwin": "librealizar.{}.dylib", "windows": "../bin/realizar.dll"}[system.kernel]
+    values = {
+        "LIBDIR": lib, "SHARED": dotted.format(VERSION), "SONAME": dotted.format(ABI), "UP": re.sub("[^/]+", "..", lib),
+        "PRIVATE_LIBS": "-lpthread -ldl -lm" if system.kernel == "linux" else "" if windows else "-lpthread -lm",
+    }  # fmt: skip
+    files = {}
+    for name in ("pkgconfig/realizar.pc", "cmake/realizar/realizarConfig.cmake", "cmake/realizar/realizarConfigVersion.cmake"):
+        data = template(Path(name).name, **values)
+        if windows:
+            data = data.replace(b'IMPORTED_SONAME "../bin/realizar.dll"', b'IMPORTED_IMPLIB "${_realizar_prefix}/lib/realizar.lib"')
+        files[f"{lib}/{name}"] = File(data)
+    return files
+
+
+# What linkers add of their own to a shared library: its licence, and where the text of it may be.
+LINKED = {
+    "libunwind": ("Apache-2.0 WITH LLVM-exception", "{zig}/lib/libunwind/LICENSE.TXT"),
+    "mingw-w64": ("ZPL-2.1", "/usr/share/doc/mingw-w64-x86-64-dev/copyright"),
+    "libgcc": ("GPL-3.0-or-later WITH GCC-exception-3.1", "/usr/share/doc/gcc-mingw-w64-x86-64-win32-runtime/copyright"),
+}
+
+
+def linked_into(system: System, library: bytes) -> List[str]:
+    if system.kernel == "windows":
+        return ["mingw-w64", "libgcc"]
+    # zig has an unwinder in place of gcc's.
+    return ["libunwind"] if system.kernel == "linux" and b"\0libgcc_s.so.1\0" not in library else []
+
+
+def crates(triple: str) -> List[dict]:
+    """The packages that are compiled into the library, by name."""
+    arguments = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", triple]
+    metadata = json.loads(subprocess.run(arguments, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    found, left = set(), [metadata["resolve"]["root"]]
+    while left:
+        for dep in nodes[left.pop()]["deps"]:
+            if any(kind["kind"] is None for kind in dep["dep_kinds"]) and dep["pkg"] not in found:
+                found.add(dep["pkg"])
+                left.append(dep["pkg"])
+    return sorted((p for p in metadata["packages"] if p["id"] in found), key=lambda p: (p["name"], p["version"]))
+
+
+def inventory(triple: str, linked: List[str]) -> Files:
+    """The licences of all that is in a library, and the list of it (CycloneDX), as files of an installation."""
+    components, notices = [], []
+
+    def add(name: str, version: str, license: str, texts: List[str], **more: str) -> None:
+        component = {"type": "library", "name": name, "version": version, "licenses": [{"expression": license}], **more}
+        components.append({key: value for key, value in component.items() if value})
+        notices.append("\n\n".join([f"{'=' * 80}\n{name} {version}".rstrip() + f": {license}", *(text.strip() for text in texts)]))
+
+    for crate in crates(triple):
+        place = Path(crate["manifest_path"]).parent
+        files = [f for f in sorted(place.iterdir()) if f.is_file() and re.match(r"(?i)(un)?licen[cs]e|copying|notice", f.name)]
+        if not (crate["license"] or files):
+            raise SystemExit(f"FAILED: {crate['name']} has no licence")
+        license = (crate["license"] or "see its file").replace("/", " OR ")
+        texts = [file.read_text(errors="replace") for file in files]
+        add(crate["name"], crate["version"], license, texts, purl=f"pkg:cargo/{crate['name']}@{crate['version']}")
+    zig = importlib.util.find_spec("ziglang")
+    for name in linked:
+        license, text = LINKED[name]
+        file = Path(text.format(zig=zig.submodule_search_locations[0] if zig else ""))
+        add(name, "", license, [file.read_text()] if file.is_file() else [])
+    rustc = subprocess.run(["rustc", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[1]
+    add("std", rustc, "MIT OR Apache-2.0", [])
+    own = {"type": "library", "name": "realizar", "version": VERSION, "licenses": [{"expression": LICENSE}]}
+    bom = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"component": own}, "components": components}
+    licenses = {f"share/licenses/realizar/{name}": read(ROOT / name) for name in ("LICENSE", "LICENSE-MIT", "LICENSE-APACHE")}
+    return {
+        **licenses,
+        "share/licenses/realizar/THIRD-PARTY": File(("\n\n".join(notices) + "\n").encode()),
+        "share/realizar/sbom.cdx.json": File((json.dumps(bom, indent=1) + "\n").encode()),
+    }
