@@ -67,7 +67,7 @@ def folder(path: Path, *patterns: str) -> Files:
 
 
 def write_tar_gz(path: Path, files: Files, prefix: str = "") -> Path:
-    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=EPOCH) as packed:
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=EPOCH) as packed:
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
             for name, file in sorted(files.items()):
                 info = tarfile.TarInfo(prefix + name)
