@@ -42,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems wheel dist dist-systems test-packages release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
+.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -109,7 +109,7 @@ check: ## Check a change quickly: format, clippy, unit tests, some tests of each
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
 
-test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install test-docs ## Run every test
+test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install test-release test-docs ## Run every test but those of packages
 
 test-rust: ## Run the tests of the engine
 	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
@@ -190,6 +190,9 @@ dist-systems: ## Make the packages for every system that can be built for, in bu
 
 test-packages: dist ## Make the packages again, compare, and install each in an empty place  [MODEL=file.gguf]
 	@tests/packages.sh build/dist $(STAGE)
+
+test-release: ## Spoil a copy of this tree in each way that the checklist of releases has to find
+	@tests/release.sh
 
 release: ## Go through what a release needs, and tag it
 	@scripts/release

@@ -73,7 +73,7 @@ def write_tar_gz(path: Path, files: Files, prefix: str = "") -> Path:
                 info = tarfile.TarInfo(prefix + name)
                 info.mtime, info.mode, info.size = EPOCH, 0o755 if file.executable else 0o644, len(file.data)
                 if file.link:
-                    info.type, info.linkname = tarfile.SYMTYPE, file.link
+                    info.type, info.linkname, info.mode = tarfile.SYMTYPE, file.link, 0o777
                 archive.addfile(info, io.BytesIO(file.data))
     return path
 

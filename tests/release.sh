@@ -10,6 +10,7 @@ git clone -q --no-tags . "$temporary/tree"
 cp scripts/release "$temporary/tree/scripts/"
 cd "$temporary/tree"
 export GIT_AUTHOR_NAME=test GIT_AUTHOR_EMAIL=test@localhost GIT_COMMITTER_NAME=test GIT_COMMITTER_EMAIL=test@localhost
+edit() { sed "$1" "$2" >edited && mv edited "$2"; }
 commit() { git add -A && git commit -qm "$1"; }
 
 # A tree that may be released.
@@ -30,16 +31,16 @@ refused "the tree is clean: ?? more"
 git tag "v$version"
 refused "the tag is new: v$version"
 git tag -d "v$version" >/dev/null
-sed -i 's/"VersionName": ".*"/"VersionName": "9.9.9"/' bindings/unreal/Realizar.uplugin
+edit 's/"VersionName": ".*"/"VersionName": "9.9.9"/' bindings/unreal/Realizar.uplugin
 commit "another version"
 refused "manifests have one version: bindings/unreal/Realizar.uplugin"
-sed -i 's/ - 2026-01-31/ - unreleased/' CHANGELOG.md
+edit 's/ - 2026-01-31/ - unreleased/' CHANGELOG.md
 commit "no date"
 refused "CHANGELOG.md has the version and its date"
-sed -i 's/^## \[Unreleased\]/&\n\n- More./' CHANGELOG.md
+edit 's/^## \[Unreleased\]/&\n\n- More./' CHANGELOG.md
 commit "something unreleased"
 refused "CHANGELOG.md has the version and its date: there is something unreleased"
-sed -i 's/^uint32_t rz_abi_version(void);/&\nvoid rz_more(void);/' include/realizar.h
+edit 's/^uint32_t rz_device_count(void);/&\nvoid rz_more(void);/' include/realizar.h
 commit "a function that the history lacks"
 refused "headers of releases are as they were released: packaging/abi/realizar-${version%.*}.h is not include/realizar.h"
 git tag v0.0.1
