@@ -27,22 +27,6 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 said=$(echo "Once upon a time" | "$dotnet/dotnet" $out/Guides.dll $out/chat.gguf tests/data/story-adapter.gguf $out/store 2>&1) ||
     { echo "FAILED: the guides: $said"; exit 1; }
 echo "ok: the guides, C#"
-# The contents of a NuGet package work as they are: its files are well-formed, and it names all it holds.
-rm -rf $out/unpacked
-python3 - "$(scripts/nuget $out/Realizar.dll $out/packages "$library")" $out/unpacked <<'END'
-import sys, xml.dom.minidom as xml, zipfile
-package = zipfile.ZipFile(sys.argv[1])
-types = {node.getAttribute("Extension") for node in xml.parseString(package.read("[Content_Types].xml")).getElementsByTagName("Default")}
-assert all(name.rpartition(".")[2] in types for name in package.namelist() if name[0] != "["), package.namelist()
-target = xml.parseString(package.read("_rels/.rels")).getElementsByTagName("Relationship")[0].getAttribute("Target")
-metadata = xml.parseString(package.read(target[1:]))
-assert package.read(metadata.getElementsByTagName("readme")[0].firstChild.data)
-assert f".{metadata.getElementsByTagName('version')[0].firstChild.data}.nupkg" in sys.argv[1]
-package.extractall(sys.argv[2])
-END
-cp $out/Chat.dll $out/Chat.runtimeconfig.json $out/unpacked/lib/*/Realizar.dll $out/unpacked/runtimes/*/native/* $out/unpacked/
-answer=$(echo "Once upon a time" | timeout 60 "$dotnet/dotnet" $out/unpacked/Chat.dll $out/chat.gguf)
-[ ${#answer} -gt 40 ] || { echo "FAILED: the package answers: $answer"; exit 1; }
 # A library that is not there, one of another interface, and what is none are named.
 refused() { # why
     said=$("$dotnet/dotnet" $out/Tests.dll load)
