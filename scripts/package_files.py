@@ -1,5 +1,5 @@
-"""What all packages of a release have in common: version, licences, the names of systems, the files of an installation, and archives
-that have the same bytes whenever and wherever they are made."""
+"""What all packages of a release have in common: version, licences, the names of systems, the files of an installation,
+and archives that have the same bytes whenever and wherever they are made."""
 
 import gzip
 import importlib.util

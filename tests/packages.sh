@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the packages of a stage again and compares their bytes, then installs each in an empty place, from its file, and has it
-# answer there:  tests/packages.sh PACKAGES STAGE
+# Makes the packages of a stage again and compares their bytes, then installs each in an empty place, from its file, and
+# has it answer there:  tests/packages.sh PACKAGES STAGE
 set -euo pipefail
 packages=$(realpath "$1") stage=$(realpath "$2")
 cd "$(dirname "$0")/.."
@@ -136,7 +136,8 @@ if jar=$(package "realizar-$version.jar") && [ -n "$jdk" ]; then
     installed
     quietly "$jdk/bin/javac" -cp "$jar" -d . "$root/bindings/java/Chat.java"
     mkdir unpacked
-    answers Java env -u REALIZAR_LIBRARY "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -Djava.io.tmpdir="$PWD/unpacked" -cp "$jar:." Chat "$model"
+    answers Java env -u REALIZAR_LIBRARY "$jdk/bin/java" --enable-native-access=ALL-UNNAMED \
+        -Djava.io.tmpdir="$PWD/unpacked" -cp "$jar:." Chat "$model"
     [ -z "$(ls "$temporary/maven/unpacked")" ] || fail "the library of the jar was left behind"
 else
     skip Java "it was not made, or there is no JDK 22 or newer"
@@ -146,7 +147,8 @@ place go
 if proxy=$(package "realizar-$version-goproxy.zip") && printf '%s\n' go1.24 "$(go env GOVERSION 2>/dev/null)" | sort -VC; then
     python3 -m zipfile -e "$proxy" proxy
     GOPROXY="file://$PWD/proxy,file://$(go env GOMODCACHE)/cache/download,https://proxy.golang.org"
-    export GOPROXY GOMODCACHE=$PWD/modules GOBIN=$PWD/bin GONOSUMDB=realizar.dev GOFLAGS="-mod=mod -modcacherw" CGO_LDFLAGS="-Wl,-rpath,$temporary/archive/lib"
+    export GOPROXY GOMODCACHE=$PWD/modules GOBIN=$PWD/bin GONOSUMDB=realizar.dev GOFLAGS="-mod=mod -modcacherw"
+    export CGO_LDFLAGS="-Wl,-rpath,$temporary/archive/lib"
     PKG_CONFIG_PATH=$temporary/archive/lib/pkgconfig quietly go install "realizar.dev/go/cmd/chat@v$version"
     installed
     answers Go "$GOBIN/chat" "$model"

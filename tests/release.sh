@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Spoils a copy of the tree in each way that scripts/release has to find, and has it tag one that is as it should be:  tests/release.sh
+# Spoils a copy of the tree in each way that scripts/release has to find, and has it tag one that is as it should be:
+# tests/release.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "SKIPPED: the checklist of releases, because this is no git repository"; exit 0; }
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 git clone -q --no-tags . "$temporary/tree"
 cp scripts/release "$temporary/tree/scripts/"
 cd "$temporary/tree"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 export GIT_AUTHOR_NAME=test GIT_AUTHOR_EMAIL=test@localhost GIT_COMMITTER_NAME=test GIT_COMMITTER_EMAIL=test@localhost
 edit() { sed "$1" "$2" >edited && mv edited "$2"; }
 commit() { git add -A && git commit -qm "$1"; }
