@@ -188,7 +188,7 @@ dist: stage ## Make every package for this system, in build/dist
 dist-systems: ## Make the packages for every system that can be built for, in build/dist
 	@scripts/dist
 
-test-packages: dist ## Make the packages again, compare, and install each in an empty place  [MODEL=file.gguf]
+test-packages: dist ## Make the packages again, compare, and install each in an empty place
 	@tests/packages.sh build/dist $(STAGE)
 
 test-release: ## Spoil a copy of this tree in each way that the checklist of releases has to find
