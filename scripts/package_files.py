@@ -33,8 +33,11 @@ def _epoch() -> int:
     """Time of every file in a package: SOURCE_DATE_EPOCH, or that of the commit, or the first that a zip file knows."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return max(int(os.environ["SOURCE_DATE_EPOCH"]), 315532800)
-    commit = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return int(commit.stdout or 315532800)
+    try:
+        command = ["git", "log", "-1", "--format=%ct"]
+        return int(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+    except (FileNotFoundError, ValueError):
+        return 315532800
 
 
 EPOCH = _epoch()
