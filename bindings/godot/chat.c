@@ -7,7 +7,9 @@
 struct node {
   void (*emit)(void *object, int signal, const char *text, size_t len);
   void *object;
+  rz_model *model;
   rz_conversation *conversation;
+  char *schema; /* What `reply` points to. */
   int is_answering;
   uint32_t turn;   /* Number of the answer, by which a frame notices that the receiver of a signal has ended it. */
   uint32_t before; /* Messages before the question. */
@@ -32,22 +34,22 @@ static void end(struct node *node, const char *why) {
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));
 }
 
-static rz_status load_conversation(const char *path, uint32_t threads, rz_conversation **out, rz_error *error) {
+static rz_status load(const char *path, uint32_t threads, rz_model **model, rz_conversation **out, rz_error *error) {
   rz_runtime_params runtime_params = {.struct_size = sizeof runtime_params, .threads = threads};
   rz_model_params model_params = {.struct_size = sizeof model_params};
   rz_conversation_params params = {.struct_size = sizeof params, .overflow = RZ_OVERFLOW_FORGET};
   rz_runtime *runtime = NULL;
-  rz_model *model = NULL;
   rz_status status = rz_runtime_new(&runtime_params, &runtime, error);
   model_params.runtime = runtime;
-  if (status >= 0) status = rz_model_load(path, &model_params, &model, error);
-  if (status >= 0) status = rz_conversation_new(model, &params, out, error);
-  rz_model_free(model); /* The conversation keeps it alive. */
-  rz_runtime_free(runtime);
+  if (status >= 0) status = rz_model_load(path, &model_params, model, error);
+  if (status >= 0) status = rz_conversation_new(*model, &params, out, error);
+  if (status < 0) rz_model_free(*model);
+  rz_runtime_free(runtime); /* The model keeps it alive. */
   return status;
 }
 
 static void load_model(struct node *node, const struct value *arguments, struct value *result) {
+  rz_model *model = NULL;
   rz_conversation *conversation = NULL;
   const uint32_t threads = arguments[1].number > 0 ? (uint32_t)arguments[1].number : 0;
   result->text = node->error.message;
@@ -56,10 +58,12 @@ static void load_model(struct node *node, const struct value *arguments, struct 
              rz_version(), (unsigned)rz_abi_version(), (unsigned)RZ_ABI_VERSION);
     return;
   }
-  if (load_conversation(arguments[0].text, threads, &conversation, &node->error) < 0) return;
+  if (load(arguments[0].text, threads, &model, &conversation, &node->error) < 0) return;
   result->text = "";
   rz_conversation_free(node->conversation);
+  rz_model_free(node->model);
   node->conversation = conversation;
+  node->model = model;
   end(node, "another model was loaded");
 }
 
@@ -108,6 +112,27 @@ static void is_answering(struct node *node, const struct value *arguments, struc
   result->number = node->is_answering;
 }
 
+/* The grammar is made to refuse a schema that is none, and so that the model's vocabulary is prepared for the first reply. */
+static void set_schema(struct node *node, const struct value *arguments, struct value *result) {
+  const char *const text = arguments[0].text;
+  const size_t len = strlen(text);
+  rz_grammar *grammar = NULL;
+  result->text = node->model ? node->error.message : "no model is loaded";
+  if (!node->model) return;
+  if (len > 0 && rz_grammar_new(node->model, RZ_GRAMMAR_JSON_SCHEMA, text, len, &grammar, &node->error) < 0) return;
+  rz_grammar_free(grammar);
+  char *const copy = malloc(len + 1);
+  result->text = "there is no memory for the schema";
+  if (!copy) return;
+  memcpy(copy, text, len + 1);
+  free(node->schema);
+  node->schema = copy;
+  node->reply.grammar_kind = len > 0 ? RZ_GRAMMAR_JSON_SCHEMA : 0;
+  node->reply.grammar = copy;
+  node->reply.grammar_len = len;
+  result->text = "";
+}
+
 static void set_option(struct node *node, const struct value *arguments, struct value *result) {
   const double number = arguments[1].number;
   const struct { const char *name; uint32_t *whole; float *real; } options[] = {
@@ -141,6 +166,7 @@ const struct method methods[] = {
     {"ask", 1, {KIND_TEXT, 0}, {"question", ""}, KIND_TEXT, ask},
     {"stop", 0, {0, 0}, {"", ""}, KIND_NONE, stop},
     {"is_answering", 0, {0, 0}, {"", ""}, KIND_BOOL, is_answering},
+    {"set_schema", 1, {KIND_TEXT, 0}, {"schema", ""}, KIND_TEXT, set_schema},
     {"set_option", 2, {KIND_TEXT, KIND_REAL}, {"name", "value"}, KIND_TEXT, set_option},
 };
 const int n_methods = sizeof methods / sizeof *methods;
@@ -191,6 +217,8 @@ void node_process(struct node *node) {
 void node_free(struct node *node) {
   if (!node) return;
   rz_conversation_free(node->conversation);
+  rz_model_free(node->model);
+  free(node->schema);
   free(node->part);
   free(node);
 }

@@ -248,7 +248,7 @@ int main(int argc, char **argv) {
   lacking = 0;
   EXPECT(entry(get, &object, &steps) && steps.level == 2);
   for (int level = 0; level < 4; level++) steps.initialize(steps.data, level);
-  EXPECT(n_methods == 6 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
+  EXPECT(n_methods == 7 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
 
   EXPECT(class.create(class.data) == &object && object.node);
   name process, other;

@@ -3,7 +3,7 @@ using Realizar;
 using UnityEngine;
 
 /// <summary>Answers a conversation within the time that a frame can spare: a reply is stepped in Update, and its content is handed to
-/// OnText as it comes. The model is loaded when the component wakes up, on its thread.</summary>
+/// OnText as it comes. The model is loaded when the component wakes up, on its thread, where there is a path.</summary>
 public sealed class RealizarChat : MonoBehaviour
 {
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";
@@ -20,42 +20,78 @@ public sealed class RealizarChat : MonoBehaviour
     private Runtime runtime;
     private Model model;
     private Conversation conversation;
+    private string schema;
+    private int turn, before; // Number of the answer; messages ahead of its question.
 
     public bool IsAnswering { get; private set; }
 
     private void Awake()
     {
+        if (ModelPath != "") Load();
+    }
+
+    /// <summary>Loads the model, as long as reading its file takes, and begins a conversation. A game with a loading screen leaves the path
+    /// empty at first, and calls this and SetSchema on a Task.</summary>
+    public void Load()
+    {
+        Stop();
+        OnDestroy();
         runtime = new Runtime(Threads, 0, (level, text) => Debug.Log(text));
         model = Model.Load(ModelPath, new LoadOptions { Runtime = runtime });
-        conversation = new Conversation(model, new ConversationOptions { SystemMessage = SystemMessage == "" ? null : SystemMessage, Overflow = Overflow.Forget });
+        conversation = new Conversation(model, new ConversationOptions { Overflow = Overflow.Forget });
+        Begin();
+    }
+
+    /// <summary>Begins a new conversation with the model that is loaded. What was computed of the same beginning is kept.</summary>
+    public void Begin()
+    {
+        Stop();
+        conversation.Rewind(0);
+        if (SystemMessage != "") conversation.Add(SystemMessage, "system");
+    }
+
+    /// <summary>Has answers obey a JSON schema from the next question on; null: none. The first one of a model takes some tenths of a
+    /// second.</summary>
+    public void SetSchema(string json)
+    {
+        // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first answer.
+        if (json != null) model.NewGrammar(GrammarKind.JsonSchema, json).Dispose();
+        schema = json;
     }
 
     /// <summary>Asks a question; an answer that is still coming ends.</summary>
     public void Ask(string question)
     {
         Stop();
+        before = conversation.Info.Messages;
         conversation.Add(question);
         var sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)conversation.Info.Messages };
-        conversation.Begin(new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Keep = true });
+        conversation.Begin(new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Grammar = schema, Keep = true });
         IsAnswering = true;
     }
 
-    /// <summary>Ends the answer; what there is of it stays in the conversation.</summary>
+    /// <summary>Ends the answer. What there is of it stays in the conversation; where there is nothing the question goes too, because
+    /// templates want questions and answers in turn.</summary>
     public void Stop()
     {
         if (!IsAnswering) return;
-        conversation.Stop();
         IsAnswering = false;
+        turn++;
+        var info = conversation.Info;
+        conversation.Stop();
+        if (info.Tokens == 0 || info.End == JobEnd.Failed) conversation.Rewind(before);
         OnEnd?.Invoke();
     }
 
     private void Update()
     {
         if (!IsAnswering) return;
-        var going = conversation.Step(Budget);
+        var (now, going) = (turn, false);
+        try { going = conversation.Step(Budget); }
+        catch (RealizarException e) { Debug.LogError(e.Message); }
         foreach (var part in conversation.Parts())
-            if (part.Kind == PartKind.Content) OnText?.Invoke(part.Text);
-        if (!going) Stop();
+            if (part.Kind == PartKind.Content && turn == now) OnText?.Invoke(part.Text);
+        if (!going && turn == now) Stop(); // not where a receiver has stopped it, or asked again
     }
 
     private void OnDestroy()

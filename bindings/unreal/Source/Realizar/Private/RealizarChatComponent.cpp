@@ -35,14 +35,15 @@ bool URealizarChatComponent::Load()
     auto Runtime = realizar::Runtime::make(RuntimeParams);
     if (!Succeeded(Runtime)) return false;
     auto ModelParams = realizar::params<rz_model_params>();
-    ModelParams.runtime = Runtime->get(); // the model keeps it alive, and the conversation the model
-    auto Model = realizar::Model::load(FromString(ModelPath), ModelParams);
-    if (!Succeeded(Model)) return false;
+    ModelParams.runtime = Runtime->get(); // the model keeps it alive
+    auto Loaded = realizar::Model::load(FromString(ModelPath), ModelParams);
+    if (!Succeeded(Loaded)) return false;
     auto Params = realizar::params<rz_conversation_params>();
     Params.overflow = RZ_OVERFLOW_FORGET;
-    auto Made = realizar::Conversation::make(*Model, Params);
+    auto Made = realizar::Conversation::make(*Loaded, Params);
     if (!Succeeded(Made)) return false;
     Conversation.emplace(std::move(*Made));
+    Model.emplace(std::move(*Loaded));
     End("another model was loaded");
     return Begin();
 }
@@ -51,6 +52,20 @@ bool URealizarChatComponent::Begin()
 {
     if (!Interrupt("a new conversation was begun") || !Succeeded(Conversation->try_rewind(0))) return false;
     return SystemMessage.IsEmpty() || Succeeded(Conversation->try_add({"system", FromString(SystemMessage)}));
+}
+
+bool URealizarChatComponent::SetSchema(const FString& Json)
+{
+    if (!Model)
+    {
+        UE_LOG(LogRealizar, Error, TEXT("%s"), TEXT("no model is loaded"));
+        return false;
+    }
+    // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first answer.
+    std::string Text = FromString(Json);
+    if (!Text.empty() && !Succeeded(realizar::Grammar::make(*Model, RZ_GRAMMAR_JSON_SCHEMA, Text))) return false;
+    Schema = std::move(Text);
+    return true;
 }
 
 bool URealizarChatComponent::Ask(const FString& Question)
@@ -65,6 +80,9 @@ bool URealizarChatComponent::Ask(const FString& Question)
     Params.flags = RZ_REPLY_KEEP;
     Params.max_tokens = static_cast<uint32>(FMath::Max(MaxTokens, 0));
     Params.sampler = Temperature < 0 ? nullptr : &Sampling;
+    Params.grammar_kind = Schema.empty() ? 0 : RZ_GRAMMAR_JSON_SCHEMA;
+    Params.grammar = Schema.data();
+    Params.grammar_len = Schema.size();
     Params.reasoning = ReasoningTokens == 0 ? RZ_REASONING_OFF : RZ_REASONING_MODEL;
     Params.reasoning_tokens = static_cast<uint32>(FMath::Max(ReasoningTokens, 0));
     const auto Info = Conversation->try_info();
@@ -130,5 +148,6 @@ void URealizarChatComponent::EndPlay(const EEndPlayReason::Type Reason)
 {
     bAnswering = false;
     Conversation.reset();
+    Model.reset();
     Super::EndPlay(Reason);
 }

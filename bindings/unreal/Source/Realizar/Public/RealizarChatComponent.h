@@ -69,6 +69,11 @@ public:
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Begin();
 
+    /** Has answers obey a JSON schema from the next question on; empty: none. The first one of a model takes some tenths
+     *  of a second. False, and a line in the log, where it is none. */
+    UFUNCTION(BlueprintCallable, Category = "Realizar")
+    bool SetSchema(const FString& Json);
+
     /** Adds a question to the conversation; the answer comes in the ticks that follow. One that still comes is stopped.
      *  Where there is no room the model forgets the oldest questions and answers. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
@@ -90,7 +95,9 @@ private:
     bool Interrupt(const char* Why);
     void End(const char* Why);
 
+    std::optional<realizar::Model> Model;
     std::optional<realizar::Conversation> Conversation;
+    std::string Schema;
     /** Number of the answer, by which a tick notices that the receiver of an event has ended it. */
     uint64 Turn = 0;
     /** Messages before the question. */
