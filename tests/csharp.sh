@@ -12,7 +12,12 @@ compile -unsafe -target:library -out:$out/Realizar.dll bindings/csharp/Realizar/
 compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/*.cs bindings/csharp/Unity/*.cs
 compile -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs
 compile -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
-for program in Tests Chat Guides; do
+# The adventure for Unity as its package is, with the package's own copy of the binding.
+rm -rf $out/adventure
+examples/adventure/build unity "$(dirname "$library")/.." $out/adventure
+mapfile -t scripts < <(find $out/adventure -name '*.cs')
+compile -unsafe -out:$out/Player.dll tests/unity/Player.cs bindings/csharp/Tests/UnityStub.cs "${scripts[@]}"
+for program in Tests Chat Guides Player; do
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
         "configProperties": {"System.Globalization.Invariant": true}}}' >$out/$program.runtimeconfig.json
 done
@@ -27,6 +32,20 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 said=$(echo "Once upon a time" | "$dotnet/dotnet" $out/Guides.dll $out/chat.gguf tests/data/story-adapter.gguf $out/store 2>&1) ||
     { echo "FAILED: the guides: $said"; exit 1; }
 echo "ok: the guides, C#"
+count=()
+if [ "$(uname -s)" = Linux ] && command -v cc >/dev/null; then
+    # In place of the library, which it needs and finds beside it.
+    cp "$library" $out/librealizar.so.1
+    rm $out/librealizar.so
+    cc -shared -fPIC -Wall -Wextra -Werror -o $out/librealizar.so tests/count_steps.c -I"$(dirname "$library")/../include" -ldl \
+        -Wl,--no-as-needed $out/librealizar.so.1 -Wl,-rpath,'$ORIGIN'
+    count=($out/counted 100)
+fi
+COUNTED=$out/counted "$dotnet/dotnet" $out/Player.dll $out/chat.gguf $out/adventure/Runtime/Resources 100 1000 >$out/transcript ||
+    { cat $out/transcript; exit 1; }
+said=$(python3 tests/adventure.py examples/adventure/adventure.json "${count[@]}" <$out/transcript)
+cp "$library" $out/
+echo "ok: the adventure for Unity: $said"
 # A library that is not there, one of another interface, and what is none are named.
 refused() { # why
     said=$("$dotnet/dotnet" $out/Tests.dll load)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the component for Unreal Engine against a stand-in for the engine's headers, as the engine does, without exceptions and
-# run-time types, and runs it on the tiny model, where the example program in C is the measure:
+# run-time types, and runs it on the tiny model, where the example program in C is the measure, and in the adventure:
 # tests/unreal.sh STAGE.  MODEL=file.gguf tests on a real model too.
 set -euo pipefail
 stage=$1
@@ -9,12 +9,18 @@ cd "$(dirname "$0")/.."
 . tests/program.sh
 out=build/unreal module=bindings/unreal/Source/Realizar
 mkdir -p $out
+game=$out/adventure
+rm -rf $game
+examples/adventure/build unreal "$stage" $game
 found=
 for compiler in g++ clang++; do
     command -v $compiler >/dev/null || continue
     found=yes
     $compiler -std=c++17 -O1 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Werror -Itests/unreal/stub -I$module/Public -isystem "$stage/include" \
         -o $out/component tests/unreal/component.cpp $module/Private/*.cpp -L"$stage/lib" -lrealizar -Wl,-rpath,"$stage/lib"
+    $compiler -std=c++17 -O1 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Werror -Itests/unreal/stub -I$module/Public -I$game/Source/Adventure \
+        -isystem "$stage/include" -o $out/game tests/unreal/adventure.cpp $game/Source/Adventure/*.cpp $module/Private/RealizarChatComponent.cpp \
+        -L"$stage/lib" -lrealizar -Wl,-rpath,"$stage/lib" -pthread
 done
 [ -n "$found" ] || { echo "SKIPPED: the Unreal tests, because there is neither g++ nor clang++"; exit 0; }
 program_models $out "$stage"
@@ -29,6 +35,14 @@ component $out/thoughts.gguf ', there' "$(program $out/thoughts.gguf ', there' -
 component $out/thoughts.gguf ', there' "$(program $out/thoughts.gguf ', there' -s "$question" --think 0)" 100 "$question" 0 -1
 [ -z "$real" ] || component "$real" 'What is the capital of France, and what is it famous for?' Paris 2000 '' -1 0
 echo "ok: the component for Unreal"
+preload=
+if [ "$(uname -s)" = Linux ]; then
+    ${CC:-cc} -shared -fPIC -Wall -Wextra -Werror -o $out/count.so tests/count_steps.c -I"$stage/include" -ldl
+    preload=$PWD/$out/count.so
+fi
+COUNTED=$out/counted LD_PRELOAD=$preload $out/game $out/chat.gguf $game/Content 100 1000 >$out/transcript || { cat $out/transcript; exit 1; }
+said=$(python3 tests/adventure.py examples/adventure/adventure.json ${preload:+$out/counted 100} <$out/transcript)
+echo "ok: the adventure for Unreal: $said"
 if command -v mcs >/dev/null && command -v mono >/dev/null; then
     mcs -warnaserror -out:$out/rules.exe tests/unreal/UnrealBuildTool.cs $module/Realizar.Build.cs
     [ "$(mono $out/rules.exe | sed -n '3p;5p')" = "Linux: Plugin/Source/Realizar/../ThirdParty/realizar/Linux/include \

@@ -227,6 +227,15 @@ static void talk(const char *question, const char *story) {
   EXPECT(run(1 << 30) == 1 && !strcmp(ended, "another question was asked"));
   EXPECT(run(1 << 30) == 1 && !*ended);
 
+  /* An answer obeys a schema, until none is wanted. */
+  EXPECT(strstr(call("set_schema", 1, "{\"type\": \"none\"}", none), "none"));
+  EXPECT(!*call("set_schema", 1, "{\"enum\": [\"yes\", \"no\"]}", none) && !*call("begin", 1, "", none) && !*ask(question));
+  run(1 << 30);
+  EXPECT(!*ended && (!strcmp(answer, "\"yes\"") || !strcmp(answer, "\"no\"")));
+  EXPECT(!*call("set_schema", 1, "", none) && !*call("begin", 1, "", none) && !*ask(question));
+  run(1 << 30);
+  EXPECT(!*ended && !strcmp(answer, story));
+
   /* Old turns are forgotten where the context has no room for them. */
   for (int i = 0; i < 20; i++) {
     EXPECT(!*ask(question));
@@ -259,6 +268,7 @@ int main(int argc, char **argv) {
 
   if (getenv("ONLY_LOAD")) return puts(call("load_model", 2, model, (variant){2, {2}, {0}})), 0;
   const variant two = {2, {2}, {0}}, sixty = {3, {.real = 60.0}, {0}};
+  EXPECT(!strcmp(call("set_schema", 1, "{}", two), "no model is loaded"));
   EXPECT(!strcmp(ask("x"), "no model is loaded") && !strcmp(call("begin", 1, "x", two), "no model is loaded"));
   EXPECT(!strcmp(call("ask", 0, "x", two), "error 4 of 1") && !strcmp(call("ask", 2, "x", two), "error 3 of 1"));
   variant text = {4, {0}, {0}};

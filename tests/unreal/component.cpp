@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
         EXPECT(ended.empty() && !answer.empty());
     };
     EXPECT(component.PrimaryComponentTick.bCanEverTick && !component.Ask(Wide("x")) && logged == "no model is loaded");
-    EXPECT(!component.Begin());
+    EXPECT(!component.Begin() && !component.SetSchema(Wide("{}")));
     component.BeginPlay();
     component.ModelPath = Wide("no such file.gguf");
     EXPECT(component.begun && !component.Load() && logged.find("no such file.gguf") != std::string::npos);
@@ -89,6 +89,15 @@ int main(int argc, char **argv) {
         EXPECT(component.IsAnswering() && ended == "another question was asked");
         tick();
         EXPECT(!component.IsAnswering() && ended.empty());
+
+        // An answer obeys a schema, until none is wanted.
+        EXPECT(!component.SetSchema(Wide("{\"type\": \"none\"}")) && logged.find("none") != std::string::npos);
+        EXPECT(component.SetSchema(Wide("{\"enum\": [\"yes\", \"no\"]}")) && component.Begin());
+        whole(argv[2]);
+        EXPECT(answer == "\"yes\"" || answer == "\"no\"");
+        EXPECT(component.SetSchema(FString()) && component.Begin());
+        whole(argv[2]);
+        EXPECT(answer == story);
 
         // Old turns are forgotten where the context has no room for them.
         for (int i = 0; i < 20; i++) whole(argv[2]);

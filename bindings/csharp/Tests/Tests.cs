@@ -768,6 +768,14 @@ internal static class Tests
         component.Ask(question);
         component.Stop();
         Check(ends == 2 && !component.IsAnswering, "a component that is stopped");
+        Throws<RealizarException>(() => component.SetSchema("{\"type\": \"none\"}"), "a schema that is none");
+        component.SetSchema("{\"enum\": [\"yes\", \"no\"]}");
+        component.Begin();
+        component.Ask(question);
+        var story = text;
+        for (text = ""; component.IsAnswering;) component.Send("Update");
+        Check(text == "\"yes\"" || text == "\"no\"", "an answer by a schema: " + text);
+        text = story;
         component.Send("OnDestroy");
         return text;
     }

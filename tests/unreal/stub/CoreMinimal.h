@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,60 @@ struct FMath {
     template <class T> static T Min(T a, T b) { return std::min(a, b); }
 };
 
+template <class T> using TObjectPtr = T *;
+template <class T> using TSharedPtr = std::shared_ptr<T>;
+
+template <class T> class TArray {
+public:
+    void Add(T item) { items_.push_back(std::move(item)); }
+    int32 Num() const { return static_cast<int32>(items_.size()); }
+    const T &operator[](int32 i) const { return items_.at(static_cast<size_t>(i)); }
+    bool Contains(const T &item) const { return std::find(items_.begin(), items_.end(), item) != items_.end(); }
+    void Sort() { std::sort(items_.begin(), items_.end()); }
+    auto begin() const { return items_.begin(); }
+    auto end() const { return items_.end(); }
+
+private:
+    std::vector<T> items_;
+};
+
 class FString {
 public:
     FString() = default;
+    FString(const TCHAR *text) : text_(text) {}
+    FString(std::u16string text) : text_(std::move(text)) {}
+    int32 Len() const { return static_cast<int32>(text_.size()); }
+    bool operator==(const FString &other) const { return text_ == other.text_; }
+    bool operator!=(const FString &other) const { return text_ != other.text_; }
+    FString &operator+=(const FString &other) { return text_ += other.text_, *this; }
+    friend FString operator+(FString a, const FString &b) { return a += b; }
+    friend FString operator/(FString a, const FString &b) { return a += TEXT("/") + b; }
+    FString RightChop(int32 count) const { return text_.substr(static_cast<size_t>(count)); }
+    FString Replace(const TCHAR *from, const TCHAR *to) const {
+        TArray<FString> parts;
+        ParseIntoArray(parts, from, false);
+        return Join(parts, to);
+    }
+    int32 ParseIntoArray(TArray<FString> &out, const TCHAR *between, bool) const {
+        size_t start = 0, end;
+        for (; (end = text_.find(between, start)) != text_.npos; start = end + std::char_traits<TCHAR>::length(between))
+            out.Add(text_.substr(start, end - start));
+        out.Add(text_.substr(start));
+        return out.Num();
+    }
+    static FString Join(const TArray<FString> &parts, const TCHAR *between) {
+        FString all;
+        for (int32 i = 0; i < parts.Num(); i++) all += (i == 0 ? FString() : FString(between)) + parts[i];
+        return all;
+    }
+    template <class... Arguments> static FString Printf(const TCHAR *format, Arguments... arguments) {
+        char narrow[128], made[256];
+        size_t n = 0;
+        for (; format[n]; n++) narrow[n] = static_cast<char>(format[n]);
+        narrow[n] = 0;
+        std::snprintf(made, sizeof made, narrow, arguments...);
+        return std::u16string(made, made + std::char_traits<char>::length(made));
+    }
     void AppendChars(const TCHAR *text, int32 length) { text_.append(text, static_cast<size_t>(length)); }
     const TCHAR *operator*() const { return text_.c_str(); }
     bool IsEmpty() const { return text_.empty(); }
@@ -83,6 +135,9 @@ public:
         for (const auto &f : receivers_) f(argument);
     }
     void Add(std::function<void(Argument)> f) { receivers_.push_back(std::move(f)); }
+    template <class T> void AddDynamic(T *object, void (T::*method)(Argument)) {
+        Add([=](Argument argument) { (object->*method)(argument); });
+    }
 
 private:
     std::vector<std::function<void(Argument)>> receivers_;
@@ -93,3 +148,4 @@ private:
 #define UPROPERTY(...)
 #define UFUNCTION(...)
 #define REALIZAR_API
+#define ADVENTURE_API

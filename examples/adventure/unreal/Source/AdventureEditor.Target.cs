@@ -1,0 +1,11 @@
+using UnrealBuildTool;
+
+public class AdventureEditorTarget : TargetRules
+{
+    public AdventureEditorTarget(TargetInfo Target) : base(Target)
+    {
+        Type = TargetType.Editor;
+        DefaultBuildSettings = BuildSettingsVersion.Latest;
+        ExtraModuleNames.Add("Adventure");
+    }
+}
