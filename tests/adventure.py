@@ -39,5 +39,5 @@ assert said == len(story["script"]) or not room["actions"], said
 if len(sys.argv) > 2:
     steps, longest = map(int, open(sys.argv[2], encoding="utf-8").read().split())
     frames = int(times.split()[0])
-    assert longest == int(sys.argv[3]) and frames <= steps <= frames + said, (longest, steps, frames)
+    assert longest == int(sys.argv[3]) and steps <= frames <= steps + said, (longest, steps, frames)
 print(f"{replies} replies obey the schema, {interruptions} were interrupted; {times}")

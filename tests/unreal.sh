@@ -44,7 +44,7 @@ COUNTED=$out/counted LD_PRELOAD=$preload $out/game $out/chat.gguf $game/Content 
 said=$(python3 tests/adventure.py examples/adventure/adventure.json ${preload:+$out/counted 100} <$out/transcript)
 echo "ok: the adventure for Unreal: $said"
 if command -v mcs >/dev/null && command -v mono >/dev/null; then
-    mcs -warnaserror -out:$out/rules.exe tests/unreal/UnrealBuildTool.cs $module/Realizar.Build.cs
+    mcs -warnaserror -out:$out/rules.exe tests/unreal/UnrealBuildTool.cs $module/Realizar.Build.cs $game/Source/*.cs $game/Source/Adventure/*.cs
     [ "$(mono $out/rules.exe | sed -n '3p;5p')" = "Linux: Plugin/Source/Realizar/../ThirdParty/realizar/Linux/include \
 Plugin/Source/Realizar/../ThirdParty/realizar/Linux/lib/librealizar.so Plugin/Source/Realizar/../ThirdParty/realizar/Linux/lib/librealizar.so.1
 Realizar has no library for Other" ] || { echo "FAILED: the rules of the module"; mono $out/rules.exe; exit 1; }

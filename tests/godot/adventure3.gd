@@ -1,5 +1,5 @@
-# Plays the script of the adventure in Godot 3, with its rules as they are in Godot 4:
-#   godot3-server --path project -s adventure3.gd
+# Plays the script of the adventure in Godot 3, with its rules as they are in Godot 4. EACH=yes also prints each frame:
+#   MODEL=model.gguf BUDGET=2000 FPS=60 godot3-server --path project -s adventure3.gd
 extends SceneTree
 
 var adventure
@@ -15,6 +15,7 @@ func _initialize():
 	adventure.connect("noted", self, "_on_noted")
 	adventure.connect("played", self, "_on_played")
 	adventure.check(chat.load_model(OS.get_environment("MODEL"), 1))
+	adventure.check(chat.set_schema("{\"type\": \"boolean\"}"))
 	adventure.check(chat.set_option("budget", int(OS.get_environment("BUDGET"))))
 	var file = File.new()
 	file.open("res://adventure.json", File.READ)
@@ -26,6 +27,9 @@ func _on_noted(line):
 	print(line)
 
 func _on_played():
+	if OS.has_environment("EACH"):
+		for frame in adventure.frames:
+			print("frame ", frame)
 	print(adventure.frame_times())
 	adventure.queue_free()
 	quit()

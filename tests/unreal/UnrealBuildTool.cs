@@ -13,6 +13,16 @@ namespace UnrealBuildTool
             Linux = new UnrealTargetPlatform("Linux"), LinuxArm64 = new UnrealTargetPlatform("LinuxArm64"), Other = new UnrealTargetPlatform("Other");
     }
     public class ReadOnlyTargetRules { public UnrealTargetPlatform Platform; }
+    public class TargetInfo { }
+    public enum TargetType { Game, Editor }
+    public enum BuildSettingsVersion { Latest }
+    public class TargetRules
+    {
+        public TargetType Type;
+        public BuildSettingsVersion DefaultBuildSettings;
+        public List<string> ExtraModuleNames = new List<string>();
+        public TargetRules(TargetInfo target) { }
+    }
     public class BuildException : Exception { public BuildException(string format, params object[] arguments) : base(string.Format(format, arguments)) { } }
     public class Dependencies : List<string> { public void Add(string path, string source) { Add(path); Add(source); } }
     public class ModuleRules

@@ -13,7 +13,7 @@ var reply = "" # JSON, as much of it as has come
 var is_playing = false
 var lines = [] # what is still to be said without a player
 var frames = [] # milliseconds between two frames in which a person speaks
-var last_frame = 0
+var last_frame = 0 # microseconds; 0: nobody spoke in it
 
 func begin(data):
 	story = data
@@ -89,9 +89,11 @@ func _process(_delta):
 	var now = Time.get_ticks_usec()
 	if last_frame > 0:
 		frames.append((now - last_frame) / 1000.0)
+	if is_playing:
+		go_on()
 	last_frame = now if $Chat.is_answering() else 0
-	if not is_playing:
-		return
+
+func go_on():
 	var is_next = not $Chat.is_answering()
 	if lines.size() > 0 and (is_next or "interrupts" in lines[0] and said() != ""):
 		say(lines.pop_front().say)

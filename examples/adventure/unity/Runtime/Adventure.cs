@@ -20,6 +20,7 @@ public sealed class Adventure : MonoBehaviour
     private readonly List<float> frames = new List<float>();
     private World world;
     private string reply = "";
+    private bool spoke; // in the last frame
 
     public bool IsOver { get; private set; }
 
@@ -89,7 +90,8 @@ public sealed class Adventure : MonoBehaviour
 
     private void Update()
     {
-        if (Chat.IsAnswering) frames.Add(Time.unscaledDeltaTime * 1000);
+        if (spoke || Chat.IsAnswering) frames.Add(Time.unscaledDeltaTime * 1000);
+        spoke = Chat.IsAnswering;
     }
 
     /// <summary>The 50th and 99th percentile of the frames in which a person spoke, and the longest.</summary>

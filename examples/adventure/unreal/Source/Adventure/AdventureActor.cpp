@@ -117,20 +117,24 @@ void AAdventureActor::Act(const FString& Name)
 void AAdventureActor::Tick(float DeltaSeconds)
 {
     Super::Tick(DeltaSeconds);
+    if (bSpoke) Frames.Add(DeltaSeconds * 1000);
     if (Loading.IsValid() && Loading.IsReady() && !bLoaded)
     {
         bLoaded = Loading.Get();
         Loading = {};
         if (bLoaded) Enter(Field(Story, TEXT("start")));
     }
-    if (!bLoaded) return;
-    const bool bSpeaks = Chat->IsAnswering();
-    if (bSpeaks) Frames.Add(DeltaSeconds * 1000);
-    if (!bPlays || bOver) return;
+    if (bLoaded && bPlays && !bOver) GoOn();
+    bSpoke = Chat->IsAnswering();
+}
+
+/** Says the next line of the script, after the reply or into it. */
+void AAdventureActor::GoOn()
+{
     const TArray<TSharedPtr<FJsonValue>>& Script = Story->GetArrayField(TEXT("script"));
     bool bInterrupts = false;
     if (Line < Script.Num()) Script[Line]->AsObject()->TryGetBoolField(TEXT("interrupts"), bInterrupts);
-    if (bSpeaks && !(bInterrupts && !Said().IsEmpty())) return;
+    if (Chat->IsAnswering() && !(bInterrupts && !Said().IsEmpty())) return;
     bOver = Line == Script.Num();
     if (!bOver) Say(Field(Script[Line++]->AsObject(), TEXT("say")));
 }

@@ -61,6 +61,7 @@ private:
     TArray<FString> Actions() const;
     FString Said() const;
     void Act(const FString& Name);
+    void GoOn();
 
     UFUNCTION()
     void Hear(const FString& Piece);
@@ -73,5 +74,5 @@ private:
     TFuture<bool> Loading;
     TArray<float> Frames;
     int32 Line = 0;
-    bool bLoaded = false, bOver = false;
+    bool bLoaded = false, bSpoke = false, bOver = false;
 };
