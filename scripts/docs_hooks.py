@@ -1,7 +1,8 @@
 """Hooks of MkDocs: adds the pages that are made from the sources, and the tabs of snippets in every language.
 
 A line "[code: NAME](../snippets)" of a page, which is a link where it is read as it is, becomes a tab for each file of
-docs/snippets that has a section of that name, in the order of LANGUAGES; "[code: NAME in FILE](...)" becomes one block.
+docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES; "[code: NAME in FILE](...)"
+becomes one block.
 The C tab of "start" is the program of the README.
 """
 
@@ -18,18 +19,23 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import header_reference  # noqa: E402
 import supported_models  # noqa: E402
 
-SNIPPETS = ROOT / "docs/snippets"
+FOLDERS = [ROOT / "docs/snippets", ROOT / "examples/adventure"]
 LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guides.go", "go"), ("Python", "guides.py", "python"),
              ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java")]  # fmt: skip
 BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"),
             ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
+
+LANGUAGES += [("Godot 4", "godot/main.gd", "gdscript"), ("Godot 4", "godot/adventure.gd", "gdscript"),
+              ("Unity", "unity/Runtime/Adventure.cs", "csharp"),
+              ("Unreal Engine", "unreal/Source/Adventure/AdventureActor.cpp", "cpp")]  # fmt: skip
 
 
 def _page_of(binding):
     return f"reference/bindings/{Path(binding).name}.md"
 
 
-def sections(path):
+def sections(file):
+    path = next(folder / file for folder in FOLDERS if (folder / file).exists())
     return set(re.findall(r"--8<-- \[start:([\w-]+)\]", path.read_text()))
 
 
@@ -37,7 +43,7 @@ _used = {}
 
 
 def _block(file, name, language, indent=""):
-    if name not in sections(SNIPPETS / file):
+    if name not in sections(file):
         raise PluginError(f"{file} has no section {name}")
     _used.setdefault(file, set()).add(name)
     lines = [f"```{language}", f'--8<-- "{file}:{name}"', "```"]
@@ -50,7 +56,7 @@ def _readme():
 
 
 def _tabs(name):
-    found = [(title, file, language) for title, file, language in LANGUAGES if name in sections(SNIPPETS / file)]
+    found = [(title, file, language) for title, file, language in LANGUAGES if name in sections(file)]
     if not found:
         raise PluginError(f"no language has the snippet {name}")
     tabs = [(title, _block(file, name, language, "    ")) for title, file, language in found]
@@ -105,6 +111,6 @@ def on_post_build(config):
         if f"| `{name}` | {number} |" not in shown:
             raise PluginError(f"statuses.md lacks {name}, {number}")
     for _, file, _ in LANGUAGES:
-        unused = sections(SNIPPETS / file) - _used.get(file, set())
+        unused = sections(file) - _used.get(file, set())
         if unused:
             raise PluginError(f"no page shows {', '.join(sorted(unused))} of {file}")

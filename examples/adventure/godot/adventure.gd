@@ -28,6 +28,7 @@ func enter(name):
 	# The texts of all persons begin with the same words, and what was computed of these is kept.
 	check($Chat.begin(story.world + " " + room.get("person", "")))
 
+# --8<-- [start:engine-ask]
 # What the person of the room may do now. The schema of the reply offers nothing else.
 func actions():
 	var names = []
@@ -50,7 +51,9 @@ func say(line):
 	var held = "nothing" if items.size() == 0 else joined(items, " and ")
 	check($Chat.set_schema(story.schema.replace("{actions}", "\"" + joined(names, "\", \"") + "\"")))
 	check($Chat.ask(story.question.replace("{said}", line).replace("{items}", held)))
+# --8<-- [end:engine-ask]
 
+# --8<-- [start:engine-hear]
 # What is said in a reply. The schema allows no quotes in it, so that these are those of {"say":"...","action":"..."}.
 func said():
 	var parts = reply.split("\"")
@@ -79,6 +82,7 @@ func act(name):
 			if "to" in each:
 				enter(each.to)
 			return
+# --8<-- [end:engine-hear]
 
 # Says the lines of the script, for a run without a player.
 func play():

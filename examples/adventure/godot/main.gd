@@ -5,6 +5,7 @@ extends Control
 
 var loading = Thread.new()
 
+# --8<-- [start:engine-load]
 func _ready():
 	$Story.text = "Loading ...\n"
 	loading.start(load_model.bind($Adventure/Chat, OS.get_environment("MODEL")))
@@ -21,9 +22,8 @@ func _process(_delta):
 		if error == "":
 			$Adventure.begin(load("res://adventure.json").data)
 			if "play" in OS.get_cmdline_user_args():
-				$Adventure.noted.connect(func(line): print(line))
-				$Adventure.played.connect(_on_played)
-				$Adventure.play()
+				play()
+# --8<-- [end:engine-load]
 
 func _exit_tree():
 	if loading.is_started():
@@ -34,8 +34,13 @@ func _on_shown(text):
 
 func _on_line(line):
 	$Line.clear()
-	if not loading.is_started():
+	if $Adventure.room:
 		$Adventure.say(line)
+
+func play():
+	$Adventure.noted.connect(func(line): print(line))
+	$Adventure.played.connect(_on_played)
+	$Adventure.play()
 
 func _on_played():
 	print($Adventure.frame_times())

@@ -24,6 +24,7 @@ public sealed class Adventure : MonoBehaviour
 
     public bool IsOver { get; private set; }
 
+    // --8<-- [start:engine-load]
     private IEnumerator Start()
     {
         world = new World(Resources.Load<TextAsset>("adventure").text);
@@ -40,6 +41,7 @@ public sealed class Adventure : MonoBehaviour
         OnShown?.Invoke(world.Place.text + "\n");
         if (Plays) yield return Play();
     }
+    // --8<-- [end:engine-load]
 
     private IEnumerator Play()
     {
@@ -52,6 +54,7 @@ public sealed class Adventure : MonoBehaviour
         IsOver = true;
     }
 
+    // --8<-- [start:engine-ask]
     /// <summary>Says something. A person who is still speaking is interrupted.</summary>
     public void Say(string line)
     {
@@ -63,7 +66,9 @@ public sealed class Adventure : MonoBehaviour
         Chat.SetSchema(world.Schema());
         Chat.Ask(world.Question(line));
     }
+    // --8<-- [end:engine-ask]
 
+    // --8<-- [start:engine-hear]
     private void Hear(string piece)
     {
         var before = World.Said(reply).Length;
@@ -87,6 +92,7 @@ public sealed class Adventure : MonoBehaviour
         Chat.SystemMessage = world.SystemMessage;
         Chat.Begin();
     }
+    // --8<-- [end:engine-hear]
 
     private void Update()
     {

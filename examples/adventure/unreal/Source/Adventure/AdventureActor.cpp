@@ -19,6 +19,7 @@ AAdventureActor::AAdventureActor()
     Chat = CreateDefaultSubobject<URealizarChatComponent>(TEXT("Chat"));
 }
 
+// --8<-- [start:engine-load]
 void AAdventureActor::BeginPlay()
 {
     Super::BeginPlay();
@@ -39,6 +40,7 @@ void AAdventureActor::EndPlay(const EEndPlayReason::Type Reason)
     if (Loading.IsValid()) Loading.Wait();
     Super::EndPlay(Reason);
 }
+// --8<-- [end:engine-load]
 
 void AAdventureActor::Enter(const FString& Name)
 {
@@ -50,6 +52,7 @@ void AAdventureActor::Enter(const FString& Name)
     Chat->Begin();
 }
 
+// --8<-- [start:engine-ask]
 /** What the person of the room may do now. The schema of the reply offers nothing else. */
 TArray<FString> AAdventureActor::Actions() const
 {
@@ -76,7 +79,9 @@ void AAdventureActor::Say(const FString& Text)
     if (Chat->SetSchema(Field(Story, TEXT("schema")).Replace(TEXT("{actions}"), *(TEXT("\"") + Offered + TEXT("\"")))))
         Chat->Ask(Question);
 }
+// --8<-- [end:engine-ask]
 
+// --8<-- [start:engine-hear]
 /** What is said in the reply, as much of it as has come. The schema allows no quotes in it, so that these are those of
  *  {"say":"...","action":"..."}. */
 FString AAdventureActor::Said() const
@@ -113,6 +118,7 @@ void AAdventureActor::Act(const FString& Name)
         return;
     }
 }
+// --8<-- [end:engine-hear]
 
 void AAdventureActor::Tick(float DeltaSeconds)
 {
