@@ -1,6 +1,8 @@
-"""Checks a transcript of the adventure, on standard input: every reply obeys the schema, only what the state allows was
-done, and an interrupted reply changes nothing. With what tests/count_steps.c has counted also that no frame made two steps
-of a reply, nor one with more time than the microseconds given:  adventure.py adventure.json [counted microseconds]"""
+"""Checks a transcript of the adventure, on standard input: every reply obeys the schema, only what the state allows
+was done, and an interrupted reply changes nothing. With what tests/count_steps.c has counted also that no frame made
+two steps of a reply, nor one with more time than the microseconds given:
+
+    adventure.py adventure.json [counted microseconds]"""
 
 import json
 import re
@@ -34,7 +36,8 @@ for line in sys.stdin.read().splitlines():
         times = line
     elif line:
         sys.exit(f"FAILED: {line}")
-assert times and replies >= 3 and interruptions == sum("interrupts" in line for line in story["script"]), (replies, interruptions)
+wanted = sum("interrupts" in line for line in story["script"])
+assert times and replies >= 3 and interruptions == wanted, (times, replies, interruptions)
 assert said == len(story["script"]) or not room["actions"], said
 if len(sys.argv) > 2:
     steps, longest = map(int, open(sys.argv[2], encoding="utf-8").read().split())

@@ -15,8 +15,7 @@ compile -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
 # The adventure for Unity as its package is, with the package's own copy of the binding.
 rm -rf $out/adventure
 examples/adventure/build unity "$(dirname "$library")/.." $out/adventure
-mapfile -t scripts < <(find $out/adventure -name '*.cs')
-compile -unsafe -out:$out/Player.dll tests/unity/Player.cs bindings/csharp/Tests/UnityStub.cs "${scripts[@]}"
+compile -unsafe -out:$out/Player.dll tests/unity/Player.cs bindings/csharp/Tests/UnityStub.cs $out/adventure/Runtime/{,Realizar/}*.cs
 for program in Tests Chat Guides Player; do
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
         "configProperties": {"System.Globalization.Invariant": true}}}' >$out/$program.runtimeconfig.json

@@ -1,5 +1,6 @@
-// The frames of Unity for the adventure, without Unity: Update of its components, a step of its coroutine, and the wait for
-// the next frame. Prints the transcript and the times of frames:  Player model.gguf resources microseconds frames-a-second
+// The frames of Unity for the adventure, without Unity: Update of its components, a step of its coroutine, and the wait
+// for the next frame. Prints the transcript and the times of frames:
+//   Player model.gguf resources microseconds frames-a-second
 using System;
 using System.Collections;
 using System.Collections.Generic;

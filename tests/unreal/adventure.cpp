@@ -1,5 +1,5 @@
-// The frames of Unreal Engine for the adventure, in a stand-in for the engine: the tick of its actor and of the component,
-// and the wait for the next frame. Prints the transcript and the times of frames:
+// The frames of Unreal Engine for the adventure, in a stand-in for the engine: the tick of its actor and of the
+// component, and the wait for the next frame. Prints the transcript and the times of frames:
 //   adventure model.gguf content microseconds frames-a-second
 #include "AdventureActor.h"
 #include "Misc/Paths.h"

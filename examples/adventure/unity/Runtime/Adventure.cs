@@ -4,17 +4,19 @@ using System.Collections.Generic;
 using System.Threading.Tasks;
 using UnityEngine;
 
-/// <summary>The adventure: a coroutine that waits frame by frame for the model to load and for each reply, while RealizarChat works on
-/// these in its Update.</summary>
+/// <summary>The adventure: a coroutine that waits frame by frame for the model to load and for each reply, while
+/// RealizarChat works on these in its Update.</summary>
 public sealed class Adventure : MonoBehaviour
 {
-    [Tooltip("Its ModelPath stays empty: the adventure loads the model beside the game.")] public RealizarChat Chat;
+    [Tooltip("Its ModelPath stays empty: the adventure loads the model beside the game.")]
+    public RealizarChat Chat;
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";
     [Tooltip("Says the lines of the script in the player's place.")] public bool Plays;
 
     /// <summary>Told what the player is to be shown, piece by piece.</summary>
     public event Action<string> OnShown;
-    /// <summary>Told lines of a transcript: "> " what was said, "&lt; " the whole reply, "! " why there is none, "= " the state.</summary>
+    /// <summary>Told lines of a transcript: "> " what was said, "&lt; " the whole reply, "! " why there is none, "= " the
+    /// state.</summary>
     public event Action<string> OnNoted;
 
     private readonly List<float> frames = new List<float>();
@@ -105,6 +107,7 @@ public sealed class Adventure : MonoBehaviour
     {
         frames.Sort();
         var n = frames.Count;
-        return FormattableString.Invariant($"{n} frames: {frames[n / 2]:F1}, {frames[n * 99 / 100]:F1}, {frames[n - 1]:F1} ms");
+        return FormattableString.Invariant(
+            $"{n} frames: {frames[n / 2]:F1}, {frames[n * 99 / 100]:F1}, {frames[n - 1]:F1} ms");
     }
 }

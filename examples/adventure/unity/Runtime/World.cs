@@ -3,13 +3,20 @@ using System.Collections.Generic;
 using System.Linq;
 using UnityEngine;
 
-/// <summary>The rules of the adventure: which room, what is held, and so what a person can do. adventure.json has all texts.</summary>
+/// <summary>The rules of the adventure: which room, what is held, and so what a person can do. adventure.json has all
+/// texts.</summary>
 public sealed class World
 {
     [Serializable] public sealed class Action { public string name, needs, gives, to; }
     [Serializable] public sealed class Room { public string name, text, person; public Action[] actions; }
     [Serializable] public sealed class Line { public string say; public bool interrupts; }
-    [Serializable] public sealed class Story { public string world, question, schema, start; public Room[] rooms; public Line[] script; }
+    [Serializable]
+    public sealed class Story
+    {
+        public string world, question, schema, start;
+        public Room[] rooms;
+        public Line[] script;
+    }
 
     public readonly Story Texts;
     public readonly List<string> Items = new List<string>();
@@ -23,8 +30,8 @@ public sealed class World
 
     private void Enter(string name) { Place = Texts.rooms.First(room => room.name == name); }
 
-    /// <summary>What the model is told ahead of the talk with the person here. The texts of all persons begin with the same words, and what
-    /// was computed of these is kept.</summary>
+    /// <summary>What the model is told ahead of the talk with the person here. The texts of all persons begin with the
+    /// same words, and what was computed of these is kept.</summary>
     public string SystemMessage => Texts.world + " " + Place.person;
 
     /// <summary>What the person may do now. The schema of the reply offers nothing else.</summary>
@@ -36,10 +43,11 @@ public sealed class World
     public string Schema() => Texts.schema.Replace("{actions}", "\"" + string.Join("\", \"", Actions()) + "\"");
 
     public string Question(string line) =>
-        Texts.question.Replace("{said}", line).Replace("{items}", Items.Count == 0 ? "nothing" : string.Join(" and ", Items));
+        Texts.question.Replace("{said}", line)
+            .Replace("{items}", Items.Count == 0 ? "nothing" : string.Join(" and ", Items));
 
-    /// <summary>What is said in a reply, as much of it as has come. The schema allows no quotes in it, so that these are those of
-    /// {"say":"...","action":"..."}.</summary>
+    /// <summary>What is said in a reply, as much of it as has come. The schema allows no quotes in it, so that these are
+    /// those of {"say":"...","action":"..."}.</summary>
     public static string Said(string reply)
     {
         var parts = reply.Split('"');

@@ -32,7 +32,9 @@ void AAdventureActor::BeginPlay()
     Chat->MaxTokens = 0;
     Chat->Temperature = 0;
     // To read the file, and to prepare the model's vocabulary for schemas, take longer than a frame.
-    Loading = Async(EAsyncExecution::Thread, [this] { return Chat->Load() && Chat->SetSchema(TEXT("{\"type\": \"boolean\"}")); });
+    Loading = Async(EAsyncExecution::Thread, [this] {
+        return Chat->Load() && Chat->SetSchema(TEXT("{\"type\": \"boolean\"}"));
+    });
 }
 
 void AAdventureActor::EndPlay(const EEndPlayReason::Type Reason)
@@ -60,7 +62,8 @@ TArray<FString> AAdventureActor::Actions() const
     for (const TSharedPtr<FJsonValue>& Each : Room->GetArrayField(TEXT("actions")))
     {
         const FString Needs = Field(Each->AsObject(), TEXT("needs")), Gives = Field(Each->AsObject(), TEXT("gives"));
-        if ((Needs.IsEmpty() || Items.Contains(Needs)) && !Items.Contains(Gives)) Names.Add(Field(Each->AsObject(), TEXT("name")));
+        if ((Needs.IsEmpty() || Items.Contains(Needs)) && !Items.Contains(Gives))
+            Names.Add(Field(Each->AsObject(), TEXT("name")));
     }
     return Names;
 }
@@ -75,9 +78,9 @@ void AAdventureActor::Say(const FString& Text)
     const FString Offered = FString::Join(Actions(), TEXT("\", \""));
     if (Offered.IsEmpty()) return;
     const FString Held = Items.Num() == 0 ? FString(TEXT("nothing")) : FString::Join(Items, TEXT(" and "));
-    const FString Question = Field(Story, TEXT("question")).Replace(TEXT("{said}"), *Text).Replace(TEXT("{items}"), *Held);
+    const FString Question = Field(Story, TEXT("question")).Replace(TEXT("{said}"), *Text);
     if (Chat->SetSchema(Field(Story, TEXT("schema")).Replace(TEXT("{actions}"), *(TEXT("\"") + Offered + TEXT("\"")))))
-        Chat->Ask(Question);
+        Chat->Ask(Question.Replace(TEXT("{items}"), *Held));
 }
 // --8<-- [end:engine-ask]
 
@@ -150,5 +153,6 @@ FString AAdventureActor::FrameTimes()
     Frames.Sort();
     const int32 Num = Frames.Num();
     if (Num == 0) return TEXT("0 frames");
-    return FString::Printf(TEXT("%d frames: %.1f, %.1f, %.1f ms"), Num, Frames[Num / 2], Frames[Num * 99 / 100], Frames[Num - 1]);
+    return FString::Printf(TEXT("%d frames: %.1f, %.1f, %.1f ms"), Num, Frames[Num / 2], Frames[Num * 99 / 100],
+        Frames[Num - 1]);
 }

@@ -8,8 +8,8 @@
 
 #include "AdventureActor.generated.h"
 
-/** The rules of the adventure, and the talk with its people through a URealizarChatComponent. adventure.json, below Content,
- *  has all texts. */
+/** The rules of the adventure, and the talk with its people through a URealizarChatComponent. adventure.json, below
+ *  Content, has all texts. */
 UCLASS()
 class ADVENTURE_API AAdventureActor : public AActor
 {
