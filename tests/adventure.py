@@ -1,5 +1,5 @@
 """Checks a transcript of the adventure, on standard input: every reply obeys the schema, only what the state allows
-was done, and an interrupted reply changes nothing. With what tests/count_steps.c has counted also that no frame made
+was done, the player was shown all of it, and an interrupted reply changes nothing. With what tests/count_steps.c has counted also that no frame made
 two steps of a reply, nor one with more time than the microseconds given:
 
     adventure.py adventure.json [counted microseconds]"""
@@ -13,7 +13,8 @@ rooms = {room["name"]: room for room in story["rooms"]}
 say = re.compile(json.loads(story["schema"].replace("{actions}", ""))["properties"]["say"]["pattern"])
 room, items = rooms[story["start"]], []
 said = replies = interruptions = 0
-times = None
+times = shown = ""
+heard = []
 for line in sys.stdin.read().splitlines():
     kind, text = line[:2], line[2:]
     if kind == "> ":
@@ -29,15 +30,19 @@ for line in sys.stdin.read().splitlines():
         assert done.get("needs") in [None, *items] and done.get("gives") not in items, line
         items += [done["gives"]] if "gives" in done else []
         room = rooms[done.get("to", room["name"])]
+        heard.append(f"{reply['say']} ({reply['action']})")
         replies += 1
     elif kind == "= ":
         assert text == f"{room['name']}: {', '.join(items)}", f"{line}, not {room['name']}: {items}"
+    elif line.startswith("shown "):
+        shown = line
     elif re.match(r"\d+ frames: ", line):
         times = line
     elif line:
         sys.exit(f"FAILED: {line}")
 wanted = sum("interrupts" in line for line in story["script"])
 assert times and replies >= 3 and interruptions == wanted, (times, replies, interruptions)
+assert all(each in shown for each in heard), (heard, shown)
 assert said == len(story["script"]) or not room["actions"], said
 if len(sys.argv) > 2:
     steps, longest = map(int, open(sys.argv[2], encoding="utf-8").read().split())

@@ -15,6 +15,8 @@ compile -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
 # The adventure for Unity as its package is, with the package's own copy of the binding.
 rm -rf $out/adventure
 examples/adventure/build unity "$(dirname "$library")/.." $out/adventure
+story=$out/adventure/Runtime/Resources/adventure.json
+sed -i.whole '/"name": "stay"/d' $story # The tiny model would do nothing else.
 compile -unsafe -out:$out/Player.dll tests/unity/Player.cs bindings/csharp/Tests/UnityStub.cs $out/adventure/Runtime/{,Realizar/}*.cs
 for program in Tests Chat Guides Player; do
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
@@ -42,7 +44,7 @@ if [ "$(uname -s)" = Linux ] && command -v cc >/dev/null; then
 fi
 COUNTED=$out/counted "$dotnet/dotnet" $out/Player.dll $out/chat.gguf $out/adventure/Runtime/Resources 100 1000 >$out/transcript ||
     { cat $out/transcript; exit 1; }
-said=$(python3 tests/adventure.py examples/adventure/adventure.json "${count[@]}" <$out/transcript)
+said=$(python3 tests/adventure.py $story "${count[@]}" <$out/transcript)
 cp "$library" $out/
 echo "ok: the adventure for Unity: $said"
 # A library that is not there, one of another interface, and what is none are named.

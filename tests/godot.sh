@@ -44,7 +44,9 @@ ask "$tiny/thoughts.gguf" ', there' "$(program $out/thoughts.gguf ', there' -s "
 [ -z "$real" ] || BUDGET=2000 ask "$real" 'What is the capital of France, and what is it famous for?' Paris
 
 # The adventure: its rules and its node are those of Godot 4, and Godot 3 runs them but for the name of a clock.
-cp examples/adventure/adventure.json tests/godot/adventure3.gd $out/project/
+# "stay" is left out, because the tiny model would do nothing else.
+cp tests/godot/adventure3.gd $out/project/
+sed '/"name": "stay"/d' examples/adventure/adventure.json >$out/project/adventure.json
 sed 's/\bTime\./OS./' examples/adventure/godot/adventure.gd >$out/project/adventure.gd
 if command -v gdparse >/dev/null; then
     gdparse examples/adventure/godot/*.gd
@@ -55,8 +57,8 @@ fi
 if command -v godot3-server >/dev/null; then
     ${CC:-cc} -shared -fPIC -Wall -Wextra -Werror -o $out/count.so tests/count_steps.c -I"$stage/include" -ldl
     HOME=$PWD/$out COUNTED=$PWD/$out/counted LD_PRELOAD=$PWD/$out/count.so MODEL=$tiny/chat.gguf BUDGET=100 FPS=0 timeout 60 \
-        godot3-server --path $out/project -s adventure3.gd 2>$out/errors | grep -E '^([><!=] |[0-9]+ frames)' >$out/transcript || true
-    said=$(python3 tests/adventure.py examples/adventure/adventure.json $out/counted 100 <$out/transcript) || { cat $out/transcript $out/errors; exit 1; }
+        godot3-server --path $out/project -s adventure3.gd 2>$out/errors | grep -E '^([><!=] |shown |[0-9]+ frames)' >$out/transcript || true
+    said=$(python3 tests/adventure.py $out/project/adventure.json $out/counted 100 <$out/transcript) || { cat $out/transcript $out/errors; exit 1; }
     echo "ok: the adventure in Godot 3: $said"
 else
     echo "SKIPPED: the adventure in Godot 3, because there is no godot3-server (Debian: godot3-server)"

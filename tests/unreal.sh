@@ -12,6 +12,8 @@ mkdir -p $out
 game=$out/adventure
 rm -rf $game
 examples/adventure/build unreal "$stage" $game
+story=$game/Content/Adventure/adventure.json
+sed -i.whole '/"name": "stay"/d' $story # The tiny model would do nothing else.
 found=
 for compiler in g++ clang++; do
     command -v $compiler >/dev/null || continue
@@ -41,7 +43,7 @@ if [ "$(uname -s)" = Linux ]; then
     preload=$PWD/$out/count.so
 fi
 COUNTED=$out/counted LD_PRELOAD=$preload $out/game $out/chat.gguf $game/Content 100 1000 >$out/transcript || { cat $out/transcript; exit 1; }
-said=$(python3 tests/adventure.py examples/adventure/adventure.json ${preload:+$out/counted 100} <$out/transcript)
+said=$(python3 tests/adventure.py $story ${preload:+$out/counted 100} <$out/transcript)
 echo "ok: the adventure for Unreal: $said"
 if command -v mcs >/dev/null && command -v mono >/dev/null; then
     mcs -warnaserror -out:$out/rules.exe tests/unreal/UnrealBuildTool.cs $module/Realizar.Build.cs $game/Source/*.cs $game/Source/Adventure/*.cs

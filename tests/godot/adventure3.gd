@@ -3,6 +3,7 @@
 extends SceneTree
 
 var adventure
+var shown = ""
 
 func _initialize():
 	var chat = load("res://addons/realizar/realizar_chat.gdns").new()
@@ -12,6 +13,7 @@ func _initialize():
 	root.add_child(adventure)
 	chat.connect("text", adventure, "_on_text")
 	chat.connect("ended", adventure, "_on_ended")
+	adventure.connect("shown", self, "_on_shown")
 	adventure.connect("noted", self, "_on_noted")
 	adventure.connect("played", self, "_on_played")
 	adventure.check(chat.load_model(OS.get_environment("MODEL"), 1))
@@ -23,6 +25,9 @@ func _initialize():
 	adventure.begin(JSON.parse(file.get_as_text()).result)
 	adventure.play()
 
+func _on_shown(text):
+	shown += text.replace("\n", " ")
+
 func _on_noted(line):
 	print(line)
 
@@ -30,6 +35,7 @@ func _on_played():
 	if OS.has_environment("EACH"):
 		for frame in adventure.frames:
 			print("frame ", frame)
+	print("shown ", shown)
 	print(adventure.frame_times())
 	adventure.queue_free()
 	quit()

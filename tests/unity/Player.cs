@@ -15,6 +15,8 @@ internal static class Player
         UnityEngine.Resources.Folder = arguments[1];
         var chat = new RealizarChat { Budget = int.Parse(arguments[2]) };
         var adventure = new Adventure { Chat = chat, ModelPath = arguments[0], Plays = true };
+        var shown = "";
+        adventure.OnShown += text => shown += text.Replace('\n', ' ');
         adventure.OnNoted += Console.WriteLine;
         chat.Send("Awake");
         var coroutines = new Stack<IEnumerator>();
@@ -33,6 +35,7 @@ internal static class Player
             if (next < clock.Elapsed) next = clock.Elapsed; // A frame that was late does not hurry the next one.
             else while (clock.Elapsed < next) Thread.Sleep((next - clock.Elapsed).Milliseconds > 1 ? 1 : 0);
         }
+        Console.WriteLine("shown " + shown);
         Console.WriteLine(adventure.FrameTimes());
         chat.Send("OnDestroy");
         return 0;

@@ -20,6 +20,8 @@ int main(int argc, char **argv) {
     actor.ModelPath = Wide(argv[1]);
     actor.bPlays = true;
     actor.Chat->Budget = std::atoi(argv[3]);
+    std::string shown = "shown ";
+    actor.OnShown.Add([&](const FString &text) { shown += FTCHARToUTF8(*text.Replace(TEXT("\n"), TEXT(" "))).Get(); });
     actor.OnNoted.Add([](const FString &line) { std::puts(FTCHARToUTF8(*line).Get()); });
     actor.BeginPlay();
     actor.Chat->BeginPlay();
@@ -32,6 +34,7 @@ int main(int argc, char **argv) {
         actor.Chat->TickComponent(delta, LEVELTICK_All, nullptr);
         std::this_thread::sleep_until(next);
     }
+    std::puts(shown.c_str());
     std::puts(logged.empty() ? FTCHARToUTF8(*actor.FrameTimes()).Get() : logged.c_str());
     actor.Chat->EndPlay(EEndPlayReason::Destroyed);
     actor.EndPlay(EEndPlayReason::Destroyed);
