@@ -1,6 +1,6 @@
 """Checks a transcript of the adventure, on standard input: every reply obeys the schema, only what the state allows
-was done, the player was shown all of it, and an interrupted reply changes nothing. With what tests/count_steps.c has counted also that no frame made
-two steps of a reply, nor one with more time than the microseconds given:
+was offered and done, the player was shown it, and an interrupted reply changes nothing. With what tests/count_steps.c
+has counted also that no frame made two steps of a reply, nor one with more time than the microseconds given:
 
     adventure.py adventure.json [counted microseconds]"""
 
@@ -20,17 +20,20 @@ for line in sys.stdin.read().splitlines():
     if kind == "> ":
         assert text == story["script"][said]["say"], line
         said += 1
+    elif kind == "? ":
+        holds = lambda action: action.get("needs") in [None, *items] and action.get("gives") not in items  # noqa: E731
+        offered = [action for action in room["actions"] if holds(action)]
+        assert text == ", ".join(action["name"] for action in offered), f"{line}, not {offered}"
     elif kind == "! ":
         assert text in ("stopped", "another question was asked") and "interrupts" in story["script"][said], line
         interruptions += 1
     elif kind == "< ":
         reply = json.loads(text)
         assert list(reply) == ["say", "action"] and say.search(reply["say"]), line
-        done = next(action for action in room["actions"] if action["name"] == reply["action"])
-        assert done.get("needs") in [None, *items] and done.get("gives") not in items, line
+        done = next(action for action in offered if action["name"] == reply["action"])
         items += [done["gives"]] if "gives" in done else []
         room = rooms[done.get("to", room["name"])]
-        heard.append(f"{reply['say']} ({reply['action']})")
+        heard.append(f"> {story['script'][said - 1]['say']} {reply['say']} ({reply['action']})")
         replies += 1
     elif kind == "= ":
         assert text == f"{room['name']}: {', '.join(items)}", f"{line}, not {room['name']}: {items}"

@@ -57,7 +57,7 @@ fi
 if command -v godot3-server >/dev/null; then
     ${CC:-cc} -shared -fPIC -Wall -Wextra -Werror -o $out/count.so tests/count_steps.c -I"$stage/include" -ldl
     HOME=$PWD/$out COUNTED=$PWD/$out/counted LD_PRELOAD=$PWD/$out/count.so MODEL=$tiny/chat.gguf BUDGET=100 FPS=0 timeout 60 \
-        godot3-server --path $out/project -s adventure3.gd 2>$out/errors | grep -E '^([><!=] |shown |[0-9]+ frames)' >$out/transcript || true
+        godot3-server --path $out/project -s adventure3.gd 2>$out/errors | grep -E '^([><!?=] |shown |[0-9]+ frames)' >$out/transcript || true
     said=$(python3 tests/adventure.py $out/project/adventure.json $out/counted 100 <$out/transcript) || { cat $out/transcript $out/errors; exit 1; }
     echo "ok: the adventure in Godot 3: $said"
 else

@@ -2,9 +2,11 @@
 # Written in what GDScript has in Godot 3 and 4 alike.
 extends Node
 
-signal shown(text) # to be shown to the player
-signal noted(line) # of a transcript: "> " what was said, "< " the whole reply, "! " why there is none, "= " the state
-signal played      # the script has come to its end
+signal shown(text) # to be shown to the player, piece by piece
+# Lines of a transcript: "> " what was said, "? " what the person can do, "< " the whole reply, "! " why there is none,
+# "= " the state.
+signal noted(line)
+signal played # the script has come to its end
 
 var story
 var room
@@ -46,6 +48,7 @@ func say(line):
 	emit_signal("noted", "> " + line)
 	reply = ""
 	var names = actions()
+	emit_signal("noted", "? " + joined(names, ", "))
 	if names.size() == 0:
 		return
 	var held = "nothing" if items.size() == 0 else joined(items, " and ")

@@ -15,8 +15,8 @@ public sealed class Adventure : MonoBehaviour
 
     /// <summary>Told what the player is to be shown, piece by piece.</summary>
     public event Action<string> OnShown;
-    /// <summary>Told lines of a transcript: "> " what was said, "&lt; " the whole reply, "! " why there is none, "= " the
-    /// state.</summary>
+    /// <summary>Told lines of a transcript: "> " what was said, "? " what the person can do, "&lt; " the whole reply, "! "
+    /// why there is none, "= " the state.</summary>
     public event Action<string> OnNoted;
 
     private readonly List<float> frames = new List<float>();
@@ -64,6 +64,7 @@ public sealed class Adventure : MonoBehaviour
         OnShown?.Invoke("\n> " + line + "\n");
         OnNoted?.Invoke("> " + line);
         reply = "";
+        OnNoted?.Invoke("? " + string.Join(", ", world.Actions()));
         if (world.Actions().Length == 0) return;
         Chat.SetSchema(world.Schema());
         Chat.Ask(world.Question(line));

@@ -75,6 +75,7 @@ void AAdventureActor::Say(const FString& Text)
     OnShown.Broadcast(TEXT("\n> ") + Text + TEXT("\n"));
     OnNoted.Broadcast(TEXT("> ") + Text);
     Reply = TEXT("");
+    OnNoted.Broadcast(TEXT("? ") + FString::Join(Actions(), TEXT(", ")));
     const FString Offered = FString::Join(Actions(), TEXT("\", \""));
     if (Offered.IsEmpty()) return;
     const FString Held = Items.Num() == 0 ? FString(TEXT("nothing")) : FString::Join(Items, TEXT(" and "));

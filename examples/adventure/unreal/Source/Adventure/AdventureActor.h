@@ -34,7 +34,8 @@ public:
     UPROPERTY(BlueprintAssignable, Category = "Adventure")
     FRealizarText OnShown;
 
-    /** Lines of a transcript: "> " what was said, "< " the whole reply, "! " why there is none, "= " the state. */
+    /** Lines of a transcript: "> " what was said, "? " what the person can do, "< " the whole reply, "! " why there is
+     *  none, "= " the state. */
     UPROPERTY(BlueprintAssignable, Category = "Adventure")
     FRealizarText OnNoted;
 
