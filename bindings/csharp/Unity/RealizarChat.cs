@@ -66,7 +66,13 @@ public sealed class RealizarChat : MonoBehaviour
         before = conversation.Info.Messages;
         conversation.Add(question);
         var sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)conversation.Info.Messages };
-        conversation.Begin(new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Grammar = schema, Keep = true });
+        var options = new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Grammar = schema, Keep = true };
+        try { conversation.Begin(options); }
+        catch
+        {
+            conversation.Rewind(before);
+            throw;
+        }
         IsAnswering = true;
     }
 
