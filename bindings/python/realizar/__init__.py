@@ -25,16 +25,17 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapp
 import numpy as np
 
 from . import _header as _c
+from . import _hub
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
-    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError,
+    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError, error_of,
 )  # fmt: skip
 from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part",
     "Phase", "Plan", "Runtime", "Sampler", "Sampling", "Session", "Store", "StoreInfo", "TextStream", "TokenLogprobs", "Work",
-    "decode_batch", "devices", "plan", "step_conversations", "step_jobs",
+    "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
     "Unsupported", "VersionError",
@@ -139,6 +140,9 @@ class Cancel(Handle):
         self._fired, self._until = False, math.inf
         with self._use() as cancel:
             library.rz_cancel_reset(cancel)
+
+    def _has_fired(self) -> bool:
+        return self._fired or time.monotonic() >= self._until
 
     def _interrupt(self) -> None:
         with self._use() as cancel:
@@ -444,8 +448,36 @@ def plan(
     return Plan(*map(of, Plan._fields))
 
 
+def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]] = None, cancel: Optional[Cancel] = None) -> str:
+    """The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the Hub's own client.
+
+    A model that is complete there takes no connection. Else it is fetched, by the largest quantisation of at most 8 bits that fits into the
+    free memory where none is named; what has come is kept where a connection ends. `progress` gets bytes done and in all; the fetch stops with
+    Cancelled where it returns False or raises, or where `cancel` fires. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the
+    proxies of the environment are heeded."""
+    raised: List[BaseException] = []
+
+    def told(done: int, total: int) -> None:
+        stopped = cancel is not None and cancel._has_fired()
+        if progress is not None and total and not stopped:
+            try:
+                stopped = progress(done, total) is False
+            except BaseException as e:  # noqa: BLE001 - goes on behind the fetch
+                raised.append(e)
+                stopped = True
+        if stopped:
+            raise error_of(_c.RZ_ERR_CANCELLED, "RZ_ERR_CANCELLED", "the fetch was cancelled", 0)
+
+    try:
+        return _hub.fetch(model, max(device.memory_free for device in devices() if not device.unavailable), told)
+    except Cancelled:
+        if raised:
+            raise raised[0]
+        raise
+
+
 class Model(Handle):
-    """A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json."""
+    """A loaded model: a .gguf file, a .safetensors file, a folder with a config.json, or one of the Hub as of `fetch`."""
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> None:
         """Options, all of which may be left out:
@@ -461,8 +493,10 @@ class Model(Handle):
         processes share its memory.
 
         `progress` gets bytes done and in all, on the thread that loads, which another one than the main thread is; the load stops with
-        Cancelled where it returns False or raises. `cancel` stops the load.
+        Cancelled where it returns False or raises. `cancel` stops the load. A fetch ahead of it has both too.
         """
+        if isinstance(path, str) and path.startswith("hf:"):
+            path = fetch(path, progress=options.get("progress"), cancel=options.get("cancel"))
         name = _path(path)
         self._load(_Loading(**options), lambda params: new("rz_model_load", name, params))
 
