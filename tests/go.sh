@@ -21,6 +21,8 @@ if pkg-config --version >/dev/null 2>&1; then
         said=$(LD_LIBRARY_PATH=$stage/../other "$stage/../other/chat" model.gguf 2>&1 || true)
         [[ $said == *"librealizar 9.9 has the interface 99, 1 is needed"* ]] || { echo "FAILED: a library of another interface: $said"; exit 1; }
     fi
+    said=$($go run ./cmd/chat -doctor ../../tests/data/stories260K-f32.gguf)
+    [[ $said == *"loaded in "*"tokens a second" ]] || { echo "FAILED: the doctor: $said"; exit 1; }
     if (cd cmd/serve && $go mod download 2>/dev/null); then
         (cd cmd/serve && $go vet ./... && $go test -race ./...)
         GO=$go ../../tests/serve/clients.sh "$stage"

@@ -18,6 +18,8 @@ import (
 	"runtime/cgo"
 	"strings"
 	"unsafe"
+
+	"realizar.dev/go/hub"
 )
 
 // Model is a loaded model. It may be used by any number of goroutines at once.
@@ -47,8 +49,20 @@ type LoadOptions struct {
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
 
-// Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
+// Load reads a .gguf file, a .safetensors file, or a folder with config.json, or a model of the Hub as of [Fetch]. It stops
+// early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
+	if strings.HasPrefix(path, hub.Prefix) {
+		var told func(done, total uint64) error
+		if options != nil {
+			told = options.Progress
+		}
+		found, err := Fetch(ctx, path, told)
+		if err != nil {
+			return nil, err
+		}
+		path = found
+	}
 	if err := noNUL("path", path); err != nil {
 		return nil, err
 	}
@@ -57,6 +71,32 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	return loadWith(ctx, options, func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status {
 		return C.rz_model_load(name, params, handle, e)
 	})
+}
+
+// Fetch is the path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
+// Hub's own client, as [hub.Fetch] says; where no quantisation is named the free memory of devices decides. Progress gets
+// bytes done and in all, and may be nil.
+func Fetch(ctx context.Context, model string, progress func(done, total uint64) error) (string, error) {
+	var free uint64
+	for _, device := range Devices() {
+		if device.Available {
+			free = max(free, device.MemoryFree)
+		}
+	}
+	path, err := hub.Fetch(ctx, model, &hub.Options{Free: free, Progress: progress})
+	var failed *hub.Error
+	if errors.As(err, &failed) {
+		code := ErrIO
+		if errors.Is(err, hub.ErrName) {
+			code = ErrInvalidArgument
+		} else if errors.Is(err, hub.ErrMemory) {
+			code = ErrOutOfMemory
+		}
+		return "", &Error{Code: code, Message: failed.Message, cause: failed.Err}
+	} else if err != nil && ctx.Err() != nil {
+		return "", over(ctx)
+	}
+	return path, err
 }
 
 // loadWith loads by a function that is given the parameters.

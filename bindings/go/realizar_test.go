@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +48,28 @@ func TestRuntime(t *testing.T) {
 	if devices := Devices(); len(devices) == 0 || devices[0].Kind != CPU || !devices[0].Available {
 		t.Errorf("%+v", devices)
 	}
+}
+
+func TestModelOfTheHub(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HF_HUB_CACHE", home)
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	if _, err := Load(t.Context(), "hf:stories", nil); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "hf:owner/name") {
+		t.Error(err)
+	}
+	if _, err := Load(t.Context(), "hf:tests/story", nil); !errors.Is(err, ErrIO) || !strings.Contains(err.Error(), "HF_HUB_OFFLINE") {
+		t.Error(err)
+	}
+	folder := filepath.Join(home, "models--tests--story")
+	must(t, os.MkdirAll(filepath.Join(folder, "snapshots", "5"), 0o777))
+	must(t, os.MkdirAll(filepath.Join(folder, "refs"), 0o777))
+	must(t, os.WriteFile(filepath.Join(folder, "refs", "main"), []byte("5"), 0o666))
+	story, err := filepath.Abs(storyModel)
+	must(t, err)
+	must(t, os.Symlink(story, filepath.Join(folder, "snapshots", "5", "story-F32.gguf")))
+	model, err := Load(t.Context(), "hf:tests/story:f32", nil)
+	must(t, err)
+	must(t, model.Close())
 }
 
 func TestModelFromReader(t *testing.T) {

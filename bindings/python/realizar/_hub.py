@@ -16,7 +16,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -318,9 +318,15 @@ class _Cache:
     def name_main(self, commit: str) -> None:
         path = self.path("refs", "main")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(f"{path}.{os.getpid()}", "w") as file:
-            file.write(commit)
-        os.replace(file.name, path)
+        beside = f"{path}.{os.getpid()}"
+        try:
+            with open(beside, "w") as file:
+                file.write(commit)
+            os.replace(beside, path)
+        except OSError:
+            with suppress(OSError):
+                os.remove(beside)
+            raise
 
 
 def _lock(file: int) -> bool:

@@ -1,32 +1,79 @@
-// Chat holds a conversation with a model on the terminal:
+// Chat holds a conversation with a model on the terminal, or tells what this machine has for models:
 //
-//	chat model.gguf
+//	chat MODEL
+//	chat -doctor [MODEL]
 //
-// Ctrl-C ends an answer, Ctrl-D the conversation.
+// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub. Ctrl-C ends an answer,
+// Ctrl-D the conversation.
 package main
 
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
+	"time"
 
 	"realizar.dev/go"
+	"realizar.dev/go/hub"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: chat model.gguf")
+	isDoctor := flag.Bool("doctor", false, "tell what this machine has for models, and what MODEL makes of it")
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: chat MODEL\n       chat -doctor [MODEL]") }
+	flag.Parse()
+	var err error
+	switch {
+	case *isDoctor && flag.NArg() <= 1:
+		err = doctor(flag.Arg(0))
+	case !*isDoctor && flag.NArg() == 1:
+		err = converse(flag.Arg(0))
+	default:
+		flag.Usage()
 		os.Exit(2)
 	}
-	if err := converse(os.Args[1]); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func converse(path string) error {
+// fetched is the path of a model, with a bar of what is fetched on a terminal.
+func fetched(name string) (string, error) {
+	if !strings.HasPrefix(name, hub.Prefix) {
+		return name, nil
+	}
+	stat, err := os.Stderr.Stat()
+	isTerminal := err == nil && stat.Mode()&os.ModeCharDevice != 0
+	begin, shown, first, isFirst := time.Now(), time.Time{}, uint64(0), true
+	path, err := realizar.Fetch(context.Background(), name, func(done, total uint64) error {
+		if isFirst {
+			first, isFirst = done, false
+		}
+		if first == total || !isTerminal || time.Since(shown) < 100*time.Millisecond && done < total {
+			return nil
+		}
+		shown = time.Now()
+		rate := float64(done-first) / 1e6 / max(time.Since(begin).Seconds(), 0.001)
+		fmt.Fprintf(os.Stderr, "\r%s  [%-24s]  %.1f of %.1f MB, %.1f MB/s\x1b[K", name, strings.Repeat("=", int(24*done/total)),
+			float64(done)/1e6, float64(total)/1e6, rate)
+		return nil
+	})
+	if !shown.IsZero() {
+		fmt.Fprintln(os.Stderr)
+	}
+	return path, err
+}
+
+func converse(name string) error {
+	path, err := fetched(name)
+	if err != nil {
+		return err
+	}
 	model, err := realizar.Load(context.Background(), path, nil)
 	if err != nil {
 		return err
@@ -55,4 +102,77 @@ func converse(path string) error {
 	}
 	fmt.Println()
 	return lines.Err()
+}
+
+func doctor(name string) error {
+	fmt.Printf("realizar %s, %s, %s %s\n", realizar.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for i, device := range realizar.Devices() {
+		about := device.Unavailable
+		if device.Available {
+			about = fmt.Sprintf("%s, %.1f of %.1f GB of memory free", device.ISA, float64(device.MemoryFree)/1e9, float64(device.MemoryTotal)/1e9)
+		}
+		fmt.Printf("device %d: %s %s\n", i+1, device.Name, about)
+	}
+	if name == "" {
+		return nil
+	}
+	ctx := context.Background()
+	path, err := fetched(name)
+	if err != nil {
+		return err
+	}
+	plan, err := realizar.PlanLoad(ctx, path, nil, nil, 1)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("takes %.1f MB of memory, %.1f MB of GPUs, with one conversation\n", float64(plan.TotalHost)/1e6, float64(plan.TotalDevice)/1e6)
+	begin := time.Now()
+	model, err := realizar.Load(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	info, err := model.Info()
+	if err != nil {
+		return err
+	}
+	template := "no chat template"
+	if info.HasTemplate {
+		template = "a chat template"
+	}
+	fmt.Printf("loaded in %d ms: %s on device %d, %s\n", time.Since(begin).Milliseconds(), info.Architecture, info.Device, template)
+	return measure(ctx, model)
+}
+
+// measure generates some tokens, and tells how many come a second.
+func measure(ctx context.Context, model *realizar.Model) error {
+	session, err := model.NewSession(nil)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	tokens, err := model.Tokenize("Once upon a time", false)
+	if err != nil {
+		return err
+	}
+	job, err := session.NewJob(ctx, tokens, &realizar.JobOptions{MaxTokens: 32})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	var first, last time.Time
+	var held, all int
+	for _, err := range job.Stream() {
+		if err != nil {
+			return err
+		}
+		last, all = time.Now(), session.Len()
+		if first.IsZero() {
+			first, held = last, all
+		}
+	}
+	if all > held {
+		fmt.Printf("%.1f tokens a second\n", float64(all-held)/last.Sub(first).Seconds())
+	}
+	return nil
 }

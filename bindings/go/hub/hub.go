@@ -1,0 +1,624 @@
+// Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a
+// path in the cache that the Hub's own client uses. realizar.Load does so by itself.
+//
+// A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
+// checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
+// names that snapshot last. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the
+// environment are heeded.
+package hub
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Prefix begins the names of models of the Hub.
+const Prefix = "hf:"
+
+// attempts without a byte in between, and the time ahead of the second one; each later pause is twice as long.
+const attempts = 5
+
+var pause = time.Second
+
+const timeout = 30 * time.Second
+
+// makeLink makes symbolic links.
+var makeLink = os.Symlink
+
+// Options are optional; the zero value means the defaults.
+type Options struct {
+	Free     uint64                         // bytes of memory for a model whose quantisation is not named; 0: unknown
+	Progress func(done, total uint64) error // told bytes; an error of it ends the fetch; nil: nobody
+}
+
+// Error is a fetch that failed, in a sentence that says what to do, with its cause where there is one.
+type Error struct {
+	Message string
+	Err     error
+}
+
+func (e *Error) Error() string { return e.Message }
+func (e *Error) Unwrap() error { return e.Err }
+
+func failed(cause error, format string, arguments ...any) error {
+	return &Error{fmt.Sprintf(format, arguments...), cause}
+}
+
+// Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantisation of at most 8 bits
+// that fits where none is named. What has come is kept where a connection ends.
+func Fetch(ctx context.Context, model string, options *Options) (string, error) {
+	if options == nil {
+		options = &Options{}
+	}
+	name := namePattern.FindStringSubmatch(model)
+	if name == nil || strings.Contains(name[1], "..") {
+		return "", failed(ErrName, `"%s" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation`, model)
+	}
+	repository, quantisation := name[1], name[2]
+	c, err := cacheOf(repository)
+	if err != nil {
+		return "", err
+	}
+	if found := c.find(quantisation, options.Free); found != "" {
+		return found, nil
+	}
+	if slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(os.Getenv("HF_HUB_OFFLINE"))) {
+		return "", failed(nil, "%s is not complete in %s, and HF_HUB_OFFLINE is set: unset it to fetch the model", model, c.root)
+	}
+	s := newServer(repository)
+	commit, files, err := s.listing(ctx)
+	if err != nil {
+		return "", err
+	}
+	sizes := map[string]uint64{}
+	for file, one := range files {
+		sizes[file] = one.size
+	}
+	chosen, err := choose(sizes, repository, quantisation, options.Free)
+	if err != nil {
+		return "", err
+	}
+	f := &fetch{server: s, cache: c, commit: commit, total: chosen.size, progress: options.Progress}
+	if err := f.run(ctx, chosen.files, files); err != nil {
+		return "", err
+	}
+	return c.model(commit, chosen), nil
+}
+
+// blob is a file as the Hub lists it, with its SHA-256, or git's hash of it.
+type blob struct {
+	size   uint64
+	digest string
+}
+
+// server is the Hub, as the environment names it.
+type server struct {
+	repository, endpoint, token string
+	client                      *http.Client
+}
+
+func newServer(repository string) *server {
+	transport := http.DefaultTransport.(*http.Transport).Clone() // with the proxies of the environment
+	transport.ResponseHeaderTimeout = timeout
+	return &server{
+		repository: repository,
+		endpoint:   strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/"),
+		token:      strings.TrimSpace(os.Getenv("HF_TOKEN")),
+		client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // get follows it, without the token
+		}},
+	}
+}
+
+// cut is a connection that has failed, or the status of an answer.
+type cut struct {
+	cause  error
+	status int
+}
+
+func (c *cut) Error() string { return fmt.Sprint(c.cause, c.status) }
+
+// get is the response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone.
+func (s *server) get(ctx context.Context, address string, start uint64) (*http.Response, error) {
+	origin, _ := url.Parse(s.endpoint)
+	for range 10 {
+		at, err := url.Parse(address)
+		if err != nil || at.Scheme != "http" && at.Scheme != "https" {
+			break
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			break
+		}
+		request.Header.Set("Accept-Encoding", "identity")
+		request.Header.Set("User-Agent", "realizar")
+		if start > 0 {
+			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", start))
+		}
+		if s.token != "" && at.Scheme == origin.Scheme && at.Host == origin.Host {
+			request.Header.Set("Authorization", "Bearer "+s.token)
+		}
+		response, err := s.client.Do(request)
+		if err != nil {
+			return nil, &cut{cause: err}
+		}
+		if response.StatusCode == 200 || response.StatusCode == 206 {
+			return response, nil
+		}
+		response.Body.Close()
+		next, err := response.Location()
+		if err != nil || response.StatusCode/100 != 3 {
+			return nil, &cut{status: response.StatusCode}
+		}
+		address = next.String()
+	}
+	return nil, s.strange()
+}
+
+var (
+	digestPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	unsafePattern = regexp.MustCompile(`[\\:\x00-\x1f]`)
+)
+
+// isSafe tells whether a name stays below the folder that it is put into.
+func isSafe(file string) bool {
+	return fs.ValidPath(file) && file != "." && !unsafePattern.MatchString(file)
+}
+
+// listing is the commit of the main branch, and its files.
+func (s *server) listing(ctx context.Context) (string, map[string]blob, error) {
+	var body bytes.Buffer
+	err := s.attempts(ctx, func() uint64 { return 0 }, func(ctx context.Context, alive func()) error {
+		response, err := s.get(ctx, s.endpoint+"/api/models/"+s.repository+"/revision/main?blobs=true", 0)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body.Reset()
+		if _, err := io.Copy(&body, io.LimitReader(response.Body, 1<<26)); err != nil {
+			return &cut{cause: err}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	var listed struct {
+		SHA      string
+		Siblings []struct {
+			RFilename string
+			Size      *uint64
+			BlobID    string
+			LFS       *struct {
+				SHA256 string
+				Size   *uint64
+			}
+		}
+	}
+	if json.Unmarshal(body.Bytes(), &listed) != nil || len(listed.SHA) != 40 || !digestPattern.MatchString(listed.SHA) {
+		return "", nil, s.strange()
+	}
+	files := map[string]blob{}
+	for _, file := range listed.Siblings {
+		size, digest := file.Size, file.BlobID
+		if file.LFS != nil {
+			size, digest = file.LFS.Size, file.LFS.SHA256
+		}
+		if size != nil && *size < 1<<62 && digestPattern.MatchString(digest) && isSafe(file.RFilename) {
+			files[file.RFilename] = blob{*size, digest}
+		}
+	}
+	return listed.SHA, files, nil
+}
+
+// attempts does something again where a connection fails, while progress changes in between. A connection that is not
+// alive for the timeout is ended.
+func (s *server) attempts(ctx context.Context, progress func() uint64, work func(ctx context.Context, alive func()) error) error {
+	for n, before := 0, progress(); ; {
+		within, cancel := context.WithCancelCause(ctx)
+		timer := time.AfterFunc(timeout, func() { cancel(errors.New("nothing came for 30 seconds")) })
+		err := work(within, func() { timer.Reset(timeout) })
+		timer.Stop()
+		cancel(nil)
+		var e *cut
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if !errors.As(err, &e) {
+			return err
+		}
+		if n++; progress() != before {
+			n, before = 1, progress()
+		}
+		if n >= attempts || e.status/100 == 4 && e.status != http.StatusTooManyRequests {
+			return s.refused(e)
+		}
+		if err := wait(ctx, pause<<(n-1)); err != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+func (s *server) refused(e *cut) error {
+	where, repository := s.endpoint, s.repository
+	switch {
+	case e.status == 401 && s.token != "":
+		return failed(nil, "%s does not take the token in HF_TOKEN for %s: make a new one at %s/settings/tokens", where, repository, where)
+	case e.status == 401:
+		return failed(nil, "%s does not exist, or needs a token: check the name, or set HF_TOKEN to one of %s/settings/tokens", repository, where)
+	case e.status == 403:
+		return failed(nil, "the makers of %s want their terms to be accepted: do so at %s/%s, and set HF_TOKEN", repository, where, repository)
+	case e.status == 404:
+		return failed(nil, "there is no %s at %s: check the name", repository, where)
+	case e.status == 429:
+		return failed(nil, "%s gets too many requests from here: wait some minutes, or set HF_TOKEN", where)
+	case e.status != 0:
+		return failed(nil, "%s answers with status %d: try again later", where, e.status)
+	}
+	cause := e.cause
+	if inner := (*url.Error)(nil); errors.As(cause, &inner) {
+		cause = inner.Err
+	}
+	return failed(e.cause, "%s cannot be reached (%v): check the network and HTTPS_PROXY; what has come is kept for the next try", where, cause)
+}
+
+func (s *server) strange() error {
+	return failed(nil, "%s does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT", s.endpoint)
+}
+
+// cache is the folder of a repository in the cache.
+type cache struct{ root, name, folder string }
+
+func cacheOf(repository string) (*cache, error) {
+	root := os.Getenv("HF_HUB_CACHE")
+	if root == "" {
+		home := os.Getenv("HF_HOME")
+		if home == "" {
+			home = filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join("~", ".cache")), "huggingface")
+		}
+		root = filepath.Join(home, "hub")
+	}
+	if root == "~" || strings.HasPrefix(root, "~"+string(filepath.Separator)) {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return nil, failed(err, "this system names no home of the user: set HF_HOME to a folder")
+		}
+		root = filepath.Join(user, root[1:])
+	}
+	name := "models--" + strings.ReplaceAll(repository, "/", "--")
+	return &cache{root, name, filepath.Join(root, name)}, nil
+}
+
+func (c *cache) blob(digest string) string { return filepath.Join(c.folder, "blobs", digest) }
+
+func (c *cache) model(commit string, one candidate) string {
+	folder := filepath.Join(c.folder, "snapshots", commit)
+	if one.base == "" {
+		return folder
+	}
+	return filepath.Join(folder, filepath.FromSlash(one.files[0]))
+}
+
+// find is the path of a model that is complete, or nothing.
+func (c *cache) find(quantisation string, free uint64) string {
+	main, err := os.ReadFile(filepath.Join(c.folder, "refs", "main"))
+	if err != nil {
+		return ""
+	}
+	commit := strings.TrimSpace(string(main))
+	top, files := filepath.Join(c.folder, "snapshots", commit), map[string]uint64{}
+	filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil
+		}
+		if stat, err := os.Stat(path); err == nil { // a link may point to nothing
+			if name, err := filepath.Rel(top, path); err == nil {
+				files[filepath.ToSlash(name)] = uint64(stat.Size())
+			}
+		}
+		return nil
+	})
+	found := candidates(files)
+	if quantisation != "" {
+		found = named(found, quantisation)
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return c.model(commit, best(found, free))
+}
+
+// lock takes the lock that the Hub's own client takes for a blob, where the file system has locks.
+func (c *cache) lock(ctx context.Context, digest string) (unlock func() error, err error) {
+	folder := filepath.Join(c.root, ".locks", c.name)
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(folder, digest+".lock"), os.O_RDWR|os.O_CREATE, 0o664)
+	if err != nil {
+		return nil, err
+	}
+	for !lock(file) {
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			file.Close()
+			return nil, err
+		}
+	}
+	return file.Close, nil
+}
+
+// link puts a blob into a snapshot: a relative link, or the file itself where links cannot be made.
+func (c *cache) link(commit, file, digest string) error {
+	path := filepath.Join(c.folder, "snapshots", commit, filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	os.Remove(path) // a link that points to nothing
+	target, err := filepath.Rel(filepath.Dir(path), c.blob(digest))
+	if err != nil {
+		return err
+	}
+	if err := makeLink(target, path); err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	from, err := os.Open(c.blob(digest))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return writeBeside(path, from)
+}
+
+// writeBeside writes a file under another name, and renames it.
+func writeBeside(path string, from io.Reader) error {
+	beside := fmt.Sprintf("%s.%d", path, os.Getpid())
+	to, err := os.Create(beside)
+	if err == nil {
+		_, err = io.Copy(to, from)
+		err = cmp.Or(err, to.Close())
+	}
+	if err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		os.Remove(beside)
+	}
+	return err
+}
+
+// fetch is the files of a model on their way into the cache.
+type fetch struct {
+	*server
+	*cache
+	commit      string
+	done, total uint64
+	progress    func(done, total uint64) error
+}
+
+// callback is an error of the caller's own.
+type callback struct{ error }
+
+func (f *fetch) run(ctx context.Context, names []string, files map[string]blob) error {
+	err := f.all(ctx, names, files)
+	var mine *Error
+	var theirs callback
+	switch {
+	case errors.As(err, &theirs):
+		return theirs.error
+	case err == nil || errors.As(err, &mine) || ctx.Err() != nil:
+		return err
+	case errors.Is(err, errFull):
+		return f.checkRoom(1 << 62)
+	}
+	cause := err
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		cause = inner.Err
+	}
+	return failed(err, "%s cannot be written (%v): set HF_HOME to a folder that can", f.root, cause)
+}
+
+func (f *fetch) all(ctx context.Context, names []string, files map[string]blob) error {
+	if err := os.MkdirAll(filepath.Join(f.folder, "blobs"), 0o777); err != nil {
+		return err
+	}
+	needed := f.total
+	for _, name := range names {
+		needed -= min(f.kept(files[name]), needed)
+	}
+	if err := f.checkRoom(needed); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := f.one(ctx, name, files[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := f.link(f.commit, name, files[name].digest); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(f.folder, "refs"), 0o777); err != nil {
+		return err
+	}
+	return writeBeside(filepath.Join(f.folder, "refs", "main"), strings.NewReader(f.commit))
+}
+
+// kept is bytes of a file that are there.
+func (f *fetch) kept(listed blob) uint64 {
+	for _, path := range []string{f.blob(listed.digest), f.blob(listed.digest) + ".part"} {
+		if stat, err := os.Stat(path); err == nil {
+			return uint64(stat.Size())
+		}
+	}
+	return 0
+}
+
+func (f *fetch) checkRoom(needed uint64) error {
+	free, err := room(f.root)
+	if err != nil || needed <= free {
+		return err
+	}
+	return failed(errFull, "%s takes %s, and the disk of %s has %s left: make room, or set HF_HOME to a folder on another disk",
+		f.repository, sizeOf(f.total), f.root, sizeOf(free))
+}
+
+func (f *fetch) tell(n uint64) error {
+	f.done += n
+	if f.progress == nil {
+		return nil
+	}
+	if err := f.progress(f.done, f.total); err != nil {
+		return callback{err}
+	}
+	return nil
+}
+
+// one brings a file into the cache, unless it is there.
+func (f *fetch) one(ctx context.Context, file string, listed blob) error {
+	path := f.blob(listed.digest)
+	part := path + ".part"
+	unlock, err := f.lock(ctx, listed.digest)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if stat, err := os.Stat(path); err == nil && uint64(stat.Size()) == listed.size {
+		return f.tell(listed.size)
+	}
+	isWhole, err := f.receive(ctx, file, part, listed)
+	if err != nil {
+		if stat, e := os.Stat(part); errors.Is(err, errFull) || e == nil && stat.Size() == 0 {
+			os.Remove(part)
+		}
+		return err
+	}
+	if !isWhole {
+		os.Remove(part)
+		return failed(nil, "%s has arrived with another hash than %s lists, and is discarded: try again, without a proxy or mirror if that does not help",
+			file, f.endpoint)
+	}
+	return os.Rename(part, path)
+}
+
+// receive goes on with a file until it has its size, and tells whether it has the hash too.
+func (f *fetch) receive(ctx context.Context, file, path string, listed blob) (isWhole bool, err error) {
+	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return false, err
+	}
+	defer out.Close()
+	p := &part{fetch: f, out: out, listed: listed}
+	if stat, err := out.Stat(); err != nil {
+		return false, err
+	} else if uint64(stat.Size()) > listed.size {
+		err = out.Truncate(0)
+		if err != nil {
+			return false, err
+		}
+	}
+	p.begin()
+	if err := p.take(out, io.Discard, func() {}); err != nil {
+		return false, err
+	}
+	address := f.endpoint + "/" + f.repository + "/resolve/" + f.commit + "/" + (&url.URL{Path: file}).EscapedPath()
+	err = f.attempts(ctx, func() uint64 { return p.at }, func(ctx context.Context, alive func()) error { return p.goOn(ctx, address, alive) })
+	if err != nil {
+		return false, err
+	}
+	return p.at == listed.size && hex.EncodeToString(p.hashed.Sum(nil)) == listed.digest, out.Sync()
+}
+
+// part is a file of which some bytes are there.
+type part struct {
+	*fetch
+	out    *os.File
+	listed blob
+	hashed hash.Hash
+	at     uint64
+}
+
+func (p *part) begin() {
+	if p.hashed, p.at = sha256.New(), 0; len(p.listed.digest) == 40 {
+		p.hashed = sha1.New()
+		fmt.Fprintf(p.hashed, "blob %d\x00", p.listed.size)
+	}
+}
+
+// goOn receives what is missing, as far as the connection gives it.
+func (p *part) goOn(ctx context.Context, address string, alive func()) error {
+	if p.at == p.listed.size {
+		return nil
+	}
+	response, err := p.get(ctx, address, p.at)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if strings.Contains(response.Header.Get("Content-Type"), "text/html") {
+		return p.strange()
+	}
+	if response.StatusCode != http.StatusPartialContent {
+		if err := p.out.Truncate(0); err != nil {
+			return err
+		}
+		p.done -= p.at
+		p.begin()
+	}
+	if err = p.take(response.Body, p.out, alive); err == nil && p.at < p.listed.size {
+		err = &cut{cause: io.ErrUnexpectedEOF}
+	}
+	return err
+}
+
+// take counts and hashes what comes, up to some bytes more than the file has.
+func (p *part) take(from io.Reader, to io.Writer, alive func()) error {
+	buffer := make([]byte, 1<<20)
+	for p.at <= p.listed.size {
+		n, err := from.Read(buffer)
+		alive()
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return err
+		}
+		p.hashed.Write(buffer[:n])
+		p.at += uint64(n)
+		if err := p.tell(uint64(n)); err != nil {
+			return err
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return &cut{cause: err}
+		}
+	}
+	return nil
+}
