@@ -73,12 +73,10 @@ def doctor(name: Optional[str] = None) -> None:
     info = model.info
     print(f"loaded in {1000 * (time.monotonic() - begin):.0f} ms: {info.architecture} on device {info.device}, "
           f"{'a' if info.has_chat_template else 'no'} chat template")  # fmt: skip
-    session, times = model.session(), []
-    for _ in session.generate("Once upon a time", max_tokens=32):
-        times.append((time.monotonic(), len(session)))
-    if len(times) > 1:
-        (first, held), (last, all) = times[0], times[-1]
-        print(f"{(all - held) / (last - first):.1f} tokens a second")
+    "".join(model.session().generate("Once upon a time", max_tokens=32))
+    decode = model.metrics()["decode"]
+    if decode.count:
+        print(f"{decode.count / decode.sum_ns * 1e9:.1f} tokens a second")
 
 
 def main(command: str = "", *operands: str) -> None:

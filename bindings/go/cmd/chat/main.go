@@ -160,19 +160,14 @@ func measure(ctx context.Context, model *realizar.Model) error {
 		return err
 	}
 	defer job.Close()
-	var first, last time.Time
-	var held, all int
 	for _, err := range job.Stream() {
 		if err != nil {
 			return err
 		}
-		last, all = time.Now(), session.Len()
-		if first.IsZero() {
-			first, held = last, all
-		}
 	}
-	if all > held {
-		fmt.Printf("%.1f tokens a second\n", float64(all-held)/last.Sub(first).Seconds())
+	metrics, err := model.Metrics()
+	if err == nil && metrics.Decode.Count > 0 {
+		fmt.Printf("%.1f tokens a second\n", float64(metrics.Decode.Count)/metrics.Decode.Time.Seconds())
 	}
-	return nil
+	return err
 }
