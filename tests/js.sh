@@ -11,6 +11,11 @@ scripts/node-package "$stage" "$package" || { [ $? = 77 ] && exit 0; exit 1; }
 for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || export REALIZAR_LIBRARY=$library; done
 export REALIZAR_PACKAGE=$package
 node --expose-gc --test-reporter=spec bindings/js/test/realizar.test.mjs
+if command -v python3 >/dev/null; then
+    node --test-reporter=spec bindings/js/test/hub.test.mjs
+else
+    skip "models of the Hub in JavaScript, because there is no python3"
+fi
 
 # The error names a library that is not there, has another interface, or is none.
 refused() { # library, why

@@ -23,6 +23,15 @@ export interface Device {
 }
 export function devices(): Device[];
 
+/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the Hub's
+ * own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits that fits into
+ * the free memory where none is named. What has come is kept where a connection ends. HF_HOME, HF_HUB_CACHE, HF_TOKEN,
+ * HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
+export function fetchModel(
+  model: string,
+  options?: { signal?: AbortSignal; progress?: (done: number, total: number) => void },
+): Promise<string>;
+
 export interface LoadOptions {
   /** Index of a device; 0: chosen by the library. */
   device?: number;
@@ -142,7 +151,7 @@ declare class Handle {
 /** Weights, tokenizer and metadata. Any number of calls, and of conversations, may use one at once. */
 export class Model extends Handle {
   private constructor();
-  /** Loads a file, a folder, or the bytes of a file, which are copied. */
+  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
   static load(
     source: string | Uint8Array,
     options?: LoadOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },

@@ -7,6 +7,7 @@
 
 const fs = require("node:fs");
 const path = require("node:path");
+const hub = require("./hub.js");
 
 /** A call of the library that failed. `code` is the name of its status, such as "RZ_ERR_CONTEXT_FULL". */
 class RealizarError extends Error {
@@ -107,6 +108,19 @@ function devices() {
   return native.devices();
 }
 
+/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
+ * Hub's own client. A model that is complete there takes no connection. */
+async function fetchModel(model, { signal, progress } = {}) {
+  const free = Math.max(...devices().map((device) => (device.available ? device.memoryFree : 0)));
+  try {
+    return await hub.fetchModel(String(model), { free, signal, progress, lock: native.lock });
+  } catch (error) {
+    if (!(error instanceof hub.Failure)) throw error;
+    const status = { RZ_ERR_INVALID_ARGUMENT: -1, RZ_ERR_OUT_OF_MEMORY: -3, RZ_ERR_IO: -6 }[error.code];
+    throw Object.assign(new RealizarError(error.code, status, error.message), { cause: error.cause });
+  }
+}
+
 /** Bytes that a load and `sessions` sessions will take, before a weight is read. */
 function plan(source, { sessions = 1, cache, ...options } = {}) {
   return native.plan(source, { ...options, ...cache, nCaches: sessions });
@@ -118,8 +132,9 @@ class Model extends Handle {
     throw new TypeError("a model is made by Model.load");
   }
 
-  /** Loads a file, a folder, or the bytes of a file, which are copied. */
-  static load(source, { signal, progress, ...options } = {}) {
+  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
+  static async load(source, { signal, progress, ...options } = {}) {
+    if (typeof source === "string" && source.startsWith("hf:")) source = await fetchModel(source, { signal, progress });
     return cancellable(signal, async (cancel) => {
       let failed;
       const tell = () => {
@@ -562,4 +577,4 @@ class Session extends Handle {
   }
 }
 
-module.exports = { Adapter, Conversation, Model, RealizarError, Session, Store, devices, plan, version };
+module.exports = { Adapter, Conversation, Model, RealizarError, Session, Store, devices, fetchModel, plan, version };

@@ -1,12 +1,35 @@
 #!/usr/bin/env node
 // Chats with a model, or tells what this machine has for one:  realizar chat MODEL [SYSTEM] | realizar doctor [MODEL]
+// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub.
 "use strict";
 
 const realizar = require("../index.js");
 
-async function chat(file, system) {
+/** The path of a model, with a bar of what is fetched on a terminal. */
+async function fetched(name) {
+  if (!name.startsWith("hf:")) return name;
+  const begin = performance.now();
+  let first;
+  let shown = 0;
+  const progress = (done, total) => {
+    const now = performance.now();
+    first ??= done;
+    if (first === total || !process.stderr.isTTY || (now - shown < 100 && done < total)) return;
+    shown = now;
+    const bar = "=".repeat(Math.floor((24 * done) / total)).padEnd(24);
+    const [of, rate] = [(total / 1e6).toFixed(1), ((done - first) / 1e3 / Math.max(now - begin, 1)).toFixed(1)];
+    process.stderr.write(`\r${name}  [${bar}]  ${(done / 1e6).toFixed(1)} of ${of} MB, ${rate} MB/s\x1b[K`);
+  };
+  try {
+    return await realizar.fetchModel(name, { progress });
+  } finally {
+    if (shown) process.stderr.write("\n");
+  }
+}
+
+async function chat(name, system) {
   const readline = require("node:readline/promises");
-  const model = await realizar.Model.load(file);
+  const model = await realizar.Model.load(await fetched(name));
   const conversation = new realizar.Conversation(model, { system, overflow: "forget" });
   const lines = readline.createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
   let stop;
@@ -28,14 +51,17 @@ async function chat(file, system) {
   }
 }
 
+const gigabytes = (bytes) => (bytes / 1e9).toFixed(1);
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
-async function doctor(file) {
+async function doctor(name) {
   console.log(`realizar ${realizar.version}, Node ${process.version}, ${process.platform} ${process.arch}`);
   for (const device of realizar.devices()) {
-    console.log(`device ${device.index}: ${device.name} ${device.isa} ${device.unavailable}`.trimEnd());
+    const free = `${gigabytes(device.memoryFree)} of ${gigabytes(device.memoryTotal)} GB of memory free`;
+    console.log(`device ${device.index}: ${device.name} ${device.unavailable || `${device.isa}, ${free}`}`);
   }
-  if (!file) return;
+  if (!name) return;
+  const file = await fetched(name);
   const plan = await realizar.plan(file);
   console.log(
     `takes ${megabytes(plan.totalHost)} of memory, ${megabytes(plan.totalDevice)} of GPUs, with one conversation`,

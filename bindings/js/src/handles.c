@@ -361,5 +361,6 @@ NAPI_MODULE_INIT() {
     export_models(env, exports);
     export_texts(env, exports);
     export_conversations(env, exports);
+    export_lock(env, exports);
     return exports;
 }

@@ -179,6 +179,7 @@ uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len,
 void export_models(napi_env env, napi_value exports);
 void export_texts(napi_env env, napi_value exports);
 void export_conversations(napi_env env, napi_value exports);
+void export_lock(napi_env env, napi_value exports);
 void export_function(napi_env env, napi_value exports, const char *name, napi_callback function);
 
 /* Begins a function: its task, and its arguments, undefined where they are absent. */

@@ -31,16 +31,14 @@ def _fetched(name: str) -> str:
             return
         shown = now
         bar = "=" * (24 * done // total)
-        sys.stderr.write(f"\r{name}  [{bar:24}]  {done / 1e6:.1f} of {total / 1e6:.1f} MB, {(done - first) / 1e6 / max(now - begin, 0.001):.1f} MB/s\x1b[K"
-                         + "\n" * (done == total))  # fmt: skip
+        sys.stderr.write(f"\r{name}  [{bar:24}]  {done / 1e6:.1f} of {total / 1e6:.1f} MB, {(done - first) / 1e6 / max(now - begin, 0.001):.1f} MB/s\x1b[K")
         sys.stderr.flush()
 
     try:
         return realizar.fetch(name, progress=progress)
-    except BaseException:
+    finally:
         if shown:
             sys.stderr.write("\n")
-        raise
 
 
 def chat(name: str, system: Optional[str] = None) -> None:
