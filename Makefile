@@ -126,7 +126,8 @@ test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	    echo "SKIPPED: the Python tests, because there is no python3 with numpy"; \
 	else \
 	    rm -rf build/python build/wheels && scripts/package build/wheels $(STAGE) --only wheel && \
-	    python3 -m zipfile -e build/wheels/*.whl build/python && PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py; \
+	    python3 -m zipfile -e build/wheels/*.whl build/python && \
+	    PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py bindings/python/tests/test_hub.py; \
 	fi
 
 test-csharp: stage ## Run the tests of the C# package  [MODEL=file.gguf]

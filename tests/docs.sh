@@ -32,6 +32,12 @@ for link in $(grep -ohE '\]\([A-Za-z][^):# ]*' README.md SECURITY.md SUPPORT.md 
     [ -e "$link" ] || { echo "FAILED: a document links to $link, which is not there"; exit 1; }
 done
 
+# A model of the Hub is found in its cache.
+export HF_HUB_CACHE=$out/hub HF_HUB_OFFLINE=1
+mkdir -p "$HF_HUB_CACHE/models--tests--story/refs" "$HF_HUB_CACHE/models--tests--story/snapshots/1"
+echo 1 >"$HF_HUB_CACHE/models--tests--story/refs/main"
+cp tests/data/stories260K-f32.gguf "$HF_HUB_CACHE/models--tests--story/snapshots/1/"
+
 # The forms of calls and of reasoning are read off the template.
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \

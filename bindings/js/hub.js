@@ -14,8 +14,8 @@ const os = require("node:os");
 const path = require("node:path");
 const tls = require("node:tls");
 
-/** Attempts without a byte in between, milliseconds ahead of the second one (each later pause is twice as long), and how
- * links are made; tests change them. */
+/** Attempts without a byte in between, milliseconds ahead of the second one, each later pause being twice as long, and
+ * how links are made; tests change them. */
 const settings = { attempts: 5, pause: 1000, symlink: fs.symlink };
 const TIMEOUT = 30_000;
 const NAME = /^hf:([A-Za-z0-9_][A-Za-z0-9._-]*\/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?$/;
@@ -99,8 +99,8 @@ function named(found, quantisation) {
   return [];
 }
 
-/** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else the
- * smallest. */
+/** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
+ * the smallest. */
 function best(found, free) {
   const rank = (one) => {
     if (free && needs(one) > free) return [2, one.size];
@@ -184,7 +184,7 @@ function request(address, headers, signal) {
     watch(modules[proxy.protocol].request(tunnel)).on("connect", ({ statusCode }, socket) => {
       if (statusCode === 200) {
         const createConnection = () => tls.connect({ socket, servername: target.hostname });
-        return get(https, from(target, { ...own, createConnection }));
+        return get(https, from(target, { ...own, agent: undefined, createConnection })); // of agents it takes none
       }
       socket.destroy();
       reject(new Error(`the proxy ${proxy.host} answers with status ${statusCode}`));
@@ -230,9 +230,7 @@ class Hub {
     const body = await this.attempts(
       () => 0,
       async () => {
-        const response = await this.get(
-          `${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`,
-        );
+        const response = await this.get(`${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`);
         const pieces = [];
         for await (const piece of received(response)) pieces.push(piece);
         return Buffer.concat(pieces).toString();
@@ -243,9 +241,8 @@ class Hub {
       const files = {};
       for (const { rfilename, size: own, blobId, lfs } of listed.siblings) {
         const [size, digest] = lfs ? [lfs.size, lfs.sha256] : [own, blobId];
-        if (Number.isSafeInteger(Math.min(size, 1)) && /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(digest) && isSafe(rfilename)) {
-          files[rfilename] = { size, digest };
-        }
+        const isWhole = size >= 0 && /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(digest);
+        if (isWhole && isSafe(rfilename)) files[rfilename] = { size, digest };
       }
       if (/^[0-9a-f]{40}$/.test(listed.sha)) return [listed.sha, files];
     } catch {}
@@ -358,7 +355,8 @@ class Cache {
     if (!commit) return undefined;
     const files = {};
     const look = async (below) => {
-      for (const entry of await fs.readdir(this.path("snapshots", commit, below), { withFileTypes: true }).catch(() => [])) {
+      const top = this.path("snapshots", commit, below);
+      for (const entry of await fs.readdir(top, { withFileTypes: true }).catch(() => [])) {
         const name = path.posix.join(below, entry.name);
         if (entry.isDirectory()) await look(name);
         else {
@@ -546,7 +544,9 @@ async function fetchModel(model, { free, signal, progress, lock }) {
   const found = await cache.find(quantisation, free);
   if (found) return found;
   if (/^(1|on|yes|true)$/i.test(process.env.HF_HUB_OFFLINE ?? "")) {
-    throw new Failure(`${model} is not complete in ${cache.root}, and HF_HUB_OFFLINE is set: unset it to fetch the model`);
+    throw new Failure(
+      `${model} is not complete in ${cache.root}, and HF_HUB_OFFLINE is set: unset it to fetch the model`,
+    );
   }
   const hub = new Hub(repository, signal);
   const [commit, files] = await hub.listing();

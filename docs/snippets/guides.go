@@ -362,6 +362,21 @@ func frames(ctx context.Context, model *realizar.Model) error {
 	return err
 }
 
+// --8<-- [start:hub]
+func fetched(ctx context.Context, name string) (*realizar.Model, error) {
+	// "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". Load does it all.
+	path, err := realizar.Fetch(ctx, name, func(done, total uint64) error {
+		fmt.Fprintf(os.Stderr, "\r%d of %d MB", done>>20, total>>20)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return realizar.Load(ctx, path, nil)
+}
+
+// --8<-- [end:hub]
+
 // --8<-- [start:plan]
 func plan(ctx context.Context, path string) error {
 	// One model and four conversations of 4,096 tokens each, before a weight is read.
@@ -481,6 +496,9 @@ func main() {
 	}
 	check(batches(ctx, model))
 	check(frames(ctx, model))
+	story, err := fetched(ctx, "hf:tests/story")
+	check(err)
+	check(story.Close())
 	check(plan(ctx, path))
 	check(memory(ctx, path))
 	check(gpus(ctx, path))

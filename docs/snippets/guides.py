@@ -175,6 +175,14 @@ def frame(chat):
 # --8<-- [end:frames]
 
 
+# --8<-- [start:hub]
+def fetched(name):
+    # "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". realizar.Model(name) does it all.
+    path = realizar.fetch(name, progress=lambda done, total: print(f"\r{done >> 20} of {total >> 20} MB", end="", file=sys.stderr))
+    return realizar.Model(path)
+# --8<-- [end:hub]
+
+
 # --8<-- [start:plan]
 def plan(path):
     # One model and four conversations of 4,096 tokens each, before a weight is read.
@@ -249,6 +257,7 @@ def main(path, adapter, folder):
     talk.begin(max_tokens=40)
     while frame(talk):
         pass
+    fetched("hf:tests/story")
     plan(path)
     memory(path)
     gpus(path)

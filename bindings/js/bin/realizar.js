@@ -3,7 +3,8 @@
 // MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub.
 "use strict";
 
-const realizar = require("../index.js");
+/** The package, which `main` loads, because a library that does not fit is an error. */
+let realizar;
 
 /** The path of a model, with a bar of what is fetched on a terminal. */
 async function fetched(name) {
@@ -84,6 +85,7 @@ async function doctor(name) {
 }
 
 async function main([command, ...operands]) {
+  realizar = require("../index.js");
   if (command === "chat" && operands.length >= 1) return chat(...operands);
   if (command === "doctor") return doctor(...operands);
   console.error("usage: realizar chat MODEL [SYSTEM]\n       realizar doctor [MODEL]");

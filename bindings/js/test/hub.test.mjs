@@ -1,9 +1,11 @@
 // Tests of models of the Hub, on the server of tests/hub and the facts of tests/data/hub.json; run by tests/js.sh.
 import assert from "node:assert/strict";
-import { execFile, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import http from "node:http";
+import https from "node:https";
 import { createRequire } from "node:module";
+import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 import test from "node:test";
@@ -135,7 +137,10 @@ test("what was kept is gone on with", async () => {
   await requests();
   await fetchModel("hf:tests/many:Q4_K_M");
   assert.deepEqual((await requests()).at(-1), ["files", null, "bytes=1500-"]);
-  assert.deepEqual(Object.keys(tree(cache)).filter((name) => name.endsWith(".part")), []);
+  assert.deepEqual(
+    Object.keys(tree(cache)).filter((name) => name.endsWith(".part")),
+    [],
+  );
 });
 
 test("a folder that cannot be written, and copies where there are no links", async () => {
@@ -170,22 +175,48 @@ test("proxies of the environment", async () => {
   process.env.http_proxy = address;
   const found = await fetchModel("hf:tests/many:Q4_K_M");
   assert.equal(fs.statSync(found).size, 3000);
-  // Of a connection to https only its beginning is seen.
+  delete process.env.http_proxy;
+  // Connections to https go through a tunnel.
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "hub-"));
+  const [key, cert] = ["key", "cert"].map((name) => path.join(folder, name));
+  const words = `req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=hub.invalid -keyout ${key} -out ${cert}`;
+  execFileSync("openssl", words.split(" "), { stdio: "pipe" });
+  const pass = (request, answer) =>
+    http.get(address + request.url, { headers: { ...request.headers, host: new URL(address).host } }, (response) => {
+      answer.writeHead(response.statusCode, response.headers);
+      response.pipe(answer);
+    });
+  const secured = https.createServer({ key: fs.readFileSync(key), cert: fs.readFileSync(cert) }, pass);
   const asked = [];
   const proxy = http.createServer().on("connect", ({ url, headers }, socket) => {
-    asked.push([url, headers["proxy-authorization"]]);
-    socket.end("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+    asked.push(url);
+    if (headers["proxy-authorization"] !== `Basic ${Buffer.from("name:secret").toString("base64")}`) {
+      return socket.end("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+    }
+    const other = net.connect(secured.address().port, "127.0.0.1", () => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      other.pipe(socket).pipe(other);
+    });
+    for (const end of [other, socket]) end.on("error", () => {});
   });
-  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  process.env.HTTPS_PROXY = `http://name:secret@127.0.0.1:${proxy.address().port}`;
-  endpoint = process.env.HF_ENDPOINT = "https://hub.invalid";
-  await fails("hf:tests/many:Q8_0", "{endpoint} cannot be reached (the proxy {*} answers with status 407): {*}", "");
-  assert.deepEqual(asked[0], ["hub.invalid:443", `Basic ${Buffer.from("name:secret").toString("base64")}`]);
+  for (const server of [secured, proxy]) await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = proxy.address();
+  endpoint = process.env.HF_ENDPOINT = "https://hub.invalid/ok";
+  process.env.HTTPS_PROXY = `127.0.0.1:${port}`;
+  const refused = `{endpoint} cannot be reached (the proxy 127.0.0.1:${port} answers with status 407): {*}`;
+  await fails("hf:tests/many:Q8_0", refused, "");
+  process.env.HTTPS_PROXY = `http://name:secret@127.0.0.1:${port}`;
+  await fails("hf:tests/many:Q8_0", "{endpoint} cannot be reached (self-signed certificate): {*}", "");
+  process.env.NODE_TLS_REJECT_UNAUTHORIZED = "0";
+  assert.equal(fs.statSync(await fetchModel("hf:tests/many:Q8_0")).size, 5000);
+  delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+  assert.deepEqual(new Set(asked), new Set(["hub.invalid:443"]));
+  const before = asked.length;
   process.env.no_proxy = "other.invalid,.hub.invalid";
-  await fails("hf:tests/many:Q8_0", "{endpoint} cannot be reached ({*}): {*}", "");
-  assert.equal(asked.length, hub.settings.attempts);
-  proxy.close();
-  for (const name of ["http_proxy", "HTTPS_PROXY", "no_proxy"]) delete process.env[name];
+  await fails("hf:tests/many:Q6_K", "{endpoint} cannot be reached ({*}): {*}", "");
+  assert.equal(asked.length, before);
+  for (const server of [secured, proxy]) server.close();
+  for (const name of ["HTTPS_PROXY", "no_proxy"]) delete process.env[name];
 });
 
 test("two processes fetch once, and a model loads by its name", async () => {

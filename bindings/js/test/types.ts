@@ -1,5 +1,5 @@
 // Compiled, not run: what index.d.ts has to allow, and what it has to refuse.
-import { Conversation, Model, RealizarError, Session, Store, devices, plan, type Part } from "realizar";
+import { Conversation, Model, RealizarError, Session, Store, devices, fetchModel, plan, type Part } from "realizar";
 
 export async function use(signal: AbortSignal): Promise<string> {
   const model = await Model.load("model.gguf", {
@@ -8,6 +8,7 @@ export async function use(signal: AbortSignal): Promise<string> {
     progress: (done, total) => console.log(done / total),
   });
   await Model.load(new Uint8Array(3));
+  await Model.load(await fetchModel("hf:owner/name", { signal, progress: (done, total) => console.log(done / total) }));
   const store = await Store.open(model, { path: "folder" });
   const conversation = new Conversation(model, {
     system: "Be brief.",

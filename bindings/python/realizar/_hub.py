@@ -199,7 +199,7 @@ class _Hub:
             for file in listed["siblings"]:
                 lfs = file.get("lfs") or {}
                 size, digest = lfs.get("size", file.get("size")), lfs.get("sha256") or file.get("blobId")
-                if isinstance(size, int) and re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", digest or "") and _is_safe(file["rfilename"]):
+                if isinstance(size, int) and size >= 0 and re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", digest or "") and _is_safe(file["rfilename"]):
                     files[file["rfilename"]] = (size, digest)
             if re.fullmatch("[0-9a-f]{40}", listed["sha"]):
                 return listed["sha"], files

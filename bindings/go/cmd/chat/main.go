@@ -105,6 +105,11 @@ func converse(name string) error {
 }
 
 func doctor(name string) error {
+	threads, err := realizar.NewRuntime(nil) // which refuses a library of another interface
+	if err != nil {
+		return err
+	}
+	defer threads.Close()
 	fmt.Printf("realizar %s, %s, %s %s\n", realizar.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for i, device := range realizar.Devices() {
 		about := device.Unavailable
