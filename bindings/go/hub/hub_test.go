@@ -36,6 +36,7 @@ var facts struct {
 		Offline                          bool
 		Kept                             int64
 		Files                            []string
+		Tree                             map[string]any
 		Requests                         [][3]*string
 	}
 	Unwritable string
@@ -185,6 +186,9 @@ func TestFaults(t *testing.T) {
 			if one.Error == "" {
 				t.Setenv("HF_HOME", t.TempDir())
 				succeeds(t, one.Model, one.Path, one.Token, one.Files, one.Requests)
+				if found := tree(filepath.Join(os.Getenv("HF_HOME"), "hub")); one.Tree != nil && fmt.Sprint(found) != fmt.Sprint(one.Tree) {
+					t.Errorf("%v", found)
+				}
 				return
 			}
 			fails(t, one.Model, one.Error, endpoint, cache)

@@ -83,12 +83,13 @@ test("choices", () => {
   }
 });
 
-async function succeeds({ model, path: end, token, files = [end], requests: expected }) {
+async function succeeds({ model, path: end, token, files = [end], tree: all, requests: expected }) {
   let last;
   const found = await fetchModel(model, { progress: (...told) => (last = told) });
   const snapshot = found.slice(0, found.length - end.length).replace(/\/$/, "");
   assert.match(snapshot, /\/models--tests--[a-z]+\/snapshots\/5{40}$/);
   assert.deepEqual(Object.keys(tree(snapshot)).sort(), [...files].sort());
+  if (all) assert.deepEqual(tree(path.join(process.env.HF_HOME, "hub")), all);
   const size = files.reduce((sum, file) => sum + fs.statSync(path.join(snapshot, file)).size, 0);
   assert.deepEqual(last, [size, size]);
   const told = await requests();

@@ -176,7 +176,7 @@ class _Hub:
                 if e.code not in (301, 302, 303, 307, 308) or not e.headers.get("Location"):
                     raise _Cut(e) from e
                 url = urllib.parse.urljoin(url, e.headers["Location"])
-            except (OSError, HTTPException) as e:
+            except (OSError, HTTPException, ValueError) as e:  # of a token that is no header
                 raise _Cut(e) from e
         raise self.strange()
 

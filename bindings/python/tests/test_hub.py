@@ -107,6 +107,8 @@ class Hub(unittest.TestCase):
         self.assertRegex(snapshot, "/models--tests--[a-z]+/snapshots/5{40}$")
         files = case.get("files", [case["path"]])
         self.assertEqual(sorted(tree(snapshot)), sorted(files))
+        if "tree" in case:
+            self.assertEqual(tree(os.path.join(os.environ["HF_HOME"], "hub")), case["tree"])
         self.assertEqual(told[-1], (sum(os.path.getsize(os.path.join(snapshot, file)) for file in files),) * 2)
         log = self.log()
         self.assertEqual(log, case.get("requests", log))
