@@ -7,6 +7,7 @@
 "use strict";
 
 const crypto = require("node:crypto");
+const { writeSync } = require("node:fs");
 const fs = require("node:fs/promises");
 const http = require("node:http");
 const https = require("node:https");
@@ -232,7 +233,7 @@ class Hub {
       async () => {
         const response = await this.get(`${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`);
         const pieces = [];
-        for await (const piece of received(response)) pieces.push(piece);
+        await receive(response, (piece) => pieces.push(piece));
         return Buffer.concat(pieces).toString();
       },
     );
@@ -308,20 +309,23 @@ class Hub {
   }
 }
 
-/** The pieces of a response. */
-async function* received(response) {
-  const pieces = response[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const { done, value } = await pieces.next().catch((error) => {
-        throw new Cut(error);
-      });
-      if (done) return;
-      yield value;
-    }
-  } finally {
-    response.destroy();
-  }
+/** Has `take` each piece of a response as it comes, because what is not taken yet is lost with its connection. */
+function receive(response, take) {
+  return new Promise((resolve, reject) => {
+    const end = (error) => {
+      response.destroy();
+      reject(error);
+    };
+    response.on("data", (data) => {
+      try {
+        take(data);
+      } catch (error) {
+        end(error);
+      }
+    });
+    response.on("end", resolve);
+    response.on("error", (error) => end(new Cut(error)));
+  });
 }
 
 /** Whether a name stays below the folder that it is put into. */
@@ -503,7 +507,7 @@ class Fetch {
       if ((await out.stat()).size > size) await out.truncate();
       for await (const data of out.createReadStream({ start: 0, autoClose: false })) add(data);
       const work = async () => {
-        if (at === size) return;
+        if (at >= size) return;
         const response = await this.hub.get(address, at);
         if (response.headers["content-type"]?.includes("text/html")) {
           response.destroy();
@@ -514,11 +518,11 @@ class Fetch {
           this.tell(-at);
           [hash, at] = [begin(), 0];
         }
-        for await (const data of received(response)) {
-          for (let from = 0; from < data.length;) from += (await out.write(data, from)).bytesWritten;
+        await receive(response, (data) => {
+          if (at > size) throw new Cut(new Error("more has come than the file has"));
+          for (let from = 0; from < data.length;) from += writeSync(out.fd, data, from);
           add(data);
-          if (at > size) break;
-        }
+        });
         if (at < size) throw new Cut(new Error("the connection was cut"));
       };
       await this.hub.attempts(() => at, work);
