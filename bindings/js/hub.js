@@ -233,7 +233,9 @@ class Hub {
       async () => {
         const response = await this.get(`${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`);
         const pieces = [];
-        await receive(response, (piece) => pieces.push(piece));
+        await receive(response, (piece) => {
+          if (pieces.push(piece) > 2 ** 16) throw this.strange();
+        });
         return Buffer.concat(pieces).toString();
       },
     );

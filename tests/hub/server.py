@@ -98,6 +98,8 @@ class Hub(BaseHTTPRequestHandler):
             return self.answer(200, PAGE, {"Content-Type": "text/html"})
         if fault == "wrong":
             data = data[:-1] + b"?"
+        if fault == "long":
+            data += b"more"
         if fault == "whole":  # ranges are not known
             start = 0
         if fault == "gone" and start:  # after the first half

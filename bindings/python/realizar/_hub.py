@@ -180,9 +180,10 @@ class _Hub:
                 raise _Cut(e) from e
         raise self.strange()
 
-    def read(self, response: Any, n: int) -> bytes:
+    def read(self, response: Any) -> bytes:
+        """The bytes that come next, or none at the end."""
         try:
-            return response.read(n)  # type: ignore[no-any-return]
+            return response.read1(1 << 20)  # type: ignore[no-any-return]
         except (OSError, HTTPException) as e:
             raise _Cut(e) from e
 
@@ -191,7 +192,12 @@ class _Hub:
 
         def work() -> bytes:
             with self.get(f"{self.endpoint}/api/models/{self.repository}/revision/main?blobs=true") as response:
-                return self.read(response, 1 << 26)
+                body = b""
+                for data in iter(lambda: self.read(response), b""):
+                    body += data
+                    if len(body) > 1 << 26:
+                        raise self.strange()
+                return body
 
         body = self.attempts(work, lambda: 0)
         try:
@@ -428,7 +434,7 @@ class _Fetch:
                     self._tell(-at)
                     hashed, at = begun.copy(), 0
                 while at <= size:
-                    data = self.hub.read(response, 1 << 20)
+                    data = self.hub.read(response)
                     if not data:
                         break
                     out.write(data)

@@ -135,6 +135,19 @@ class Hub(unittest.TestCase):
         self.cache = os.path.join(DATA, "hub.json", "hub")
         self.fails("hf:tests/many:Q4_K_M", FACTS["unwritable"])
 
+    def test_what_is_not_complete_is_not_used(self):
+        first = realizar.fetch("hf:tests/many:BF16")
+        realizar.fetch("hf:tests/many:Q4_K_M")
+        os.remove(first.replace("-00001-of", "-00002-of"))
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        self.assertTrue(realizar.fetch("hf:tests/many").endswith("/many-Q4_K_M.gguf"))
+        with self.assertRaisesRegex(realizar.FileError, "not complete"):
+            realizar.fetch("hf:tests/many:BF16")
+        del os.environ["HF_HUB_OFFLINE"]
+        self.log()
+        self.assertEqual(realizar.fetch("hf:tests/many:BF16"), first)
+        self.assertEqual([host for host, *_ in self.log()], ["hub"])  # its blob is still there
+
     def test_two_processes_fetch_once(self):
         code = "import realizar; print(realizar.fetch('hf:tests/many:Q4_K_M'))"
         both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
