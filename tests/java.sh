@@ -14,7 +14,7 @@ out=build/java
 rm -rf $out
 mkdir -p $out
 "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
-"$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/Tests.java
+"$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/*.java
 run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out "$@"; }
 . tests/add-template.sh
 # The forms of calls and of reasoning are read off the template, which leaves no messages to what is put behind it.
@@ -23,6 +23,15 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
 '{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >$out/chat.gguf
 run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+if command -v python3 >/dev/null; then
+    rm -f $out/hub
+    mkfifo $out/hub
+    exec 3> >(exec python3 tests/hub/server.py >$out/hub) # which ends with this script
+    read -r address <$out/hub
+    run -Drealizar.library="$library" realizar.HubTests tests/data/hub.json "$address"
+else
+    echo "SKIPPED: models of the Hub in Java, because there is no python3"
+fi
 # A library that is not there is named, and so are one of another interface and what is none.
 refused() { # library, why
     if run -Drealizar.library="$1" Tests tests/data/stories260K-f32.gguf 2>$out/error; then exit 1; fi

@@ -233,8 +233,10 @@ class Hub {
       async () => {
         const response = await this.get(`${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`);
         const pieces = [];
+        let size = 0;
         await receive(response, (piece) => {
-          if (pieces.push(piece) > 2 ** 16) throw this.strange();
+          pieces.push(piece);
+          if ((size += piece.length) > 2 ** 26) throw this.strange();
         });
         return Buffer.concat(pieces).toString();
       },

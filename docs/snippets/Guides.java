@@ -185,6 +185,18 @@ class Guides {
     }
     // --8<-- [end:frames]
 
+    // --8<-- [start:hub]
+    static Model fetched(String name) {
+        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+        // Model.load(name, new Model.Load()) does it all.
+        Path path = Model.fetch(name, (done, total) -> {
+            System.err.printf("\r%d of %d MB", done >> 20, total >> 20);
+            return true;
+        });
+        return Model.load(path);
+    }
+    // --8<-- [end:hub]
+
     // --8<-- [start:plan]
     static void plan(String path) {
         // One model and four conversations of 4,096 tokens each, before a weight is read.
@@ -264,6 +276,7 @@ class Guides {
             chat.add("user", "Once upon a time");
             Reply reply = chat.reply(new Options().maxTokens(40));
             while (frame(reply)) continue;
+            fetched("hf:tests/story").close();
             plan(path);
             memory(path);
             gpus(path);

@@ -1,0 +1,642 @@
+package realizar;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.net.HttpURLConnection;
+import java.net.InetSocketAddress;
+import java.net.Proxy;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.nio.channels.Channels;
+import java.nio.channels.FileChannel;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CancellationException;
+import java.util.function.LongSupplier;
+import java.util.function.Predicate;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/**
+ * Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the
+ * Hub's own client uses.
+ *
+ * <p>A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
+ * checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
+ * names that snapshot last.
+ */
+final class Hub {
+    static final String PREFIX = "hf:";
+    private static final int ATTEMPTS = 5, TIMEOUT = 30_000, IO = -6, OUT_OF_MEMORY = -3, INVALID_ARGUMENT = -1;
+    /** Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten it. */
+    static long pause = 1000;
+    /** Whether links are made. */
+    static boolean hasLinks = true;
+
+    private static final Pattern NAME = Pattern.compile("hf:([A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?");
+    private static final Pattern PART = Pattern.compile("-\\d{5}-of-(\\d{5})\\.(?:gguf|safetensors)$");
+    private static final Pattern LABEL = Pattern.compile(
+        "(?<=^|[-._/])(?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32)(?=[-._/]|$)");
+    /** Rows interleaved for one processor, which no program reads any more. */
+    private static final Pattern INTERLEAVED = Pattern.compile("Q4_0_[48]_[48]");
+    private static final List<String> FLOATS = List.of("", "BF16", "F16", "FP16", "F32", "FP32");
+    /** Files of a folder beside its weights, with those of sentence-transformers. */
+    private static final Pattern TEXTS = Pattern.compile("[^/]+\\.(?:json|txt|model|jinja)|\\d_[A-Za-z]+/(?:config\\.json|model\\.safetensors)");
+    private static final List<String> TOKENIZERS = List.of("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt");
+
+    /** The files of a model; the first is the one to load, or one of a folder, which has no base. */
+    record Candidate(String label, String base, List<String> files, long size) {
+        /** Bytes of memory: weights about as they are in the file, with a cache and scratch memory. */
+        long needs() {
+            return size + size / 4 + (1 << 28);
+        }
+    }
+
+    /** A file as the Hub lists it, with its SHA-256, or git's hash of it. */
+    private record Listed(long size, String digest) {}
+
+    /** A connection that has failed, or the status of an answer. */
+    private static final class Cut extends Exception {
+        final int status;
+
+        Cut(IOException cause, int status) {
+            super(cause);
+            this.status = status;
+        }
+    }
+
+    private static RealizarException failed(String sentence) {
+        return new RealizarException(IO, sentence, 0);
+    }
+
+    private static String sizeOf(long n) {
+        return n >= 1e9 ? String.format(Locale.ROOT, "%.1f GB", n / 1e9) : String.format(Locale.ROOT, "%.1f MB", n / 1e6);
+    }
+
+    /** The models among files with these sizes: those in GGUF files with all their parts, or else the folder. */
+    private static List<Candidate> candidates(Map<String, Long> files) {
+        var sets = new LinkedHashMap<Map.Entry<String, Integer>, List<String>>();
+        for (String file : new TreeSet<>(files.keySet())) {
+            String name = file.substring(file.lastIndexOf('/') + 1).toLowerCase(Locale.ROOT);
+            if (!name.endsWith(".gguf") || name.contains("mmproj") || name.contains("imatrix")) continue;
+            var part = PART.matcher(file);
+            var key = part.find() ? Map.entry(file.substring(0, part.start()), Integer.parseInt(part.group(1)))
+                : Map.entry(file.substring(0, file.length() - 5), 1);
+            sets.computeIfAbsent(key, k -> new ArrayList<>()).add(file);
+        }
+        var found = new ArrayList<Candidate>();
+        sets.forEach((key, names) -> {
+            String label = "";
+            for (var labels = LABEL.matcher(key.getKey().toUpperCase(Locale.ROOT)); labels.find();) label = labels.group();
+            if (names.size() == key.getValue() && !INTERLEAVED.matcher(label).find()) {
+                found.add(new Candidate(label, key.getKey(), names, names.stream().mapToLong(files::get).sum()));
+            }
+        });
+        return found.isEmpty() ? folder(files) : found;
+    }
+
+    private static List<Candidate> folder(Map<String, Long> files) {
+        var names = new TreeSet<>(files.keySet());
+        var weights = names.stream().filter(name -> name.matches("[^/]+\\.safetensors")).toList();
+        var shards = weights.stream().filter(name -> name.matches("model(-\\d{5}-of-\\d{5})?\\.safetensors")).toList();
+        if (!shards.isEmpty()) weights = shards;
+        var part = PART.matcher(weights.isEmpty() ? "" : weights.get(0));
+        int parts = part.find() ? Integer.parseInt(part.group(1)) : 1;
+        if (!names.contains("config.json") || TOKENIZERS.stream().noneMatch(names::contains) || weights.size() < parts) return List.of();
+        // Weights come last: where they are complete, all else is.
+        var all = Stream.concat(names.stream().filter(name -> TEXTS.matcher(name).matches()), weights.stream()).toList();
+        return List.of(new Candidate("", "", all, all.stream().mapToLong(files::get).sum()));
+    }
+
+    /** Those of a quantisation, or of the name of a file. */
+    private static List<Candidate> named(List<Candidate> found, String quantisation) {
+        String wanted = quantisation.toUpperCase(Locale.ROOT);
+        List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(wanted), one -> one.label.equals("UD-" + wanted),
+            one -> one.base.toUpperCase(Locale.ROOT).equals(wanted.replaceFirst("\\.GGUF$", "")));
+        return ways.stream().map(way -> found.stream().filter(one -> !one.base.isEmpty() && way.test(one)).toList())
+            .filter(matching -> !matching.isEmpty()).findFirst().orElse(List.of());
+    }
+
+    /** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
+     * the smallest. */
+    private static Candidate best(List<Candidate> found, long free) {
+        Predicate<Candidate> isTooLarge = one -> free != 0 && one.needs() > free;
+        Predicate<Candidate> isFloat = one -> FLOATS.contains(one.label);
+        return found.stream().min(Comparator.comparing(isTooLarge::test)
+            .thenComparing(one -> !isTooLarge.test(one) && isFloat.test(one))
+            .thenComparing(one -> isTooLarge.test(one) || isFloat.test(one) ? one.size : -one.size)).orElseThrow();
+    }
+
+    /** What is to be fetched of the files that a repository has. */
+    static Candidate choose(Map<String, Long> files, String repository, String quantisation, long free) {
+        var found = candidates(files);
+        if (found.isEmpty()) {
+            throw failed(repository + " has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
+                + "such as one whose name ends in GGUF");
+        }
+        if (quantisation.isEmpty()) {
+            var one = best(found, free);
+            if (free == 0 || one.needs() <= free) return one;
+            String or = one.label.isEmpty() ? "or one in GGUF files" : "or name its quantisation to fetch it all the same, " + one.label;
+            throw new RealizarException(OUT_OF_MEMORY, sizeOf(free) + " of memory are free, and the smallest of " + repository + " takes "
+                + sizeOf(one.needs()) + ": take a smaller model, " + or, 0);
+        }
+        var matching = named(found, quantisation);
+        if (matching.size() == 1) return matching.get(0);
+        if (!matching.isEmpty()) {
+            throw failed(repository + " has several files of " + quantisation + ": name one of them in its place, "
+                + String.join(", ", matching.stream().map(one -> one.base + ".gguf").toList()));
+        }
+        var labels = new TreeSet<String>();
+        for (var one : found) if (!one.base.isEmpty()) labels.add(one.label.isEmpty() ? one.base : one.label);
+        throw failed(repository + " has no " + quantisation + ": "
+            + (labels.isEmpty() ? "it has no GGUF files, so name none" : "take one of " + String.join(", ", labels)));
+    }
+
+    private final Map<String, String> environment;
+    private final String repository, endpoint, token;
+    private final Path root, folder;
+    private final Model.Load.Progress progress;
+    private long done, total;
+
+    private Hub(String repository, Map<String, String> environment, Model.Load.Progress progress) {
+        this.repository = repository;
+        this.environment = environment;
+        this.progress = progress;
+        endpoint = variable("HF_ENDPOINT", "https://huggingface.co").replaceFirst("/+$", "");
+        token = variable("HF_TOKEN", "").strip();
+        String user = System.getProperty("user.home");
+        String home = variable("HF_HOME", variable("XDG_CACHE_HOME", user + "/.cache") + "/huggingface");
+        root = Path.of(variable("HF_HUB_CACHE", home + "/hub").replaceFirst("^~(?=$|[/\\\\])", java.util.regex.Matcher.quoteReplacement(user)));
+        folder = root.resolve("models--" + repository.replace("/", "--"));
+    }
+
+    private String variable(String name, String otherwise) {
+        String value = environment.get(name);
+        return value == null || value.isEmpty() ? otherwise : value;
+    }
+
+    /** The path of a model, which is fetched where it is not in the cache. {@code free}: bytes of memory, 0 where unknown. */
+    static Path fetch(String model, long free, Map<String, String> environment, Model.Load.Progress progress) {
+        var name = NAME.matcher(model);
+        if (!name.matches() || name.group(1).contains("..")) {
+            throw new RealizarException(INVALID_ARGUMENT,
+                "\"" + model + "\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation", 0);
+        }
+        var hub = new Hub(name.group(1), environment, progress);
+        return hub.path(model, name.group(2) == null ? "" : name.group(2), free);
+    }
+
+    private Path path(String model, String quantisation, long free) {
+        Path found = find(quantisation, free);
+        if (found != null) return found;
+        if (List.of("1", "ON", "YES", "TRUE").contains(variable("HF_HUB_OFFLINE", "").toUpperCase(Locale.ROOT))) {
+            throw failed(model + " is not complete in " + root + ", and HF_HUB_OFFLINE is set: unset it to fetch the model");
+        }
+        var files = new LinkedHashMap<String, Listed>();
+        String commit = listing(files);
+        var sizes = new TreeMap<String, Long>();
+        files.forEach((file, listed) -> sizes.put(file, listed.size));
+        var chosen = choose(sizes, repository, quantisation, free);
+        files.keySet().retainAll(chosen.files);
+        total = chosen.size;
+        try {
+            all(commit, chosen.files, files);
+        } catch (IOException e) {
+            // Of a full disk no exception tells but by its text, which systems translate; its room does.
+            if (room() < 1 << 20) checkRoom(Long.MAX_VALUE);
+            String why = e instanceof FileSystemException f && f.getReason() != null ? f.getReason() : e.getClass().getSimpleName();
+            var failed = failed(root + " cannot be written (" + why + "): set HF_HOME to a folder that can");
+            failed.initCause(e);
+            throw failed;
+        }
+        return model(commit, chosen);
+    }
+
+    /** The path of a model that is complete, or null. */
+    private Path find(String quantisation, long free) {
+        var files = new TreeMap<String, Long>();
+        String commit;
+        try {
+            commit = Files.readString(folder.resolve("refs/main")).strip();
+            Path top = folder.resolve("snapshots").resolve(commit);
+            try (var all = Files.walk(top)) {
+                for (Path path : (Iterable<Path>) all::iterator) {
+                    // A link may point to nothing.
+                    if (Files.isRegularFile(path)) files.put(top.relativize(path).toString().replace('\\', '/'), Files.size(path));
+                }
+            }
+        } catch (IOException e) {
+            return null;
+        }
+        var found = candidates(files);
+        if (!quantisation.isEmpty()) found = named(found, quantisation);
+        return found.isEmpty() ? null : model(commit, best(found, free));
+    }
+
+    private Path model(String commit, Candidate one) {
+        Path snapshot = folder.resolve("snapshots").resolve(commit);
+        return one.base.isEmpty() ? snapshot : snapshot.resolve(one.files.get(0));
+    }
+
+    private void tell(long n) {
+        done += n;
+        if (Thread.interrupted()) {
+            Thread.currentThread().interrupt();
+            throw new CancellationException("the thread was interrupted");
+        }
+        if (progress != null && total > 0 && !progress.told(done, total)) throw new CancellationException("the fetch was cancelled");
+    }
+
+    private Proxy proxy(URI address) {
+        String small = address.getScheme() + "_proxy", found = "";
+        for (String name : List.of(small, small.toUpperCase(Locale.ROOT), "all_proxy", "ALL_PROXY")) {
+            if (found.isEmpty()) found = variable(name, "");
+        }
+        String host = address.getHost();
+        for (String entry : variable("no_proxy", variable("NO_PROXY", "")).split("[\\s,]+")) {
+            String plain = entry.replaceFirst("^\\*?\\.", "");
+            if (plain.equals("*") || !plain.isEmpty() && ("." + host).endsWith("." + plain)) return Proxy.NO_PROXY;
+        }
+        if (found.isEmpty()) return Proxy.NO_PROXY;
+        URI at = URI.create(found.contains("://") ? found : "http://" + found);
+        return new Proxy(Proxy.Type.HTTP, new InetSocketAddress(at.getHost(), at.getPort() < 0 ? 80 : at.getPort()));
+    }
+
+    private static boolean isOf(URI one, URI other) {
+        return one.getScheme().equals(other.getScheme()) && String.valueOf(one.getAuthority()).equals(other.getAuthority());
+    }
+
+    /** The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone. */
+    private HttpURLConnection get(String address, long start) throws Cut {
+        try {
+            var at = URI.create(address);
+            for (int n = 0; n < 10 && List.of("http", "https").contains(String.valueOf(at.getScheme())); n++) {
+                var connection = (HttpURLConnection) at.toURL().openConnection(proxy(at));
+                connection.setInstanceFollowRedirects(false);
+                connection.setConnectTimeout(TIMEOUT);
+                connection.setReadTimeout(TIMEOUT);
+                connection.setRequestProperty("User-Agent", "realizar");
+                if (start > 0) connection.setRequestProperty("Range", "bytes=" + start + "-");
+                if (!token.isEmpty() && isOf(at, URI.create(endpoint))) connection.setRequestProperty("Authorization", "Bearer " + token);
+                int status = connection.getResponseCode();
+                if (status == 200 || status == 206) return connection;
+                String next = connection.getHeaderField("Location");
+                connection.disconnect();
+                if (status / 100 != 3 || next == null) throw new Cut(null, status);
+                at = at.resolve(next);
+            }
+        } catch (IOException e) {
+            throw new Cut(e, 0);
+        } catch (IllegalArgumentException e) {
+            // no address
+        }
+        throw strange();
+    }
+
+    private static int read(InputStream in, byte[] to) throws Cut {
+        try {
+            return in.read(to);
+        } catch (IOException e) {
+            throw new Cut(e, 0);
+        }
+    }
+
+    private static InputStream body(HttpURLConnection connection) throws Cut {
+        try {
+            return connection.getInputStream();
+        } catch (IOException e) {
+            throw new Cut(e, 0);
+        }
+    }
+
+    /** The commit of the main branch, and its files. */
+    private String listing(Map<String, Listed> files) {
+        String text;
+        try {
+            text = attempts(() -> 0, () -> {
+                var connection = get(endpoint + "/api/models/" + repository + "/revision/main?blobs=true", 0);
+                try {
+                    return new String(body(connection).readNBytes(1 << 26), StandardCharsets.UTF_8);
+                } catch (IOException e) {
+                    throw new Cut(e, 0);
+                } finally {
+                    connection.disconnect();
+                }
+            });
+        } catch (IOException e) {
+            throw strange();
+        }
+        try {
+            var listed = (Map<?, ?>) Json.read(text);
+            for (Object each : (List<?>) listed.get("siblings")) {
+                var file = (Map<?, ?>) each;
+                var lfs = file.get("lfs") instanceof Map<?, ?> map ? map : Map.of();
+                Object size = lfs.isEmpty() ? file.get("size") : lfs.get("size"), digest = lfs.isEmpty() ? file.get("blobId") : lfs.get("sha256");
+                String name = (String) file.get("rfilename");
+                if (size instanceof Long n && n >= 0 && String.valueOf(digest).matches("[0-9a-f]{40}|[0-9a-f]{64}") && isSafe(name)) {
+                    files.put(name, new Listed(n, (String) digest));
+                }
+            }
+            String commit = (String) listed.get("sha");
+            if (commit.matches("[0-9a-f]{40}")) return commit;
+        } catch (IllegalArgumentException | ClassCastException | NullPointerException e) {
+            // no listing
+        }
+        throw strange();
+    }
+
+    /** Whether a name stays below the folder that it is put into. */
+    private static boolean isSafe(String file) {
+        return !Pattern.compile("[\\\\:\\x00-\\x1f]").matcher(file).find()
+            && Arrays.stream(file.split("/", -1)).noneMatch(List.of("", ".", "..")::contains);
+    }
+
+    /** Does something again where a connection fails, while {@code progressed} changes in between. */
+    private <T> T attempts(LongSupplier progressed, Callable<T> work) throws IOException {
+        long before = progressed.getAsLong();
+        for (int n = 0;;) {
+            try {
+                return work.call();
+            } catch (Cut e) {
+                n = progressed.getAsLong() == before ? n + 1 : 1;
+                before = progressed.getAsLong();
+                if (n >= ATTEMPTS || e.status / 100 == 4 && e.status != 429) throw refused(e);
+            } catch (IOException | RuntimeException e) {
+                throw e;
+            } catch (Exception e) {
+                throw new IllegalStateException(e);
+            }
+            sleep(pause << (n - 1));
+        }
+    }
+
+    private static void sleep(long milliseconds) {
+        try {
+            Thread.sleep(milliseconds);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new CancellationException("the thread was interrupted");
+        }
+    }
+
+    private RealizarException refused(Cut e) {
+        if (e.status != 0) {
+            return failed(switch (e.status) {
+                case 401 -> token.isEmpty()
+                    ? repository + " does not exist, or needs a token: check the name, or set HF_TOKEN to one of " + endpoint + "/settings/tokens"
+                    : endpoint + " does not take the token in HF_TOKEN for " + repository + ": make a new one at " + endpoint + "/settings/tokens";
+                case 403 -> "the makers of " + repository + " want their terms to be accepted: do so at " + endpoint + "/" + repository
+                    + ", and set HF_TOKEN";
+                case 404 -> "there is no " + repository + " at " + endpoint + ": check the name";
+                case 429 -> endpoint + " gets too many requests from here: wait some minutes, or set HF_TOKEN";
+                default -> endpoint + " answers with status " + e.status + ": try again later";
+            });
+        }
+        Throwable cause = e.getCause();
+        String why = cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage();
+        var failed = failed(endpoint + " cannot be reached (" + why + "): check the network and HTTPS_PROXY; what has come is kept for the next try");
+        failed.initCause(cause);
+        return failed;
+    }
+
+    private RealizarException strange() {
+        return failed(endpoint + " does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT");
+    }
+
+    private Path blob(Listed listed) {
+        return folder.resolve("blobs").resolve(listed.digest);
+    }
+
+    private static Path partOf(Path blob) {
+        return blob.resolveSibling(blob.getFileName() + ".part");
+    }
+
+    private void all(String commit, List<String> names, Map<String, Listed> files) throws IOException {
+        Files.createDirectories(folder.resolve("blobs"));
+        long needed = total;
+        for (String name : names) {
+            Path blob = blob(files.get(name));
+            for (Path path : List.of(blob, partOf(blob))) if (Files.exists(path)) needed -= Files.size(path);
+        }
+        checkRoom(needed);
+        for (String name : names) one(commit, name, files.get(name));
+        for (String name : names) link(folder.resolve("snapshots").resolve(commit).resolve(name), blob(files.get(name)));
+        Files.createDirectories(folder.resolve("refs"));
+        beside(folder.resolve("refs/main"), path -> Files.writeString(path, commit));
+    }
+
+    private long room() {
+        try {
+            return Files.getFileStore(root).getUsableSpace();
+        } catch (IOException e) {
+            return Long.MAX_VALUE;
+        }
+    }
+
+    private void checkRoom(long needed) {
+        long free = room();
+        if (needed <= free) return;
+        throw failed(repository + " takes " + sizeOf(total) + ", and the disk of " + root + " has " + sizeOf(free)
+            + " left: make room, or set HF_HOME to a folder on another disk");
+    }
+
+    private interface Making {
+        void make(Path path) throws IOException;
+    }
+
+    /** Makes a file under another name, and renames it. */
+    private static void beside(Path file, Making making) throws IOException {
+        Path other = file.resolveSibling(file.getFileName() + "." + ProcessHandle.current().pid());
+        try {
+            making.make(other);
+            Files.move(other, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } finally {
+            Files.deleteIfExists(other);
+        }
+    }
+
+    /** Puts a blob into a snapshot: a relative link, or the file itself where links cannot be made. */
+    private static void link(Path path, Path blob) throws IOException {
+        Files.createDirectories(path.getParent());
+        if (Files.exists(path)) return;
+        if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) Files.delete(path);
+        try {
+            if (!hasLinks) throw new UnsupportedOperationException();
+            Files.createSymbolicLink(path, path.getParent().relativize(blob));
+        } catch (FileAlreadyExistsException e) {
+            // by another process
+        } catch (IOException | UnsupportedOperationException e) {
+            beside(path, other -> Files.copy(blob, other, StandardCopyOption.REPLACE_EXISTING));
+        }
+    }
+
+    /** Brings a file into the cache, unless it is there. */
+    private void one(String commit, String file, Listed listed) throws IOException {
+        Path blob = blob(listed), part = partOf(blob), locks = root.resolve(".locks").resolve(folder.getFileName());
+        Files.createDirectories(locks);
+        try (var lock = new Lock(locks.resolve(listed.digest + ".lock"))) {
+            while (!lock.isTaken()) {
+                tell(0);
+                sleep(100);
+            }
+            if (Files.exists(blob) && Files.size(blob) == listed.size) {
+                tell(listed.size);
+                return;
+            }
+            boolean isWhole = false, isKept = true;
+            try {
+                isWhole = receive(commit, file, part, listed);
+                isKept = isWhole;
+            } catch (IOException e) {
+                isKept = false;
+                throw e;
+            } finally {
+                if (Files.exists(part) && (!isKept || Files.size(part) == 0 && listed.size != 0)) Files.delete(part);
+            }
+            if (!isWhole) {
+                throw failed(file + " has arrived with another hash than " + endpoint
+                    + " lists, and is discarded: try again, without a proxy or mirror if that does not help");
+            }
+            Files.move(part, blob, StandardCopyOption.ATOMIC_MOVE);
+        }
+    }
+
+    private static MessageDigest begin(Listed listed) {
+        try {
+            if (listed.digest.length() == 64) return MessageDigest.getInstance("SHA-256");
+            var hash = MessageDigest.getInstance("SHA-1");
+            hash.update(("blob " + listed.size + "\0").getBytes(StandardCharsets.US_ASCII));
+            return hash;
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e); // both belong to every Java
+        }
+    }
+
+    /** Goes on with a file until it has its size. Whether it has the hash too. */
+    private boolean receive(String commit, String file, Path part, Listed listed) throws IOException {
+        String escaped = String.join("/", Arrays.stream(file.split("/"))
+            .map(name -> URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20")).toList());
+        String address = endpoint + "/" + repository + "/resolve/" + commit + "/" + escaped;
+        if (Files.exists(part) && Files.size(part) > listed.size) Files.delete(part);
+        var hash = new MessageDigest[] {begin(listed)};
+        var at = new long[1];
+        try (var out = FileChannel.open(part, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.APPEND);
+            var kept = Files.newInputStream(part)) {
+            take(kept, OutputStream.nullOutputStream(), hash, at, listed.size);
+            attempts(() -> at[0], () -> {
+                if (at[0] >= listed.size) return null;
+                var connection = get(address, at[0]);
+                try (var in = body(connection)) {
+                    if (String.valueOf(connection.getContentType()).contains("text/html")) throw strange();
+                    if (connection.getResponseCode() != 206) {
+                        out.truncate(0);
+                        tell(-at[0]);
+                        at[0] = 0;
+                        hash[0] = begin(listed);
+                    }
+                    take(in, Channels.newOutputStream(out), hash, at, listed.size);
+                } finally {
+                    connection.disconnect();
+                }
+                if (at[0] < listed.size) throw new Cut(new IOException("the connection was cut"), 0);
+                return null;
+            });
+            out.force(true);
+        } catch (Cut e) {
+            throw refused(e);
+        }
+        return at[0] == listed.size && HexFormat.of().formatHex(hash[0].digest()).equals(listed.digest);
+    }
+
+    /** Counts and hashes what comes, up to some bytes more than the file has. */
+    private void take(InputStream in, OutputStream out, MessageDigest[] hash, long[] at, long size) throws IOException, Cut {
+        var buffer = new byte[1 << 18];
+        for (int n = read(in, buffer); n >= 0; n = at[0] > size ? -1 : read(in, buffer)) {
+            out.write(buffer, 0, n);
+            hash[0].update(buffer, 0, n);
+            at[0] += n;
+            tell(n);
+        }
+    }
+
+    /** The lock that the Hub's own client takes for a blob, where the file system has locks. Locks of Java on files are others
+     * than flock on Unix, which is called therefore. */
+    private static final class Lock implements AutoCloseable {
+        private static final boolean IS_WINDOWS = System.getProperty("os.name").startsWith("Windows");
+        private final FileChannel channel;
+        private final int fd;
+
+        Lock(Path path) throws IOException {
+            channel = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            try (Arena arena = Arena.ofConfined()) {
+                var name = arena.allocateFrom(path.toString());
+                fd = IS_WINDOWS ? -1 : (int) function("open", ADDRESS, JAVA_INT).invokeExact(name, 2);
+            } catch (Throwable e) {
+                throw new FileNotFoundException(path + ": " + e);
+            }
+        }
+
+        private static MethodHandle function(String name, java.lang.foreign.MemoryLayout... parameters) {
+            MemorySegment at = Linker.nativeLinker().defaultLookup().find(name).orElseThrow();
+            return Linker.nativeLinker().downcallHandle(at, FunctionDescriptor.of(JAVA_INT, parameters));
+        }
+
+        boolean isTaken() throws IOException {
+            if (IS_WINDOWS) {
+                try {
+                    return channel.tryLock(0, 1, false) != null;
+                } catch (OverlappingFileLockException e) {
+                    return false;
+                }
+            }
+            try {
+                return fd < 0 || (int) function("flock", JAVA_INT, JAVA_INT).invokeExact(fd, 6) == 0;
+            } catch (Throwable e) {
+                return true;
+            }
+        }
+
+        @Override
+        public void close() throws IOException {
+            channel.close();
+            try {
+                if (fd >= 0 && (int) function("close", JAVA_INT).invokeExact(fd) != 0) throw new IOException("a lock is not closed");
+            } catch (IOException e) {
+                throw e;
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+        }
+    }
+}
