@@ -7,7 +7,7 @@
 "use strict";
 
 const crypto = require("node:crypto");
-const { writeSync } = require("node:fs");
+const { ftruncateSync, writeSync } = require("node:fs");
 const fs = require("node:fs/promises");
 const http = require("node:http");
 const https = require("node:https");
@@ -313,7 +313,8 @@ class Hub {
   }
 }
 
-/** Has `take` each piece of a response as it comes, because what is not taken yet is lost with its connection. */
+/** Has `take` each piece of a response as it comes, because what is not taken yet is lost with its connection, whose end is
+ * told to those alone that listen by then: a caller comes here as soon as it has the response. */
 function receive(response, take) {
   return new Promise((resolve, reject) => {
     const end = (error) => {
@@ -329,6 +330,7 @@ function receive(response, take) {
     });
     response.on("end", resolve);
     response.on("error", (error) => end(new Cut(error)));
+    response.on("close", () => end(new Cut(new Error("the connection was cut"))));
   });
 }
 
@@ -518,7 +520,7 @@ class Fetch {
           throw this.hub.strange();
         }
         if (response.statusCode !== 206) {
-          await out.truncate();
+          ftruncateSync(out.fd);
           this.tell(-at);
           [hash, at] = [begin(), 0];
         }

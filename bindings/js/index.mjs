@@ -1,1 +1,12 @@
-export { Adapter, Conversation, Model, RealizarError, Session, Store, devices, fetchModel, plan, version } from "./index.js";
+export {
+  Adapter,
+  Conversation,
+  Model,
+  RealizarError,
+  Session,
+  Store,
+  devices,
+  fetchModel,
+  plan,
+  version,
+} from "./index.js";

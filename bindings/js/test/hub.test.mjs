@@ -1,6 +1,6 @@
 // Tests of models of the Hub, on the server of tests/hub and the facts of tests/data/hub.json; run by tests/js.sh.
 import assert from "node:assert/strict";
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import http from "node:http";
 import https from "node:https";
@@ -177,7 +177,11 @@ test("proxies of the environment", async () => {
   const found = await fetchModel("hf:tests/many:Q4_K_M");
   assert.equal(fs.statSync(found).size, 3000);
   delete process.env.http_proxy;
-  // Connections to https go through a tunnel.
+});
+
+const skip = spawnSync("openssl", ["version"]).status !== 0 && "there is no openssl";
+test("connections to https go through a tunnel", { skip }, async () => {
+  await fresh();
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "hub-"));
   const [key, cert] = ["key", "cert"].map((name) => path.join(folder, name));
   const words = `req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=hub.invalid -keyout ${key} -out ${cert}`;
