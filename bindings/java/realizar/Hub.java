@@ -1,17 +1,10 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
-import java.io.FileNotFoundException;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.Linker;
-import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandle;
+import java.math.BigInteger;
 import java.net.HttpURLConnection;
 import java.net.InetSocketAddress;
 import java.net.Proxy;
@@ -33,18 +26,20 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
-import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.function.LongSupplier;
 import java.util.function.Predicate;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -127,14 +122,14 @@ final class Hub {
 
     private static List<Candidate> folder(Map<String, Long> files) {
         var names = new TreeSet<>(files.keySet());
-        var weights = names.stream().filter(name -> name.matches("[^/]+\\.safetensors")).toList();
-        var shards = weights.stream().filter(name -> name.matches("model(-\\d{5}-of-\\d{5})?\\.safetensors")).toList();
+        var weights = names.stream().filter(name -> name.matches("[^/]+\\.safetensors")).collect(Collectors.toList());
+        var shards = weights.stream().filter(name -> name.matches("model(-\\d{5}-of-\\d{5})?\\.safetensors")).collect(Collectors.toList());
         if (!shards.isEmpty()) weights = shards;
         var part = PART.matcher(weights.isEmpty() ? "" : weights.get(0));
         int parts = part.find() ? Integer.parseInt(part.group(1)) : 1;
         if (!names.contains("config.json") || TOKENIZERS.stream().noneMatch(names::contains) || weights.size() < parts) return List.of();
         // Weights come last: where they are complete, all else is.
-        var all = Stream.concat(names.stream().filter(name -> TEXTS.matcher(name).matches()), weights.stream()).toList();
+        var all = Stream.concat(names.stream().filter(name -> TEXTS.matcher(name).matches()), weights.stream()).collect(Collectors.toList());
         return List.of(new Candidate("", "", all, all.stream().mapToLong(files::get).sum()));
     }
 
@@ -143,7 +138,7 @@ final class Hub {
         String wanted = quantisation.toUpperCase(Locale.ROOT);
         List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(wanted), one -> one.label.equals("UD-" + wanted),
             one -> one.base.toUpperCase(Locale.ROOT).equals(wanted.replaceFirst("\\.GGUF$", "")));
-        return ways.stream().map(way -> found.stream().filter(one -> !one.base.isEmpty() && way.test(one)).toList())
+        return ways.stream().map(way -> found.stream().filter(one -> !one.base.isEmpty() && way.test(one)).collect(Collectors.toList()))
             .filter(matching -> !matching.isEmpty()).findFirst().orElse(List.of());
     }
 
@@ -175,7 +170,7 @@ final class Hub {
         if (matching.size() == 1) return matching.get(0);
         if (!matching.isEmpty()) {
             throw failed(repository + " has several files of " + quantisation + ": name one of them in its place, "
-                + String.join(", ", matching.stream().map(one -> one.base + ".gguf").toList()));
+                + String.join(", ", matching.stream().map(one -> one.base + ".gguf").collect(Collectors.toList())));
         }
         var labels = new TreeSet<String>();
         for (var one : found) if (!one.base.isEmpty()) labels.add(one.label.isEmpty() ? one.base : one.label);
@@ -194,10 +189,10 @@ final class Hub {
         this.environment = environment;
         this.progress = progress;
         endpoint = variable("HF_ENDPOINT", "https://huggingface.co").replaceFirst("/+$", "");
-        token = variable("HF_TOKEN", "").strip();
+        token = variable("HF_TOKEN", "").trim();
         String user = System.getProperty("user.home");
         String home = variable("HF_HOME", variable("XDG_CACHE_HOME", user + "/.cache") + "/huggingface");
-        root = Path.of(variable("HF_HUB_CACHE", home + "/hub").replaceFirst("^~(?=$|[/\\\\])", java.util.regex.Matcher.quoteReplacement(user)));
+        root = Path.of(variable("HF_HUB_CACHE", home + "/hub").replaceFirst("^~(?=$|[/\\\\])", Matcher.quoteReplacement(user)));
         folder = root.resolve("models--" + repository.replace("/", "--"));
     }
 
@@ -248,7 +243,7 @@ final class Hub {
         var files = new TreeMap<String, Long>();
         String commit;
         try {
-            commit = Files.readString(folder.resolve("refs/main")).strip();
+            commit = new String(Files.readAllBytes(folder.resolve("refs/main")), StandardCharsets.UTF_8).trim();
             Path top = folder.resolve("snapshots").resolve(commit);
             try (var all = Files.walk(top)) {
                 for (Path path : (Iterable<Path>) all::iterator) {
@@ -346,13 +341,14 @@ final class Hub {
         try {
             text = attempts(() -> 0, () -> {
                 var connection = get(endpoint + "/api/models/" + repository + "/revision/main?blobs=true", 0);
-                try {
-                    return new String(body(connection).readNBytes(1 << 26), StandardCharsets.UTF_8);
-                } catch (IOException e) {
-                    throw new Cut(e, 0);
+                var body = new ByteArrayOutputStream();
+                var buffer = new byte[1 << 16];
+                try (var in = body(connection)) {
+                    for (int n = read(in, buffer); n >= 0 && body.size() < 1 << 26; n = read(in, buffer)) body.write(buffer, 0, n);
                 } finally {
                     connection.disconnect();
                 }
+                return body.toString(StandardCharsets.UTF_8.name());
             });
         } catch (IOException e) {
             throw strange();
@@ -438,8 +434,9 @@ final class Hub {
         return folder.resolve("blobs").resolve(listed.digest);
     }
 
+    /** Another name than other programs take, because locks of Java on files are others than theirs on Unix. */
     private static Path partOf(Path blob) {
-        return blob.resolveSibling(blob.getFileName() + ".part");
+        return blob.resolveSibling(blob.getFileName() + ".java.part");
     }
 
     private void all(String commit, List<String> names, Map<String, Listed> files) throws IOException {
@@ -453,7 +450,7 @@ final class Hub {
         for (String name : names) one(commit, name, files.get(name));
         for (String name : names) link(folder.resolve("snapshots").resolve(commit).resolve(name), blob(files.get(name)));
         Files.createDirectories(folder.resolve("refs"));
-        beside(folder.resolve("refs/main"), path -> Files.writeString(path, commit));
+        beside(folder.resolve("refs/main"), path -> Files.write(path, commit.getBytes(StandardCharsets.UTF_8)));
     }
 
     private long room() {
@@ -477,7 +474,7 @@ final class Hub {
 
     /** Makes a file under another name, and renames it. */
     private static void beside(Path file, Making making) throws IOException {
-        Path other = file.resolveSibling(file.getFileName() + "." + ProcessHandle.current().pid());
+        Path other = file.resolveSibling(file.getFileName() + "." + UUID.randomUUID());
         try {
             making.make(other);
             Files.move(other, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
@@ -505,8 +502,8 @@ final class Hub {
     private void one(String commit, String file, Listed listed) throws IOException {
         Path blob = blob(listed), part = partOf(blob), locks = root.resolve(".locks").resolve(folder.getFileName());
         Files.createDirectories(locks);
-        try (var lock = new Lock(locks.resolve(listed.digest + ".lock"))) {
-            while (!lock.isTaken()) {
+        try (var lock = FileChannel.open(locks.resolve(listed.digest + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+            while (!isLocked(lock)) {
                 tell(0);
                 sleep(100);
             }
@@ -532,6 +529,15 @@ final class Hub {
         }
     }
 
+    /** Tries to lock a file, until it is closed. */
+    private static boolean isLocked(FileChannel file) throws IOException {
+        try {
+            return file.tryLock(0, 1, false) != null;
+        } catch (OverlappingFileLockException e) {
+            return false; // by another thread
+        }
+    }
+
     private static MessageDigest begin(Listed listed) {
         try {
             if (listed.digest.length() == 64) return MessageDigest.getInstance("SHA-256");
@@ -546,14 +552,14 @@ final class Hub {
     /** Goes on with a file until it has its size. Whether it has the hash too. */
     private boolean receive(String commit, String file, Path part, Listed listed) throws IOException {
         String escaped = String.join("/", Arrays.stream(file.split("/"))
-            .map(name -> URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20")).toList());
+            .map(name -> URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20")).collect(Collectors.toList()));
         String address = endpoint + "/" + repository + "/resolve/" + commit + "/" + escaped;
         if (Files.exists(part) && Files.size(part) > listed.size) Files.delete(part);
         var hash = new MessageDigest[] {begin(listed)};
         var at = new long[1];
         try (var out = FileChannel.open(part, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.APPEND);
             var kept = Files.newInputStream(part)) {
-            take(kept, OutputStream.nullOutputStream(), hash, at, listed.size);
+            take(kept, null, hash, at, listed.size);
             attempts(() -> at[0], () -> {
                 if (at[0] >= listed.size) return null;
                 var connection = get(address, at[0]);
@@ -576,67 +582,17 @@ final class Hub {
         } catch (Cut e) {
             throw refused(e);
         }
-        return at[0] == listed.size && HexFormat.of().formatHex(hash[0].digest()).equals(listed.digest);
+        return at[0] == listed.size && String.format("%0" + listed.digest.length() + "x", new BigInteger(1, hash[0].digest())).equals(listed.digest);
     }
 
-    /** Counts and hashes what comes, up to some bytes more than the file has. */
+    /** Counts and hashes what comes, up to some bytes more than the file has, and writes it where {@code out} is not null. */
     private void take(InputStream in, OutputStream out, MessageDigest[] hash, long[] at, long size) throws IOException, Cut {
         var buffer = new byte[1 << 18];
         for (int n = read(in, buffer); n >= 0; n = at[0] > size ? -1 : read(in, buffer)) {
-            out.write(buffer, 0, n);
+            if (out != null) out.write(buffer, 0, n);
             hash[0].update(buffer, 0, n);
             at[0] += n;
             tell(n);
-        }
-    }
-
-    /** The lock that the Hub's own client takes for a blob, where the file system has locks. Locks of Java on files are others
-     * than flock on Unix, which is called therefore. */
-    private static final class Lock implements AutoCloseable {
-        private static final boolean IS_WINDOWS = System.getProperty("os.name").startsWith("Windows");
-        private final FileChannel channel;
-        private final int fd;
-
-        Lock(Path path) throws IOException {
-            channel = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-            try (Arena arena = Arena.ofConfined()) {
-                var name = arena.allocateFrom(path.toString());
-                fd = IS_WINDOWS ? -1 : (int) function("open", ADDRESS, JAVA_INT).invokeExact(name, 2);
-            } catch (Throwable e) {
-                throw new FileNotFoundException(path + ": " + e);
-            }
-        }
-
-        private static MethodHandle function(String name, java.lang.foreign.MemoryLayout... parameters) {
-            MemorySegment at = Linker.nativeLinker().defaultLookup().find(name).orElseThrow();
-            return Linker.nativeLinker().downcallHandle(at, FunctionDescriptor.of(JAVA_INT, parameters));
-        }
-
-        boolean isTaken() throws IOException {
-            if (IS_WINDOWS) {
-                try {
-                    return channel.tryLock(0, 1, false) != null;
-                } catch (OverlappingFileLockException e) {
-                    return false;
-                }
-            }
-            try {
-                return fd < 0 || (int) function("flock", JAVA_INT, JAVA_INT).invokeExact(fd, 6) == 0;
-            } catch (Throwable e) {
-                return true;
-            }
-        }
-
-        @Override
-        public void close() throws IOException {
-            channel.close();
-            try {
-                if (fd >= 0 && (int) function("close", JAVA_INT).invokeExact(fd) != 0) throw new IOException("a lock is not closed");
-            } catch (IOException e) {
-                throw e;
-            } catch (Throwable e) {
-                throw new IllegalStateException(e);
-            }
         }
     }
 }
