@@ -28,8 +28,9 @@ from . import _header as _c
 from . import _hub
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
-    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError, error_of,
+    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError,
 )  # fmt: skip
+from ._errors import error_of as _error_of
 from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
@@ -466,7 +467,7 @@ def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]
                 raised.append(e)
                 stopped = True
         if stopped:
-            raise error_of(_c.RZ_ERR_CANCELLED, "RZ_ERR_CANCELLED", "the fetch was cancelled", 0)
+            raise _error_of(_c.RZ_ERR_CANCELLED, "RZ_ERR_CANCELLED", "the fetch was cancelled", 0)
 
     try:
         return _hub.fetch(model, max(device.memory_free for device in devices() if not device.unavailable), told)
