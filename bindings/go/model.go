@@ -49,8 +49,8 @@ type LoadOptions struct {
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
 
-// Load reads a .gguf file, a .safetensors file, or a folder with config.json, or a model of the Hub as of [Fetch]. It stops
-// early when the context ends.
+// Load reads a .gguf file, a .safetensors file, or a folder with config.json, or a model of the Hub as of [Fetch]. It
+// stops early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
 	if strings.HasPrefix(path, hub.Prefix) {
 		var told func(done, total uint64) error
@@ -73,9 +73,9 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	})
 }
 
-// Fetch is the path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
-// Hub's own client, as [hub.Fetch] says; where no quantisation is named the free memory of devices decides. Progress gets
-// bytes done and in all, and may be nil.
+// Fetch is the path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache
+// of the Hub's own client, as [hub.Fetch] says; where no quantisation is named the free memory of devices decides.
+// Progress gets bytes done and in all, and may be nil.
 func Fetch(ctx context.Context, model string, progress func(done, total uint64) error) (string, error) {
 	var free uint64
 	for _, device := range Devices() {

@@ -3,7 +3,7 @@ import realizar.Conversation;
 import realizar.Model;
 import realizar.Transcript;
 
-/** Talks with a model, a file or hf:owner/name of the Hugging Face Hub: one line a turn.  java -cp build/java Chat MODEL */
+/** Talks with a model, a file or hf:owner/name of the Hub: one line a turn.  java -cp build/java Chat MODEL */
 class Chat {
     public static void main(String[] arguments) {
         var lines = new Scanner(System.in);

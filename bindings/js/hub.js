@@ -86,7 +86,7 @@ function folder(files) {
   return [{ label: "", base: "", files: all, size: sum(files, all) }];
 }
 
-/** Those of a quantisation, or of the name of a file. */
+/** The candidates of a quantisation, or of the name of a file. */
 function named(found, quantisation) {
   const wanted = quantisation.toUpperCase();
   for (const is of [
@@ -111,7 +111,7 @@ function best(found, free) {
   return found.reduce((chosen, one) => (before(rank(one), rank(chosen)) ? one : chosen));
 }
 
-/** What is to be fetched of the files that a repository has. */
+/** The candidate to fetch, of the files that a repository has. */
 function choose(files, repository, quantisation, free) {
   const found = candidates(files);
   if (!found.length) {
@@ -313,8 +313,8 @@ class Hub {
   }
 }
 
-/** Has `take` each piece of a response as it comes, because what is not taken yet is lost with its connection, whose end is
- * told to those alone that listen by then: a caller comes here as soon as it has the response. */
+/** Has `take` each piece of a response as it comes, because what is not taken yet is lost with its connection, whose end
+ * only those hear who listen by then: a caller comes here as soon as it has the response. */
 function receive(response, take) {
   return new Promise((resolve, reject) => {
     const end = (error) => {
@@ -334,7 +334,7 @@ function receive(response, take) {
   });
 }
 
-/** Whether a name stays below the folder that it is put into. */
+/** Tells whether a name stays below the folder that it is put into. */
 const isSafe = (file) =>
   // eslint-disable-next-line no-control-regex
   !/[\\:\x00-\x1f]/.test(file) && file.split("/").every((name) => !["", ".", ".."].includes(name));
@@ -495,7 +495,7 @@ class Fetch {
     }
   }
 
-  /** Goes on with a file until it has its size. Whether it has the hash too. */
+  /** Goes on with a file until it has its size, and tells whether it has the hash too. */
   async receive(file, part, size, digest) {
     const { endpoint, repository } = this.hub;
     const escaped = file.split("/").map(encodeURIComponent).join("/");

@@ -1,4 +1,5 @@
-"""A small Hugging Face Hub on loopback, with faults, for the tests of bindings. Prints its address and ends with its standard input.
+"""A small Hugging Face Hub on loopback, with faults, for the tests of bindings. It prints its address, and ends with its
+standard input.
 
 HF_ENDPOINT=ADDRESS/FAULT chooses what goes wrong: "ok" for nothing, a status such as "401", or one of those in `Hub.fault`. Files of
 models are on another host, which is a second port here. ADDRESS/log is the requests since it was asked last, as
@@ -59,7 +60,7 @@ class Hub(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self):
-        # Of a request to a proxy, which this is as well, the address counts.
+        # This is a proxy as well, whose requests have an address.
         to, path = urlsplit(self.path).netloc or self.headers["Host"], unquote(urlsplit(self.path).path)
         if path == "/log":
             with self.lock:

@@ -117,7 +117,7 @@ func folder(files map[string]uint64) []candidate {
 	return []candidate{{files: names, size: sum(files, names)}}
 }
 
-// named are those of a quantisation, or of the name of a file.
+// named gives the candidates of a quantisation, or of the name of a file.
 func named(found []candidate, quantisation string) []candidate {
 	wanted := strings.ToUpper(quantisation)
 	for _, is := range []func(c candidate) bool{
@@ -157,7 +157,7 @@ func best(found []candidate, free uint64) candidate {
 	})
 }
 
-// choose tells what is to be fetched of the files that a repository has.
+// choose gives the candidate to fetch, of the files that a repository has.
 func choose(files map[string]uint64, repository, quantisation string, free uint64) (candidate, error) {
 	found := candidates(files)
 	if found == nil {

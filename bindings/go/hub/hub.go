@@ -1,5 +1,5 @@
-// Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a
-// path in the cache that the Hub's own client uses. realizar.Load does so by itself.
+// Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become
+// a path in the cache that the Hub's own client uses. realizar.Load does so by itself.
 //
 // A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
 // checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
@@ -62,8 +62,8 @@ func failed(cause error, format string, arguments ...any) error {
 	return &Error{fmt.Sprintf(format, arguments...), cause}
 }
 
-// Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantisation of at most 8 bits
-// that fits where none is named. What has come is kept where a connection ends.
+// Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantisation of at most 8
+// bits that fits where none is named. What has come is kept where a connection ends.
 func Fetch(ctx context.Context, model string, options *Options) (string, error) {
 	if options == nil {
 		options = &Options{}

@@ -46,16 +46,16 @@ import java.util.stream.Stream;
  * Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the
  * Hub's own client uses.
  *
- * <p>A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
- * checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
- * names that snapshot last.
+ * <p>A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's
+ * blobs, checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there;
+ * refs/main names that snapshot last.
  */
 final class Hub {
     static final String PREFIX = "hf:";
     private static final int ATTEMPTS = 5, TIMEOUT = 30_000, IO = -6, OUT_OF_MEMORY = -3, INVALID_ARGUMENT = -1;
     /** Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten it. */
     static long pause = 1000;
-    /** Whether links are made. */
+    /** Tells whether links are made. */
     static boolean hasLinks = true;
 
     private static final Pattern NAME = Pattern.compile("hf:([A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?");
@@ -133,7 +133,7 @@ final class Hub {
         return List.of(new Candidate("", "", all, all.stream().mapToLong(files::get).sum()));
     }
 
-    /** Those of a quantisation, or of the name of a file. */
+    /** The candidates of a quantisation, or of the name of a file. */
     private static List<Candidate> named(List<Candidate> found, String quantisation) {
         String wanted = quantisation.toUpperCase(Locale.ROOT);
         List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(wanted), one -> one.label.equals("UD-" + wanted),
@@ -142,8 +142,8 @@ final class Hub {
             .filter(matching -> !matching.isEmpty()).findFirst().orElse(List.of());
     }
 
-    /** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
-     * the smallest. */
+    /** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does,
+     * else the smallest. */
     private static Candidate best(List<Candidate> found, long free) {
         Predicate<Candidate> isTooLarge = one -> free != 0 && one.needs() > free;
         Predicate<Candidate> isFloat = one -> FLOATS.contains(one.label);
@@ -152,7 +152,7 @@ final class Hub {
             .thenComparing(one -> isTooLarge.test(one) || isFloat.test(one) ? one.size : -one.size)).orElseThrow();
     }
 
-    /** What is to be fetched of the files that a repository has. */
+    /** The candidate to fetch, of the files that a repository has. */
     static Candidate choose(Map<String, Long> files, String repository, String quantisation, long free) {
         var found = candidates(files);
         if (found.isEmpty()) {
@@ -201,7 +201,8 @@ final class Hub {
         return value == null || value.isEmpty() ? otherwise : value;
     }
 
-    /** The path of a model, which is fetched where it is not in the cache. {@code free}: bytes of memory, 0 where unknown. */
+    /** The path of a model, which is fetched where it is not in the cache. {@code free}: bytes of memory, 0 where
+     * unknown. */
     static Path fetch(String model, long free, Map<String, String> environment, Model.Load.Progress progress) {
         var name = NAME.matcher(model);
         if (!name.matches() || name.group(1).contains("..")) {
@@ -228,7 +229,7 @@ final class Hub {
         try {
             all(commit, chosen.files, files);
         } catch (IOException e) {
-            // Of a full disk no exception tells but by its text, which systems translate; its room does.
+            // The text of an exception, which systems translate, is all that names a full disk: its room is looked at.
             if (room() < 1 << 20) checkRoom(Long.MAX_VALUE);
             String why = e instanceof FileSystemException f && f.getReason() != null ? f.getReason() : e.getClass().getSimpleName();
             var failed = failed(root + " cannot be written (" + why + "): set HF_HOME to a folder that can");
@@ -372,7 +373,7 @@ final class Hub {
         throw strange();
     }
 
-    /** Whether a name stays below the folder that it is put into. */
+    /** Tells whether a name stays below the folder that it is put into. */
     private static boolean isSafe(String file) {
         return !Pattern.compile("[\\\\:\\x00-\\x1f]").matcher(file).find()
             && Arrays.stream(file.split("/", -1)).noneMatch(List.of("", ".", "..")::contains);
@@ -549,7 +550,7 @@ final class Hub {
         }
     }
 
-    /** Goes on with a file until it has its size. Whether it has the hash too. */
+    /** Goes on with a file until it has its size, and tells whether it has the hash too. */
     private boolean receive(String commit, String file, Path part, Listed listed) throws IOException {
         String escaped = String.join("/", Arrays.stream(file.split("/"))
             .map(name -> URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20")).collect(Collectors.toList()));
@@ -585,7 +586,8 @@ final class Hub {
         return at[0] == listed.size && String.format("%0" + listed.digest.length() + "x", new BigInteger(1, hash[0].digest())).equals(listed.digest);
     }
 
-    /** Counts and hashes what comes, up to some bytes more than the file has, and writes it where {@code out} is not null. */
+    /** Counts and hashes what comes, up to some bytes more than the file has, and writes it where {@code out} is not
+     * null. */
     private void take(InputStream in, OutputStream out, MessageDigest[] hash, long[] at, long size) throws IOException, Cut {
         var buffer = new byte[1 << 18];
         for (int n = read(in, buffer); n >= 0; n = at[0] > size ? -1 : read(in, buffer)) {

@@ -208,12 +208,12 @@ public final class Model extends Handle {
 
     /**
      * The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
-     * Hub's own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits that
-     * fits into the free memory where none is named. What has come is kept where a connection ends.
+     * Hub's own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits
+     * that fits into the free memory where none is named. What has come is kept where a connection ends.
      *
      * <p>{@code progress} may be null; false of it, and an interrupt of the thread, end the fetch with
-     * CancellationException. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment
-     * are heeded.
+     * CancellationException. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the
+     * environment are heeded.
      */
     public static Path fetch(String name, Load.Progress progress) {
         long free = Device.all().stream().filter(device -> device.unavailable().isEmpty()).mapToLong(Device::memoryFree).max().orElse(0);

@@ -18,7 +18,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
-/** Tests of models of the Hub: the facts of tests/data/hub.json (argument 1) on the server of tests/hub (argument 2). */
+/** Tests of models of the Hub: tests/data/hub.json (argument 1) on the server of tests/hub (argument 2). */
 class HubTests {
     private static String address;
     private static Path temporary;

@@ -15,7 +15,7 @@ static bool lock(int32_t fd) { return LockFile((HANDLE)uv_get_osfhandle(fd), 0, 
 static bool lock(int32_t fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR); }
 #endif
 
-/* lock(fd): whether the file is locked now. */
+/* lock(fd): tells whether the file is locked now. */
 static napi_value call_lock(napi_env env, napi_callback_info info) {
     size_t n = 1;
     int32_t fd = -1;

@@ -1,9 +1,10 @@
-"""Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the Hub's own client
-uses. `fetch` is the entry.
+"""Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the
+Hub's own client uses. `fetch` is the entry.
 
-A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs, checked by the hashes
-that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main names that snapshot last. It takes the
-standard library alone, as the other bindings do, so that all of them do the same; tests/data/hub.json holds them to that.
+A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
+checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main names
+that snapshot last. It takes the standard library alone, as the other bindings do, so that all of them do the same;
+tests/data/hub.json holds them to that.
 """
 
 import errno
@@ -93,7 +94,7 @@ def _folder(files: Mapping[str, int]) -> List[Candidate]:
 
 
 def named(found: List[Candidate], quantisation: str) -> List[Candidate]:
-    """Those of a quantisation, or of the name of a file."""
+    """The candidates of a quantisation, or of the name of a file."""
     wanted = quantisation.upper()
     gguf = [one for one in found if one.base]
     return (
@@ -104,7 +105,8 @@ def named(found: List[Candidate], quantisation: str) -> List[Candidate]:
 
 
 def best(found: List[Candidate], free: int) -> Candidate:
-    """The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else the smallest."""
+    """The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
+    the smallest."""
 
     def rank(one: Candidate) -> Tuple[int, int]:
         if free and one.needs > free:
@@ -115,7 +117,7 @@ def best(found: List[Candidate], free: int) -> Candidate:
 
 
 def choose(files: Mapping[str, int], repository: str, quantisation: str, free: int) -> Candidate:
-    """What is to be fetched of the files that a repository has."""
+    """The candidate to fetch, of the files that a repository has."""
     found = candidates(files)
     if not found:
         raise _failed(f"{repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
@@ -254,7 +256,7 @@ class _Hub:
 
 
 def _is_safe(file: str) -> bool:
-    """Whether a name stays below the folder that it is put into."""
+    """Tells whether a name stays below the folder that it is put into."""
     return not re.search(r"[\\:\x00-\x1f]", file) and not {"", ".", ".."} & set(file.split("/"))
 
 
@@ -411,7 +413,7 @@ class _Fetch:
             os.replace(blob + ".part", blob)
 
     def _receive(self, file: str, path: str, size: int, digest: str) -> bool:
-        """Goes on with a file until it has its size. Whether it has the hash too."""
+        """Goes on with a file until it has its size, and tells whether it has the hash too."""
         url = f"{self.hub.endpoint}/{self.hub.repository}/resolve/{self.commit}/{urllib.parse.quote(file)}"
         begun = hashlib.sha256() if len(digest) == 64 else hashlib.sha1(f"blob {size}\0".encode())
         hashed, at = begun.copy(), 0
@@ -454,7 +456,8 @@ class _Fetch:
 
 
 def fetch(model: str, free: int, told: Told) -> str:
-    """The path of a model of the Hub, which is fetched where it is not in the cache. `free`: bytes of memory, 0 where unknown."""
+    """The path of a model of the Hub, which is fetched where it is not in the cache. `free`: bytes of memory, 0 where
+    unknown."""
     name = _NAME.fullmatch(model)
     if not name or ".." in name[1]:
         raise _failed(f'"{model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation', _c.RZ_ERR_INVALID_ARGUMENT)
