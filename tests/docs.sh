@@ -88,3 +88,10 @@ if [ -n "$jdk" ]; then
 else
     echo "SKIPPED: the guides in Java, because there is no JDK 22 or newer"
 fi
+
+if scripts/node-package "$stage" "$out/node_modules/realizar"; then
+    cp docs/snippets/guides.mjs "$out"
+    REALIZAR_LIBRARY=$library runs JavaScript node "$out/guides.mjs"
+elif [ $? != 77 ]; then
+    exit 1
+fi
