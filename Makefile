@@ -42,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
+.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels gpu-report lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -109,7 +109,7 @@ check: ## Check a change quickly: format, clippy, unit tests, some tests of each
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
 
-test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-js test-godot test-unreal test-install test-release test-docs ## Run every test but those of packages
+test: test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-release test-docs ## Run every test but those of packages
 
 test-rust: ## Run the tests of the engine
 	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
@@ -135,6 +135,12 @@ test-csharp: stage ## Run the tests of the C# package  [MODEL=file.gguf]
 
 test-java: stage ## Run the tests of the Java package  [MODEL=file.gguf]
 	@tests/java.sh $(STAGE)/lib/$(BUILT)
+
+test-kotlin: stage ## Run the tests of the Kotlin package  [MODEL=file.gguf]
+	@tests/kotlin.sh $(STAGE)/lib/$(BUILT)
+
+test-android: stage ## Make the archive for Android with this machine's library, and run the Java tests on it
+	@tests/android.sh $(STAGE)/lib/$(BUILT)
 
 test-swift: stage ## Run the tests of the Swift package  [MODEL=file.gguf]
 	@tests/swift.sh $(STAGE)
@@ -179,6 +185,9 @@ check-systems: ## Build for the systems that cannot be run here, and check what 
 
 check-abi: ## Compare the header with those of earlier releases: additions alone are allowed
 	$(CARGO) test --test it abi::history::
+
+aar: ## Make the archive for Android, build/aar/realizar.aar  [ANDROID_NDK_HOME=folder JAVA_HOME=folder]
+	@. tests/find-jdk.sh && find_jdk && CARGO="$(CARGO)" scripts/aar "$$jdk" build/aar || [ $$? = 77 ]
 
 wheel: stage ## Make a Python wheel of this machine's library in build/wheels
 	@rm -rf build/wheels && scripts/package build/wheels $(STAGE) --only wheel

@@ -11,9 +11,13 @@ pub const UNBOUND: [&str; 2] = ["allocator.rs", "kernels.rs"];
 type Writer = fn(&Header) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 4] = [
+pub const FILES: [(&str, Writer); 8] = [
     ("bindings/python/realizar/_header.py", python),
     ("bindings/java/realizar/Header.java", java),
+    ("bindings/java/realizar/Functions.java", java_functions),
+    ("bindings/java/realizar/FfmFunctions.java", java_ffm),
+    ("bindings/java/realizar/JniFunctions.java", java_jni),
+    ("bindings/java/jni/functions.c", java_c),
     ("bindings/csharp/Realizar/Header.cs", csharp),
     ("bindings/go/purego/header.go", go),
 ];
@@ -263,19 +267,6 @@ fn python_type(header: &Header, value: &Value) -> String {
 const JAVA_HEAD: &str = "\
 package realizar;
 
-import static java.lang.foreign.MemoryLayout.sequenceLayout;
-import static java.lang.foreign.MemoryLayout.structLayout;
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
-import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.StructLayout;
-import java.lang.invoke.MethodHandle;
-
 /** The constants, structs and functions of realizar.h under its names. The build writes this file: make header. */
 final class Header {
 ";
@@ -287,40 +278,151 @@ fn java(header: &Header) -> String {
         text += &format!("    static final {kind} {name} = {};\n", number(value, "-1", "-1"));
     }
     for (name, fields) in &header.structs {
-        let fields = fields.iter().map(|field| {
-            let kind = java_type(field);
-            let kind = field.length.as_ref().map_or(kind.clone(), |length| format!("sequenceLayout({length}, {kind})"));
-            format!("\n        {kind}.withName(\"{}\")", field.name)
-        });
-        let fields = fields.collect::<Vec<_>>().join(",");
-        text += &format!("\n    static final StructLayout {name} = structLayout({fields}).withName(\"{name}\");\n");
+        text += &format!("\n    static final Struct {name} = new Struct(\"{name}\")");
+        for field in fields {
+            let size = java_size(field);
+            let size = field.length.as_ref().map_or(size.clone(), |length| format!("{size} * {length}"));
+            text += &format!("\n        .field(\"{}\", {size})", field.name);
+        }
+        text += ";\n";
     }
     let names = header.structs.iter().map(|(name, _)| format!("\n        {name}")).collect::<Vec<_>>().join(",");
-    text += &format!("\n    static final StructLayout[] STRUCTS = {{{names}}};\n\n");
-    for callback in &header.callbacks {
-        let descriptor = java_descriptor(callback);
-        text += &format!("    static final FunctionDescriptor {} = {descriptor};\n", callback.name);
-    }
-    text += "\n";
+    text += &format!("\n    static final Struct[] STRUCTS = {{{names}}};\n\n");
     for function in &header.functions {
-        let (name, descriptor) = (&function.name, java_descriptor(function));
-        text += &format!("    static final MethodHandle {name} = Native.function(\"{name}\", {descriptor});\n");
+        let (name, result) = (&function.name, java_result(function));
+        let parameters = function.each(|value| match java_is_address(value) {
+            true => format!("Memory {}", value.name),
+            false => format!("{} {}", java_type(value), value.name),
+        });
+        let address = |value: &Value| if java_is_address(value) { ".address" } else { "" };
+        let arguments = function.each(|value| format!("{}{}", value.name, address(value)));
+        let call = if function.is_void() { "" } else { "return " };
+        text += &format!(
+            "    static {result} {name}({parameters}) {{\n        {call}Native.LIBRARY.{name}({arguments});\n    }}\n\n"
+        );
     }
-    text + "\n    static {\n        Native.checkLayouts();\n    }\n\n    private Header() {}\n}\n"
+    text + "    private Header() {}\n}\n"
+}
+
+fn java_functions(header: &Header) -> String {
+    let mut text =
+        "package realizar;\n\n/** The functions of realizar.h, pointers as numbers: by Ffm or by Jni. The build \
+        writes this file: make header. */\ninterface Functions {\n"
+            .to_owned();
+    for function in &header.functions {
+        text += &format!("    {};\n", java_declaration(function));
+    }
+    text + "}\n"
+}
+
+const FFM_HEAD: &str = "\
+package realizar;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.invoke.MethodHandle;
+
+/** The functions by the foreign functions of Java. The build writes this file: make header. */
+final class FfmFunctions implements Functions {
+";
+
+fn java_ffm(header: &Header) -> String {
+    let mut text = FFM_HEAD.to_owned();
+    for function in &header.functions {
+        let (name, kinds) = (&function.name, function.each(|value| java_layout(value).to_owned()));
+        let comma = if kinds.is_empty() { "" } else { ", " };
+        let descriptor = match function.is_void() {
+            true => format!("ofVoid({kinds})"),
+            false => format!("of({}{comma}{kinds})", java_layout(&function.result)),
+        };
+        text += &format!(
+            "    private static final MethodHandle {name} = Ffm.function(\"{name}\", FunctionDescriptor.{descriptor});\n"
+        );
+    }
+    for function in &header.functions {
+        let (name, arguments) = (&function.name, function.each(|value| value.name.clone()));
+        let call = if function.is_void() { String::new() } else { format!("return ({}) ", java_result(function)) };
+        text += &format!(
+            "\n    @Override\n    public {} {{\n        try {{\n            {call}{name}.invokeExact({arguments});\n        \
+            }} catch (Throwable e) {{\n            throw Native.rethrown(e);\n        }}\n    }}\n",
+            java_declaration(function)
+        );
+    }
+    text + "}\n"
+}
+
+fn java_jni(header: &Header) -> String {
+    let mut text =
+        "package realizar;\n\n/** The functions by functions.c. The build writes this file: make header. */\nfinal \
+        class JniFunctions implements Functions {\n"
+            .to_owned();
+    for function in &header.functions {
+        text += &format!("    @Override\n    public native {};\n", java_declaration(function));
+    }
+    text + "}\n"
+}
+
+fn java_c(header: &Header) -> String {
+    let mut text =
+        "/* The functions for JniFunctions.java. The build writes this file: make header. */\n#include <jni.h>\n#include \
+        <realizar.h>\n"
+            .to_owned();
+    for function in &header.functions {
+        let java = function.name.replace('_', "_1");
+        let parameters = function.parameters.iter().map(|value| format!(", j{} {}", java_type(value), value.name));
+        let parameters = parameters.collect::<String>();
+        let arguments = function.each(|value| match (value.is_callback(), java_is_address(value)) {
+            (true, _) => format!("({})(intptr_t){}", value.base, value.name),
+            (false, true) => format!("(void *)(intptr_t){}", value.name),
+            (false, false) => value.name.clone(),
+        });
+        let result = if function.is_void() { "void".to_owned() } else { format!("j{}", java_result(function)) };
+        let call = match (function.is_void(), java_is_address(&function.result)) {
+            (true, _) => "",
+            (false, true) => "return (intptr_t)",
+            (false, false) => "return ",
+        };
+        text += &format!(
+            "\nJNIEXPORT {result} JNICALL Java_realizar_JniFunctions_{java}(JNIEnv *env, jobject self{parameters}) {{\n    \
+            {call}{}({arguments});\n}}\n",
+            function.name
+        );
+    }
+    text
+}
+
+fn java_is_address(value: &Value) -> bool {
+    value.pointers > 0 || value.is_callback()
+}
+
+/// The layout of a number, that of an address being one of 64 bits.
+fn java_layout(value: &Value) -> &str {
+    if java_is_address(value) { "JAVA_LONG" } else { value.plain(JAVA) }
 }
 
 fn java_type(value: &Value) -> String {
-    let is_address = value.pointers > 0 || value.is_callback();
-    if is_address { "ADDRESS".to_owned() } else { value.plain(JAVA).to_owned() }
+    java_layout(value).trim_start_matches("JAVA_").to_lowercase()
 }
 
-fn java_descriptor(function: &Function) -> String {
-    let parameters = function.each(java_type);
-    if function.is_void() {
-        return format!("FunctionDescriptor.ofVoid({parameters})");
+fn java_result(function: &Function) -> String {
+    if function.is_void() { "void".to_owned() } else { java_type(&function.result) }
+}
+
+fn java_declaration(function: &Function) -> String {
+    let parameters = function.each(|value| format!("{} {}", java_type(value), value.name));
+    format!("{} {}({parameters})", java_result(function), function.name)
+}
+
+/// Bytes of an element, as an expression.
+fn java_size(value: &Value) -> String {
+    match java_layout(value) {
+        "JAVA_BYTE" => "1".to_owned(),
+        "JAVA_INT" | "JAVA_FLOAT" => "4".to_owned(),
+        "JAVA_LONG" | "JAVA_DOUBLE" => "8".to_owned(),
+        name => format!("{name}.size"),
     }
-    let comma = if parameters.is_empty() { "" } else { ", " };
-    format!("FunctionDescriptor.of({}{comma}{parameters})", java_type(&function.result))
 }
 
 const CSHARP_HEAD: &str = "\

@@ -22,8 +22,8 @@ import supported_models  # noqa: E402
 FOLDERS = [ROOT / "docs/snippets", ROOT / "examples/adventure"]
 LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guides.go", "go"), ("Python", "guides.py", "python"),
              ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java"),
-             ("JavaScript", "guides.mjs", "javascript")]  # fmt: skip
-BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"),
+             ("Kotlin", "Guides.kt", "kotlin"), ("JavaScript", "guides.mjs", "javascript")]  # fmt: skip
+BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"), ("kotlin", "Kotlin"),
             ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
 
 LANGUAGES += [("Godot 4", "godot/main.gd", "gdscript"), ("Godot 4", "godot/adventure.gd", "gdscript"),

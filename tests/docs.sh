@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles and runs the code that the pages of docs/ show: the programs of docs/snippets, on a tiny model.
 # tests/docs.sh STAGE
-# C# and Swift are compiled where their packages are: tests/csharp.sh, tests/swift.sh.
+# C#, Swift and Kotlin are compiled where their packages are: tests/csharp.sh, tests/swift.sh, tests/kotlin.sh.
 set -euo pipefail
 stage=$(realpath "$1") go=${GO:-go}
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ mkdir -p "$out/folder"
 . tests/find-jdk.sh
 
 # Nothing that could be compiled stands in a page itself.
-if grep -nE '^ *```+ *(c|cpp|go|python|csharp|swift|java|javascript)\b' docs/*.md docs/{guides,reference,explanation}/*.md; then
+if grep -nE '^ *```+ *(c|cpp|go|python|csharp|swift|java|kotlin|javascript)\b' docs/*.md docs/{guides,reference,explanation}/*.md; then
     echo "FAILED: code in a page belongs into docs/snippets"
     exit 1
 fi

@@ -15,14 +15,16 @@ rm -rf $out
 mkdir -p $out
 "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
 "$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/*.java
-run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out "$@"; }
+run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out ${options[@]+"${options[@]}"} "$@"; }
+options=()
 . tests/add-template.sh
 # The forms of calls and of reasoning are read off the template, which leaves no messages to what is put behind it.
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}'\
 '{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or "" }}'\
 '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
 '{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >$out/chat.gguf
-run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+tests() { run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}; }
+tests
 if command -v python3 >/dev/null; then
     rm -f $out/hub
     mkfifo $out/hub
@@ -44,3 +46,13 @@ if command -v cc >/dev/null; then
     echo 'int other;' | cc -shared -fPIC -x c -o $out/foreign.so -
     refused "$PWD/$out/foreign.so" "has no function rz_abi_version"
 fi
+
+# The same tests by JNI, as on Android.
+if ! command -v cc >/dev/null || [ ! -e "$jdk/include/jni.h" ]; then
+    echo "SKIPPED: the Java tests by JNI, because there is no cc or no jni.h"
+    exit 0
+fi
+scripts/jni "$library" "$jdk/include" $out/librealizar_jni.so
+options=(-Drealizar.jni=true -Djava.library.path=$out -Xcheck:jni)
+tests
+refused /none/librealizar.so "cannot be loaded"

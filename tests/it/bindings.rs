@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 const BINDINGS: [&str; 8] = ["cpp", "go", "purego", "csharp", "java", "swift", "python", "js"];
 
 /// The header in the languages of bindings: a file, and what the build script of this very build wrote.
-const GENERATED: [(&str, &str); 4] = [
+const GENERATED: [(&str, &str); 8] = [
     ("bindings/python/realizar/_header.py", include_str!(concat!(env!("OUT_DIR"), "/_header.py"))),
     ("bindings/java/realizar/Header.java", include_str!(concat!(env!("OUT_DIR"), "/Header.java"))),
+    ("bindings/java/realizar/Functions.java", include_str!(concat!(env!("OUT_DIR"), "/Functions.java"))),
+    ("bindings/java/realizar/FfmFunctions.java", include_str!(concat!(env!("OUT_DIR"), "/FfmFunctions.java"))),
+    ("bindings/java/realizar/JniFunctions.java", include_str!(concat!(env!("OUT_DIR"), "/JniFunctions.java"))),
+    ("bindings/java/jni/functions.c", include_str!(concat!(env!("OUT_DIR"), "/functions.c"))),
     ("bindings/csharp/Realizar/Header.cs", include_str!(concat!(env!("OUT_DIR"), "/Header.cs"))),
     ("bindings/go/purego/header.go", include_str!(concat!(env!("OUT_DIR"), "/header.go"))),
 ];
@@ -176,8 +180,8 @@ fn lists_and_sources_are_read_as_they_are_meant() {
     assert!(sources("csharp", "Native.rz_prefill(1)").calls("rz_prefill"));
     assert!(sources("csharp", "new ChatParserHandle()").calls("rz_chat_parser_free"));
     assert!(!sources("csharp", "new ParserHandle()").calls("rz_chat_parser_free"));
-    assert!(!sources("java", "(int) Header.rz_prefill_more.invokeExact(cache)").calls("rz_prefill"));
-    assert!(sources("java", "(int) Header.rz_prefill.invokeExact(cache)").calls("rz_prefill"));
+    assert!(!sources("java", "Header.rz_prefill_more(cache)").calls("rz_prefill"));
+    assert!(sources("java", "Header.rz_prefill(cache)").calls("rz_prefill"));
     assert!(!sources("python", "x = 1 # rz_prefill").calls("rz_prefill"));
     assert!(!sources("purego", "rz_prefill(cache)").calls("rz_prefill"));
     // A word of underscores is the name of no constant.

@@ -1,35 +1,33 @@
 package realizar;
 
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 
 /** Stops the calls that it was given to, from any thread or at a set time. */
 public final class Cancel extends Handle {
     public Cancel() {
-        super(make(), Header.rz_cancel_free);
+        super(make(), Header::rz_cancel_free);
     }
 
-    private static MemorySegment make() {
-        try (Arena arena = Arena.ofConfined()) {
-            return Native.made(arena, out -> e -> (int) Header.rz_cancel_new.invokeExact(out, e));
+    private static Memory make() {
+        try (Arena arena = new Arena()) {
+            return Native.made(arena, out -> e -> Header.rz_cancel_new(out, e));
         }
     }
 
     /** Asks the calls to stop, with CancellationException; later ones stop at once. */
     public void fire() {
-        run(Header.rz_cancel_fire);
+        run(Header::rz_cancel_fire);
     }
 
     /** Has it fire by itself after so long, at once where that has passed; calls end with the status DEADLINE then.
      * Null takes that back. */
     public void deadline(Duration time) {
         long microseconds = Native.microseconds(time);
-        call((arena, cancel) -> Native.check(arena, e -> (int) Header.rz_cancel_deadline.invokeExact(cancel, microseconds, e)));
+        call((arena, cancel) -> Native.check(arena, e -> Header.rz_cancel_deadline(cancel, microseconds, e)));
     }
 
     /** Makes it fit for use again, and takes its deadline back. */
     public void reset() {
-        run(Header.rz_cancel_reset);
+        run(Header::rz_cancel_reset);
     }
 }

@@ -1,20 +1,15 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandles;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 
 /**
  * Messages with a model, what it remembers of them, and the reply that is being made. Only what is new since the last
@@ -87,8 +82,8 @@ public final class Conversation extends Handle {
     /** The reply that was begun last, null where a change has ended it. */
     private volatile Reply reply;
 
-    private Conversation(Model model, MemorySegment pointer) {
-        super(pointer, Header.rz_conversation_free);
+    private Conversation(Model model, Memory pointer) {
+        super(pointer, Header::rz_conversation_free);
         this.model = model;
     }
 
@@ -109,10 +104,10 @@ public final class Conversation extends Handle {
         this(model, make(model, begun.json(), setup));
     }
 
-    private static MemorySegment make(Model model, String json, Setup setup) {
-        try (Arena arena = Arena.ofConfined()) {
+    private static Memory make(Model model, String json, Setup setup) {
+        try (Arena arena = new Arena()) {
             return with(arena, model, json, setup, (pointer, params) -> Native.made(arena, out -> e ->
-                (int) Header.rz_conversation_new.invokeExact(pointer, params, out, e)));
+                Header.rz_conversation_new(pointer, params, out, e)));
         }
     }
 
@@ -120,13 +115,13 @@ public final class Conversation extends Handle {
      * overflow is that of the saved one. */
     public static Conversation load(Model model, InputStream in, Setup setup) throws IOException {
         var transfer = new Session.Transfer(in, null);
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment out = arena.allocate(ADDRESS);
-            MemorySegment read = transfer.callback(arena, "read", Header.rz_read_callback);
-            with(arena, model, null, setup, (pointer, params) -> transfer.check(arena, e -> (int)
-                Header.rz_conversation_load.invokeExact(pointer, params, read, MemorySegment.NULL, out, e)));
+        try (Arena arena = new Arena()) {
+            Memory out = arena.allocate(Memory.POINTER);
+            var read = Native.PLATFORM.callback(arena, Platform.Kind.READ, transfer::read);
+            with(arena, model, null, setup, (pointer, params) -> transfer.check(arena, e ->
+                Header.rz_conversation_load(pointer, params, read.function(), read.user(), out, e)));
             transfer.rethrow();
-            return new Conversation(model, out.get(ADDRESS, 0));
+            return new Conversation(model, out.getPointer(0));
         }
     }
 
@@ -136,23 +131,23 @@ public final class Conversation extends Handle {
 
     /** A call with a model and the parameters of a conversation. */
     private interface Making<T> {
-        T apply(MemorySegment model, MemorySegment params);
+        T apply(Memory model, Memory params);
     }
 
     private static <T> T with(Arena arena, Model model, String json, Setup setup, Making<T> call) {
         var params = Native.sized(arena, Header.rz_conversation_params);
-        MemorySegment text = json == null ? MemorySegment.NULL : Native.bytes(arena, json);
+        Memory text = json == null ? Memory.NULL : Native.bytes(arena, json);
         Native.set(params, Header.rz_conversation_params, "overflow", setup.overflow.ordinal());
         Native.set(params, Header.rz_conversation_params, "json", text);
-        Native.set(params, Header.rz_conversation_params, "json_len", text.byteSize());
-        MemorySegment cache = Session.params(arena, setup.capacity, setup.keys, setup.values);
+        Native.set(params, Header.rz_conversation_params, "json_len", text.size);
+        Memory cache = Session.params(arena, setup.capacity, setup.keys, setup.values);
         Native.set(params, Header.rz_conversation_params, "cache", cache);
         var adapters = List.copyOf(setup.adapters.entrySet());
-        MemorySegment scales = arena.allocate(JAVA_FLOAT, Math.max(adapters.size(), 1));
-        for (int i = 0; i < adapters.size(); i++) scales.setAtIndex(JAVA_FLOAT, i, adapters.get(i).getValue());
+        Memory scales = arena.allocate(4L * Math.max(adapters.size(), 1));
+        for (int i = 0; i < adapters.size(); i++) scales.set(4 * i, adapters.get(i).getValue());
         Native.set(params, Header.rz_conversation_params, "scales", scales);
         Native.set(params, Header.rz_conversation_params, "n_adapters", (long) adapters.size());
-        var handles = adapters.stream().map(Map.Entry::getKey).toList();
+        var handles = adapters.stream().map(Map.Entry::getKey).collect(Collectors.toList());
         return model.use(pointer -> use(setup.cancel, cancel -> use(setup.store, store -> useAll(arena, handles, all -> {
             Native.set(params, Header.rz_conversation_params, "adapters", all);
             Native.set(params, Header.rz_conversation_params, "cancel", cancel);
@@ -169,9 +164,9 @@ public final class Conversation extends Handle {
      * and by each method that changes the conversation. */
     public void add(String role, String text) {
         change((arena, conversation) -> {
-            MemorySegment name = Native.terminated(arena, role), bytes = Native.bytes(arena, text);
+            Memory name = Native.terminated(arena, role), bytes = Native.bytes(arena, text);
             return e ->
-                (int) Header.rz_conversation_add_text.invokeExact(conversation, name, bytes, bytes.byteSize(), e);
+                Header.rz_conversation_add_text(conversation, name, bytes, bytes.size, e);
         });
     }
 
@@ -187,12 +182,12 @@ public final class Conversation extends Handle {
     /** Appends a message or a list of messages in JSON. */
     public void addJson(String json) {
         change((arena, conversation) -> {
-            MemorySegment bytes = Native.bytes(arena, json);
-            return e -> (int) Header.rz_conversation_add.invokeExact(conversation, bytes, bytes.byteSize(), e);
+            Memory bytes = Native.bytes(arena, json);
+            return e -> Header.rz_conversation_add(conversation, bytes, bytes.size, e);
         });
     }
 
-    private void change(java.util.function.BiFunction<Arena, MemorySegment, Native.Call> call) {
+    private void change(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
         call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation)));
         reply = null;
     }
@@ -211,13 +206,13 @@ public final class Conversation extends Handle {
     private void begin(Options options, Cancel stop) {
         call((arena, conversation) -> {
             var params = Native.sized(arena, Header.rz_reply_params);
-            MemorySegment grammar = Native.bytes(arena, options.grammarText);
+            Memory grammar = Native.bytes(arena, options.grammarText);
             Native.set(params, Header.rz_reply_params, "max_tokens", options.maxTokens);
-            var sampler = options.isSampled ? Sampler.params(arena, options) : MemorySegment.NULL;
+            var sampler = options.isSampled ? Sampler.params(arena, options) : Memory.NULL;
             Native.set(params, Header.rz_reply_params, "sampler", sampler);
             Native.set(params, Header.rz_reply_params, "grammar_kind", options.grammarKind);
             Native.set(params, Header.rz_reply_params, "grammar", grammar);
-            Native.set(params, Header.rz_reply_params, "grammar_len", grammar.byteSize());
+            Native.set(params, Header.rz_reply_params, "grammar_len", grammar.size);
             Native.set(params, Header.rz_reply_params, "flags", options.replyFlags);
             Native.set(params, Header.rz_reply_params, "stops", Native.texts(arena, options.stops));
             Native.set(params, Header.rz_reply_params, "n_stops", (long) options.stops.size());
@@ -231,7 +226,7 @@ public final class Conversation extends Handle {
                 Native.set(params, Header.rz_reply_params, "draft_model", draft);
                 Native.set(params, Header.rz_reply_params, "cancel", cancel);
                 return Native.check(arena, e ->
-                    (int) Header.rz_conversation_reply.invokeExact(conversation, params, e));
+                    Header.rz_conversation_reply(conversation, params, e));
             }));
         });
     }
@@ -245,7 +240,7 @@ public final class Conversation extends Handle {
         if (!isClosed() && isReplying(given) && info().state() != State.ENDED) addJson("[]");
     }
 
-    private static final class Listener {
+    private static final class Listener implements Platform.Callback {
         private final Predicate<String> listener;
         private Throwable met;
 
@@ -253,9 +248,10 @@ public final class Conversation extends Handle {
             this.listener = listener;
         }
 
-        int hear(MemorySegment text, long length, MemorySegment user) {
+        @Override
+        public int call(long text, long length, int level) {
             try {
-                return listener.test(Native.string(text.reinterpret(length))) ? 0 : 1;
+                return listener.test(new Memory(text, length).text()) ? 0 : 1;
             } catch (Throwable e) {
                 met = e;
                 return 1;
@@ -276,10 +272,9 @@ public final class Conversation extends Handle {
     public void sayWhile(String text, Predicate<String> onText) {
         var listener = new Listener(onText);
         change((arena, conversation) -> {
-            MemorySegment said = Native.terminated(arena, text);
-            var lookup = MethodHandles.lookup();
-            MemorySegment hear = Native.callback(arena, lookup, listener, "hear", Header.rz_text_callback);
-            return e -> (int) Header.rz_conversation_say.invokeExact(conversation, said, hear, MemorySegment.NULL, e);
+            Memory said = Native.terminated(arena, text);
+            var hear = Native.PLATFORM.callback(arena, Platform.Kind.TEXT, listener);
+            return e -> Header.rz_conversation_say(conversation, said, hear.function(), hear.user(), e);
         });
         if (listener.met != null) throw Native.rethrown(listener.met);
     }
@@ -305,29 +300,29 @@ public final class Conversation extends Handle {
 
     /** The same in JSON. */
     public String messagesJson(int first) {
-        return call((arena, conversation) -> Native.string(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-            (int) Header.rz_conversation_json_into.invokeExact(conversation, first, out, capacity, written, e))));
+        return call((arena, conversation) -> Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
+            Header.rz_conversation_json_into(conversation, first, out, capacity, written, e)).text());
     }
 
     /** Forgets the messages after the first so many. */
     public void rewind(int messages) {
         change((arena, conversation) -> e ->
-            (int) Header.rz_conversation_rewind.invokeExact(conversation, messages, e));
+            Header.rz_conversation_rewind(conversation, messages, e));
     }
 
     /** A conversation with the same past, which shares its memory. */
     public Conversation fork() {
         return call((arena, conversation) -> new Conversation(model, Native.made(arena, out -> e ->
-            (int) Header.rz_conversation_fork.invokeExact(conversation, out, e))));
+            Header.rz_conversation_fork(conversation, out, e))));
     }
 
     /** Writes the conversation, so that it outlives the process: {@link #load} reads it. */
     public void save(OutputStream out) throws IOException {
         var transfer = new Session.Transfer(null, out);
         call((arena, conversation) -> {
-            MemorySegment write = transfer.callback(arena, "write", Header.rz_write_callback);
+            var write = Native.PLATFORM.callback(arena, Platform.Kind.WRITE, transfer::write);
             return transfer.check(arena, e ->
-                (int) Header.rz_conversation_save.invokeExact(conversation, write, MemorySegment.NULL, e));
+                Header.rz_conversation_save(conversation, write.function(), write.user(), e));
         });
         transfer.rethrow();
     }
@@ -336,7 +331,7 @@ public final class Conversation extends Handle {
         return call((arena, conversation) -> {
             var layout = Header.rz_conversation_info;
             var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Header.rz_conversation_info_get.invokeExact(conversation, out, e));
+            Native.check(arena, e -> Header.rz_conversation_info_get(conversation, out, e));
             java.util.function.ToIntFunction<String> number = name -> Native.integer(out, layout, name);
             Function<String, Duration> time = name -> Duration.ofNanos(Native.number(out, layout, name));
             int end = number.applyAsInt("end"), stopped = number.applyAsInt("stopped");

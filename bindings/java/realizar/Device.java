@@ -1,6 +1,5 @@
 package realizar;
 
-import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -12,13 +11,13 @@ public record Device(int index, String name, Kind kind, String isa, long memoryT
     /** All devices, those that cannot be used too; the first is the CPU. */
     public static List<Device> all() {
         var found = new ArrayList<Device>();
-        try (Arena arena = Arena.ofConfined()) {
-            int n = Native.plain(() -> (int) Header.rz_device_count.invokeExact());
+        try (Arena arena = new Arena()) {
+            int n = Header.rz_device_count();
             var layout = Header.rz_device_info;
             for (int i = 1; i <= n; i++) {
                 int index = i;
                 var out = Native.sized(arena, layout);
-                Native.check(arena, e -> (int) Header.rz_device_info_get.invokeExact(index, out, e));
+                Native.check(arena, e -> Header.rz_device_info_get(index, out, e));
                 found.add(new Device(index, Native.text(out, layout, "name"), Kind.values()[Native.integer(out, layout, "kind") - 1],
                     Native.text(out, layout, "isa"), Native.number(out, layout, "memory_total"), Native.number(out, layout, "memory_free"),
                     Native.text(out, layout, "unavailable")));

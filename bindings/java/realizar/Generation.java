@@ -1,9 +1,5 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Iterator;
 import java.util.List;
@@ -23,22 +19,22 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private final int row;
     private String next;
 
-    Generation(MemorySegment cache, Session session, int[] tokens, Options options) {
+    Generation(Memory cache, Session session, int[] tokens, Options options) {
         this(cache, session, tokens, options, new Cancel());
     }
 
-    private Generation(MemorySegment cache, Session session, int[] tokens, Options options, Cancel cancel) {
-        super(start(cache, session.model(), tokens, options, cancel), Header.rz_job_free);
+    private Generation(Memory cache, Session session, int[] tokens, Options options, Cancel cancel) {
+        super(start(cache, session.model(), tokens, options, cancel), Header::rz_job_free);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
         row = Math.min(options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
-    private static MemorySegment start(MemorySegment cache, Model model, int[] tokens, Options options, Cancel cancel) {
+    private static Memory start(Memory cache, Model model, int[] tokens, Options options, Cancel cancel) {
         // A GPU need not bring logits back without a sampler. The job copies it.
         boolean compiles = options.grammar == null && options.grammarKind != 0;
-        try (Arena arena = Arena.ofConfined(); Sampler chooser = options.isGreedy() ? null : new Sampler(options);
+        try (Arena arena = new Arena(); Sampler chooser = options.isGreedy() ? null : new Sampler(options);
             Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarText) : null) {
             var params = Native.sized(arena, Header.rz_job_params);
             Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
@@ -55,7 +51,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
                 Native.set(params, Header.rz_job_params, "sampler", sampler);
                 Native.set(params, Header.rz_job_params, "grammar", grammar);
                 Native.set(params, Header.rz_job_params, "draft_model", draft);
-                return Native.made(arena, out -> e -> (int) Header.rz_job_new.invokeExact(cache, params, out, e));
+                return Native.made(arena, out -> e -> Header.rz_job_new(cache, params, out, e));
             }))));
         }
     }
@@ -95,7 +91,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private boolean advance(long microseconds) {
-        return call((arena, job) -> Native.check(arena, e -> (int) Header.rz_job_step.invokeExact(job, microseconds, e)) != Header.RZ_DONE);
+        return call((arena, job) -> Native.check(arena, e -> Header.rz_job_step(job, microseconds, e)) != Header.RZ_DONE);
     }
 
     /** Steps several generations of one model in common passes over the weights, until one has made a token; true:
@@ -110,29 +106,29 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private static boolean advance(List<Generation> generations, long microseconds) {
-        try (Arena arena = Arena.ofConfined()) {
+        try (Arena arena = new Arena()) {
             long n = generations.size();
             return useAll(arena, generations, jobs ->
-                Native.check(arena, e -> (int) Header.rz_jobs_step.invokeExact(jobs, n, microseconds, e)) != Header.RZ_DONE);
+                Native.check(arena, e -> Header.rz_jobs_step(jobs, n, microseconds, e)) != Header.RZ_DONE);
         }
     }
 
     /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. */
     public String text() {
-        return call((arena, job) -> Native.string(Native.filled(arena, 1, 64,
-            (out, capacity, written, e) -> (int) Header.rz_job_text_into.invokeExact(job, out, capacity, written, e))));
+        return call((arena, job) -> Native.filled(arena, 1, 64,
+            (out, capacity, written, e) -> Header.rz_job_text_into(job, out, capacity, written, e)).text());
     }
 
     /** Tokens that are new since the last call, one that ends the text included. */
     public int[] tokens() {
         return call((arena, job) -> Native.filled(arena, 4, 64,
-            (out, capacity, written, e) -> (int) Header.rz_job_tokens_into.invokeExact(job, out, capacity, written, e)).toArray(JAVA_INT));
+            (out, capacity, written, e) -> Header.rz_job_tokens_into(job, out, capacity, written, e)).ints());
     }
 
     /** Tokens that are new since the last call with their probabilities, of {@link Options#logprobs}. */
     public List<Logprob.Made> logprobs() {
         return call((arena, job) -> Logprob.rows(arena, row, (tokens, logprobs, capacity, written, e) ->
-            (int) Header.rz_job_logprobs_into.invokeExact(job, tokens, logprobs, capacity, written, e)));
+            Header.rz_job_logprobs_into(job, tokens, logprobs, capacity, written, e)));
     }
 
     /** All the text that is left, up to the end. */
@@ -188,7 +184,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     public RealizarException error() {
         if (end() != End.FAILED) return null;
         try {
-            call((arena, job) -> Native.check(arena, e -> (int) Header.rz_job_error.invokeExact(job, e)));
+            call((arena, job) -> Native.check(arena, e -> Header.rz_job_error(job, e)));
             return null;
         } catch (RealizarException e) {
             return e;
@@ -198,7 +194,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private int info(String field) {
         return call((arena, job) -> {
             var out = Native.sized(arena, Header.rz_job_info);
-            Native.check(arena, e -> (int) Header.rz_job_info_get.invokeExact(job, out, e));
+            Native.check(arena, e -> Header.rz_job_info_get(job, out, e));
             return Native.integer(out, Header.rz_job_info, field);
         });
     }

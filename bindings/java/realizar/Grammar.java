@@ -1,7 +1,5 @@
 package realizar;
 
-import java.lang.foreign.MemorySegment;
-
 /** A grammar for what is written. Immutable: any number of generations may use it at once. */
 public final class Grammar extends Handle {
     /** The language of a grammar, in the order of the library's numbers from 1. */
@@ -16,8 +14,8 @@ public final class Grammar extends Handle {
     final int number;
     final String text;
 
-    Grammar(MemorySegment pointer, int number, String text) {
-        super(pointer, Header.rz_grammar_free);
+    Grammar(Memory pointer, int number, String text) {
+        super(pointer, Header::rz_grammar_free);
         this.number = number;
         this.text = text;
     }

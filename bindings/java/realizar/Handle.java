@@ -1,79 +1,112 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
-
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandle;
-import java.lang.ref.Cleaner;
+import java.lang.ref.PhantomReference;
+import java.lang.ref.ReferenceQueue;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import java.util.function.Function;
 
 /** Something of the library that is freed once: by {@link #close}, which waits for calls that use it, or when it is forgotten. */
 abstract class Handle implements AutoCloseable {
-    private static final Cleaner CLEANER = Cleaner.create();
+    /** Frees a handle once: when it is closed, or forgotten. Cleaner does the same, which Android 8 lacks. */
+    private static final class Free extends PhantomReference<Handle> {
+        private static final ReferenceQueue<Handle> FORGOTTEN = new ReferenceQueue<>();
+        private static final Set<Free> ALL = ConcurrentHashMap.newKeySet();
+        private final ReentrantReadWriteLock lock;
+        private final Runnable free;
+
+        static {
+            var thread = new Thread(Free::watch, "realizar frees");
+            thread.setDaemon(true);
+            thread.start();
+        }
+
+        Free(Handle handle, Runnable free) {
+            super(handle, FORGOTTEN);
+            lock = handle.lock;
+            this.free = free;
+            ALL.add(this);
+        }
+
+        private static void watch() {
+            for (;;) {
+                try {
+                    ((Free) FORGOTTEN.remove()).run();
+                } catch (InterruptedException e) {
+                    // It goes on.
+                }
+            }
+        }
+
+        /** Waits for calls that use the handle, which may be forgotten while they run. */
+        void run() {
+            lock.writeLock().lock();
+            try {
+                if (ALL.remove(this)) free.run();
+            } finally {
+                lock.writeLock().unlock();
+            }
+        }
+    }
 
     private final ReentrantReadWriteLock lock = new ReentrantReadWriteLock();
-    private final MemorySegment pointer;
-    private final Cleaner.Cleanable free;
+    private final Memory pointer;
+    private final Free free;
     private volatile boolean closed;
 
-    Handle(MemorySegment pointer, MethodHandle free) {
+    Handle(Memory pointer, Consumer<Memory> free) {
         this.pointer = pointer;
-        var once = new AtomicBoolean();
-        this.free = CLEANER.register(this, () -> {
-            if (!once.getAndSet(true)) Native.invoke(free, pointer);
-        });
+        this.free = new Free(this, () -> free.accept(pointer));
     }
 
     /** Calls `f` with the handle, which stays valid meanwhile. */
-    final <T> T use(Function<MemorySegment, T> f) {
+    final <T> T use(Function<Memory, T> f) {
         lock.readLock().lock();
         try {
             if (closed) throw new IllegalStateException(getClass().getSimpleName() + " is closed");
             return f.apply(pointer);
         } finally {
             lock.readLock().unlock();
-            java.lang.ref.Reference.reachabilityFence(this);
         }
     }
 
     /** The same with memory for the time of the call. */
-    final <T> T call(BiFunction<Arena, MemorySegment, T> f) {
+    final <T> T call(BiFunction<Arena, Memory, T> f) {
         return use(pointer -> {
-            try (Arena arena = Arena.ofConfined()) {
+            try (Arena arena = new Arena()) {
                 return f.apply(arena, pointer);
             }
         });
     }
 
     /** Calls a function that takes the handle alone and returns nothing. */
-    final void run(MethodHandle function) {
+    final void run(Consumer<Memory> function) {
         use(pointer -> {
-            Native.invoke(function, pointer);
+            function.accept(pointer);
             return null;
         });
     }
 
     /** Calls `f` with several handles, which may be NULL, in an array. */
-    static <T> T useAll(Arena arena, List<? extends Handle> handles, Function<MemorySegment, T> f) {
-        return useAll(handles, 0, arena.allocate(ADDRESS, Math.max(handles.size(), 1)), f);
+    static <T> T useAll(Arena arena, List<? extends Handle> handles, Function<Memory, T> f) {
+        return useAll(handles, 0, arena.allocate((long) Memory.POINTER * Math.max(handles.size(), 1)), f);
     }
 
-    private static <T> T useAll(List<? extends Handle> handles, int i, MemorySegment array, Function<MemorySegment, T> f) {
+    private static <T> T useAll(List<? extends Handle> handles, int i, Memory array, Function<Memory, T> f) {
         if (i == handles.size()) return f.apply(array);
         return use(handles.get(i), pointer -> {
-            array.setAtIndex(ADDRESS, i, pointer);
+            array.set(Memory.POINTER * i, pointer);
             return useAll(handles, i + 1, array, f);
         });
     }
 
     /** The same for a handle that may be absent, which is NULL then. */
-    static <T> T use(Handle handle, Function<MemorySegment, T> f) {
-        return handle == null ? f.apply(MemorySegment.NULL) : handle.use(f);
+    static <T> T use(Handle handle, Function<Memory, T> f) {
+        return handle == null ? f.apply(Memory.NULL) : handle.use(f);
     }
 
     final boolean isClosed() {
@@ -87,7 +120,7 @@ abstract class Handle implements AutoCloseable {
         lock.writeLock().lock();
         try {
             closed = true;
-            free.clean();
+            free.run();
         } finally {
             lock.writeLock().unlock();
         }

@@ -1,18 +1,5 @@
 package realizar;
 
-import static java.lang.foreign.MemoryLayout.sequenceLayout;
-import static java.lang.foreign.MemoryLayout.structLayout;
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
-import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.StructLayout;
-import java.lang.invoke.MethodHandle;
-
 /** The constants, structs and functions of realizar.h under its names. The build writes this file: make header. */
 final class Header {
     static final int RZ_OK = 0;
@@ -125,319 +112,319 @@ final class Header {
     static final int RZ_POOLING_RANK = 5;
     static final int RZ_EMBED_RAW = 1;
 
-    static final StructLayout rz_error = structLayout(
-        JAVA_INT.withName("code"),
-        JAVA_INT.withName("system_code"),
-        sequenceLayout(504, JAVA_BYTE).withName("message")).withName("rz_error");
+    static final Struct rz_error = new Struct("rz_error")
+        .field("code", 4)
+        .field("system_code", 4)
+        .field("message", 1 * 504);
 
-    static final StructLayout rz_device_info = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("index"),
-        sequenceLayout(64, JAVA_BYTE).withName("name"),
-        JAVA_INT.withName("kind"),
-        JAVA_INT.withName("available"),
-        sequenceLayout(32, JAVA_BYTE).withName("isa"),
-        JAVA_LONG.withName("memory_total"),
-        JAVA_LONG.withName("memory_free"),
-        sequenceLayout(256, JAVA_BYTE).withName("unavailable")).withName("rz_device_info");
+    static final Struct rz_device_info = new Struct("rz_device_info")
+        .field("struct_size", 4)
+        .field("index", 4)
+        .field("name", 1 * 64)
+        .field("kind", 4)
+        .field("available", 4)
+        .field("isa", 1 * 32)
+        .field("memory_total", 8)
+        .field("memory_free", 8)
+        .field("unavailable", 1 * 256);
 
-    static final StructLayout rz_runtime_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("threads"),
-        JAVA_LONG.withName("memory_limit"),
-        ADDRESS.withName("cpus"),
-        JAVA_LONG.withName("n_cpus"),
-        ADDRESS.withName("log"),
-        ADDRESS.withName("log_user"),
-        ADDRESS.withName("parallel"),
-        ADDRESS.withName("parallel_user")).withName("rz_runtime_params");
+    static final Struct rz_runtime_params = new Struct("rz_runtime_params")
+        .field("struct_size", 4)
+        .field("threads", 4)
+        .field("memory_limit", 8)
+        .field("cpus", 8)
+        .field("n_cpus", 8)
+        .field("log", 8)
+        .field("log_user", 8)
+        .field("parallel", 8)
+        .field("parallel_user", 8);
 
-    static final StructLayout rz_model_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("device"),
-        ADDRESS.withName("runtime"),
-        JAVA_INT.withName("flags"),
-        JAVA_INT.withName("gpu_layers"),
-        JAVA_INT.withName("quantize"),
-        JAVA_INT.withName("prompt_tokens_beside"),
-        ADDRESS.withName("progress"),
-        ADDRESS.withName("progress_user"),
-        ADDRESS.withName("cancel"),
-        ADDRESS.withName("packed_path"),
-        ADDRESS.withName("devices"),
-        JAVA_LONG.withName("n_devices"),
-        ADDRESS.withName("shares")).withName("rz_model_params");
+    static final Struct rz_model_params = new Struct("rz_model_params")
+        .field("struct_size", 4)
+        .field("device", 4)
+        .field("runtime", 8)
+        .field("flags", 4)
+        .field("gpu_layers", 4)
+        .field("quantize", 4)
+        .field("prompt_tokens_beside", 4)
+        .field("progress", 8)
+        .field("progress_user", 8)
+        .field("cancel", 8)
+        .field("packed_path", 8)
+        .field("devices", 8)
+        .field("n_devices", 8)
+        .field("shares", 8);
 
-    static final StructLayout rz_model_info = structLayout(
-        JAVA_INT.withName("struct_size"),
-        sequenceLayout(32, JAVA_BYTE).withName("architecture"),
-        sequenceLayout(64, JAVA_BYTE).withName("name"),
-        JAVA_INT.withName("n_layers"),
-        JAVA_INT.withName("hidden_dim"),
-        JAVA_INT.withName("ffn_dim"),
-        JAVA_INT.withName("n_heads"),
-        JAVA_INT.withName("n_kv_heads"),
-        JAVA_INT.withName("head_dim"),
-        JAVA_INT.withName("vocab_size"),
-        JAVA_INT.withName("context_length"),
-        JAVA_INT.withName("device"),
-        JAVA_INT.withName("bos_token"),
-        JAVA_INT.withName("eos_token"),
-        JAVA_LONG.withName("n_params"),
-        JAVA_LONG.withName("weight_bytes"),
-        JAVA_INT.withName("gpu_layers"),
-        JAVA_INT.withName("chat_template"),
-        sequenceLayout(16, JAVA_INT).withName("devices"),
-        sequenceLayout(16, JAVA_INT).withName("device_layers"),
-        JAVA_INT.withName("n_unknown"),
-        JAVA_INT.withName("reserved")).withName("rz_model_info");
+    static final Struct rz_model_info = new Struct("rz_model_info")
+        .field("struct_size", 4)
+        .field("architecture", 1 * 32)
+        .field("name", 1 * 64)
+        .field("n_layers", 4)
+        .field("hidden_dim", 4)
+        .field("ffn_dim", 4)
+        .field("n_heads", 4)
+        .field("n_kv_heads", 4)
+        .field("head_dim", 4)
+        .field("vocab_size", 4)
+        .field("context_length", 4)
+        .field("device", 4)
+        .field("bos_token", 4)
+        .field("eos_token", 4)
+        .field("n_params", 8)
+        .field("weight_bytes", 8)
+        .field("gpu_layers", 4)
+        .field("chat_template", 4)
+        .field("devices", 4 * 16)
+        .field("device_layers", 4 * 16)
+        .field("n_unknown", 4)
+        .field("reserved", 4);
 
-    static final StructLayout rz_model_sampling = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("told"),
-        JAVA_FLOAT.withName("temperature"),
-        JAVA_INT.withName("top_k"),
-        JAVA_FLOAT.withName("top_p"),
-        JAVA_FLOAT.withName("min_p"),
-        JAVA_FLOAT.withName("repeat_penalty"),
-        JAVA_INT.withName("penalty_window")).withName("rz_model_sampling");
+    static final Struct rz_model_sampling = new Struct("rz_model_sampling")
+        .field("struct_size", 4)
+        .field("told", 4)
+        .field("temperature", 4)
+        .field("top_k", 4)
+        .field("top_p", 4)
+        .field("min_p", 4)
+        .field("repeat_penalty", 4)
+        .field("penalty_window", 4);
 
-    static final StructLayout rz_source = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("kind"),
-        ADDRESS.withName("name"),
-        ADDRESS.withName("data"),
-        JAVA_LONG.withName("size"),
-        JAVA_INT.withName("fd"),
-        JAVA_INT.withName("reserved"),
-        JAVA_LONG.withName("offset"),
-        ADDRESS.withName("read"),
-        ADDRESS.withName("user")).withName("rz_source");
+    static final Struct rz_source = new Struct("rz_source")
+        .field("struct_size", 4)
+        .field("kind", 4)
+        .field("name", 8)
+        .field("data", 8)
+        .field("size", 8)
+        .field("fd", 4)
+        .field("reserved", 4)
+        .field("offset", 8)
+        .field("read", 8)
+        .field("user", 8);
 
-    static final StructLayout rz_chat_message = structLayout(
-        ADDRESS.withName("role"),
-        ADDRESS.withName("content")).withName("rz_chat_message");
+    static final Struct rz_chat_message = new Struct("rz_chat_message")
+        .field("role", 8)
+        .field("content", 8);
 
-    static final StructLayout rz_logit_bias = structLayout(
-        JAVA_INT.withName("token"),
-        JAVA_FLOAT.withName("bias")).withName("rz_logit_bias");
+    static final Struct rz_logit_bias = new Struct("rz_logit_bias")
+        .field("token", 4)
+        .field("bias", 4);
 
-    static final StructLayout rz_token_sequence = structLayout(
-        ADDRESS.withName("tokens"),
-        JAVA_LONG.withName("n_tokens")).withName("rz_token_sequence");
+    static final Struct rz_token_sequence = new Struct("rz_token_sequence")
+        .field("tokens", 8)
+        .field("n_tokens", 8);
 
-    static final StructLayout rz_sampler_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_FLOAT.withName("temperature"),
-        JAVA_INT.withName("top_k"),
-        JAVA_FLOAT.withName("top_p"),
-        JAVA_FLOAT.withName("min_p"),
-        JAVA_FLOAT.withName("repeat_penalty"),
-        JAVA_FLOAT.withName("presence_penalty"),
-        JAVA_FLOAT.withName("frequency_penalty"),
-        JAVA_INT.withName("penalty_window"),
-        JAVA_INT.withName("flags"),
-        JAVA_LONG.withName("seed"),
-        ADDRESS.withName("biases"),
-        JAVA_LONG.withName("n_biases"),
-        JAVA_FLOAT.withName("typical_p"),
-        JAVA_FLOAT.withName("top_n_sigma"),
-        JAVA_FLOAT.withName("xtc_probability"),
-        JAVA_FLOAT.withName("xtc_threshold"),
-        JAVA_FLOAT.withName("temperature_range"),
-        JAVA_FLOAT.withName("temperature_exponent"),
-        JAVA_FLOAT.withName("mirostat_tau"),
-        JAVA_FLOAT.withName("mirostat_eta"),
-        JAVA_FLOAT.withName("dry_multiplier"),
-        JAVA_FLOAT.withName("dry_base"),
-        JAVA_INT.withName("dry_allowed_length"),
-        JAVA_INT.withName("dry_window"),
-        JAVA_INT.withName("no_repeat_ngram_size"),
-        JAVA_INT.withName("reserved"),
-        ADDRESS.withName("dry_breakers"),
-        JAVA_LONG.withName("n_dry_breakers"),
-        ADDRESS.withName("banned_sequences"),
-        JAVA_LONG.withName("n_banned_sequences"),
-        ADDRESS.withName("order"),
-        JAVA_LONG.withName("n_order")).withName("rz_sampler_params");
+    static final Struct rz_sampler_params = new Struct("rz_sampler_params")
+        .field("struct_size", 4)
+        .field("temperature", 4)
+        .field("top_k", 4)
+        .field("top_p", 4)
+        .field("min_p", 4)
+        .field("repeat_penalty", 4)
+        .field("presence_penalty", 4)
+        .field("frequency_penalty", 4)
+        .field("penalty_window", 4)
+        .field("flags", 4)
+        .field("seed", 8)
+        .field("biases", 8)
+        .field("n_biases", 8)
+        .field("typical_p", 4)
+        .field("top_n_sigma", 4)
+        .field("xtc_probability", 4)
+        .field("xtc_threshold", 4)
+        .field("temperature_range", 4)
+        .field("temperature_exponent", 4)
+        .field("mirostat_tau", 4)
+        .field("mirostat_eta", 4)
+        .field("dry_multiplier", 4)
+        .field("dry_base", 4)
+        .field("dry_allowed_length", 4)
+        .field("dry_window", 4)
+        .field("no_repeat_ngram_size", 4)
+        .field("reserved", 4)
+        .field("dry_breakers", 8)
+        .field("n_dry_breakers", 8)
+        .field("banned_sequences", 8)
+        .field("n_banned_sequences", 8)
+        .field("order", 8)
+        .field("n_order", 8);
 
-    static final StructLayout rz_cache_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("capacity"),
-        JAVA_INT.withName("k_type"),
-        JAVA_INT.withName("v_type")).withName("rz_cache_params");
+    static final Struct rz_cache_params = new Struct("rz_cache_params")
+        .field("struct_size", 4)
+        .field("capacity", 4)
+        .field("k_type", 4)
+        .field("v_type", 4);
 
-    static final StructLayout rz_plan = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("gpu_layers"),
-        JAVA_LONG.withName("weights_host"),
-        JAVA_LONG.withName("weights_device"),
-        JAVA_LONG.withName("cache_host"),
-        JAVA_LONG.withName("cache_device"),
-        JAVA_LONG.withName("cache_token"),
-        JAVA_LONG.withName("scratch_host"),
-        JAVA_LONG.withName("scratch_device"),
-        JAVA_LONG.withName("load_peak_host"),
-        JAVA_LONG.withName("total_host"),
-        JAVA_LONG.withName("total_device"),
-        sequenceLayout(16, JAVA_INT).withName("devices"),
-        sequenceLayout(16, JAVA_INT).withName("device_layers"),
-        sequenceLayout(16, JAVA_LONG).withName("device_weights"),
-        sequenceLayout(16, JAVA_LONG).withName("device_cache"),
-        sequenceLayout(16, JAVA_LONG).withName("device_scratch"),
-        sequenceLayout(16, JAVA_LONG).withName("device_total")).withName("rz_plan");
+    static final Struct rz_plan = new Struct("rz_plan")
+        .field("struct_size", 4)
+        .field("gpu_layers", 4)
+        .field("weights_host", 8)
+        .field("weights_device", 8)
+        .field("cache_host", 8)
+        .field("cache_device", 8)
+        .field("cache_token", 8)
+        .field("scratch_host", 8)
+        .field("scratch_device", 8)
+        .field("load_peak_host", 8)
+        .field("total_host", 8)
+        .field("total_device", 8)
+        .field("devices", 4 * 16)
+        .field("device_layers", 4 * 16)
+        .field("device_weights", 8 * 16)
+        .field("device_cache", 8 * 16)
+        .field("device_scratch", 8 * 16)
+        .field("device_total", 8 * 16);
 
-    static final StructLayout rz_job_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("max_tokens"),
-        ADDRESS.withName("tokens"),
-        JAVA_LONG.withName("n_tokens"),
-        ADDRESS.withName("sampler"),
-        ADDRESS.withName("grammar"),
-        ADDRESS.withName("stops"),
-        JAVA_LONG.withName("n_stops"),
-        ADDRESS.withName("cancel"),
-        JAVA_INT.withName("flags"),
-        JAVA_INT.withName("reserved"),
-        JAVA_INT.withName("draft"),
-        JAVA_INT.withName("draft_max"),
-        ADDRESS.withName("draft_model"),
-        JAVA_INT.withName("logprobs"),
-        JAVA_INT.withName("priority"),
-        ADDRESS.withName("chat"),
-        JAVA_LONG.withName("chat_len")).withName("rz_job_params");
+    static final Struct rz_job_params = new Struct("rz_job_params")
+        .field("struct_size", 4)
+        .field("max_tokens", 4)
+        .field("tokens", 8)
+        .field("n_tokens", 8)
+        .field("sampler", 8)
+        .field("grammar", 8)
+        .field("stops", 8)
+        .field("n_stops", 8)
+        .field("cancel", 8)
+        .field("flags", 4)
+        .field("reserved", 4)
+        .field("draft", 4)
+        .field("draft_max", 4)
+        .field("draft_model", 8)
+        .field("logprobs", 4)
+        .field("priority", 4)
+        .field("chat", 8)
+        .field("chat_len", 8);
 
-    static final StructLayout rz_job_info = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("state"),
-        JAVA_INT.withName("end"),
-        JAVA_INT.withName("stopped"),
-        JAVA_INT.withName("prompt_total"),
-        JAVA_INT.withName("prompt_done"),
-        JAVA_INT.withName("n_tokens"),
-        JAVA_INT.withName("cache_len"),
-        JAVA_LONG.withName("prompt_ns"),
-        JAVA_LONG.withName("tokens_ns"),
-        JAVA_LONG.withName("first_token_ns"),
-        JAVA_INT.withName("drafted"),
-        JAVA_INT.withName("accepted")).withName("rz_job_info");
+    static final Struct rz_job_info = new Struct("rz_job_info")
+        .field("struct_size", 4)
+        .field("state", 4)
+        .field("end", 4)
+        .field("stopped", 4)
+        .field("prompt_total", 4)
+        .field("prompt_done", 4)
+        .field("n_tokens", 4)
+        .field("cache_len", 4)
+        .field("prompt_ns", 8)
+        .field("tokens_ns", 8)
+        .field("first_token_ns", 8)
+        .field("drafted", 4)
+        .field("accepted", 4);
 
-    static final StructLayout rz_store_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("min_tokens"),
-        JAVA_LONG.withName("memory_limit"),
-        ADDRESS.withName("path"),
-        JAVA_LONG.withName("max_entries"),
-        JAVA_LONG.withName("disk_limit")).withName("rz_store_params");
+    static final Struct rz_store_params = new Struct("rz_store_params")
+        .field("struct_size", 4)
+        .field("min_tokens", 4)
+        .field("memory_limit", 8)
+        .field("path", 8)
+        .field("max_entries", 8)
+        .field("disk_limit", 8);
 
-    static final StructLayout rz_store_info = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("n_entries"),
-        JAVA_INT.withName("n_files"),
-        JAVA_INT.withName("n_unwritten"),
-        JAVA_LONG.withName("memory_bytes"),
-        JAVA_LONG.withName("disk_bytes"),
-        JAVA_LONG.withName("hits"),
-        JAVA_LONG.withName("misses"),
-        JAVA_LONG.withName("reused_tokens")).withName("rz_store_info");
+    static final Struct rz_store_info = new Struct("rz_store_info")
+        .field("struct_size", 4)
+        .field("n_entries", 4)
+        .field("n_files", 4)
+        .field("n_unwritten", 4)
+        .field("memory_bytes", 8)
+        .field("disk_bytes", 8)
+        .field("hits", 8)
+        .field("misses", 8)
+        .field("reused_tokens", 8);
 
-    static final StructLayout rz_conversation_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("overflow"),
-        ADDRESS.withName("json"),
-        JAVA_LONG.withName("json_len"),
-        ADDRESS.withName("cache"),
-        ADDRESS.withName("adapters"),
-        ADDRESS.withName("scales"),
-        JAVA_LONG.withName("n_adapters"),
-        ADDRESS.withName("cancel"),
-        ADDRESS.withName("store")).withName("rz_conversation_params");
+    static final Struct rz_conversation_params = new Struct("rz_conversation_params")
+        .field("struct_size", 4)
+        .field("overflow", 4)
+        .field("json", 8)
+        .field("json_len", 8)
+        .field("cache", 8)
+        .field("adapters", 8)
+        .field("scales", 8)
+        .field("n_adapters", 8)
+        .field("cancel", 8)
+        .field("store", 8);
 
-    static final StructLayout rz_reply_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("max_tokens"),
-        ADDRESS.withName("sampler"),
-        JAVA_INT.withName("grammar_kind"),
-        JAVA_INT.withName("flags"),
-        ADDRESS.withName("grammar"),
-        JAVA_LONG.withName("grammar_len"),
-        ADDRESS.withName("stops"),
-        JAVA_LONG.withName("n_stops"),
-        JAVA_INT.withName("reasoning"),
-        JAVA_INT.withName("reasoning_tokens"),
-        JAVA_INT.withName("draft"),
-        JAVA_INT.withName("draft_max"),
-        ADDRESS.withName("draft_model"),
-        JAVA_INT.withName("logprobs"),
-        JAVA_INT.withName("priority"),
-        ADDRESS.withName("cancel")).withName("rz_reply_params");
+    static final Struct rz_reply_params = new Struct("rz_reply_params")
+        .field("struct_size", 4)
+        .field("max_tokens", 4)
+        .field("sampler", 8)
+        .field("grammar_kind", 4)
+        .field("flags", 4)
+        .field("grammar", 8)
+        .field("grammar_len", 8)
+        .field("stops", 8)
+        .field("n_stops", 8)
+        .field("reasoning", 4)
+        .field("reasoning_tokens", 4)
+        .field("draft", 4)
+        .field("draft_max", 4)
+        .field("draft_model", 8)
+        .field("logprobs", 4)
+        .field("priority", 4)
+        .field("cancel", 8);
 
-    static final StructLayout rz_conversation_info = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("n_messages"),
-        JAVA_INT.withName("first_in_prompt"),
-        JAVA_INT.withName("state"),
-        JAVA_INT.withName("end"),
-        JAVA_INT.withName("stopped"),
-        JAVA_INT.withName("prompt_tokens"),
-        JAVA_INT.withName("reused_tokens"),
-        JAVA_INT.withName("prompt_done"),
-        JAVA_INT.withName("n_tokens"),
-        JAVA_INT.withName("reasoning_tokens"),
-        JAVA_INT.withName("drafted"),
-        JAVA_INT.withName("accepted"),
-        JAVA_INT.withName("cache_len"),
-        JAVA_INT.withName("cache_capacity"),
-        JAVA_INT.withName("reserved"),
-        JAVA_LONG.withName("prompt_ns"),
-        JAVA_LONG.withName("tokens_ns"),
-        JAVA_LONG.withName("first_token_ns")).withName("rz_conversation_info");
+    static final Struct rz_conversation_info = new Struct("rz_conversation_info")
+        .field("struct_size", 4)
+        .field("n_messages", 4)
+        .field("first_in_prompt", 4)
+        .field("state", 4)
+        .field("end", 4)
+        .field("stopped", 4)
+        .field("prompt_tokens", 4)
+        .field("reused_tokens", 4)
+        .field("prompt_done", 4)
+        .field("n_tokens", 4)
+        .field("reasoning_tokens", 4)
+        .field("drafted", 4)
+        .field("accepted", 4)
+        .field("cache_len", 4)
+        .field("cache_capacity", 4)
+        .field("reserved", 4)
+        .field("prompt_ns", 8)
+        .field("tokens_ns", 8)
+        .field("first_token_ns", 8);
 
-    static final StructLayout rz_embed_params = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("pooling"),
-        JAVA_INT.withName("flags"),
-        JAVA_INT.withName("reserved")).withName("rz_embed_params");
+    static final Struct rz_embed_params = new Struct("rz_embed_params")
+        .field("struct_size", 4)
+        .field("pooling", 4)
+        .field("flags", 4)
+        .field("reserved", 4);
 
-    static final StructLayout rz_phase_metrics = structLayout(
-        JAVA_LONG.withName("count"),
-        JAVA_LONG.withName("sum_ns")).withName("rz_phase_metrics");
+    static final Struct rz_phase_metrics = new Struct("rz_phase_metrics")
+        .field("count", 8)
+        .field("sum_ns", 8);
 
-    static final StructLayout rz_metrics = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("reserved"),
-        rz_phase_metrics.withName("load"),
-        rz_phase_metrics.withName("tokenize"),
-        rz_phase_metrics.withName("prefill"),
-        rz_phase_metrics.withName("decode"),
-        rz_phase_metrics.withName("sample"),
-        rz_phase_metrics.withName("detokenize"),
-        rz_phase_metrics.withName("gpu_products"),
-        rz_phase_metrics.withName("gpu_attention"),
-        rz_phase_metrics.withName("gpu_experts"),
-        rz_phase_metrics.withName("gpu_head"),
-        rz_phase_metrics.withName("gpu_other")).withName("rz_metrics");
+    static final Struct rz_metrics = new Struct("rz_metrics")
+        .field("struct_size", 4)
+        .field("reserved", 4)
+        .field("load", rz_phase_metrics.size)
+        .field("tokenize", rz_phase_metrics.size)
+        .field("prefill", rz_phase_metrics.size)
+        .field("decode", rz_phase_metrics.size)
+        .field("sample", rz_phase_metrics.size)
+        .field("detokenize", rz_phase_metrics.size)
+        .field("gpu_products", rz_phase_metrics.size)
+        .field("gpu_attention", rz_phase_metrics.size)
+        .field("gpu_experts", rz_phase_metrics.size)
+        .field("gpu_head", rz_phase_metrics.size)
+        .field("gpu_other", rz_phase_metrics.size);
 
-    static final StructLayout rz_backend_metrics = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("device_kind"),
-        JAVA_LONG.withName("dispatches"),
-        JAVA_LONG.withName("bytes"),
-        JAVA_LONG.withName("latency_sum_ns"),
-        JAVA_LONG.withName("latency_min_ns"),
-        JAVA_LONG.withName("latency_max_ns"),
-        JAVA_DOUBLE.withName("latency_mean_ns"),
-        JAVA_DOUBLE.withName("latency_variance_ns2"),
-        sequenceLayout(32, JAVA_LONG).withName("latency_histogram")).withName("rz_backend_metrics");
+    static final Struct rz_backend_metrics = new Struct("rz_backend_metrics")
+        .field("struct_size", 4)
+        .field("device_kind", 4)
+        .field("dispatches", 8)
+        .field("bytes", 8)
+        .field("latency_sum_ns", 8)
+        .field("latency_min_ns", 8)
+        .field("latency_max_ns", 8)
+        .field("latency_mean_ns", 8)
+        .field("latency_variance_ns2", 8)
+        .field("latency_histogram", 8 * 32);
 
-    static final StructLayout rz_layout = structLayout(
-        JAVA_INT.withName("struct_size"),
-        JAVA_INT.withName("offset"),
-        JAVA_INT.withName("size"),
-        sequenceLayout(32, JAVA_BYTE).withName("struct_name"),
-        sequenceLayout(32, JAVA_BYTE).withName("field_name")).withName("rz_layout");
+    static final Struct rz_layout = new Struct("rz_layout")
+        .field("struct_size", 4)
+        .field("offset", 4)
+        .field("size", 4)
+        .field("struct_name", 1 * 32)
+        .field("field_name", 1 * 32);
 
-    static final StructLayout[] STRUCTS = {
+    static final Struct[] STRUCTS = {
         rz_error,
         rz_device_info,
         rz_runtime_params,
@@ -464,123 +451,424 @@ final class Header {
         rz_backend_metrics,
         rz_layout};
 
-    static final FunctionDescriptor rz_log_callback = FunctionDescriptor.ofVoid(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
-    static final FunctionDescriptor rz_share_callback = FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT);
-    static final FunctionDescriptor rz_parallel_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
-    static final FunctionDescriptor rz_progress_callback = FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, ADDRESS);
-    static final FunctionDescriptor rz_source_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
-    static final FunctionDescriptor rz_write_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
-    static final FunctionDescriptor rz_read_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
-    static final FunctionDescriptor rz_text_callback = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
+    static int rz_abi_version() {
+        return Native.LIBRARY.rz_abi_version();
+    }
 
-    static final MethodHandle rz_abi_version = Native.function("rz_abi_version", FunctionDescriptor.of(JAVA_INT));
-    static final MethodHandle rz_version = Native.function("rz_version", FunctionDescriptor.of(ADDRESS));
-    static final MethodHandle rz_status_name = Native.function("rz_status_name", FunctionDescriptor.of(ADDRESS, JAVA_INT));
-    static final MethodHandle rz_device_count = Native.function("rz_device_count", FunctionDescriptor.of(JAVA_INT));
-    static final MethodHandle rz_device_info_get = Native.function("rz_device_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_runtime_new = Native.function("rz_runtime_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_runtime_free = Native.function("rz_runtime_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_runtime_threads_set = Native.function("rz_runtime_threads_set", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS));
-    static final MethodHandle rz_cancel_new = Native.function("rz_cancel_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cancel_free = Native.function("rz_cancel_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_cancel_fire = Native.function("rz_cancel_fire", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_cancel_deadline = Native.function("rz_cancel_deadline", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_cancel_reset = Native.function("rz_cancel_reset", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_model_load = Native.function("rz_model_load", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_free = Native.function("rz_model_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_model_info_get = Native.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_sampling_get = Native.function("rz_model_sampling_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_meta_into = Native.function("rz_model_meta_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_meta_key_into = Native.function("rz_model_meta_key_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_meta_element_into = Native.function("rz_model_meta_element_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_load_from = Native.function("rz_model_load_from", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_tokenize_into = Native.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_detokenize_into = Native.function("rz_detokenize_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_token_is_end = Native.function("rz_token_is_end", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT));
-    static final MethodHandle rz_token_bytes_into = Native.function("rz_token_bytes_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_textstream_new = Native.function("rz_textstream_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_textstream_follow = Native.function("rz_textstream_follow", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_textstream_push_into = Native.function("rz_textstream_push_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_textstream_flush_into = Native.function("rz_textstream_flush_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_textstream_free = Native.function("rz_textstream_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_chat_render_into = Native.function("rz_chat_render_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_chat_render_json_into = Native.function("rz_chat_render_json_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_chat_tokenize_into = Native.function("rz_chat_tokenize_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_chat_parser_new = Native.function("rz_chat_parser_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_chat_parser_push = Native.function("rz_chat_parser_push", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS));
-    static final MethodHandle rz_chat_parser_end = Native.function("rz_chat_parser_end", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_chat_parser_next_into = Native.function("rz_chat_parser_next_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_chat_parser_free = Native.function("rz_chat_parser_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_sampler_new = Native.function("rz_sampler_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_sampler_free = Native.function("rz_sampler_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_grammar_new = Native.function("rz_grammar_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_grammar_free = Native.function("rz_grammar_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_sampler_grammar_set = Native.function("rz_sampler_grammar_set", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_new = Native.function("rz_cache_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_free = Native.function("rz_cache_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_cache_len = Native.function("rz_cache_len", FunctionDescriptor.of(JAVA_INT, ADDRESS));
-    static final MethodHandle rz_cache_capacity = Native.function("rz_cache_capacity", FunctionDescriptor.of(JAVA_INT, ADDRESS));
-    static final MethodHandle rz_cache_truncate = Native.function("rz_cache_truncate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS));
-    static final MethodHandle rz_cache_cancel_set = Native.function("rz_cache_cancel_set", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_fork = Native.function("rz_cache_fork", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_match = Native.function("rz_cache_match", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_tokens_into = Native.function("rz_cache_tokens_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_shift = Native.function("rz_cache_shift", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT, ADDRESS));
-    static final MethodHandle rz_cache_release = Native.function("rz_cache_release", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_adapter_load = Native.function("rz_adapter_load", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_adapter_free = Native.function("rz_adapter_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_cache_adapters_set = Native.function("rz_cache_adapters_set", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_cache_save = Native.function("rz_cache_save", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_cache_load = Native.function("rz_cache_load", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_model_plan = Native.function("rz_model_plan", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_prefill = Native.function("rz_prefill", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_decode_token = Native.function("rz_decode_token", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_generate_into = Native.function("rz_generate_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_decode_batch = Native.function("rz_decode_batch", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_logits_into = Native.function("rz_logits_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_sample = Native.function("rz_sample", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_new = Native.function("rz_job_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_step = Native.function("rz_job_step", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_jobs_step = Native.function("rz_jobs_step", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_job_error = Native.function("rz_job_error", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_text_into = Native.function("rz_job_text_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_next_into = Native.function("rz_job_next_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_tokens_into = Native.function("rz_job_tokens_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_logprobs_into = Native.function("rz_job_logprobs_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_info_get = Native.function("rz_job_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_job_free = Native.function("rz_job_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_store_new = Native.function("rz_store_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_store_take = Native.function("rz_store_take", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_store_put = Native.function("rz_store_put", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_store_clear = Native.function("rz_store_clear", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_store_info_get = Native.function("rz_store_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_store_free = Native.function("rz_store_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_conversation_new = Native.function("rz_conversation_new", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_add = Native.function("rz_conversation_add", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_conversation_add_text = Native.function("rz_conversation_add_text", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_conversation_reply = Native.function("rz_conversation_reply", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_step = Native.function("rz_conversation_step", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_conversations_step = Native.function("rz_conversations_step", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
-    static final MethodHandle rz_conversation_next_into = Native.function("rz_conversation_next_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_logprobs_into = Native.function("rz_conversation_logprobs_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_say = Native.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_json_into = Native.function("rz_conversation_json_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_rewind = Native.function("rz_conversation_rewind", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS));
-    static final MethodHandle rz_conversation_fork = Native.function("rz_conversation_fork", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_save = Native.function("rz_conversation_save", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_load = Native.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_info_get = Native.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_conversation_free = Native.function("rz_conversation_free", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_logprobs_into = Native.function("rz_logprobs_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_score_into = Native.function("rz_score_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_embed_into = Native.function("rz_embed_into", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_metrics_get = Native.function("rz_metrics_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-    static final MethodHandle rz_backend_metrics_get = Native.function("rz_backend_metrics_get", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS));
-    static final MethodHandle rz_metrics_reset = Native.function("rz_metrics_reset", FunctionDescriptor.ofVoid(ADDRESS));
-    static final MethodHandle rz_layout_get = Native.function("rz_layout_get", FunctionDescriptor.of(JAVA_INT, JAVA_INT, ADDRESS, ADDRESS));
+    static long rz_version() {
+        return Native.LIBRARY.rz_version();
+    }
 
-    static {
-        Native.checkLayouts();
+    static long rz_status_name(int status) {
+        return Native.LIBRARY.rz_status_name(status);
+    }
+
+    static int rz_device_count() {
+        return Native.LIBRARY.rz_device_count();
+    }
+
+    static int rz_device_info_get(int index, Memory out, Memory err) {
+        return Native.LIBRARY.rz_device_info_get(index, out.address, err.address);
+    }
+
+    static int rz_runtime_new(Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_runtime_new(params.address, out.address, err.address);
+    }
+
+    static void rz_runtime_free(Memory runtime) {
+        Native.LIBRARY.rz_runtime_free(runtime.address);
+    }
+
+    static int rz_runtime_threads_set(Memory runtime, int threads, Memory err) {
+        return Native.LIBRARY.rz_runtime_threads_set(runtime.address, threads, err.address);
+    }
+
+    static int rz_cancel_new(Memory out, Memory err) {
+        return Native.LIBRARY.rz_cancel_new(out.address, err.address);
+    }
+
+    static void rz_cancel_free(Memory cancel) {
+        Native.LIBRARY.rz_cancel_free(cancel.address);
+    }
+
+    static void rz_cancel_fire(Memory cancel) {
+        Native.LIBRARY.rz_cancel_fire(cancel.address);
+    }
+
+    static int rz_cancel_deadline(Memory cancel, long us_from_now, Memory err) {
+        return Native.LIBRARY.rz_cancel_deadline(cancel.address, us_from_now, err.address);
+    }
+
+    static void rz_cancel_reset(Memory cancel) {
+        Native.LIBRARY.rz_cancel_reset(cancel.address);
+    }
+
+    static int rz_model_load(Memory path, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_load(path.address, params.address, out.address, err.address);
+    }
+
+    static void rz_model_free(Memory model) {
+        Native.LIBRARY.rz_model_free(model.address);
+    }
+
+    static int rz_model_info_get(Memory model, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_info_get(model.address, out.address, err.address);
+    }
+
+    static int rz_model_sampling_get(Memory model, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_sampling_get(model.address, out.address, err.address);
+    }
+
+    static int rz_model_meta_into(Memory model, Memory key, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_model_meta_into(model.address, key.address, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_model_meta_key_into(Memory model, long index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_model_meta_key_into(model.address, index, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_model_meta_element_into(Memory model, Memory key, long index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_model_meta_element_into(model.address, key.address, index, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_model_load_from(Memory sources, long n, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_load_from(sources.address, n, params.address, out.address, err.address);
+    }
+
+    static int rz_tokenize_into(Memory model, Memory text, long text_len, int flags, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_tokenize_into(model.address, text.address, text_len, flags, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_detokenize_into(Memory model, Memory tokens, long n, int flags, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_detokenize_into(model.address, tokens.address, n, flags, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_token_is_end(Memory model, int token) {
+        return Native.LIBRARY.rz_token_is_end(model.address, token);
+    }
+
+    static int rz_token_bytes_into(Memory model, int token, Memory out, long capacity, Memory len, Memory attributes, Memory err) {
+        return Native.LIBRARY.rz_token_bytes_into(model.address, token, out.address, capacity, len.address, attributes.address, err.address);
+    }
+
+    static int rz_textstream_new(Memory model, Memory out, Memory err) {
+        return Native.LIBRARY.rz_textstream_new(model.address, out.address, err.address);
+    }
+
+    static int rz_textstream_follow(Memory stream, Memory tokens, long n, Memory err) {
+        return Native.LIBRARY.rz_textstream_follow(stream.address, tokens.address, n, err.address);
+    }
+
+    static int rz_textstream_push_into(Memory stream, int token, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_textstream_push_into(stream.address, token, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_textstream_flush_into(Memory stream, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_textstream_flush_into(stream.address, out.address, capacity, len.address, err.address);
+    }
+
+    static void rz_textstream_free(Memory stream) {
+        Native.LIBRARY.rz_textstream_free(stream.address);
+    }
+
+    static int rz_chat_render_into(Memory model, Memory messages, long n, int flags, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_chat_render_into(model.address, messages.address, n, flags, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_chat_render_json_into(Memory model, Memory json, long json_len, int flags, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_chat_render_json_into(model.address, json.address, json_len, flags, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_chat_tokenize_into(Memory model, Memory json, long json_len, int flags, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_chat_tokenize_into(model.address, json.address, json_len, flags, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_chat_parser_new(Memory model, Memory json, long json_len, Memory out, Memory err) {
+        return Native.LIBRARY.rz_chat_parser_new(model.address, json.address, json_len, out.address, err.address);
+    }
+
+    static int rz_chat_parser_push(Memory parser, int token, Memory err) {
+        return Native.LIBRARY.rz_chat_parser_push(parser.address, token, err.address);
+    }
+
+    static int rz_chat_parser_end(Memory parser, Memory err) {
+        return Native.LIBRARY.rz_chat_parser_end(parser.address, err.address);
+    }
+
+    static int rz_chat_parser_next_into(Memory parser, Memory kind, Memory index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_chat_parser_next_into(parser.address, kind.address, index.address, out.address, capacity, len.address, err.address);
+    }
+
+    static void rz_chat_parser_free(Memory parser) {
+        Native.LIBRARY.rz_chat_parser_free(parser.address);
+    }
+
+    static int rz_sampler_new(Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_sampler_new(params.address, out.address, err.address);
+    }
+
+    static void rz_sampler_free(Memory sampler) {
+        Native.LIBRARY.rz_sampler_free(sampler.address);
+    }
+
+    static int rz_grammar_new(Memory model, int kind, Memory text, long len, Memory out, Memory err) {
+        return Native.LIBRARY.rz_grammar_new(model.address, kind, text.address, len, out.address, err.address);
+    }
+
+    static void rz_grammar_free(Memory grammar) {
+        Native.LIBRARY.rz_grammar_free(grammar.address);
+    }
+
+    static int rz_sampler_grammar_set(Memory sampler, Memory grammar, Memory err) {
+        return Native.LIBRARY.rz_sampler_grammar_set(sampler.address, grammar.address, err.address);
+    }
+
+    static int rz_cache_new(Memory model, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_cache_new(model.address, params.address, out.address, err.address);
+    }
+
+    static void rz_cache_free(Memory cache) {
+        Native.LIBRARY.rz_cache_free(cache.address);
+    }
+
+    static int rz_cache_len(Memory cache) {
+        return Native.LIBRARY.rz_cache_len(cache.address);
+    }
+
+    static int rz_cache_capacity(Memory cache) {
+        return Native.LIBRARY.rz_cache_capacity(cache.address);
+    }
+
+    static int rz_cache_truncate(Memory cache, int len, Memory err) {
+        return Native.LIBRARY.rz_cache_truncate(cache.address, len, err.address);
+    }
+
+    static int rz_cache_cancel_set(Memory cache, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_cache_cancel_set(cache.address, cancel.address, err.address);
+    }
+
+    static int rz_cache_fork(Memory cache, Memory out, Memory err) {
+        return Native.LIBRARY.rz_cache_fork(cache.address, out.address, err.address);
+    }
+
+    static int rz_cache_match(Memory cache, Memory tokens, long n, Memory common, Memory err) {
+        return Native.LIBRARY.rz_cache_match(cache.address, tokens.address, n, common.address, err.address);
+    }
+
+    static int rz_cache_tokens_into(Memory cache, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_cache_tokens_into(cache.address, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_cache_shift(Memory cache, int keep, int drop, Memory err) {
+        return Native.LIBRARY.rz_cache_shift(cache.address, keep, drop, err.address);
+    }
+
+    static int rz_cache_release(Memory cache, Memory err) {
+        return Native.LIBRARY.rz_cache_release(cache.address, err.address);
+    }
+
+    static int rz_adapter_load(Memory model, Memory path, Memory out, Memory err) {
+        return Native.LIBRARY.rz_adapter_load(model.address, path.address, out.address, err.address);
+    }
+
+    static void rz_adapter_free(Memory adapter) {
+        Native.LIBRARY.rz_adapter_free(adapter.address);
+    }
+
+    static int rz_cache_adapters_set(Memory cache, Memory adapters, Memory scales, long n, Memory err) {
+        return Native.LIBRARY.rz_cache_adapters_set(cache.address, adapters.address, scales.address, n, err.address);
+    }
+
+    static int rz_cache_save(Memory cache, Memory write, Memory user, Memory err) {
+        return Native.LIBRARY.rz_cache_save(cache.address, write.address, user.address, err.address);
+    }
+
+    static int rz_cache_load(Memory model, Memory params, Memory read, Memory user, Memory out, Memory err) {
+        return Native.LIBRARY.rz_cache_load(model.address, params.address, read.address, user.address, out.address, err.address);
+    }
+
+    static int rz_model_plan(Memory path, Memory sources, long n, Memory params, Memory cache_params, int n_caches, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_plan(path.address, sources.address, n, params.address, cache_params.address, n_caches, out.address, err.address);
+    }
+
+    static int rz_prefill(Memory cache, Memory tokens, long n, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_prefill(cache.address, tokens.address, n, cancel.address, err.address);
+    }
+
+    static int rz_decode_token(Memory cache, int token, Memory sampler, Memory next, Memory err) {
+        return Native.LIBRARY.rz_decode_token(cache.address, token, sampler.address, next.address, err.address);
+    }
+
+    static int rz_generate_into(Memory cache, int token, Memory sampler, Memory out, long capacity, Memory n, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_generate_into(cache.address, token, sampler.address, out.address, capacity, n.address, cancel.address, err.address);
+    }
+
+    static int rz_decode_batch(Memory caches, Memory tokens, long n, Memory samplers, Memory next, Memory err) {
+        return Native.LIBRARY.rz_decode_batch(caches.address, tokens.address, n, samplers.address, next.address, err.address);
+    }
+
+    static int rz_logits_into(Memory cache, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_logits_into(cache.address, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_sample(Memory cache, Memory sampler, Memory token, Memory err) {
+        return Native.LIBRARY.rz_sample(cache.address, sampler.address, token.address, err.address);
+    }
+
+    static int rz_job_new(Memory cache, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_job_new(cache.address, params.address, out.address, err.address);
+    }
+
+    static int rz_job_step(Memory job, long budget_us, Memory err) {
+        return Native.LIBRARY.rz_job_step(job.address, budget_us, err.address);
+    }
+
+    static int rz_jobs_step(Memory jobs, long n, long budget_us, Memory err) {
+        return Native.LIBRARY.rz_jobs_step(jobs.address, n, budget_us, err.address);
+    }
+
+    static int rz_job_error(Memory job, Memory err) {
+        return Native.LIBRARY.rz_job_error(job.address, err.address);
+    }
+
+    static int rz_job_text_into(Memory job, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_job_text_into(job.address, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_job_next_into(Memory job, Memory kind, Memory index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_job_next_into(job.address, kind.address, index.address, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_job_tokens_into(Memory job, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_job_tokens_into(job.address, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_job_logprobs_into(Memory job, Memory tokens, Memory logprobs, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_job_logprobs_into(job.address, tokens.address, logprobs.address, capacity, n.address, err.address);
+    }
+
+    static int rz_job_info_get(Memory job, Memory out, Memory err) {
+        return Native.LIBRARY.rz_job_info_get(job.address, out.address, err.address);
+    }
+
+    static void rz_job_free(Memory job) {
+        Native.LIBRARY.rz_job_free(job.address);
+    }
+
+    static int rz_store_new(Memory model, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_store_new(model.address, params.address, out.address, err.address);
+    }
+
+    static int rz_store_take(Memory store, Memory tokens, long n, Memory params, Memory out, Memory common, Memory err) {
+        return Native.LIBRARY.rz_store_take(store.address, tokens.address, n, params.address, out.address, common.address, err.address);
+    }
+
+    static int rz_store_put(Memory store, Memory cache, Memory err) {
+        return Native.LIBRARY.rz_store_put(store.address, cache.address, err.address);
+    }
+
+    static int rz_store_clear(Memory store, Memory err) {
+        return Native.LIBRARY.rz_store_clear(store.address, err.address);
+    }
+
+    static int rz_store_info_get(Memory store, Memory out, Memory err) {
+        return Native.LIBRARY.rz_store_info_get(store.address, out.address, err.address);
+    }
+
+    static void rz_store_free(Memory store) {
+        Native.LIBRARY.rz_store_free(store.address);
+    }
+
+    static int rz_conversation_new(Memory model, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_new(model.address, params.address, out.address, err.address);
+    }
+
+    static int rz_conversation_add(Memory conversation, Memory json, long len, Memory err) {
+        return Native.LIBRARY.rz_conversation_add(conversation.address, json.address, len, err.address);
+    }
+
+    static int rz_conversation_add_text(Memory conversation, Memory role, Memory text, long len, Memory err) {
+        return Native.LIBRARY.rz_conversation_add_text(conversation.address, role.address, text.address, len, err.address);
+    }
+
+    static int rz_conversation_reply(Memory conversation, Memory params, Memory err) {
+        return Native.LIBRARY.rz_conversation_reply(conversation.address, params.address, err.address);
+    }
+
+    static int rz_conversation_step(Memory conversation, long budget_us, Memory err) {
+        return Native.LIBRARY.rz_conversation_step(conversation.address, budget_us, err.address);
+    }
+
+    static int rz_conversations_step(Memory conversations, long n, long budget_us, Memory err) {
+        return Native.LIBRARY.rz_conversations_step(conversations.address, n, budget_us, err.address);
+    }
+
+    static int rz_conversation_next_into(Memory conversation, Memory kind, Memory index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_conversation_next_into(conversation.address, kind.address, index.address, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_conversation_logprobs_into(Memory conversation, Memory tokens, Memory logprobs, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_conversation_logprobs_into(conversation.address, tokens.address, logprobs.address, capacity, n.address, err.address);
+    }
+
+    static int rz_conversation_say(Memory conversation, Memory text, Memory on_text, Memory user, Memory err) {
+        return Native.LIBRARY.rz_conversation_say(conversation.address, text.address, on_text.address, user.address, err.address);
+    }
+
+    static int rz_conversation_json_into(Memory conversation, int first, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_conversation_json_into(conversation.address, first, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_conversation_rewind(Memory conversation, int n_messages, Memory err) {
+        return Native.LIBRARY.rz_conversation_rewind(conversation.address, n_messages, err.address);
+    }
+
+    static int rz_conversation_fork(Memory conversation, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_fork(conversation.address, out.address, err.address);
+    }
+
+    static int rz_conversation_save(Memory conversation, Memory write, Memory user, Memory err) {
+        return Native.LIBRARY.rz_conversation_save(conversation.address, write.address, user.address, err.address);
+    }
+
+    static int rz_conversation_load(Memory model, Memory params, Memory read, Memory user, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_load(model.address, params.address, read.address, user.address, out.address, err.address);
+    }
+
+    static int rz_conversation_info_get(Memory conversation, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_info_get(conversation.address, out.address, err.address);
+    }
+
+    static void rz_conversation_free(Memory conversation) {
+        Native.LIBRARY.rz_conversation_free(conversation.address);
+    }
+
+    static int rz_logprobs_into(Memory cache, int k, Memory tokens, Memory logprobs, Memory n, Memory err) {
+        return Native.LIBRARY.rz_logprobs_into(cache.address, k, tokens.address, logprobs.address, n.address, err.address);
+    }
+
+    static int rz_score_into(Memory cache, Memory tokens, long n, Memory logprobs, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_score_into(cache.address, tokens.address, n, logprobs.address, cancel.address, err.address);
+    }
+
+    static int rz_embed_into(Memory model, Memory params, Memory tokens, Memory lengths, long n, Memory out, long capacity, Memory written, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_embed_into(model.address, params.address, tokens.address, lengths.address, n, out.address, capacity, written.address, cancel.address, err.address);
+    }
+
+    static int rz_metrics_get(Memory model, Memory out, Memory err) {
+        return Native.LIBRARY.rz_metrics_get(model.address, out.address, err.address);
+    }
+
+    static int rz_backend_metrics_get(Memory model, int device_kind, Memory out, Memory err) {
+        return Native.LIBRARY.rz_backend_metrics_get(model.address, device_kind, out.address, err.address);
+    }
+
+    static void rz_metrics_reset(Memory model) {
+        Native.LIBRARY.rz_metrics_reset(model.address);
+    }
+
+    static int rz_layout_get(int index, Memory out, Memory err) {
+        return Native.LIBRARY.rz_layout_get(index, out.address, err.address);
     }
 
     private Header() {}

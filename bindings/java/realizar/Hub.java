@@ -9,7 +9,7 @@ import java.net.HttpURLConnection;
 import java.net.InetSocketAddress;
 import java.net.Proxy;
 import java.net.URI;
-import java.net.URLEncoder;
+import java.net.URISyntaxException;
 import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.channels.OverlappingFileLockException;
@@ -19,6 +19,7 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.security.MessageDigest;
@@ -149,7 +150,7 @@ final class Hub {
         Predicate<Candidate> isFloat = one -> FLOATS.contains(one.label);
         return found.stream().min(Comparator.comparing(isTooLarge::test)
             .thenComparing(one -> !isTooLarge.test(one) && isFloat.test(one))
-            .thenComparing(one -> isTooLarge.test(one) || isFloat.test(one) ? one.size : -one.size)).orElseThrow();
+            .thenComparing(one -> isTooLarge.test(one) || isFloat.test(one) ? one.size : -one.size)).get();
     }
 
     /** The candidate to fetch, of the files that a repository has. */
@@ -192,7 +193,7 @@ final class Hub {
         token = variable("HF_TOKEN", "").trim();
         String user = System.getProperty("user.home");
         String home = variable("HF_HOME", variable("XDG_CACHE_HOME", user + "/.cache") + "/huggingface");
-        root = Path.of(variable("HF_HUB_CACHE", home + "/hub").replaceFirst("^~(?=$|[/\\\\])", Matcher.quoteReplacement(user)));
+        root = Paths.get(variable("HF_HUB_CACHE", home + "/hub").replaceFirst("^~(?=$|[/\\\\])", Matcher.quoteReplacement(user)));
         folder = root.resolve("models--" + repository.replace("/", "--"));
     }
 
@@ -552,9 +553,13 @@ final class Hub {
 
     /** Goes on with a file until it has its size, and tells whether it has the hash too. */
     private boolean receive(String commit, String file, Path part, Listed listed) throws IOException {
-        String escaped = String.join("/", Arrays.stream(file.split("/"))
-            .map(name -> URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20")).collect(Collectors.toList()));
-        String address = endpoint + "/" + repository + "/resolve/" + commit + "/" + escaped;
+        String escaped;
+        try {
+            escaped = new URI(null, null, "/" + file, null).toASCIIString();
+        } catch (URISyntaxException e) {
+            throw strange();
+        }
+        String address = endpoint + "/" + repository + "/resolve/" + commit + escaped;
         if (Files.exists(part) && Files.size(part) > listed.size) Files.delete(part);
         var hash = new MessageDigest[] {begin(listed)};
         var at = new long[1];

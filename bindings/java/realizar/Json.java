@@ -19,17 +19,12 @@ public final class Json {
 
     /** The JSON of a value. */
     public static String write(Object value) {
-        return switch (value) {
-            case null -> "null";
-            case Json json -> json.text;
-            case Boolean truth -> truth.toString();
-            case Number number -> number.toString();
-            case List<?> list -> list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
-            case Map<?, ?> map -> map.entrySet().stream()
-                .map(entry -> quoted(entry.getKey().toString()) + ": " + write(entry.getValue()))
-                .collect(Collectors.joining(", ", "{", "}"));
-            default -> quoted(value.toString());
-        };
+        if (value == null || value instanceof Boolean || value instanceof Number) return String.valueOf(value);
+        if (value instanceof Json json) return json.text;
+        if (value instanceof List<?> list) return list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
+        if (!(value instanceof Map<?, ?> map)) return quoted(value.toString());
+        return map.entrySet().stream().map(entry -> quoted(entry.getKey().toString()) + ": " + write(entry.getValue()))
+            .collect(Collectors.joining(", ", "{", "}"));
     }
 
     /** A text that is JSON already, as a value. */

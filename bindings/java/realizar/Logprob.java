@@ -1,11 +1,7 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /** A token and the logarithm of its probability. */
@@ -15,20 +11,19 @@ public record Logprob(int token, float logprob) {
 
     /** A function that writes rows of tokens and their logarithms. */
     interface Read {
-        int apply(MemorySegment tokens, MemorySegment logprobs, long capacity, MemorySegment written, MemorySegment error)
-            throws Throwable;
+        int apply(Memory tokens, Memory logprobs, long capacity, Memory written, Memory error);
     }
 
     /** The rows that there are, of {@code row} tokens each. */
     static List<Made> rows(Arena arena, int row, Read read) {
-        var values = new MemorySegment[1];
+        var values = new Memory[1];
         int[] tokens = Native.filled(arena, 4, 64, (out, capacity, written, e) -> {
-            values[0] = arena.allocate(JAVA_FLOAT, Math.max(capacity, 1));
+            values[0] = arena.allocate(4 * Math.max(capacity, 1));
             return read.apply(out, values[0], capacity, written, e);
-        }).toArray(JAVA_INT);
+        }).ints();
         var all = IntStream.range(0, tokens.length)
-            .mapToObj(i -> new Logprob(tokens[i], values[0].getAtIndex(JAVA_FLOAT, i))).toList();
+            .mapToObj(i -> new Logprob(tokens[i], values[0].getFloat(4 * i))).collect(Collectors.toList());
         return IntStream.range(0, tokens.length / row)
-            .mapToObj(i -> new Made(all.get(i * row), all.subList(i * row + 1, (i + 1) * row))).toList();
+            .mapToObj(i -> new Made(all.get(i * row), all.subList(i * row + 1, (i + 1) * row))).collect(Collectors.toList());
     }
 }

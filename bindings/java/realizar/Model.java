@@ -1,23 +1,15 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
 import java.io.IOException;
 import java.io.InputStream;
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.StructLayout;
-import java.lang.invoke.MethodHandles;
 import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once. */
 public final class Model extends Handle {
@@ -141,7 +133,7 @@ public final class Model extends Handle {
         }
     }
 
-    private static final class Forward {
+    private static final class Forward implements Platform.Callback {
         private final Load.Progress progress;
         private Throwable met;
 
@@ -149,7 +141,8 @@ public final class Model extends Handle {
             this.progress = progress;
         }
 
-        int told(long done, long total, MemorySegment user) {
+        @Override
+        public int call(long done, long total, int level) {
             try {
                 return progress.told(done, total) ? 0 : 1;
             } catch (Throwable e) {
@@ -179,14 +172,14 @@ public final class Model extends Handle {
 
     private final Info info;
 
-    private Model(MemorySegment pointer) {
-        super(pointer, Header.rz_model_free);
+    private Model(Memory pointer) {
+        super(pointer, Header::rz_model_free);
         info = call(Model::describe);
     }
 
     /** A call with the parameters of a load. */
     private interface Loading {
-        int apply(MemorySegment params, MemorySegment error) throws Throwable;
+        int apply(Memory params, Memory error);
     }
 
     public static Model load(Path path) {
@@ -194,16 +187,16 @@ public final class Model extends Handle {
     }
 
     public static Model load(Path path, Load load) {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment name = Native.terminated(arena, path.toString()), out = arena.allocate(ADDRESS);
-            with(arena, load, (params, e) -> (int) Header.rz_model_load.invokeExact(name, params, out, e));
-            return new Model(out.get(ADDRESS, 0));
+        try (Arena arena = new Arena()) {
+            Memory name = Native.terminated(arena, path.toString()), out = arena.allocate(Memory.POINTER);
+            with(arena, load, (params, e) -> Header.rz_model_load(name, params, out, e));
+            return new Model(out.getPointer(0));
         }
     }
 
     /** A file or folder by its path, or a model of the Hub as of {@link #fetch}. */
     public static Model load(String name, Load load) {
-        return load(name.startsWith(Hub.PREFIX) ? fetch(name, load.progress) : Path.of(name), load);
+        return load(name.startsWith(Hub.PREFIX) ? fetch(name, load.progress) : Paths.get(name), load);
     }
 
     /**
@@ -220,46 +213,46 @@ public final class Model extends Handle {
         return Hub.fetch(name, free, System.getenv(), progress);
     }
 
-    /** A model whose files are bytes in memory, such as a mapped file, each under its name. Nothing of them is needed
-     * afterwards. */
-    public static Model load(Map<String, MemorySegment> files, Load load) {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment sources = sources(arena, files), out = arena.allocate(ADDRESS);
-            with(arena, load, (params, e) -> (int) Header.rz_model_load_from.invokeExact(sources, (long) files.size(), params, out, e));
-            return new Model(out.get(ADDRESS, 0));
+    /** A model whose files are bytes in memory, such as a mapped file, each under its name: a ByteBuffer, or a
+     * MemorySegment, for which foreign functions are needed. Nothing of them is needed afterwards. */
+    public static Model load(Map<String, ?> files, Load load) {
+        try (Arena arena = new Arena()) {
+            Memory sources = sources(arena, files), out = arena.allocate(Memory.POINTER);
+            with(arena, load, (params, e) -> Header.rz_model_load_from(sources, files.size(), params, out, e));
+            return new Model(out.getPointer(0));
         }
     }
 
     /** What a load and so many sessions of some capacity will take, before a weight is read. */
     public static Plan plan(Path path, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
-        try (Arena arena = Arena.ofConfined()) {
-            return plan(arena, Native.terminated(arena, path.toString()), MemorySegment.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
+        try (Arena arena = new Arena()) {
+            return plan(arena, Native.terminated(arena, path.toString()), Memory.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
         }
     }
 
-    public static Plan plan(Map<String, MemorySegment> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
-        try (Arena arena = Arena.ofConfined()) {
-            return plan(arena, MemorySegment.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
+    public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
+        try (Arena arena = new Arena()) {
+            return plan(arena, Memory.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
         }
     }
 
-    private static Plan plan(Arena arena, MemorySegment path, MemorySegment sources, long n, Load load, int sessions, MemorySegment cache) {
+    private static Plan plan(Arena arena, Memory path, Memory sources, long n, Load load, int sessions, Memory cache) {
         var out = Native.sized(arena, Header.rz_plan);
-        with(arena, load, (params, e) -> (int) Header.rz_model_plan.invokeExact(path, sources, n, params, cache, sessions, out, e));
+        with(arena, load, (params, e) -> Header.rz_model_plan(path, sources, n, params, cache, sessions, out, e));
         return Plan.of(out);
     }
 
-    private static MemorySegment sources(Arena arena, Map<String, MemorySegment> files) {
+    private static Memory sources(Arena arena, Map<String, ?> files) {
         var layout = Header.rz_source;
-        MemorySegment sources = arena.allocate(layout, files.size());
+        Memory sources = arena.allocate((long) layout.size * files.size());
         int i = 0;
         for (var file : files.entrySet()) {
-            MemorySegment source = sources.asSlice(layout.byteSize() * i++, layout), bytes = file.getValue();
-            Native.set(source, layout, "struct_size", (int) layout.byteSize());
+            Memory source = sources.part((long) layout.size * i++, layout.size), bytes = Native.PLATFORM.source(arena, file.getValue());
+            Native.set(source, layout, "struct_size", layout.size);
             Native.set(source, layout, "kind", Header.RZ_SOURCE_MEMORY);
             Native.set(source, layout, "name", Native.terminated(arena, file.getKey()));
-            Native.set(source, layout, "data", bytes.isNative() ? bytes : arena.allocate(bytes.byteSize()).copyFrom(bytes));
-            Native.set(source, layout, "size", bytes.byteSize());
+            Native.set(source, layout, "data", bytes);
+            Native.set(source, layout, "size", bytes.size);
         }
         return sources;
     }
@@ -277,15 +270,16 @@ public final class Model extends Handle {
             Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
             Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());
             if (!load.shares.isEmpty()) {
-                MemorySegment shares = arena.allocate(JAVA_FLOAT, load.shares.size());
-                for (int i = 0; i < load.shares.size(); i++) shares.setAtIndex(JAVA_FLOAT, i, load.shares.get(i));
+                Memory shares = arena.allocate(4L * load.shares.size());
+                for (int i = 0; i < load.shares.size(); i++) shares.set(4 * i, load.shares.get(i));
                 Native.set(params, Header.rz_model_params, "shares", shares);
             }
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
             var forward = new Forward(load.progress);
             if (load.progress != null) {
-                Native.set(params, Header.rz_model_params, "progress", Native.callback(arena, MethodHandles.lookup(), forward, "told",
-                    Header.rz_progress_callback));
+                var told = Native.PLATFORM.callback(arena, Platform.Kind.PROGRESS, forward);
+                Native.set(params, Header.rz_model_params, "progress", told.function());
+                Native.set(params, Header.rz_model_params, "progress_user", told.user());
             }
             try {
                 use(own == null ? load.runtime : own, runtime -> use(load.cancel, cancel -> {
@@ -300,12 +294,12 @@ public final class Model extends Handle {
         }
     }
 
-    private static Info describe(Arena arena, MemorySegment model) {
+    private static Info describe(Arena arena, Memory model) {
         var layout = Header.rz_model_info;
         var out = Native.sized(arena, layout);
-        Native.check(arena, e -> (int) Header.rz_model_info_get.invokeExact(model, out, e));
-        List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).takeWhile(device -> device != 0).boxed().toList();
-        List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().toList();
+        Native.check(arena, e -> Header.rz_model_info_get(model, out, e));
+        List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).filter(device -> device != 0).boxed().collect(Collectors.toList());
+        List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().collect(Collectors.toList());
         return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
             Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
             Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
@@ -323,7 +317,7 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             var layout = Header.rz_model_sampling;
             var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Header.rz_model_sampling_get.invokeExact(model, out, e));
+            Native.check(arena, e -> Header.rz_model_sampling_get(model, out, e));
             if (Native.integer(out, layout, "told") == 0) return null;
             return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
                 .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
@@ -336,15 +330,15 @@ public final class Model extends Handle {
     public String meta(String key) {
         return call((arena, model) -> {
             var name = Native.terminated(arena, key);
-            return Native.string(Native.filled(arena, 1, 256,
-                (out, capacity, written, e) -> (int) Header.rz_model_meta_into.invokeExact(model, name, out, capacity, written, e)));
+            return Native.filled(arena, 1, 256,
+                (out, capacity, written, e) -> Header.rz_model_meta_into(model, name, out, capacity, written, e)).text();
         });
     }
 
     /** The keys of the metadata, in alphabetical order. */
     public List<String> metaKeys() {
         return listed(true, (arena, model, i) -> Native.filled(arena, 1, 256,
-            (out, capacity, written, e) -> (int) Header.rz_model_meta_key_into.invokeExact(model, i, out, capacity, written, e)));
+            (out, capacity, written, e) -> Header.rz_model_meta_key_into(model, i, out, capacity, written, e)));
     }
 
     /** The elements of an array of the metadata as texts. */
@@ -353,12 +347,12 @@ public final class Model extends Handle {
         return listed(isList, (arena, model, i) -> {
             var name = Native.terminated(arena, key);
             return Native.filled(arena, 1, 256,
-                (out, capacity, written, e) -> (int) Header.rz_model_meta_element_into.invokeExact(model, name, i, out, capacity, written, e));
+                (out, capacity, written, e) -> Header.rz_model_meta_element_into(model, name, i, out, capacity, written, e));
         });
     }
 
     private interface Entry {
-        MemorySegment at(Arena arena, MemorySegment model, long i);
+        Memory at(Arena arena, Memory model, long i);
     }
 
     /** Entries up to the one that there is not. */
@@ -366,7 +360,7 @@ public final class Model extends Handle {
         var all = new ArrayList<String>();
         for (;;) {
             try {
-                all.add(call((arena, model) -> Native.string(entry.at(arena, model, all.size()))));
+                all.add(call((arena, model) -> entry.at(arena, model, all.size()).text()));
             } catch (RealizarException e) {
                 if (isList && e.status() == RealizarException.Status.INVALID_ARGUMENT) return all;
                 throw e;
@@ -387,9 +381,9 @@ public final class Model extends Handle {
     public int[] tokenize(String text, boolean special, boolean parse) {
         int flags = (special ? Header.RZ_TOKENIZE_ADD_SPECIAL : 0) | (parse ? Header.RZ_TOKENIZE_PARSE_SPECIAL : 0);
         return call((arena, model) -> {
-            MemorySegment bytes = Native.bytes(arena, text);
-            return Native.filled(arena, 4, bytes.byteSize() + 8, (out, capacity, written, e) ->
-                (int) Header.rz_tokenize_into.invokeExact(model, bytes, bytes.byteSize(), flags, out, capacity, written, e)).toArray(JAVA_INT);
+            Memory bytes = Native.bytes(arena, text);
+            return Native.filled(arena, 4, bytes.size + 8, (out, capacity, written, e) ->
+                Header.rz_tokenize_into(model, bytes, bytes.size, flags, out, capacity, written, e)).ints();
         });
     }
 
@@ -400,36 +394,36 @@ public final class Model extends Handle {
     /** The text of tokens, with control tokens where {@code special}. */
     public String detokenize(int[] tokens, boolean special) {
         return call((arena, model) -> {
-            MemorySegment ids = Native.ints(arena, tokens);
+            Memory ids = Native.ints(arena, tokens);
             int flags = special ? Header.RZ_DETOKENIZE_SPECIAL : 0;
-            return Native.string(Native.filled(arena, 1, 8L * tokens.length, (out, capacity, written, e) ->
-                (int) Header.rz_detokenize_into.invokeExact(model, ids, (long) tokens.length, flags, out, capacity, written, e)));
+            return Native.filled(arena, 1, 8L * tokens.length, (out, capacity, written, e) ->
+                Header.rz_detokenize_into(model, ids, tokens.length, flags, out, capacity, written, e)).text();
         });
     }
 
     /** The bytes of one token, which may be a part of a character. */
     public byte[] tokenBytes(int token) {
         return call((arena, model) -> Native.filled(arena, 1, 64, (out, capacity, written, e) ->
-            (int) Header.rz_token_bytes_into.invokeExact(model, token, out, capacity, written, MemorySegment.NULL, e)).toArray(JAVA_BYTE));
+            Header.rz_token_bytes_into(model, token, out, capacity, written, Memory.NULL, e)).bytes());
     }
 
     /** True for a token that ends a turn or a text. */
     public boolean isEnd(int token) {
-        return use(model -> Native.plain(() -> (int) Header.rz_token_is_end.invokeExact(model, token) != 0));
+        return use(model -> Header.rz_token_is_end(model, token) != 0);
     }
 
     /** Turns tokens into text as they come. */
     public TextStream textStream() {
-        return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> (int) Header.rz_textstream_new.invokeExact(model, out, e))));
+        return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> Header.rz_textstream_new(model, out, e))));
     }
 
     /** A conversation as the text that the model was trained on, by the template in its file. */
     public String render(Transcript transcript, boolean addGenerationPrompt) {
         return call((arena, model) -> {
-            MemorySegment bytes = Native.bytes(arena, transcript.json());
+            Memory bytes = Native.bytes(arena, transcript.json());
             int flags = addGenerationPrompt ? Header.RZ_CHAT_ADD_GENERATION_PROMPT : 0;
-            return Native.string(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-                (int) Header.rz_chat_render_json_into.invokeExact(model, bytes, bytes.byteSize(), flags, out, capacity, written, e)));
+            return Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
+                Header.rz_chat_render_json_into(model, bytes, bytes.size, flags, out, capacity, written, e)).text();
         });
     }
 
@@ -441,9 +435,9 @@ public final class Model extends Handle {
     /** The same for a conversation in JSON, {"messages": [...], "tools": [...]}. */
     public int[] tokenizeChat(String json) {
         return call((arena, model) -> {
-            MemorySegment bytes = Native.bytes(arena, json);
-            return Native.filled(arena, 4, bytes.byteSize() + 64, (out, capacity, written, e) ->
-                (int) Header.rz_chat_tokenize_into.invokeExact(model, bytes, bytes.byteSize(), Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, e)).toArray(JAVA_INT);
+            Memory bytes = Native.bytes(arena, json);
+            return Native.filled(arena, 4, bytes.size + 64, (out, capacity, written, e) ->
+                Header.rz_chat_tokenize_into(model, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, e)).ints();
         });
     }
 
@@ -458,9 +452,9 @@ public final class Model extends Handle {
 
     Grammar grammar(int number, String text) {
         return call((arena, model) -> {
-            MemorySegment bytes = Native.bytes(arena, text);
+            Memory bytes = Native.bytes(arena, text);
             return new Grammar(Native.made(arena, out -> e ->
-                (int) Header.rz_grammar_new.invokeExact(model, number, bytes, bytes.byteSize(), out, e)), number, text);
+                Header.rz_grammar_new(model, number, bytes, bytes.size, out, e)), number, text);
         });
     }
 
@@ -468,9 +462,9 @@ public final class Model extends Handle {
      * something else than a {@link Conversation}, which has parts itself. */
     public ChatParser chatParser(String json) {
         return call((arena, model) -> {
-            MemorySegment bytes = Native.bytes(arena, json);
+            Memory bytes = Native.bytes(arena, json);
             return new ChatParser(Native.made(arena, out -> e ->
-                (int) Header.rz_chat_parser_new.invokeExact(model, bytes, bytes.byteSize(), out, e)));
+                Header.rz_chat_parser_new(model, bytes, bytes.size, out, e)));
         });
     }
 
@@ -478,7 +472,7 @@ public final class Model extends Handle {
     public Adapter adapter(Path path) {
         return call((arena, model) -> {
             var name = Native.terminated(arena, path.toString());
-            return new Adapter(Native.made(arena, out -> e -> (int) Header.rz_adapter_load.invokeExact(model, name, out, e)));
+            return new Adapter(Native.made(arena, out -> e -> Header.rz_adapter_load(model, name, out, e)));
         });
     }
 
@@ -488,7 +482,7 @@ public final class Model extends Handle {
     }
 
     public float[][] embed(List<String> texts, Pooling pooling, boolean normalize, Cancel cancel) {
-        return embedTokens(texts.stream().map(this::tokenize).toList(), pooling, normalize, cancel);
+        return embedTokens(texts.stream().map(this::tokenize).collect(Collectors.toList()), pooling, normalize, cancel);
     }
 
     /** Embeddings of texts as tokens: a vector for each, with NONE one for each token, with RANK its scores. */
@@ -499,13 +493,13 @@ public final class Model extends Handle {
             var params = Native.sized(arena, Header.rz_embed_params);
             Native.set(params, Header.rz_embed_params, "pooling", pooling.ordinal());
             Native.set(params, Header.rz_embed_params, "flags", normalize ? 0 : Header.RZ_EMBED_RAW);
-            MemorySegment tokens = arena.allocate(ADDRESS, n), lengths = arena.allocate(JAVA_LONG, n);
+            Memory tokens = arena.allocate((long) Memory.POINTER * n), lengths = arena.allocate(8L * n);
             for (int i = 0; i < n; i++) {
-                tokens.setAtIndex(ADDRESS, i, Native.ints(arena, texts.get(i)));
-                lengths.setAtIndex(JAVA_LONG, i, texts.get(i).length);
+                tokens.set(Memory.POINTER * i, Native.ints(arena, texts.get(i)));
+                lengths.set(8 * i, (long) texts.get(i).length);
             }
-            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, (out, capacity, written, e) -> (int) Header.rz_embed_into.invokeExact(
-                model, params, tokens, lengths, (long) n, out, capacity, written, fired, e)).toArray(JAVA_FLOAT);
+            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, (out, capacity, written, e) -> Header.rz_embed_into(
+                model, params, tokens, lengths, n, out, capacity, written, fired, e)).floats();
             float[][] vectors = new float[rows][];
             for (int i = 0; i < rows; i++) vectors[i] = Arrays.copyOfRange(all, i * (all.length / rows), (i + 1) * (all.length / rows));
             return vectors;
@@ -516,13 +510,12 @@ public final class Model extends Handle {
     public Map<String, Phase> metrics() {
         return call((arena, model) -> {
             var out = Native.sized(arena, Header.rz_metrics);
-            Native.check(arena, e -> (int) Header.rz_metrics_get.invokeExact(model, out, e));
+            Native.check(arena, e -> Header.rz_metrics_get(model, out, e));
             var phases = new LinkedHashMap<String, Phase>();
-            for (var member : Header.rz_metrics.memberLayouts()) {
-                if (!(member instanceof StructLayout)) continue;
-                String name = member.name().get();
-                var phase = Native.part(out, Header.rz_metrics, name);
-                phases.put(name, new Phase(Native.number(phase, Header.rz_phase_metrics, "count"), Native.number(phase, Header.rz_phase_metrics, "sum_ns")));
+            for (var field : Header.rz_metrics.fields) {
+                if (field.size() != Header.rz_phase_metrics.size) continue;
+                var phase = out.part(field.offset(), field.size());
+                phases.put(field.name(), new Phase(Native.number(phase, Header.rz_phase_metrics, "count"), Native.number(phase, Header.rz_phase_metrics, "sum_ns")));
             }
             return phases;
         });
@@ -533,17 +526,17 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             var layout = Header.rz_backend_metrics;
             var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Header.rz_backend_metrics_get.invokeExact(model, kind.ordinal() + 1, out, e));
+            Native.check(arena, e -> Header.rz_backend_metrics_get(model, kind.ordinal() + 1, out, e));
             return new Work(Native.number(out, layout, "dispatches"), Native.number(out, layout, "bytes"), Native.number(out, layout, "latency_sum_ns"),
                 Native.number(out, layout, "latency_min_ns"), Native.number(out, layout, "latency_max_ns"), Native.precise(out, layout, "latency_mean_ns"),
                 Native.precise(out, layout, "latency_variance_ns2"),
-                Arrays.stream(Native.part(out, layout, "latency_histogram").toArray(JAVA_LONG)).boxed().toList());
+                Arrays.stream(Native.part(out, layout, "latency_histogram").longs()).boxed().collect(Collectors.toList()));
         });
     }
 
     /** Sets the counters to zero. */
     public void resetMetrics() {
-        run(Header.rz_metrics_reset);
+        run(Header::rz_metrics_reset);
     }
 
     /** A session with room for so many tokens; 0: the model's context, at most 8192. */
@@ -555,7 +548,7 @@ public final class Model extends Handle {
     public Session newSession(int capacity, CacheType keys, CacheType values) {
         return call((arena, model) -> {
             var params = Session.params(arena, capacity, keys, values);
-            return new Session(this, Native.made(arena, out -> e -> (int) Header.rz_cache_new.invokeExact(model, params, out, e)));
+            return new Session(this, Native.made(arena, out -> e -> Header.rz_cache_new(model, params, out, e)));
         });
     }
 
@@ -567,10 +560,11 @@ public final class Model extends Handle {
     public Session restore(InputStream in) throws IOException {
         var transfer = new Session.Transfer(in, null);
         Session session = call((arena, model) -> {
-            MemorySegment read = transfer.callback(arena, "read", Header.rz_read_callback), out = arena.allocate(ADDRESS);
-            transfer.check(arena, e -> (int) Header.rz_cache_load.invokeExact(model, MemorySegment.NULL, read, MemorySegment.NULL, out, e));
-            MemorySegment cache = out.get(ADDRESS, 0);
-            return cache.address() == 0 ? null : new Session(this, cache);
+            var read = Native.PLATFORM.callback(arena, Platform.Kind.READ, transfer::read);
+            Memory out = arena.allocate(Memory.POINTER);
+            transfer.check(arena, e -> Header.rz_cache_load(model, Memory.NULL, read.function(), read.user(), out, e));
+            Memory cache = out.getPointer(0);
+            return cache.address == 0 ? null : new Session(this, cache);
         });
         transfer.rethrow();
         return session;

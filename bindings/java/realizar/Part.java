@@ -1,9 +1,5 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -19,21 +15,21 @@ public record Part(Kind kind, int call, String text, boolean unparsed) {
 
     /** A function that writes the next part. */
     interface Next {
-        int apply(MemorySegment kind, MemorySegment index, MemorySegment out, long capacity, MemorySegment written,
-            MemorySegment error) throws Throwable;
+        int apply(Memory kind, Memory index, Memory out, long capacity, Memory written,
+            Memory error);
     }
 
     /** The parts that there are. */
     static List<Part> all(Arena arena, Next next) {
         var parts = new ArrayList<Part>();
-        MemorySegment kind = arena.allocate(JAVA_INT), index = arena.allocate(JAVA_INT);
+        Memory kind = arena.allocate(4), index = arena.allocate(4);
         for (;;) {
-            kind.set(JAVA_INT, 0, 0);
-            String text = Native.string(Native.filled(arena, 1, 64,
-                (out, capacity, written, e) -> next.apply(kind, index, out, capacity, written, e)));
-            int found = kind.get(JAVA_INT, 0), number = found & ~Header.RZ_CHAT_EVENT_UNPARSED;
+            kind.set(0, 0);
+            String text = Native.filled(arena, 1, 64,
+                (out, capacity, written, e) -> next.apply(kind, index, out, capacity, written, e)).text();
+            int found = kind.getInt(0), number = found & ~Header.RZ_CHAT_EVENT_UNPARSED;
             if (found == 0) return parts;
-            parts.add(new Part(Kind.values()[number - 1], index.get(JAVA_INT, 0), text, found != number));
+            parts.add(new Part(Kind.values()[number - 1], index.getInt(0), text, found != number));
         }
     }
 }

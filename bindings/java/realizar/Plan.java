@@ -1,10 +1,8 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
-import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Collectors;
 
 /** Memory that a model and its sessions take, in bytes. {@code cacheToken}: what one more token of capacity adds to a
  * session. */
@@ -13,14 +11,14 @@ public record Plan(int gpuLayers, long weightsHost, long weightsDevice, long cac
     /** What lies on one GPU. */
     public record OnDevice(int device, int layers, long weights, long cache, long scratch, long total) {}
 
-    static Plan of(MemorySegment c) {
+    static Plan of(Memory c) {
         var layout = Header.rz_plan;
         int[] devices = Native.integers(c, layout, "devices"), layers = Native.integers(c, layout, "device_layers");
-        int n = (int) Arrays.stream(devices).takeWhile(device -> device != 0).count();
+        int n = (int) Arrays.stream(devices).filter(device -> device != 0).count();
         var parts = Arrays.asList("device_weights", "device_cache", "device_scratch", "device_total").stream()
-            .map(name -> Native.part(c, layout, name).toArray(JAVA_LONG)).toList();
+            .map(name -> Native.part(c, layout, name).longs()).collect(Collectors.toList());
         var onDevices = java.util.stream.IntStream.range(0, n).mapToObj(i -> new OnDevice(devices[i], layers[i], parts.get(0)[i], parts.get(1)[i],
-            parts.get(2)[i], parts.get(3)[i])).toList();
+            parts.get(2)[i], parts.get(3)[i])).collect(Collectors.toList());
         java.util.function.ToLongFunction<String> bytes = name -> Native.number(c, layout, name);
         return new Plan(Native.integer(c, layout, "gpu_layers"), bytes.applyAsLong("weights_host"), bytes.applyAsLong("weights_device"),
             bytes.applyAsLong("cache_host"), bytes.applyAsLong("cache_device"), bytes.applyAsLong("cache_token"), bytes.applyAsLong("scratch_host"),

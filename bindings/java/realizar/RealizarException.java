@@ -1,7 +1,5 @@
 package realizar;
 
-import java.lang.foreign.MemorySegment;
-
 /** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException} instead. */
 public final class RealizarException extends RuntimeException {
     /** Outcomes of calls that failed, in the order of their numbers from -1 down. */
@@ -21,7 +19,7 @@ public final class RealizarException extends RuntimeException {
     RealizarException(int code, String message, int systemCode) {
         super(message);
         status = Status.of(code);
-        name = Native.text(Native.plain(() -> (MemorySegment) Header.rz_status_name.invokeExact(code)));
+        name = Native.PLATFORM.text(Header.rz_status_name(code));
         this.systemCode = systemCode;
     }
 

@@ -1,7 +1,5 @@
 package realizar;
 
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Iterator;
@@ -11,6 +9,7 @@ import java.util.Queue;
 import java.util.Spliterators;
 import java.util.concurrent.CancellationException;
 import java.util.function.BiFunction;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
@@ -36,7 +35,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         throw new IllegalStateException("the conversation has gone on without this reply");
     }
 
-    private <T> T call(BiFunction<Arena, MemorySegment, T> f) {
+    private <T> T call(BiFunction<Arena, Memory, T> f) {
         check();
         return conversation.call(f);
     }
@@ -85,7 +84,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
 
     private void take() {
         ready.addAll(call((arena, handle) -> Part.all(arena, (kind, index, out, capacity, written, e) ->
-            (int) Header.rz_conversation_next_into.invokeExact(handle, kind, index, out, capacity, written, e))));
+            Header.rz_conversation_next_into(handle, kind, index, out, capacity, written, e))));
     }
 
     /** Works until it has made a token or has ended; true: there is more to do. */
@@ -100,7 +99,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
 
     private boolean advance(long microseconds) {
         return call((arena, handle) -> Native.check(arena, e ->
-            (int) Header.rz_conversation_step.invokeExact(handle, microseconds, e)) != Header.RZ_DONE);
+            Header.rz_conversation_step(handle, microseconds, e)) != Header.RZ_DONE);
     }
 
     /** Steps several replies of one model in common passes over the weights, until one has made a token; true: there is
@@ -116,18 +115,18 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
 
     private static boolean advance(List<Reply> replies, long microseconds) {
         replies.forEach(Reply::check);
-        try (Arena arena = Arena.ofConfined()) {
+        try (Arena arena = new Arena()) {
             long n = replies.size();
-            var conversations = replies.stream().map(reply -> reply.conversation).toList();
+            var conversations = replies.stream().map(reply -> reply.conversation).collect(Collectors.toList());
             return Handle.useAll(arena, conversations, handles -> Native.check(arena, e ->
-                (int) Header.rz_conversations_step.invokeExact(handles, n, microseconds, e)) != Header.RZ_DONE);
+                Header.rz_conversations_step(handles, n, microseconds, e)) != Header.RZ_DONE);
         }
     }
 
     /** Tokens of the content that are new since the last call with their probabilities, of {@link Options#logprobs}. */
     public List<Logprob.Made> logprobs() {
         return call((arena, handle) -> Logprob.rows(arena, row, (tokens, logprobs, capacity, written, e) ->
-            (int) Header.rz_conversation_logprobs_into.invokeExact(handle, tokens, logprobs, capacity, written, e)));
+            Header.rz_conversation_logprobs_into(handle, tokens, logprobs, capacity, written, e)));
     }
 
     /** Stops a call that another thread is in; it and those after it throw, until {@link #resume}. */

@@ -1,9 +1,5 @@
 package realizar;
 
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandles;
-
 /** Threads, a log and a ceiling on memory, shared by models. */
 public final class Runtime extends Handle {
     /** Told what the library has to say, on any thread. */
@@ -13,27 +9,29 @@ public final class Runtime extends Handle {
         void said(int level, String text);
     }
 
-    private record Forward(Log log) {
-        void said(int level, MemorySegment message, long length, MemorySegment user) {
+    private record Forward(Log log) implements Platform.Callback {
+        @Override
+        public int call(long message, long length, int level) {
             try {
-                log.said(level, Native.string(message.reinterpret(length)));
+                log.said(level, new Memory(message, length).text());
             } catch (Throwable e) {
                 // It must not reach the library.
             }
+            return 0;
         }
     }
 
     /** {@code threads} 0: one a processor core. {@code memoryLimit}: bytes of weights and caches, 0: none. */
     public Runtime(int threads, long memoryLimit, Log log, int... processors) {
-        super(make(threads, memoryLimit, log, processors), Header.rz_runtime_free);
+        super(make(threads, memoryLimit, log, processors), Header::rz_runtime_free);
     }
 
     public Runtime(int threads) {
         this(threads, 0, null);
     }
 
-    private static MemorySegment make(int threads, long memoryLimit, Log log, int[] processors) {
-        try (Arena arena = Arena.ofConfined()) {
+    private static Memory make(int threads, long memoryLimit, Log log, int[] processors) {
+        try (Arena arena = new Arena()) {
             var params = Native.sized(arena, Header.rz_runtime_params);
             Native.set(params, Header.rz_runtime_params, "threads", threads);
             Native.set(params, Header.rz_runtime_params, "memory_limit", memoryLimit);
@@ -41,20 +39,21 @@ public final class Runtime extends Handle {
             Native.set(params, Header.rz_runtime_params, "n_cpus", (long) processors.length);
             if (log != null) {
                 // For as long as the process, because models may speak for as long.
-                Native.set(params, Header.rz_runtime_params, "log", Native.callback(Arena.global(), MethodHandles.lookup(), new Forward(log), "said",
-                    Header.rz_log_callback));
+                var said = Native.PLATFORM.callback(Arena.GLOBAL, Platform.Kind.LOG, new Forward(log));
+                Native.set(params, Header.rz_runtime_params, "log", said.function());
+                Native.set(params, Header.rz_runtime_params, "log_user", said.user());
             }
-            return Native.made(arena, out -> e -> (int) Header.rz_runtime_new.invokeExact(params, out, e));
+            return Native.made(arena, out -> e -> Header.rz_runtime_new(params, out, e));
         }
     }
 
     /** Changes the number of threads that compute, from the next step on. */
     public void setThreads(int threads) {
-        call((arena, runtime) -> Native.check(arena, e -> (int) Header.rz_runtime_threads_set.invokeExact(runtime, threads, e)));
+        call((arena, runtime) -> Native.check(arena, e -> Header.rz_runtime_threads_set(runtime, threads, e)));
     }
 
     /** The version of the library, such as "0.1.0". */
     public static String version() {
-        return Native.text(Native.plain(() -> (MemorySegment) Header.rz_version.invokeExact()));
+        return Native.PLATFORM.text(Header.rz_version());
     }
 }

@@ -1,38 +1,33 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.List;
 
 /** Chooses tokens; it has random numbers of its own, so that a seed repeats itself. One call at a time. */
 public final class Sampler extends Handle {
     /** What the options say of how tokens are chosen. */
     public Sampler(Options options) {
-        super(make(options), Header.rz_sampler_free);
+        super(make(options), Header::rz_sampler_free);
     }
 
-    private static MemorySegment make(Options options) {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment params = params(arena, options);
-            return Native.made(arena, out -> e -> (int) Header.rz_sampler_new.invokeExact(params, out, e));
+    private static Memory make(Options options) {
+        try (Arena arena = new Arena()) {
+            Memory params = params(arena, options);
+            return Native.made(arena, out -> e -> Header.rz_sampler_new(params, out, e));
         }
     }
 
-    private static MemorySegment sequences(Arena arena, List<int[]> all) {
-        long size = Header.rz_token_sequence.byteSize();
-        MemorySegment sequences = arena.allocate(Header.rz_token_sequence, all.size());
+    private static Memory sequences(Arena arena, List<int[]> all) {
+        long size = Header.rz_token_sequence.size;
+        Memory sequences = arena.allocate(size * all.size());
         for (int i = 0; i < all.size(); i++) {
-            var sequence = sequences.asSlice(i * size, size);
-            Native.set(sequence, Header.rz_token_sequence, "tokens", arena.allocateFrom(JAVA_INT, all.get(i)));
+            var sequence = sequences.part(i * size, size);
+            Native.set(sequence, Header.rz_token_sequence, "tokens", Native.ints(arena, all.get(i)));
             Native.set(sequence, Header.rz_token_sequence, "n_tokens", (long) all.get(i).length);
         }
         return sequences;
     }
 
-    static MemorySegment params(Arena arena, Options options) {
+    static Memory params(Arena arena, Options options) {
         var params = Native.sized(arena, Header.rz_sampler_params);
         Native.set(params, Header.rz_sampler_params, "temperature", options.temperature);
         Native.set(params, Header.rz_sampler_params, "top_k", options.topK);
@@ -57,11 +52,11 @@ public final class Sampler extends Handle {
         Native.set(params, Header.rz_sampler_params, "dry_allowed_length", options.dryAllowedLength);
         Native.set(params, Header.rz_sampler_params, "dry_window", options.dryWindow);
         Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", options.noRepeatNgramSize);
-        MemorySegment biases = arena.allocate(Header.rz_logit_bias, options.logitBias.size());
+        Memory biases = arena.allocate((long) Header.rz_logit_bias.size * options.logitBias.size());
         int i = 0;
         for (var bias : options.logitBias.entrySet()) {
-            biases.setAtIndex(JAVA_INT, 2 * i, bias.getKey());
-            biases.setAtIndex(JAVA_FLOAT, 2 * i++ + 1, bias.getValue());
+            biases.set(8 * i, bias.getKey().intValue());
+            biases.set(8 * i++ + 4, bias.getValue().floatValue());
         }
         Native.set(params, Header.rz_sampler_params, "biases", biases);
         Native.set(params, Header.rz_sampler_params, "n_biases", (long) options.logitBias.size());
@@ -70,13 +65,13 @@ public final class Sampler extends Handle {
         Native.set(params, Header.rz_sampler_params, "banned_sequences", sequences(arena, options.bannedSequences));
         Native.set(params, Header.rz_sampler_params, "n_banned_sequences", (long) options.bannedSequences.size());
         int[] order = options.order.stream().mapToInt(filter -> filter.number).toArray();
-        Native.set(params, Header.rz_sampler_params, "order", arena.allocateFrom(JAVA_INT, order));
+        Native.set(params, Header.rz_sampler_params, "order", Native.ints(arena, order));
         Native.set(params, Header.rz_sampler_params, "n_order", (long) order.length);
         return params;
     }
 
     /** Lets it choose only what continues a text of the grammar, from its start; null: anything. */
     public void setGrammar(Grammar grammar) {
-        call((arena, sampler) -> use(grammar, form -> Native.check(arena, e -> (int) Header.rz_sampler_grammar_set.invokeExact(sampler, form, e))));
+        call((arena, sampler) -> use(grammar, form -> Native.check(arena, e -> Header.rz_sampler_grammar_set(sampler, form, e))));
     }
 }

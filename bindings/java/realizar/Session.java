@@ -1,33 +1,25 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandles;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /** A text as tokens, with what the model has computed of it: to go on costs only the new end. One call at a time. */
 public final class Session extends Handle {
     private final Model model;
 
-    Session(Model model, MemorySegment pointer) {
-        super(pointer, Header.rz_cache_free);
+    Session(Model model, Memory pointer) {
+        super(pointer, Header::rz_cache_free);
         this.model = model;
     }
 
-    static MemorySegment params(Arena arena, int capacity, CacheType keys, CacheType values) {
+    static Memory params(Arena arena, int capacity, CacheType keys, CacheType values) {
         var params = Native.sized(arena, Header.rz_cache_params);
         Native.set(params, Header.rz_cache_params, "capacity", capacity);
         Native.set(params, Header.rz_cache_params, "k_type", keys.number);
@@ -58,9 +50,9 @@ public final class Session extends Handle {
     /** How many of the first of some tokens need not be computed again. */
     public int match(int... tokens) {
         return call((arena, cache) -> {
-            MemorySegment all = Native.ints(arena, tokens), common = arena.allocate(JAVA_INT);
-            Native.check(arena, e -> (int) Header.rz_cache_match.invokeExact(cache, all, (long) tokens.length, common, e));
-            return common.get(JAVA_INT, 0);
+            Memory all = Native.ints(arena, tokens), common = arena.allocate(4);
+            Native.check(arena, e -> Header.rz_cache_match(cache, all, tokens.length, common, e));
+            return common.getInt(0);
         });
     }
 
@@ -72,8 +64,8 @@ public final class Session extends Handle {
     /** The same, which {@code cancel} stops. */
     public void prefill(int[] tokens, Cancel cancel) {
         call((arena, cache) -> use(cancel, fired -> {
-            MemorySegment ids = Native.ints(arena, tokens);
-            return Native.check(arena, e -> (int) Header.rz_prefill.invokeExact(cache, ids, (long) tokens.length, fired, e));
+            Memory ids = Native.ints(arena, tokens);
+            return Native.check(arena, e -> Header.rz_prefill(cache, ids, tokens.length, fired, e));
         }));
     }
 
@@ -81,9 +73,9 @@ public final class Session extends Handle {
      * empty session. */
     public float[] score(int[] tokens, Cancel cancel) {
         return call((arena, cache) -> use(cancel, fired -> {
-            MemorySegment ids = Native.ints(arena, tokens), scores = arena.allocate(JAVA_FLOAT, tokens.length);
-            Native.check(arena, e -> (int) Header.rz_score_into.invokeExact(cache, ids, (long) tokens.length, scores, fired, e));
-            return scores.toArray(JAVA_FLOAT);
+            Memory ids = Native.ints(arena, tokens), scores = arena.allocate(4L * tokens.length);
+            Native.check(arena, e -> Header.rz_score_into(cache, ids, tokens.length, scores, fired, e));
+            return scores.floats();
         }));
     }
 
@@ -94,18 +86,18 @@ public final class Session extends Handle {
     /** Chooses a token from the logits, the most likely one where {@code sampler} is null. */
     public int sample(Sampler sampler) {
         return call((arena, cache) -> use(sampler, chooser -> {
-            MemorySegment token = arena.allocate(JAVA_INT);
-            Native.check(arena, e -> (int) Header.rz_sample.invokeExact(cache, chooser, token, e));
-            return token.get(JAVA_INT, 0);
+            Memory token = arena.allocate(4);
+            Native.check(arena, e -> Header.rz_sample(cache, chooser, token, e));
+            return token.getInt(0);
         }));
     }
 
     /** Appends a token and chooses the next one. */
     public int decode(int token, Sampler sampler) {
         return call((arena, cache) -> use(sampler, chooser -> {
-            MemorySegment next = arena.allocate(JAVA_INT);
-            Native.check(arena, e -> (int) Header.rz_decode_token.invokeExact(cache, token, chooser, next, e));
-            return next.get(JAVA_INT, 0);
+            Memory next = arena.allocate(4);
+            Native.check(arena, e -> Header.rz_decode_token(cache, token, chooser, next, e));
+            return next.getInt(0);
         }));
     }
 
@@ -116,12 +108,12 @@ public final class Session extends Handle {
         if (tokens.length != n || !samplers.isEmpty() && samplers.size() != n) {
             throw new IllegalArgumentException("a batch has as many tokens and samplers as sessions");
         }
-        try (Arena arena = Arena.ofConfined()) {
+        try (Arena arena = new Arena()) {
             return useAll(arena, sessions, caches -> useAll(arena, samplers, held -> {
-                MemorySegment choosers = samplers.isEmpty() ? MemorySegment.NULL : held;
-                MemorySegment ids = Native.ints(arena, tokens), next = arena.allocate(JAVA_INT, n);
-                Native.check(arena, e -> (int) Header.rz_decode_batch.invokeExact(caches, ids, (long) n, choosers, next, e));
-                return next.toArray(JAVA_INT);
+                Memory choosers = samplers.isEmpty() ? Memory.NULL : held;
+                Memory ids = Native.ints(arena, tokens), next = arena.allocate(4L * n);
+                Native.check(arena, e -> Header.rz_decode_batch(caches, ids, n, choosers, next, e));
+                return next.ints();
             }));
         }
     }
@@ -130,51 +122,51 @@ public final class Session extends Handle {
     public List<Logprob> logprobs(int k) {
         int most = Math.min(k, model.info().vocabulary());
         return call((arena, cache) -> {
-            MemorySegment tokens = arena.allocate(JAVA_INT, most), values = arena.allocate(JAVA_FLOAT, most), n = arena.allocate(JAVA_LONG);
-            Native.check(arena, e -> (int) Header.rz_logprobs_into.invokeExact(cache, most, tokens, values, n, e));
-            return IntStream.range(0, (int) n.get(JAVA_LONG, 0))
-                .mapToObj(i -> new Logprob(tokens.getAtIndex(JAVA_INT, i), values.getAtIndex(JAVA_FLOAT, i))).toList();
+            Memory tokens = arena.allocate(4L * most), values = arena.allocate(4L * most), n = arena.allocate(8);
+            Native.check(arena, e -> Header.rz_logprobs_into(cache, most, tokens, values, n, e));
+            return IntStream.range(0, (int) n.getLong(0))
+                .mapToObj(i -> new Logprob(tokens.getInt(4 * i), values.getFloat(4 * i))).collect(Collectors.toList());
         });
     }
 
     /** Number of tokens held. */
     public int length() {
-        return use(cache -> Native.plain(() -> (int) Header.rz_cache_len.invokeExact(cache)));
+        return use(cache -> Header.rz_cache_len(cache));
     }
 
     /** Number of tokens that there is room for. */
     public int capacity() {
-        return use(cache -> Native.plain(() -> (int) Header.rz_cache_capacity.invokeExact(cache)));
+        return use(cache -> Header.rz_cache_capacity(cache));
     }
 
     /** The tokens held. */
     public int[] tokens() {
         return call((arena, cache) -> Native.filled(arena, 4, length(), (out, capacity, written, e) ->
-            (int) Header.rz_cache_tokens_into.invokeExact(cache, out, capacity, written, e)).toArray(JAVA_INT));
+            Header.rz_cache_tokens_into(cache, out, capacity, written, e)).ints());
     }
 
     /** Forgets all tokens but the first. */
     public void truncate(int length) {
-        call((arena, cache) -> Native.check(arena, e -> (int) Header.rz_cache_truncate.invokeExact(cache, length, e)));
+        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_truncate(cache, length, e)));
     }
 
     /** Forgets {@code drop} tokens behind the first {@code keep}; the next call that needs those behind them computes
      * them again. */
     public void shift(int keep, int drop) {
-        call((arena, cache) -> Native.check(arena, e -> (int) Header.rz_cache_shift.invokeExact(cache, keep, drop, e)));
+        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_shift(cache, keep, drop, e)));
     }
 
     /** Gives the memory of the session back and keeps its tokens; the next call that needs it computes it again. */
     public void release() {
-        call((arena, cache) -> Native.check(arena, e -> (int) Header.rz_cache_release.invokeExact(cache, e)));
+        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_release(cache, e)));
     }
 
     /** Writes the session, so that it outlives the process: {@link Model#restore} reads it. */
     public void save(OutputStream out) throws IOException {
         var transfer = new Transfer(null, out);
         call((arena, cache) -> {
-            MemorySegment write = transfer.callback(arena, "write", Header.rz_write_callback);
-            return transfer.check(arena, e -> (int) Header.rz_cache_save.invokeExact(cache, write, MemorySegment.NULL, e));
+            var write = Native.PLATFORM.callback(arena, Platform.Kind.WRITE, transfer::write);
+            return transfer.check(arena, e -> Header.rz_cache_save(cache, write.function(), write.user(), e));
         });
         transfer.rethrow();
     }
@@ -191,13 +183,9 @@ public final class Session extends Handle {
             this.out = out;
         }
 
-        MemorySegment callback(Arena arena, String method, FunctionDescriptor descriptor) {
-            return Native.callback(arena, MethodHandles.lookup(), this, method, descriptor);
-        }
-
-        int write(MemorySegment user, MemorySegment data, long n) {
+        int write(long data, long n, int level) {
             try {
-                out.write(data.reinterpret(n).toArray(JAVA_BYTE));
+                out.write(new Memory(data, n).bytes());
                 return 0;
             } catch (Throwable e) {
                 met = e;
@@ -205,11 +193,14 @@ public final class Session extends Handle {
             }
         }
 
-        int read(MemorySegment user, MemorySegment to, long n) {
+        int read(long to, long n, int level) {
             try {
-                byte[] bytes = in.readNBytes((int) n);
-                if (bytes.length < n) throw new EOFException("the input has no more bytes");
-                to.reinterpret(n).copyFrom(MemorySegment.ofArray(bytes));
+                byte[] bytes = new byte[(int) n];
+                for (int at = 0, got; at < bytes.length; at += got) {
+                    got = in.read(bytes, at, bytes.length - at);
+                    if (got < 0) throw new EOFException("the input has no more bytes");
+                }
+                new Memory(to, n).copy(bytes);
                 return 0;
             } catch (Throwable e) {
                 met = e;
@@ -236,21 +227,21 @@ public final class Session extends Handle {
     /** Has the session use some adapters, each with a scale, or none; empties it. */
     public void setAdapters(Map<Adapter, Float> adapters) {
         var all = List.copyOf(adapters.entrySet());
-        call((arena, cache) -> useAll(arena, all.stream().map(Map.Entry::getKey).toList(), pointers -> {
-            MemorySegment scales = arena.allocate(JAVA_FLOAT, Math.max(all.size(), 1));
-            for (int i = 0; i < all.size(); i++) scales.setAtIndex(JAVA_FLOAT, i, all.get(i).getValue());
-            return Native.check(arena, e -> (int) Header.rz_cache_adapters_set.invokeExact(cache, pointers, scales, (long) all.size(), e));
+        call((arena, cache) -> useAll(arena, all.stream().map(Map.Entry::getKey).collect(Collectors.toList()), pointers -> {
+            Memory scales = arena.allocate(4L * Math.max(all.size(), 1));
+            for (int i = 0; i < all.size(); i++) scales.set(4 * i, all.get(i).getValue());
+            return Native.check(arena, e -> Header.rz_cache_adapters_set(cache, pointers, scales, all.size(), e));
         }));
     }
 
     /** A session with the same tokens, which shares their memory. */
     public Session fork() {
-        return call((arena, cache) -> new Session(model, Native.made(arena, out -> e -> (int) Header.rz_cache_fork.invokeExact(cache, out, e))));
+        return call((arena, cache) -> new Session(model, Native.made(arena, out -> e -> Header.rz_cache_fork(cache, out, e))));
     }
 
     /** The logits after the last token, one a token of the vocabulary. */
     public float[] logits() {
         return call((arena, cache) -> Native.filled(arena, 4, model.info().vocabulary(), (out, capacity, written, e) ->
-            (int) Header.rz_logits_into.invokeExact(cache, out, capacity, written, e)).toArray(JAVA_FLOAT));
+            Header.rz_logits_into(cache, out, capacity, written, e)).floats());
     }
 }

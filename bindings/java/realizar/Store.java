@@ -1,8 +1,5 @@
 package realizar;
 
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
-import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 
 /**
@@ -59,11 +56,11 @@ public final class Store extends Handle {
     }
 
     public Store(Model model, Setup setup) {
-        super(make(model, setup), Header.rz_store_free);
+        super(make(model, setup), Header::rz_store_free);
         this.model = model;
     }
 
-    private static MemorySegment make(Model model, Setup setup) {
+    private static Memory make(Model model, Setup setup) {
         return model.call((arena, pointer) -> {
             var params = Native.sized(arena, Header.rz_store_params);
             Native.set(params, Header.rz_store_params, "min_tokens", setup.minTokens);
@@ -73,7 +70,7 @@ public final class Store extends Handle {
             if (setup.path != null) {
                 Native.set(params, Header.rz_store_params, "path", Native.terminated(arena, setup.path.toString()));
             }
-            return Native.made(arena, out -> e -> (int) Header.rz_store_new.invokeExact(pointer, params, out, e));
+            return Native.made(arena, out -> e -> Header.rz_store_new(pointer, params, out, e));
         });
     }
 
@@ -82,10 +79,10 @@ public final class Store extends Handle {
      * Model#newSession}. */
     public Session take(int[] tokens, int capacity, CacheType keys, CacheType values) {
         return call((arena, store) -> {
-            MemorySegment ids = Native.ints(arena, tokens), common = arena.allocate(JAVA_INT);
+            Memory ids = Native.ints(arena, tokens), common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
-            return new Session(model, Native.made(arena, out -> e -> (int) Header.rz_store_take.invokeExact(store, ids,
-                (long) tokens.length, params, out, common, e)));
+            return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take(store, ids,
+                tokens.length, params, out, common, e)));
         });
     }
 
@@ -96,19 +93,19 @@ public final class Store extends Handle {
     /** Remembers the tokens that a session holds, which goes on by itself. */
     public void put(Session session) {
         call((arena, store) -> session.use(cache ->
-            Native.check(arena, e -> (int) Header.rz_store_put.invokeExact(store, cache, e))));
+            Native.check(arena, e -> Header.rz_store_put(store, cache, e))));
     }
 
     /** Forgets all prefixes, and removes the files of the model from the folder. */
     public void clear() {
-        call((arena, store) -> Native.check(arena, e -> (int) Header.rz_store_clear.invokeExact(store, e)));
+        call((arena, store) -> Native.check(arena, e -> Header.rz_store_clear(store, e)));
     }
 
     public Info info() {
         return call((arena, store) -> {
             var layout = Header.rz_store_info;
             var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Header.rz_store_info_get.invokeExact(store, out, e));
+            Native.check(arena, e -> Header.rz_store_info_get(store, out, e));
             return new Info(Native.integer(out, layout, "n_entries"), Native.integer(out, layout, "n_files"),
                 Native.number(out, layout, "memory_bytes"), Native.number(out, layout, "disk_bytes"),
                 Native.number(out, layout, "hits"), Native.number(out, layout, "misses"),

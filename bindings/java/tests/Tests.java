@@ -1,3 +1,4 @@
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -177,6 +178,7 @@ class Tests {
             thrown(RealizarException.class, () -> new Sampler(new Options().temperature(0.7).order(Filter.TOP_P)));
             var likeliest = one.logprobs(3);
             check(likeliest.get(0).token() == token && likeliest.size() == 3 && one.logprobs(1000).size() == 512, "the likeliest tokens");
+            thrown(IllegalArgumentException.class, () -> one.logprobs(-1));
             int[] next = Session.decodeAll(List.of(one, two), new int[] {token, token}, java.util.Arrays.asList(null, sampler));
             check(next[0] == next[1] && one.length() == prompt.length + 1, "a batch");
             thrown(IllegalArgumentException.class, () -> Session.decodeAll(List.of(one), new int[2], List.of()));
@@ -308,7 +310,17 @@ class Tests {
         var one = Model.plan(path, new Model.Load(), 1, 256, CacheType.F16, CacheType.F16);
         var three = Model.plan(path, new Model.Load(), 3, 256, CacheType.F16, CacheType.F16);
         check(three.totalHost() - one.totalHost() == 2 * one.cacheHost() && one.cacheHost() > 0 && one.devices().isEmpty(), "a plan");
-        var files = Map.of("model.gguf", java.lang.foreign.MemorySegment.ofArray(Files.readAllBytes(path)));
+        byte[] bytes = Files.readAllBytes(path);
+        var files = Map.of("model.gguf", ByteBuffer.wrap(bytes));
+        var direct = Map.of("model.gguf", ByteBuffer.allocateDirect(bytes.length).put(bytes).flip());
+        var behind = ByteBuffer.allocateDirect(bytes.length + 32).position(32).put(bytes).position(32);
+        // By JNI a segment is none of the kinds.
+        var segment = Map.of("model.gguf", Boolean.getBoolean("realizar.jni") ? behind : java.lang.foreign.MemorySegment.ofArray(bytes));
+        for (var kind : List.of(files, direct, Map.of("model.gguf", behind), segment)) {
+            try (var model = Model.load(kind, new Model.Load().textOnly())) {
+                check(model.tokenize(PROMPT).length == 5, "bytes of a kind");
+            }
+        }
         check(Model.plan(files, new Model.Load(), 1, 256, CacheType.Q8_0, CacheType.Q8_0).cacheToken() < one.cacheToken(), "a plan of bytes");
         try (var model = Model.load(files, new Model.Load().threads(1)); var session = model.newSession(64);
             var generation = session.generate(PROMPT, new Options().maxTokens(9))) {

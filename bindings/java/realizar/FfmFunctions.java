@@ -1,0 +1,1061 @@
+package realizar;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.invoke.MethodHandle;
+
+/** The functions by the foreign functions of Java. The build writes this file: make header. */
+final class FfmFunctions implements Functions {
+    private static final MethodHandle rz_abi_version = Ffm.function("rz_abi_version", FunctionDescriptor.of(JAVA_INT));
+    private static final MethodHandle rz_version = Ffm.function("rz_version", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle rz_status_name = Ffm.function("rz_status_name", FunctionDescriptor.of(JAVA_LONG, JAVA_INT));
+    private static final MethodHandle rz_device_count = Ffm.function("rz_device_count", FunctionDescriptor.of(JAVA_INT));
+    private static final MethodHandle rz_device_info_get = Ffm.function("rz_device_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_runtime_new = Ffm.function("rz_runtime_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_runtime_free = Ffm.function("rz_runtime_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_runtime_threads_set = Ffm.function("rz_runtime_threads_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_cancel_new = Ffm.function("rz_cancel_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cancel_free = Ffm.function("rz_cancel_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_cancel_fire = Ffm.function("rz_cancel_fire", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_cancel_deadline = Ffm.function("rz_cancel_deadline", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cancel_reset = Ffm.function("rz_cancel_reset", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_model_load = Ffm.function("rz_model_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_free = Ffm.function("rz_model_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_model_info_get = Ffm.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_sampling_get = Ffm.function("rz_model_sampling_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_meta_into = Ffm.function("rz_model_meta_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_meta_key_into = Ffm.function("rz_model_meta_key_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_meta_element_into = Ffm.function("rz_model_meta_element_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_load_from = Ffm.function("rz_model_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_tokenize_into = Ffm.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_detokenize_into = Ffm.function("rz_detokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_token_is_end = Ffm.function("rz_token_is_end", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT));
+    private static final MethodHandle rz_token_bytes_into = Ffm.function("rz_token_bytes_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_textstream_new = Ffm.function("rz_textstream_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_textstream_follow = Ffm.function("rz_textstream_follow", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_textstream_push_into = Ffm.function("rz_textstream_push_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_textstream_flush_into = Ffm.function("rz_textstream_flush_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_textstream_free = Ffm.function("rz_textstream_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_chat_render_into = Ffm.function("rz_chat_render_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_render_json_into = Ffm.function("rz_chat_render_json_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_tokenize_into = Ffm.function("rz_chat_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_new = Ffm.function("rz_chat_parser_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_push = Ffm.function("rz_chat_parser_push", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_end = Ffm.function("rz_chat_parser_end", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_next_into = Ffm.function("rz_chat_parser_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_free = Ffm.function("rz_chat_parser_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_sampler_new = Ffm.function("rz_sampler_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_sampler_free = Ffm.function("rz_sampler_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_grammar_new = Ffm.function("rz_grammar_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_grammar_free = Ffm.function("rz_grammar_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_sampler_grammar_set = Ffm.function("rz_sampler_grammar_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_new = Ffm.function("rz_cache_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_free = Ffm.function("rz_cache_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_cache_len = Ffm.function("rz_cache_len", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_cache_capacity = Ffm.function("rz_cache_capacity", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_cache_truncate = Ffm.function("rz_cache_truncate", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_cache_cancel_set = Ffm.function("rz_cache_cancel_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_fork = Ffm.function("rz_cache_fork", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_match = Ffm.function("rz_cache_match", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_tokens_into = Ffm.function("rz_cache_tokens_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_shift = Ffm.function("rz_cache_shift", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_cache_release = Ffm.function("rz_cache_release", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_adapter_load = Ffm.function("rz_adapter_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_adapter_free = Ffm.function("rz_adapter_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_cache_adapters_set = Ffm.function("rz_cache_adapters_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_save = Ffm.function("rz_cache_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_load = Ffm.function("rz_cache_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_plan = Ffm.function("rz_model_plan", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prefill = Ffm.function("rz_prefill", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_decode_token = Ffm.function("rz_decode_token", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_generate_into = Ffm.function("rz_generate_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_decode_batch = Ffm.function("rz_decode_batch", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_logits_into = Ffm.function("rz_logits_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_sample = Ffm.function("rz_sample", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_new = Ffm.function("rz_job_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_step = Ffm.function("rz_job_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_jobs_step = Ffm.function("rz_jobs_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_error = Ffm.function("rz_job_error", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_text_into = Ffm.function("rz_job_text_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_next_into = Ffm.function("rz_job_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_tokens_into = Ffm.function("rz_job_tokens_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_logprobs_into = Ffm.function("rz_job_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_info_get = Ffm.function("rz_job_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_free = Ffm.function("rz_job_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_store_new = Ffm.function("rz_store_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_take = Ffm.function("rz_store_take", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_put = Ffm.function("rz_store_put", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_clear = Ffm.function("rz_store_clear", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_info_get = Ffm.function("rz_store_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_free = Ffm.function("rz_store_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_conversation_new = Ffm.function("rz_conversation_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_add = Ffm.function("rz_conversation_add", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_add_text = Ffm.function("rz_conversation_add_text", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_reply = Ffm.function("rz_conversation_reply", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_step = Ffm.function("rz_conversation_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversations_step = Ffm.function("rz_conversations_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_next_into = Ffm.function("rz_conversation_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_logprobs_into = Ffm.function("rz_conversation_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_json_into = Ffm.function("rz_conversation_json_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_rewind = Ffm.function("rz_conversation_rewind", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_conversation_fork = Ffm.function("rz_conversation_fork", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_save = Ffm.function("rz_conversation_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_load = Ffm.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_info_get = Ffm.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_free = Ffm.function("rz_conversation_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_logprobs_into = Ffm.function("rz_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_score_into = Ffm.function("rz_score_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_embed_into = Ffm.function("rz_embed_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_metrics_get = Ffm.function("rz_metrics_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_backend_metrics_get = Ffm.function("rz_backend_metrics_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_metrics_reset = Ffm.function("rz_metrics_reset", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_layout_get = Ffm.function("rz_layout_get", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG));
+
+    @Override
+    public int rz_abi_version() {
+        try {
+            return (int) rz_abi_version.invokeExact();
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public long rz_version() {
+        try {
+            return (long) rz_version.invokeExact();
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public long rz_status_name(int status) {
+        try {
+            return (long) rz_status_name.invokeExact(status);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_device_count() {
+        try {
+            return (int) rz_device_count.invokeExact();
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_device_info_get(int index, long out, long err) {
+        try {
+            return (int) rz_device_info_get.invokeExact(index, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_runtime_new(long params, long out, long err) {
+        try {
+            return (int) rz_runtime_new.invokeExact(params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_runtime_free(long runtime) {
+        try {
+            rz_runtime_free.invokeExact(runtime);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_runtime_threads_set(long runtime, int threads, long err) {
+        try {
+            return (int) rz_runtime_threads_set.invokeExact(runtime, threads, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cancel_new(long out, long err) {
+        try {
+            return (int) rz_cancel_new.invokeExact(out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_cancel_free(long cancel) {
+        try {
+            rz_cancel_free.invokeExact(cancel);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_cancel_fire(long cancel) {
+        try {
+            rz_cancel_fire.invokeExact(cancel);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cancel_deadline(long cancel, long us_from_now, long err) {
+        try {
+            return (int) rz_cancel_deadline.invokeExact(cancel, us_from_now, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_cancel_reset(long cancel) {
+        try {
+            rz_cancel_reset.invokeExact(cancel);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_load(long path, long params, long out, long err) {
+        try {
+            return (int) rz_model_load.invokeExact(path, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_model_free(long model) {
+        try {
+            rz_model_free.invokeExact(model);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_info_get(long model, long out, long err) {
+        try {
+            return (int) rz_model_info_get.invokeExact(model, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_sampling_get(long model, long out, long err) {
+        try {
+            return (int) rz_model_sampling_get.invokeExact(model, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_meta_into(long model, long key, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_model_meta_into.invokeExact(model, key, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_meta_key_into(long model, long index, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_model_meta_key_into.invokeExact(model, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_meta_element_into(long model, long key, long index, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_model_meta_element_into.invokeExact(model, key, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_load_from(long sources, long n, long params, long out, long err) {
+        try {
+            return (int) rz_model_load_from.invokeExact(sources, n, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_tokenize_into.invokeExact(model, text, text_len, flags, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_detokenize_into(long model, long tokens, long n, int flags, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_detokenize_into.invokeExact(model, tokens, n, flags, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_token_is_end(long model, int token) {
+        try {
+            return (int) rz_token_is_end.invokeExact(model, token);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_token_bytes_into(long model, int token, long out, long capacity, long len, long attributes, long err) {
+        try {
+            return (int) rz_token_bytes_into.invokeExact(model, token, out, capacity, len, attributes, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_textstream_new(long model, long out, long err) {
+        try {
+            return (int) rz_textstream_new.invokeExact(model, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_textstream_follow(long stream, long tokens, long n, long err) {
+        try {
+            return (int) rz_textstream_follow.invokeExact(stream, tokens, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_textstream_push_into(long stream, int token, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_textstream_push_into.invokeExact(stream, token, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_textstream_flush_into(long stream, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_textstream_flush_into.invokeExact(stream, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_textstream_free(long stream) {
+        try {
+            rz_textstream_free.invokeExact(stream);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_render_into(long model, long messages, long n, int flags, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_chat_render_into.invokeExact(model, messages, n, flags, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_render_json_into(long model, long json, long json_len, int flags, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_chat_render_json_into.invokeExact(model, json, json_len, flags, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_tokenize_into(long model, long json, long json_len, int flags, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_chat_tokenize_into.invokeExact(model, json, json_len, flags, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_parser_new(long model, long json, long json_len, long out, long err) {
+        try {
+            return (int) rz_chat_parser_new.invokeExact(model, json, json_len, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_parser_push(long parser, int token, long err) {
+        try {
+            return (int) rz_chat_parser_push.invokeExact(parser, token, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_parser_end(long parser, long err) {
+        try {
+            return (int) rz_chat_parser_end.invokeExact(parser, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_chat_parser_next_into(long parser, long kind, long index, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_chat_parser_next_into.invokeExact(parser, kind, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_chat_parser_free(long parser) {
+        try {
+            rz_chat_parser_free.invokeExact(parser);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_sampler_new(long params, long out, long err) {
+        try {
+            return (int) rz_sampler_new.invokeExact(params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_sampler_free(long sampler) {
+        try {
+            rz_sampler_free.invokeExact(sampler);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_grammar_new(long model, int kind, long text, long len, long out, long err) {
+        try {
+            return (int) rz_grammar_new.invokeExact(model, kind, text, len, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_grammar_free(long grammar) {
+        try {
+            rz_grammar_free.invokeExact(grammar);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_sampler_grammar_set(long sampler, long grammar, long err) {
+        try {
+            return (int) rz_sampler_grammar_set.invokeExact(sampler, grammar, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_new(long model, long params, long out, long err) {
+        try {
+            return (int) rz_cache_new.invokeExact(model, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_cache_free(long cache) {
+        try {
+            rz_cache_free.invokeExact(cache);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_len(long cache) {
+        try {
+            return (int) rz_cache_len.invokeExact(cache);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_capacity(long cache) {
+        try {
+            return (int) rz_cache_capacity.invokeExact(cache);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_truncate(long cache, int len, long err) {
+        try {
+            return (int) rz_cache_truncate.invokeExact(cache, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_cancel_set(long cache, long cancel, long err) {
+        try {
+            return (int) rz_cache_cancel_set.invokeExact(cache, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_fork(long cache, long out, long err) {
+        try {
+            return (int) rz_cache_fork.invokeExact(cache, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_match(long cache, long tokens, long n, long common, long err) {
+        try {
+            return (int) rz_cache_match.invokeExact(cache, tokens, n, common, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_tokens_into(long cache, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_cache_tokens_into.invokeExact(cache, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_shift(long cache, int keep, int drop, long err) {
+        try {
+            return (int) rz_cache_shift.invokeExact(cache, keep, drop, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_release(long cache, long err) {
+        try {
+            return (int) rz_cache_release.invokeExact(cache, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_adapter_load(long model, long path, long out, long err) {
+        try {
+            return (int) rz_adapter_load.invokeExact(model, path, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_adapter_free(long adapter) {
+        try {
+            rz_adapter_free.invokeExact(adapter);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_adapters_set(long cache, long adapters, long scales, long n, long err) {
+        try {
+            return (int) rz_cache_adapters_set.invokeExact(cache, adapters, scales, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_save(long cache, long write, long user, long err) {
+        try {
+            return (int) rz_cache_save.invokeExact(cache, write, user, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_load(long model, long params, long read, long user, long out, long err) {
+        try {
+            return (int) rz_cache_load.invokeExact(model, params, read, user, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long err) {
+        try {
+            return (int) rz_model_plan.invokeExact(path, sources, n, params, cache_params, n_caches, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_prefill(long cache, long tokens, long n, long cancel, long err) {
+        try {
+            return (int) rz_prefill.invokeExact(cache, tokens, n, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_decode_token(long cache, int token, long sampler, long next, long err) {
+        try {
+            return (int) rz_decode_token.invokeExact(cache, token, sampler, next, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_generate_into(long cache, int token, long sampler, long out, long capacity, long n, long cancel, long err) {
+        try {
+            return (int) rz_generate_into.invokeExact(cache, token, sampler, out, capacity, n, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_decode_batch(long caches, long tokens, long n, long samplers, long next, long err) {
+        try {
+            return (int) rz_decode_batch.invokeExact(caches, tokens, n, samplers, next, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_logits_into(long cache, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_logits_into.invokeExact(cache, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_sample(long cache, long sampler, long token, long err) {
+        try {
+            return (int) rz_sample.invokeExact(cache, sampler, token, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_new(long cache, long params, long out, long err) {
+        try {
+            return (int) rz_job_new.invokeExact(cache, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_step(long job, long budget_us, long err) {
+        try {
+            return (int) rz_job_step.invokeExact(job, budget_us, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_jobs_step(long jobs, long n, long budget_us, long err) {
+        try {
+            return (int) rz_jobs_step.invokeExact(jobs, n, budget_us, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_error(long job, long err) {
+        try {
+            return (int) rz_job_error.invokeExact(job, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_text_into(long job, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_job_text_into.invokeExact(job, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_next_into(long job, long kind, long index, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_job_next_into.invokeExact(job, kind, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_tokens_into(long job, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_job_tokens_into.invokeExact(job, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_logprobs_into(long job, long tokens, long logprobs, long capacity, long n, long err) {
+        try {
+            return (int) rz_job_logprobs_into.invokeExact(job, tokens, logprobs, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_job_info_get(long job, long out, long err) {
+        try {
+            return (int) rz_job_info_get.invokeExact(job, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_job_free(long job) {
+        try {
+            rz_job_free.invokeExact(job);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_store_new(long model, long params, long out, long err) {
+        try {
+            return (int) rz_store_new.invokeExact(model, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err) {
+        try {
+            return (int) rz_store_take.invokeExact(store, tokens, n, params, out, common, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_store_put(long store, long cache, long err) {
+        try {
+            return (int) rz_store_put.invokeExact(store, cache, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_store_clear(long store, long err) {
+        try {
+            return (int) rz_store_clear.invokeExact(store, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_store_info_get(long store, long out, long err) {
+        try {
+            return (int) rz_store_info_get.invokeExact(store, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_store_free(long store) {
+        try {
+            rz_store_free.invokeExact(store);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_new(long model, long params, long out, long err) {
+        try {
+            return (int) rz_conversation_new.invokeExact(model, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_add(long conversation, long json, long len, long err) {
+        try {
+            return (int) rz_conversation_add.invokeExact(conversation, json, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_add_text(long conversation, long role, long text, long len, long err) {
+        try {
+            return (int) rz_conversation_add_text.invokeExact(conversation, role, text, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_reply(long conversation, long params, long err) {
+        try {
+            return (int) rz_conversation_reply.invokeExact(conversation, params, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_step(long conversation, long budget_us, long err) {
+        try {
+            return (int) rz_conversation_step.invokeExact(conversation, budget_us, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversations_step(long conversations, long n, long budget_us, long err) {
+        try {
+            return (int) rz_conversations_step.invokeExact(conversations, n, budget_us, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_next_into(long conversation, long kind, long index, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_conversation_next_into.invokeExact(conversation, kind, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_logprobs_into(long conversation, long tokens, long logprobs, long capacity, long n, long err) {
+        try {
+            return (int) rz_conversation_logprobs_into.invokeExact(conversation, tokens, logprobs, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_say(long conversation, long text, long on_text, long user, long err) {
+        try {
+            return (int) rz_conversation_say.invokeExact(conversation, text, on_text, user, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_json_into(long conversation, int first, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_conversation_json_into.invokeExact(conversation, first, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_rewind(long conversation, int n_messages, long err) {
+        try {
+            return (int) rz_conversation_rewind.invokeExact(conversation, n_messages, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_fork(long conversation, long out, long err) {
+        try {
+            return (int) rz_conversation_fork.invokeExact(conversation, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_save(long conversation, long write, long user, long err) {
+        try {
+            return (int) rz_conversation_save.invokeExact(conversation, write, user, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_load(long model, long params, long read, long user, long out, long err) {
+        try {
+            return (int) rz_conversation_load.invokeExact(model, params, read, user, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_info_get(long conversation, long out, long err) {
+        try {
+            return (int) rz_conversation_info_get.invokeExact(conversation, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_conversation_free(long conversation) {
+        try {
+            rz_conversation_free.invokeExact(conversation);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err) {
+        try {
+            return (int) rz_logprobs_into.invokeExact(cache, k, tokens, logprobs, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_score_into(long cache, long tokens, long n, long logprobs, long cancel, long err) {
+        try {
+            return (int) rz_score_into.invokeExact(cache, tokens, n, logprobs, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_embed_into(long model, long params, long tokens, long lengths, long n, long out, long capacity, long written, long cancel, long err) {
+        try {
+            return (int) rz_embed_into.invokeExact(model, params, tokens, lengths, n, out, capacity, written, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_metrics_get(long model, long out, long err) {
+        try {
+            return (int) rz_metrics_get.invokeExact(model, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_backend_metrics_get(long model, int device_kind, long out, long err) {
+        try {
+            return (int) rz_backend_metrics_get.invokeExact(model, device_kind, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_metrics_reset(long model) {
+        try {
+            rz_metrics_reset.invokeExact(model);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_layout_get(int index, long out, long err) {
+        try {
+            return (int) rz_layout_get.invokeExact(index, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+package realizar;
+
+import java.nio.ByteBuffer;
+
+/** The library behind a second one, librealizar_jni, of bindings/java/jni. */
+final class Jni implements Platform {
+    @Override
+    public void open(String file) {
+        if (file == null) System.loadLibrary("realizar");
+        else System.load(file);
+        System.loadLibrary("realizar_jni");
+    }
+
+    @Override
+    public int version() {
+        return functions().rz_abi_version();
+    }
+
+    @Override
+    public Functions functions() {
+        return new JniFunctions();
+    }
+
+    @Override
+    public native long allocate(long size);
+
+    @Override
+    public native void free(long address);
+
+    @Override
+    public native ByteBuffer view(long address, long size);
+
+    @Override
+    public String text(long address) {
+        return new Memory(address, Integer.MAX_VALUE).terminated();
+    }
+
+    @Override
+    public Memory source(Arena arena, Object bytes) {
+        var buffer = ((ByteBuffer) bytes).duplicate();
+        if (buffer.isDirect()) return new Memory(address(buffer) + buffer.position(), buffer.remaining());
+        Memory copy = arena.allocate(buffer.remaining());
+        view(copy.address, copy.size).put(buffer);
+        return copy;
+    }
+
+    @Override
+    public Upcall callback(Arena arena, Kind kind, Callback callback) {
+        long user = reference(callback);
+        arena.atEnd(() -> release(user));
+        return new Upcall(new Memory(function(kind.ordinal()), 0), new Memory(user, 0));
+    }
+
+    private static native long address(ByteBuffer direct);
+
+    /** Keeps an object for the library, until it is released. */
+    private static native long reference(Callback callback);
+
+    private static native void release(long reference);
+
+    /** The function for a kind, by its number. */
+    private static native long function(int kind);
+}

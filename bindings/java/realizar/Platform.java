@@ -1,0 +1,40 @@
+package realizar;
+
+import java.nio.ByteBuffer;
+
+/** The way into the library: {@link Ffm} where Java has foreign functions, {@link Jni} on Android and elsewhere. */
+interface Platform {
+    /** A callback of any kind: two numbers of its parameters, and the level of a log. It may not throw. */
+    interface Callback {
+        int call(long first, long second, int level);
+    }
+
+    enum Kind { LOG, PROGRESS, READ, WRITE, TEXT }
+
+    /** A function of C, and what it is given back as its `user`. */
+    record Upcall(Memory function, Memory user) {}
+
+    /** Opens a file, or, for null, the library in the jar or that the system finds by its name. @throws UnsatisfiedLinkError */
+    void open(String file);
+
+    /** The interface of the open library, the one function that every version has. */
+    int version();
+
+    Functions functions();
+
+    /** Zeroed memory, or 0. */
+    long allocate(long size);
+
+    void free(long address);
+
+    ByteBuffer view(long address, long size);
+
+    /** The text at an address, up to its NUL. */
+    String text(long address);
+
+    /** A model's file in memory: a ByteBuffer, and where there are foreign functions a MemorySegment too. */
+    Memory source(Arena arena, Object bytes);
+
+    /** A function that calls back, for as long as the arena. */
+    Upcall callback(Arena arena, Kind kind, Callback callback);
+}
