@@ -85,6 +85,7 @@ enum Activation : u32 {
     kIdentity = 6,
     kSigmoid = 7,
     kSoftplus = 8,
+    kTanh = 11,
 };
 
 // The operation on the result y of a product.

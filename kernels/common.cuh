@@ -362,6 +362,7 @@ DEVICE float activate(float x, u32 kind) {
         case kRelu2: return x > 0.f ? x * x : 0.f;
         case kIdentity: return x;
         case kSigmoid: return sigmoid(x);
+        case kTanh: return tanhf(x);
         case kSoftplus: {
             // ln(1 + e), the rounding of the sum taken back.
             const float e = expf(-fabsf(x)), sum = 1.f + e;

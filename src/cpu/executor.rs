@@ -26,7 +26,7 @@ use crate::cpu::ops::recurrent;
 use crate::cpu::ops::rope::Angles;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, TensorId, Vector, Weight};
+use crate::graph::op::{Attend, Index, KvLayerId, Mix, Norm, Op, Projection, RopeTable, TensorId, Vector, Weight};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
@@ -299,12 +299,7 @@ impl CpuExecutor {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::multiply(isa, x, by));
             }
             Op::ScaleByPosition { x, slope, length, offset } => {
-                let positions = &self.positions;
-                each(&*team(&mut self.team)?, self.tensors.get(*x), |t, x| {
-                    let periods = (u64::from(positions[t]) + u64::from(*offset)) / u64::from(*length) + 1;
-                    let factor = 1.0 + f64::from(*slope) * libm::log(periods as f64);
-                    elementwise::scale(isa, x, factor as f32);
-                });
+                self.scale_by_position(*x, *slope, [*offset, *length].map(u64::from))?;
             }
             Op::Clamp { x, limit } => {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
@@ -312,6 +307,14 @@ impl CpuExecutor {
             Op::Xielu { x, curve } => {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| activation_functions::xielu(isa, x, *curve));
             }
+            Op::Threshold { x, deviations } => {
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::threshold(isa, x, *deviations));
+            }
+            Op::Rescale { x, like } => {
+                let [x, like] = self.tensors.disjoint([*x, *like]);
+                each_row(&*team(&mut self.team)?, x, like, |_, x, like| elementwise::rescale(isa, x, like));
+            }
+            Op::Mix(op) => self.mix(op)?,
             Op::Project { x, projections } => return self.project_all(*x, projections, sequences),
             Op::ProjectHeads { x, weight, heads, out } => {
                 let CpuExecutor { backend, team: open, tensors, heads: scratch, .. } = self;
@@ -320,9 +323,7 @@ impl CpuExecutor {
             Op::JoinHeads { x, tail, heads, out } => self.join_heads([*x, *tail, *out], *heads)?,
             Op::Slice { x, first, out } => {
                 let [x, out] = self.tensors.disjoint([*x, *out]);
-                each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
-                    out.copy_from_slice(&x[*first..][..out.len()]);
-                });
+                each_row(&*team(&mut self.team)?, x, out, |_, x, out| out.copy_from_slice(&x[*first..][..out.len()]));
             }
             Op::Rope { rope, head_dim, first, q, k } => {
                 let table = match rope.long {
@@ -441,6 +442,17 @@ impl CpuExecutor {
         Ok(all_done)
     }
 
+    /// Multiplies each row by what its position is worth.
+    fn scale_by_position(&mut self, x: TensorId, slope: f32, [offset, length]: [u64; 2]) -> Result<()> {
+        let (isa, positions) = (self.backend.isa, &self.positions);
+        each(&*team(&mut self.team)?, self.tensors.get(x), |t, x| {
+            let periods = (u64::from(positions[t]) + offset) / length + 1;
+            let factor = 1.0 + f64::from(slope) * libm::log(periods as f64);
+            elementwise::scale(isa, x, factor as f32);
+        });
+        Ok(())
+    }
+
     /// Puts the same `tail` after each head of `x`.
     fn join_heads(&mut self, tensors: [TensorId; 3], heads: usize) -> Result<()> {
         let [(x, x_width), (tail, tail_width), out] = self.tensors.disjoint(tensors);
@@ -450,6 +462,34 @@ impl CpuExecutor {
             for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
                 out[..from].copy_from_slice(x);
                 out[from..].copy_from_slice(tail);
+            }
+        });
+        Ok(())
+    }
+
+    /// Sums of streams; few enough that their factors are read one by one.
+    fn mix(&mut self, op: &Mix) -> Result<()> {
+        let (isa, Mix { x, out, width, first, adds, .. }) = (self.backend.isa, *op);
+        let ([(x, x_width), out], (by, by_width)) = match op.by {
+            Some(by) => {
+                let [x, out, by] = self.tensors.disjoint([x, out, by]);
+                ([x, out], by)
+            }
+            None => (self.tensors.disjoint([x, out]), (&mut [][..], 0)),
+        };
+        let streams = x_width / width;
+        each(&*team(&mut self.team)?, out, |t, out| {
+            let (x, by) = (&x[t * x_width..][..x_width], &by[t * by_width..][..by_width]);
+            for (j, out) in out[first..].chunks_exact_mut(width).enumerate() {
+                for (k, x) in x.chunks_exact(width).enumerate() {
+                    let factor = by.get(j * streams + k).copied().unwrap_or(1.0);
+                    if k == 0 && !adds {
+                        out.copy_from_slice(x);
+                        elementwise::scale(isa, out, factor);
+                    } else {
+                        elementwise::add_scaled(isa, out, x, factor);
+                    }
+                }
             }
         });
         Ok(())
@@ -624,8 +664,9 @@ impl CpuExecutor {
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
-        let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
-        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
+        let vectors = [op.slopes, op.distances, op.sinks];
+        let [slopes, distances, sinks] = vectors.map(|v| v.map(|v| backend.vector(v)));
+        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, distances, sinks };
         let [(q, _), (out, _)] = tensors.disjoint([op.q, op.out]);
         let team = team(open)?;
         Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))

@@ -99,6 +99,7 @@ pub enum Activation {
     Identity = 6,
     Sigmoid = 7,
     Softplus = 8,
+    Tanh = 11,
 }
 
 /// The cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width of a

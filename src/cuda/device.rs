@@ -282,6 +282,9 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
             Some("norms whose bias is not as long as their weights")
         }
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
+        Op::Attend(a) if a.distances.is_some() => Some("scores by a table of distances"),
+        Op::Threshold { .. } => Some("thresholds by deviations"),
+        Op::Rescale { .. } | Op::Mix(_) => Some("several residual streams"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),

@@ -249,6 +249,8 @@ fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
         | Op::ScaleByPosition { x, .. }
         | Op::Clamp { x, .. }
         | Op::Xielu { x, .. }
+        | Op::Threshold { x, .. }
+        | Op::Rescale { x, .. }
         | Op::Gate { x, .. } => f(*x),
         Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
         Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
@@ -259,6 +261,7 @@ fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
         Op::DeltaRule(d) => f(d.out),
         Op::Scan(s) => f(s.out),
         Op::Experts(e) => f(e.out),
+        Op::Mix(m) => f(m.out),
         Op::StoreKv { .. } | Op::Logits { .. } => {}
     }
 }

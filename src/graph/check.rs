@@ -1,8 +1,8 @@
 //! Compares every op of a program with the shapes of its operands, so that executors need not: a function a kind of op.
 
 use super::op::{
-    Attend, Conv, DeltaRule, Experts, KvLayerId, Mask, Norm, Op, Projection, RecurrentId, RopeChoice, Scan, TensorId,
-    Vector, Weight,
+    Attend, Conv, DeltaRule, Experts, KvLayerId, Mask, Mix, Norm, Op, Projection, RecurrentId, RopeChoice, Scan,
+    TensorId, Vector, Weight,
 };
 use super::program::{MAX_KEY_DIM, MAX_TAPS, Program, STATE_ALIGN};
 use super::sequence_spec::KvLayer;
@@ -49,11 +49,16 @@ impl Checked<'_> {
             Op::Embed { table, rows, out, .. } => self.embed(*table, *rows, *out),
             Op::Norm { norm, x, out } => self.norm(norm, *x, *out),
             Op::Add { x, delta, .. } => self.add(*x, *delta),
-            Op::Scale { .. } | Op::Clamp { .. } | Op::Xielu { .. } => Ok(()),
+            Op::Scale { .. } | Op::Clamp { .. } | Op::Xielu { .. } | Op::Threshold { .. } => Ok(()),
             Op::ScaleColumns { x, by } => {
                 let n = self.width(*x);
                 self.expect(self.vector(*by, n)?, || format!("factors for {n} values"))
             }
+            Op::Rescale { x, like } => {
+                let [n, part] = [*x, *like].map(|tensor| self.width(tensor));
+                self.expect(n.is_multiple_of(part) && x != like, || format!("a size of {part} values for {n}"))
+            }
+            Op::Mix(op) => self.mix(op),
             Op::ScaleByPosition { length, .. } => self.expect(*length > 0, || "a length of 0".to_owned()),
             Op::Project { x, projections } => self.project(*x, projections),
             Op::ProjectHeads { x, weight, heads, out } => self.project_heads(*x, *weight, *heads, *out),
@@ -131,6 +136,15 @@ impl Checked<'_> {
         self.expect(a == b && x != delta, || format!("a sum of rows of {a} and {b}"))
     }
 
+    fn mix(&self, m: &Mix) -> Result<()> {
+        let (from, to) = (self.width(m.x), self.width(m.out).saturating_sub(m.first));
+        let fits = heads_fit(&[from, to], m.width)
+            && to > 0
+            && m.by.is_none_or(|by| self.width(by) == (from / m.width) * (to / m.width) && ![m.x, m.out].contains(&by))
+            && m.x != m.out;
+        self.expect(fits, || format!("streams of {} values from {from} to {to}", m.width))
+    }
+
     fn project(&self, x: TensorId, projections: &[Projection]) -> Result<()> {
         for (i, p) in projections.iter().enumerate() {
             let (rows, cols) = self.weights.shape(p.weight)?;
@@ -187,7 +201,10 @@ impl Checked<'_> {
     fn attend(&self, a: &Attend) -> Result<()> {
         let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.layer)?;
         let n = self.width(a.q);
-        let fits = (a.mask.is_causal() || window == 0)
+        let distances = a.distances.map_or(Ok(1), |v| self.weights.vector(v).map(|values| values.len()))?;
+        let heads = n / head_dim.max(1);
+        let fits = (a.distances.is_none() || heads_fit(&[distances], heads) && distances / heads % 2 == 1)
+            && (a.mask.is_causal() || window == 0)
             && n.is_multiple_of(head_dim)
             && n >= n_kv_heads * head_dim
             && self.width(a.out) == n / head_dim * value_dim

@@ -46,6 +46,12 @@ pub enum Op {
     Clamp { x: TensorId, limit: f32 },
     /// `x = curve(x)`.
     Xielu { x: TensorId, curve: Xielu },
+    /// `x = max(x - mean(x) - deviations * sqrt(var(x)), 0)`.
+    Threshold { x: TensorId, deviations: f32 },
+    /// `x *= sqrt(mean(like^2) / max(mean(x^2), 1e-5))`, for each part of `x` that is as wide as `like`.
+    Rescale { x: TensorId, like: TensorId },
+    /// `out[j] = sum over k of by[j, k] * x[k]` for streams of some width side by side, in `out` from some value on.
+    Mix(Mix),
     /// `out = weight * x + bias` for each of the projections that share the input.
     Project { x: TensorId, projections: Box<[Projection]> },
     /// `out[h] = [weight[h] * x[h][..cols] | x[h][cols..]]`, head by head; weight `[heads * rows, cols]`.
@@ -141,6 +147,9 @@ pub struct Attend {
     pub mask: Mask,
     /// `[n_heads]`, taken from the score of a key times its distance: ALiBi (arXiv 2108.12409).
     pub slopes: Option<Vector>,
+    /// `[n_heads, 2 * reach + 1]`, added to the score of a key by its position less that of the query, from `-reach`
+    /// on; what is further away counts as at the reach.
+    pub distances: Option<Vector>,
     /// `[n_heads]`, one more score in the sum of the softmax, which has no value.
     pub sinks: Option<Vector>,
 }
@@ -148,7 +157,8 @@ pub struct Attend {
 impl Attend {
     /// All earlier tokens, by their products with the query alone.
     pub fn new(layer: KvLayerId, q: TensorId, out: TensorId, scale: f32) -> Attend {
-        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
+        let (slopes, distances, sinks) = (None, None, None);
+        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks }
     }
 }
 
@@ -258,6 +268,7 @@ pub enum Activation {
     Sigmoid,
     /// `ln(1 + e^x)`
     Softplus,
+    Tanh,
     Silu,
     /// The tanh approximation.
     Gelu,
@@ -267,6 +278,21 @@ pub enum Activation {
     Relu2,
     /// `g * sigmoid(1.702 g) * (u + 1)` for `g = min(gate, 7)` and `u = min(max(up, -7), 7)`, 0 without `up`.
     ClampedSwiglu,
+}
+
+/// Sums of streams, each times a factor of the token's.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Mix {
+    pub x: TensorId,
+    /// `[n, streams of out * streams of x]`, all 1 where absent.
+    pub by: Option<TensorId>,
+    pub out: TensorId,
+    /// Number of values of a stream.
+    pub width: usize,
+    /// Value of `out` that its first stream begins with.
+    pub first: usize,
+    /// Adds the sums to what `out` holds.
+    pub adds: bool,
 }
 
 /// The activation of arXiv 2411.13010: `rise * x^2 + slope * x` for `x > 0`, else
@@ -359,9 +385,12 @@ impl Op {
             | Op::ScaleByPosition { x, .. }
             | Op::Clamp { x, .. }
             | Op::Xielu { x, .. }
+            | Op::Threshold { x, .. }
             | Op::Logits { x, .. } => on(x),
             Op::Norm { x, out, .. } => [x, out].into_iter().for_each(on),
             Op::Add { x, delta, .. } => [x, delta].into_iter().for_each(on),
+            Op::Rescale { x, like } => [x, like].into_iter().for_each(on),
+            Op::Mix(m) => [&mut m.x, &mut m.out].into_iter().chain(&mut m.by).for_each(on),
             Op::Project { x, projections } => {
                 on(x);
                 projections.iter_mut().for_each(|p| on(&mut p.out));
@@ -411,7 +440,7 @@ impl Op {
             Op::ScaleColumns { by, .. } => on(by),
             Op::Norm { norm, .. } => norm.weight.iter_mut().chain(&mut norm.bias).for_each(on),
             Op::Project { projections, .. } => projections.iter_mut().flat_map(|p| &mut p.bias).for_each(on),
-            Op::Attend(a) => a.slopes.iter_mut().chain(&mut a.sinks).for_each(on),
+            Op::Attend(a) => a.slopes.iter_mut().chain(&mut a.distances).chain(&mut a.sinks).for_each(on),
             Op::Conv(c) => [&mut c.kernel].into_iter().chain(&mut c.bias).for_each(on),
             Op::DeltaRule(d) => on(&mut d.rate),
             Op::Scan(s) => [&mut s.rate, &mut s.skip].into_iter().for_each(on),

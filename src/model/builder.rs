@@ -1,13 +1,14 @@
 //! Helpers in which networks are written: each finds the tensors that it names, with their exact shapes, and emits ops.
 //!
-//! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are
-//! used where a file has them; `finish` refuses by name what no helper used.
+//! A name inside `layers` stands for `blk.N.name`, behind `Builder::stack`. Optional tensors (biases, and `.scale`, a
+//! factor on a product) are used where a file has them; `finish` refuses by name what no helper used.
 
 mod embeddings;
 mod ends;
 mod latent;
 mod per_layer;
 mod predictor;
+mod streams;
 
 pub use self::predictor::Predictor;
 pub use super::hyper::Traits;
@@ -67,13 +68,15 @@ pub struct Attention {
     pub mask: Mask,
     /// Largest slope of linear biases, as a power of two: ALiBi's slopes are from `2^(-max/n)` on; 0: none.
     pub max_alibi: f32,
+    /// As `Attend` has it.
+    pub distances: Option<Vector>,
 }
 
 impl Attention {
     /// All earlier tokens, scaled by the root of the head's width.
     pub fn new(heads: HeadShape) -> Attention {
         let scale = 1.0 / (heads.head_dim as f32).sqrt();
-        Attention { heads, scale, softcap: 0.0, mask: Mask::Causal, max_alibi: 0.0 }
+        Attention { heads, scale, softcap: 0.0, mask: Mask::Causal, max_alibi: 0.0, distances: None }
     }
 
     /// `new` with a window, where it is not 0.
@@ -106,6 +109,8 @@ pub struct Builder<'a> {
     ropes: Vec<Rope>,
     gguf_pairs: Option<RopePairs>,
     scaled: Vec<Weight>,
+    /// What names of layers begin with.
+    pub stack: &'static str,
     /// The layer whose ops are emitted.
     layer: Option<usize>,
     embedding: Option<Weight>,
@@ -146,6 +151,7 @@ impl<'a> Builder<'a> {
             ropes: Vec::new(),
             gguf_pairs: None,
             scaled: Vec::new(),
+            stack: "",
             layer: None,
             embedding: None,
             states: None,
@@ -160,7 +166,7 @@ impl<'a> Builder<'a> {
 
     pub(super) fn name(&self, part: &str) -> String {
         match self.layer {
-            Some(i) => format!("blk.{i}.{part}"),
+            Some(i) => format!("{}blk.{i}.{part}", self.stack),
             None => part.to_owned(),
         }
     }
@@ -515,7 +521,7 @@ impl<'a> Builder<'a> {
 
     /// Lets each token attend to those keys and values of a layer that it sees.
     pub fn attend_to(&mut self, q: TensorId, layer: KvLayerId, attention: Attention) -> Result<TensorId> {
-        let Attention { heads, scale, softcap, mask, max_alibi } = attention;
+        let Attention { heads, scale, softcap, mask, max_alibi, distances } = attention;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("attention scaled by {scale} and capped at {softcap}")));
         }
@@ -527,7 +533,7 @@ impl<'a> Builder<'a> {
         let sinks = self.name("attn_sinks.weight");
         let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
         let out = self.program.tensor(n_heads * value_dim);
-        self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, sinks }));
+        self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, distances, sinks }));
         Ok(out)
     }
 
@@ -541,15 +547,19 @@ impl<'a> Builder<'a> {
 
     /// `activation(gate x) * up x`
     pub fn gated(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
+        let [gate, up] = self.gate_and_up(x)?;
+        Ok(self.gate(gate, up, activation))
+    }
+
+    /// `gate x` and `up x`
+    pub fn gate_and_up(&mut self, x: TensorId) -> Result<[TensorId; 2]> {
         let f = self.ffn_width()?;
         let parts = if self.has("ffn_gate.weight") {
             [self.part("ffn_gate", f, 0..f, x)?, self.part("ffn_up", f, 0..f, x)?]
         } else {
             [self.part("ffn_up", 2 * f, 0..f, x)?, self.part("ffn_up", 2 * f, f..2 * f, x)?]
         };
-        let [gate, up] = self.push_projections(x, parts);
-        self.program.push(Op::Glu { gate, up: Some(up), activation });
-        Ok(gate)
+        Ok(self.push_projections(x, parts))
     }
 
     /// `down(activation(up x))`, the activations divided by `ffn.act.scales` where the file has them.

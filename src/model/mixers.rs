@@ -122,6 +122,11 @@ impl Builder<'_> {
         x
     }
 
+    /// `x = max(x - mean(x) - deviations * deviation(x), 0)`
+    pub fn threshold(&mut self, x: TensorId, deviations: f32) {
+        self.program.push(Op::Threshold { x, deviations });
+    }
+
     /// `x = curve(x)`
     pub fn bend(&mut self, x: TensorId, curve: Xielu) {
         self.program.push(Op::Xielu { x, curve });

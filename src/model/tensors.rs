@@ -193,6 +193,12 @@ impl<'a> Tensors<'a> {
         self.used.extend(self.source.tensor(name).map(|info| info.name.as_str()));
     }
 
+    /// Counts all tensors as used whose names begin with `prefix`.
+    pub fn ignore_all(&mut self, prefix: &str) {
+        let source = self.source;
+        self.used.extend(source.tensors().map(|info| info.name.as_str()).filter(|name| name.starts_with(prefix)));
+    }
+
     /// True for a tensor of 4-bit floats, on whose products the file has a factor that cannot be left out.
     pub fn has_outer_scale(&self, name: &str) -> bool {
         self.source.tensor(name).is_some_and(|info| info.dtype == quant::NVFP4)

@@ -10,7 +10,8 @@ use realizar::device::Batch;
 use realizar::device::{Backend, Executor};
 use realizar::error::Error;
 use realizar::graph::op::{
-    Activation, Attend, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, RopeChoice, RouterScore, Routing, TensorId,
+    Activation, Attend, Experts, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, RopeChoice, RouterScore, Routing,
+    TensorId,
 };
 use realizar::graph::sequence_spec::KvLayer;
 use realizar::graph::step::StepInputs;
@@ -710,6 +711,53 @@ fn factors_of_positions_clamps_and_gates() {
         assert_near("gate", &got[2], &all.clone().map(gated).collect::<Vec<_>>(), 1e-6);
         let times = |i: usize| at(i) * f64::from(factors[i % HIDDEN]);
         assert_near("columns", &got[3], &all.map(times).collect::<Vec<_>>(), 1e-6);
+    }
+}
+
+#[test]
+fn streams_are_mixed_and_made_as_large_as_others() {
+    let mut model = Model::new(LAYER);
+    let [x, y, z, by, sums, all, like, gates] =
+        model.tensors([3 * HIDDEN, 2 * HIDDEN, 7 + HIDDEN, 6, 2 * HIDDEN, HIDDEN, HIDDEN, HIDDEN]);
+    let mix = Mix { x, by: Some(by), out: y, width: HIDDEN, first: 0, adds: true };
+    let model = model.finish(vec![
+        Op::Mix(Mix { out: sums, adds: false, ..mix }),
+        Op::Mix(mix),
+        Op::Mix(Mix { by: None, out: z, first: 7, ..mix }),
+        Op::Mix(Mix { by: None, out: all, adds: false, ..mix }),
+        Op::Rescale { x, like },
+        Op::Threshold { x: gates, deviations: 0.8 },
+    ]);
+    for n in COUNTS {
+        let [v, w, u, b, l] =
+            [3 * HIDDEN, 2 * HIDDEN, 7 + HIDDEN, 6, HIDDEN].map(|width| values(n * width, width as u64));
+        let inputs = [(x, &v[..]), (y, &w), (z, &u), (by, &b), (like, &l), (gates, &l)];
+        let got = run(&model, n, &inputs, &[sums, y, z, all, x, gates]);
+        let row = |x: &[f32], t: usize, width: usize| wide(&x[t * width..][..width]);
+        let mut expected = [const { Vec::new() }; 6];
+        for t in 0..n {
+            let (v, w, u) = (row(&v, t, 3 * HIDDEN), row(&w, t, 2 * HIDDEN), row(&u, t, 7 + HIDDEN));
+            let (b, l) = (row(&b, t, 6), row(&l, t, HIDDEN));
+            let mixed = |i: usize, factor: &dyn Fn(usize) -> f64| -> f64 {
+                (0..3).map(|k| factor(k) * v[k * HIDDEN + i % HIDDEN]).sum()
+            };
+            let by = |i: usize| mixed(i, &|k| b[i / HIDDEN * 3 + k]);
+            expected[0].extend((0..2 * HIDDEN).map(by));
+            expected[1].extend((0..2 * HIDDEN).map(|i| w[i] + by(i)));
+            expected[2].extend((0..7 + HIDDEN).map(|i| u[i] + if i < 7 { 0.0 } else { mixed(i - 7, &|_| 1.0) }));
+            expected[3].extend((0..HIDDEN).map(|i| mixed(i, &|_| 1.0)));
+            let square = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>();
+            expected[4].extend(v.chunks(HIDDEN).flat_map(|x| {
+                let factor = (square(&l) / square(x)).sqrt();
+                x.iter().map(move |x| x * factor)
+            }));
+            let mean = l.iter().sum::<f64>() / HIDDEN as f64;
+            let deviation = (l.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / HIDDEN as f64).sqrt();
+            expected[5].extend(l.iter().map(|x| (x - mean - f64::from(0.8f32) * deviation).max(0.0)));
+        }
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_near("streams", got, expected, 2e-6);
+        }
     }
 }
 

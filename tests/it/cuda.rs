@@ -1253,6 +1253,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("products of parts of heads", &[3 * 71], &|o, i| vec![o.project_heads(i[0], 18, 3)]),
         ("identity", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Identity)]),
         ("sigmoid", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::Sigmoid)]),
+        ("tanh", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::Tanh)]),
         ("softplus", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Softplus)]),
         ("clamped SwiGLU", &[FFN; 2], &|o, i| {
             let [gate, up] = [i[0], i[1]].map(|x| o.push(Op::Scale { x, factor: 6.0 }, x));

@@ -7,8 +7,8 @@ use realizar::device::Executor;
 use realizar::device::sequence::Sequence;
 use realizar::error::{Error, Result};
 use realizar::graph::op::{
-    Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Norm, NormKind, Op, RecurrentId, RopeChoice,
-    RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
+    Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, RecurrentId,
+    RopeChoice, RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
 };
 use realizar::graph::program::{Program, TensorSpec};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -129,6 +129,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let routing = |n_used| Routing::new(RouterScore::Softmax, n_used, false);
     let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
     let (gate, biases, scales) = (Some(other_up), [None; 3], [None; 3]);
+    let mix = Mix { x: q, by: None, out: v, width: 20, first: 0, adds: false };
     let experts = Experts {
         x,
         scores: r,
@@ -159,6 +160,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         rope(20, q, Some(k)),
         Op::ProjectHeads { x, weight: square, heads: 1, out: h },
         Op::Slice { x: q, first: 40, out: v },
+        Op::Mix(mix),
         Op::StoreKv { layer: stored, k, v: Some(v) },
         keep(),
         Op::Attend(attend(q, a, 0)),
@@ -235,9 +237,17 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Gate { x, gate: x, sigmoid: true }, "a gate of 44 values for 44"),
         (Op::ScaleByPosition { x, slope: 1.0, length: 0, offset: 0 }, "a length of 0"),
         (Op::ScaleColumns { x, by: v3 }, "factors for 44 values"),
+        (Op::Rescale { x, like: k }, "a size of 20 values for 44"),
+        (Op::Rescale { x, like: x }, "a size of 44 values for 44"),
+        (Op::Mix(Mix { width: 0, ..mix }), "streams of 0 values from 60 to 20"),
+        (Op::Mix(Mix { width: 7, ..mix }), "streams of 7 values from 60 to 20"),
+        (Op::Mix(Mix { by: Some(k), ..mix }), "streams of 20 values from 60 to 20"),
+        (Op::Mix(Mix { out: q, ..mix }), "streams of 20 values from 60 to 60"),
+        (Op::Mix(Mix { first: 20, ..mix }), "streams of 20 values from 60 to 0"),
         (Op::Clamp { x: unknown, limit: 1.0 }, "an activation without a width"),
         (Op::Attend(Attend { slopes: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { sinks: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { distances: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { mask: Mask::Chunk(0), ..attend(q, a, 0) }), "queries of 60 values"),
         (logits(x, up, None), "a head for 44 logits of 44"),
         (logits(q, square, None), "a head for 44 logits of 60"),

@@ -274,14 +274,20 @@ impl<S: KvSource> AttentionPass<'_, S> {
             let position = self.positions[token];
             let sees = visible(self.scoring, position, len);
             let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
-            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32 });
+            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32, table: 0..0 });
             if let Some(slopes) = self.scoring.slopes {
                 rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
+            }
+            if let Some(distances) = self.scoring.distances {
+                let each = distances.len() / self.heads.queries;
+                let heads = rows.iter_mut().zip(sharing.clone());
+                heads.for_each(|(row, head)| row.table = head * each..(head + 1) * each);
             }
         }
         let cached = self.source.read(spans[0].sequence, kv, from..to, converted);
         let cap = self.scoring.softcap * LOG2_E;
-        attend_chunk(self.isa, queries, rows, &cached, to - from, cap, products, out);
+        let distances = self.scoring.distances.unwrap_or_default();
+        attend_chunk(self.isa, queries, rows, distances, &cached, to - from, cap, products, out);
         true
     }
 

@@ -59,13 +59,14 @@ pub struct Scoring<'a> {
     pub softcap: f32,
     pub mask: Mask,
     pub slopes: Option<&'a [f32]>,
+    pub distances: Option<&'a [f32]>,
     pub sinks: Option<&'a [f32]>,
 }
 
 impl Scoring<'_> {
     /// All earlier keys by their products with the query, times a factor.
     pub fn new(scale: f32) -> Self {
-        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
+        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes: None, distances: None, sinks: None }
     }
 }
 

@@ -81,17 +81,17 @@ fn rotated_back(row: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..row.len()).map(number).collect()
 }
 
-struct Case {
+struct Case<'a> {
     heads: Heads,
     k_type: DType,
     v_type: DType,
-    scoring: Scoring<'static>,
+    scoring: Scoring<'a>,
     /// Tokens before the first of those that are looked at.
     past: usize,
     n: usize,
 }
 
-impl Case {
+impl Case<'_> {
     fn len(&self) -> usize {
         self.past + self.n
     }
@@ -152,9 +152,15 @@ impl Case {
                         let score = dot * f64::from(self.scoring.scale);
                         let slope = self.scoring.slopes.map_or(0.0, |slopes| f64::from(slopes[head]));
                         let distance = -(p as f64 - position as f64).abs();
+                        let of_distance = self.scoring.distances.map_or(0.0, |table| {
+                            let (each, away) = (table.len() / queries, p as i64 - position as i64);
+                            let reach = each as i64 / 2;
+                            f64::from(table[head * each + (away.clamp(-reach, reach) + reach) as usize])
+                        });
+                        let more = slope * distance + of_distance;
                         match f64::from(self.scoring.softcap) {
-                            0.0 => score + slope * distance,
-                            cap => cap * (score / cap).tanh() + slope * distance,
+                            0.0 => score + more,
+                            cap => cap * (score / cap).tanh() + more,
                         }
                     })
                     .collect();
@@ -247,7 +253,8 @@ fn heads(queries: usize, kv: usize, dim: usize) -> Heads {
     Heads::new(queries, kv, dim)
 }
 
-const FULL: Scoring = Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None };
+const FULL: Scoring =
+    Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, distances: None, sinks: None };
 
 #[test]
 fn heads_of_all_sizes_and_groups() {
@@ -330,6 +337,18 @@ fn later_tokens_are_seen() {
         for n in [1, 2, 70, 333] {
             let (scoring, dtype) = (Scoring { mask, slopes, ..FULL }, quant::F32);
             Case { heads: heads(6, 2, 32), k_type: dtype, v_type: dtype, scoring, past: 0, n }.check();
+        }
+    }
+}
+
+#[test]
+fn tables_of_distances() {
+    for (mask, reach) in [(Mask::All, 0), (Mask::All, 5), (Mask::All, 128), (Mask::All, 700), (Mask::Causal, 128)] {
+        let table = values(6 * (2 * reach + 1), 9);
+        for n in [1, 70, 333] {
+            let past = if mask.is_causal() { 600 } else { 0 };
+            let (scoring, dtype) = (Scoring { mask, distances: Some(&table), ..FULL }, quant::F32);
+            Case { heads: heads(6, 2, 32), k_type: dtype, v_type: dtype, scoring, past, n }.check();
         }
     }
 }

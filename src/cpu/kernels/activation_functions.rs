@@ -29,6 +29,7 @@ fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
         Activation::Identity => {}
         Activation::Sigmoid => map(s, Sigmoid, x),
         Activation::Softplus => map(s, Softplus, x),
+        Activation::Tanh => map(s, Tanh, x),
         Activation::Silu => map(s, Silu, x),
         Activation::Gelu => map(s, Gelu, x),
         Activation::GeluErf => map(s, GeluErf, x),
@@ -50,6 +51,7 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
         Activation::Identity => zip(s, Gated(Itself), gate, up),
         Activation::Sigmoid => zip(s, Gated(Sigmoid), gate, up),
         Activation::Softplus => zip(s, Gated(Softplus), gate, up),
+        Activation::Tanh => zip(s, Gated(Tanh), gate, up),
         Activation::Silu => zip(s, Gated(Silu), gate, up),
         Activation::Gelu => zip(s, Gated(Gelu), gate, up),
         Activation::GeluErf => zip(s, Gated(GeluErf), gate, up),
@@ -117,6 +119,15 @@ impl<S: Simd> Unary<S> for Softplus {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
         softplus(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Tanh;
+impl<S: Simd> Unary<S> for Tanh {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        tanh(s, x)
     }
 }
 
@@ -285,7 +296,8 @@ mod tests {
                 .sum();
             sum * h / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
         };
-        let oracle: [(Activation, &dyn Fn(f64) -> f64); 5] = [
+        let oracle: [(Activation, &dyn Fn(f64) -> f64); 6] = [
+            (Activation::Tanh, &f64::tanh),
             (Activation::Silu, &|x| x / (1.0 + (-x).exp())),
             (Activation::Gelu, &|x| {
                 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())

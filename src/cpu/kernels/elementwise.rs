@@ -25,8 +25,7 @@ pub fn rms_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
 
 #[inline(always)]
 fn rms_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
-    let mean = sum_of(s, Square, x) / x.len() as f32;
-    times_both(s, x, 1.0 / (mean + eps).sqrt(), weight);
+    times_both(s, x, 1.0 / (mean_square_lanes(s, x) + eps).sqrt(), weight);
 }
 
 #[inline(always)]
@@ -45,11 +44,7 @@ pub fn layer_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
 
 #[inline(always)]
 fn layer_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
-    let n = x.len() as f32;
-    let mean = sum_of(s, Itself, x) / n;
-    // Of the differences, because the mean may be far larger than they are.
-    map(s, Plus(s.splat(-mean)), x);
-    let variance = sum_of(s, Square, x) / n;
+    let variance = centre(s, x);
     times_both(s, x, 1.0 / (variance + eps).sqrt(), weight);
 }
 
@@ -79,6 +74,46 @@ pub fn multiply_each(isa: Isa, x: &mut [f32], by: &[f32]) {
     assert!(!by.is_empty() && x.len().is_multiple_of(by.len()));
     let each = x.len() / by.len();
     x.chunks_exact_mut(each).zip(by).for_each(|(x, by)| scale(isa, x, *by));
+}
+
+/// Computes `x *= sqrt(mean(like^2) / max(mean(x^2), 1e-5))`, for each part of `x` that is as long as `like`.
+pub fn rescale(isa: Isa, x: &mut [f32], like: &[f32]) {
+    assert!(!like.is_empty() && x.len().is_multiple_of(like.len()));
+    dispatch!(isa, rescale_lanes(x: &mut [f32], like: &[f32]))
+}
+
+#[inline(always)]
+fn rescale_lanes<S: Simd>(s: S, x: &mut [f32], like: &[f32]) {
+    let size = mean_square_lanes(s, like);
+    for x in x.chunks_exact_mut(like.len()) {
+        let factor = (size / mean_square_lanes(s, x).max(1e-5)).sqrt();
+        map(s, ScaleBy(s.splat(factor)), x);
+    }
+}
+
+/// `mean(x^2)`
+#[inline(always)]
+fn mean_square_lanes<S: Simd>(s: S, x: &[f32]) -> f32 {
+    sum_of(s, Square, x) / x.len() as f32
+}
+
+/// Computes `x = max(x - mean(x) - deviations * sqrt(var(x)), 0)`
+pub fn threshold(isa: Isa, x: &mut [f32], deviations: f32) {
+    dispatch!(isa, threshold_lanes(x: &mut [f32], deviations: f32))
+}
+
+#[inline(always)]
+fn threshold_lanes<S: Simd>(s: S, x: &mut [f32], deviations: f32) {
+    let variance = centre(s, x);
+    map(s, Above(s.splat(deviations * variance.sqrt())), x);
+}
+
+/// Takes the mean from each value. Returns the variance, of the differences, because the mean may be far larger.
+#[inline(always)]
+fn centre<S: Simd>(s: S, x: &mut [f32]) -> f32 {
+    let mean = sum_of(s, Itself, x) / x.len() as f32;
+    map(s, Plus(s.splat(-mean)), x);
+    mean_square_lanes(s, x)
 }
 
 /// Computes `x = min(max(x, -limit), limit)`
@@ -272,6 +307,15 @@ impl<S: Simd> Unary<S> for ScaleBy<S::F> {
 }
 
 #[derive(Clone, Copy)]
+struct Above<V>(V);
+impl<S: Simd> Unary<S> for Above<S::F> {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        s.max(s.splat(0.0), s.sub(x, self.0))
+    }
+}
+
+#[derive(Clone, Copy)]
 struct Clamp<V>(V);
 impl<S: Simd> Unary<S> for Clamp<S::F> {
     #[inline(always)]
@@ -361,6 +405,12 @@ pub(super) mod tests {
             let inverse = 1.0 / (variance + f64::from(eps)).sqrt();
             let expected: Vec<f64> = wide_x.iter().zip(wide(&w)).map(|(x, w)| (x - mean) * inverse * w).collect();
             check(&expected, 2e-5, |isa| apply(x.clone(), |x| layer_norm(isa, x, Some(&w), eps)));
+            let factor = (wide(&w).iter().map(|x| x * x).sum::<f64>() / n as f64 / mean_square.max(1e-5)).sqrt();
+            let expected: Vec<f64> = wide_x.iter().map(|x| x * factor).collect();
+            check(&expected, 1e-6, |isa| apply(x.clone(), |x| rescale(isa, x, &w)));
+            let above = mean + 0.5 * variance.sqrt();
+            let expected: Vec<f64> = wide_x.iter().map(|x| (x - above).max(0.0)).collect();
+            check(&expected, 1e-6, |isa| apply(x.clone(), |x| threshold(isa, x, 0.5)));
         }
     }
 

@@ -24,7 +24,7 @@ use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::device_info::Part;
 use crate::graph::op::{Activation, Index, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
 use crate::graph::program::Program;
@@ -124,6 +124,7 @@ pub(crate) fn activation_code(activation: Activation) -> u32 {
         Activation::Identity => args::Activation::Identity,
         Activation::Sigmoid => args::Activation::Sigmoid,
         Activation::Softplus => args::Activation::Softplus,
+        Activation::Tanh => args::Activation::Tanh,
     };
     code as u32
 }
@@ -308,6 +309,9 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
+            Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) => {
+                Err(Error::unsupported(format!("{op:?} on a GPU")))
+            }
             // `HeadOps` has them.
             Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
         }

@@ -7,10 +7,11 @@ mod gpt;
 mod hybrid;
 mod llama;
 mod qwen;
+mod t5;
 
 use super::translator::Family;
 
-const FAMILIES: &[&[Family]] = &[llama::ALL, qwen::ALL, gemma::ALL, deepseek::ALL, hybrid::ALL, gpt::ALL];
+const FAMILIES: &[&[Family]] = &[llama::ALL, qwen::ALL, gemma::ALL, deepseek::ALL, hybrid::ALL, gpt::ALL, t5::ALL];
 
 /// The family of an architecture; where there are several, they name their matrices alike.
 pub(super) fn of_architecture(arch: &str) -> Option<&'static Family> {

@@ -32,8 +32,13 @@ impl<'a> Members<'a> {
         all().find(|(_, _, value)| is_same(value)).map(|(_, name, value)| (name, value))
     }
 
+    /// An integer, or a list of one a layer in which all are equal.
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
-        self.typed(names, Json::as_u64, "an integer of 0 or more")
+        let read = |value: &'a Json<'a>| match value.as_array() {
+            Some([first, rest @ ..]) if rest.iter().all(|other| other == first) => first.as_u64(),
+            _ => value.as_u64(),
+        };
+        self.typed(names, read, "an integer of 0 or more")
     }
 
     pub fn number(&self, names: &[&str]) -> Result<Option<f64>> {

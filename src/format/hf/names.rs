@@ -15,7 +15,7 @@ use crate::format::storage::{Scaled, TensorStorage};
 use crate::quant;
 use crate::tensor::Shape;
 
-/// Modules outside of layers.
+/// Modules outside of layers; `*` is the number of one among several.
 const TOP: &[(&str, &str)] = &[
     ("embed_tokens", "token_embd"),
     ("wte", "token_embd"),
@@ -37,11 +37,15 @@ const TOP: &[(&str, &str)] = &[
     ("embed_tokens_per_layer", "per_layer_token_embd"),
     ("per_layer_model_projection", "per_layer_model_proj"),
     ("per_layer_projection_norm", "per_layer_proj_norm"),
+    ("altup_projections.*", "altup_proj"),
+    ("altup_unembed_projections.*", "altup_unembd_proj"),
     ("embeddings.word_embeddings", "token_embd"),
     ("embeddings.token_type_embeddings", "token_types"),
     ("embeddings.position_embeddings", "position_embd"),
     ("embeddings.LayerNorm", "token_embd_norm"),
     ("pooler.dense", "cls"),
+    ("shared", "token_embd"),
+    ("encoder.final_layer_norm", "enc.output_norm"),
     ("classifier", "cls.output"),
 ];
 
@@ -153,7 +157,7 @@ const LAYER: &[(&str, &str)] = &[
     ("feed_forward.experts.*.gate_proj", "ffn_gate_exps"),
     ("feed_forward.experts.*.up_proj", "ffn_up_exps"),
     ("feed_forward.experts.*.down_proj", "ffn_down_exps"),
-    // Gemma 4.
+    // Gemma 3n and 4.
     ("pre_feedforward_layernorm_2", "pre_ffw_norm_2"),
     ("post_feedforward_layernorm_1", "post_ffw_norm_1"),
     ("post_feedforward_layernorm_2", "post_ffw_norm_2"),
@@ -161,6 +165,25 @@ const LAYER: &[(&str, &str)] = &[
     ("per_layer_input_gate", "inp_gate"),
     ("per_layer_projection", "proj"),
     ("post_per_layer_input_norm", "post_norm"),
+    ("laurel.linear_left", "laurel_l"),
+    ("laurel.linear_right", "laurel_r"),
+    ("laurel.post_laurel_norm", "laurel_post_norm"),
+    ("altup.modality_router", "altup_router"),
+    ("altup.router_norm", "altup_router_norm"),
+    ("altup.prediction_coefs", "altup_predict_coef"),
+    ("altup.correction_coefs", "altup_correct_coef"),
+    // The encoder of T5.
+    ("layer.0.layer_norm", "attn_norm"),
+    ("layer.0.SelfAttention.q", "attn_q"),
+    ("layer.0.SelfAttention.k", "attn_k"),
+    ("layer.0.SelfAttention.v", "attn_v"),
+    ("layer.0.SelfAttention.o", "attn_o"),
+    ("layer.0.SelfAttention.relative_attention_bias", "attn_rel_b"),
+    ("layer.1.layer_norm", "ffn_norm"),
+    ("layer.1.DenseReluDense.wi", "ffn_up"),
+    ("layer.1.DenseReluDense.wi_0", "ffn_gate"),
+    ("layer.1.DenseReluDense.wi_1", "ffn_up"),
+    ("layer.1.DenseReluDense.wo", "ffn_down"),
     // Layers that predict further tokens.
     ("eh_proj", "nextn.eh_proj"),
     ("enorm", "nextn.enorm"),
@@ -220,6 +243,7 @@ const ENDLESS: &[(&str, &str)] = &[
     ("mixer.D", "ssm_d"),
     ("mixer.dt_bias", "ssm_dt.bias"),
     ("layer_scalar", "layer_output_scale.weight"),
+    ("altup.correct_output_scale", "altup_correct_scale.weight"),
     ("router.scale", "ffn_gate_inp.scale"),
     ("router.per_expert_scale", "ffn_down_exps.scale"),
     ("experts.gate_up_proj", "ffn_gate_up_exps.weight"),
@@ -277,8 +301,10 @@ enum Mark {
     EndsScaled(&'static str),
     /// `Starts`, in a model that is no classifier.
     StartsUnclassified(&'static str),
+    /// `Starts`, in a model of which the encoder alone is run.
+    StartsEncoder(&'static str),
 }
-use Mark::{Ends, EndsScaled, Starts, StartsUnclassified};
+use Mark::{Ends, EndsScaled, Starts, StartsEncoder, StartsUnclassified};
 
 /// Tensors without effect on text, and why.
 const EFFECTLESS: &[(Mark, &str)] = &[
@@ -289,6 +315,8 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
     (Ends("embeddings.position_ids"), "the numbers from 0 on"),
     (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
+    (StartsEncoder("decoder."), "writes a text of its own"),
+    (StartsEncoder("encoder.embed_tokens."), "the shared embedding again"),
     (Starts("vision_tower."), "sees pictures"),
     (Starts("vision_model."), "sees pictures"),
     (Starts("embed_vision."), "sees pictures"),
@@ -565,6 +593,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
         Ends(end) => name.ends_with(end),
         EndsScaled(end) => t.facts.scaled && name.ends_with(end),
         StartsUnclassified(start) => !t.facts.classifies && name.starts_with(start),
+        StartsEncoder(start) => t.family.arch == "t5" && name.starts_with(start),
     };
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
@@ -604,11 +633,12 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
 
 fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
-    let layers = ["layers.", "h.", "blocks.", "encoder.layer."];
-    let (prefix, rest) = match layers.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        Some(rest) => {
+    let layers = ["layers.", "h.", "blocks.", "encoder.layer."].map(|prefix| (prefix, "blk"));
+    let layers = layers.iter().chain(&[("encoder.block.", "enc.blk")]);
+    let (prefix, rest) = match layers.copied().find_map(|(theirs, ours)| Some((name.strip_prefix(theirs)?, ours))) {
+        Some((rest, ours)) => {
             let (layer, part) = rest.split_once('.')?;
-            (format!("blk.{}.", number(layer)?), part)
+            (format!("{ours}.{}.", number(layer)?), part)
         }
         None => (String::new(), name),
     };
@@ -628,7 +658,9 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
         _ => return None,
     };
     if prefix.is_empty() {
-        return Some((format!("{}.{leaf}", look_up(TOP, part)?), None));
+        let one = part.rsplit_once('.').and_then(|(of, member)| Some((format!("{of}.*"), number(member)?)));
+        let (part, member) = one.map_or((Cow::Borrowed(part), None), |(of, member)| (Cow::Owned(of), Some(member)));
+        return Some((format!("{}.{leaf}", look_up(TOP, &part)?), member));
     }
     if part == "post_attention_layernorm" {
         let norm = if post_norms { "post_attention_norm" } else { "ffn_norm" };

@@ -37,25 +37,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let heads = HeadShape { head_dim: dim, value_dim: dim, ..b.heads(i)? };
         let attention = Attention { scale: 1.0, mask: Mask::window(windows[i]), ..Attention::new(heads) };
         let h = b.rms_norm(x, "attn_norm")?;
-        let q = if i < own {
-            let [q, k, v] = b.normed_values(h, heads, values_are_keys.map(|told| is_local || !told))?;
-            b.rms_norm_groups(q, "attn_q_norm", dim)?;
-            b.rms_norm_groups(k, "attn_k_norm", dim)?;
-            b.rotate_heads(rope, dim, q, Some(k));
-            stored[usize::from(is_local)] = Some(b.store(k, v, attention));
-            q
-        } else {
-            ["attn_k.weight", "attn_v.weight", "attn_k_norm.weight"].into_iter().for_each(|part| b.ignore(part));
-            let q = b.project(h, "attn_q", heads.n_heads * dim)?;
-            b.rms_norm_groups(q, "attn_q_norm", dim)?;
-            b.rotate_heads(rope, dim, q, None);
-            q
-        };
-        let Some(layer) = stored[usize::from(is_local)] else {
-            return Err(b.keys.unsupported("attention.shared_kv_layers"));
-        };
-        let a = b.attend_to(q, layer, attention)?;
-        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let has_values = values_are_keys.map(|told| is_local || !told);
+        let stored = &mut stored[usize::from(is_local)];
+        let o = b.sharing_attention(h, (attention, rope), (i < own, has_values), stored)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
@@ -71,7 +55,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
         b.add(x, o);
         if let Some(inputs) = inputs {
-            b.add_layer_input(x, inputs, i, Gelu)?;
+            let y = b.layer_input(x, inputs, i, Gelu)?;
+            b.add(x, y);
         }
         b.scale_if_present(x, "layer_output_scale.weight")
     })?;

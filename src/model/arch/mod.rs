@@ -23,6 +23,7 @@ mod falcon;
 mod falcon_h1;
 mod gemma2;
 mod gemma3;
+mod gemma3n;
 mod gemma4;
 mod gemma;
 mod glm4;
@@ -72,6 +73,7 @@ mod smollm3;
 mod spark2_5;
 mod stablelm;
 mod starcoder2;
+mod t5;
 mod talkie;
 
 use super::builder::{Builder, Network};
@@ -153,6 +155,8 @@ static ARCHITECTURES: &[Row] = &[
     (&["mimo2"], mimo2::build, mimo2::TRAITS),
     (&["openelm"], openelm::build, PLAIN),
     (&["deci"], deci::build, PLAIN),
+    (&["gemma3n"], gemma3n::build, PLAIN),
+    (&["t5", "t5encoder"], t5::build, PLAIN),
     (&["gemma4"], gemma4::build, gemma4::TRAITS),
     (&["deepseek2", "mistral4"], deepseek2::build, deepseek2::TRAITS),
     (&["bitnet"], bitnet::build, bitnet::TRAITS),

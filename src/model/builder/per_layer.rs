@@ -84,6 +84,35 @@ impl Builder<'_> {
         layer
     }
 
+    /// An attention with normalised heads, whose queries and keys turn. It stores keys and values, or reads those in
+    /// `stored` where it has no `own`.
+    pub fn sharing_attention(
+        &mut self,
+        x: TensorId,
+        (attention, rope): (Attention, RopeChoice),
+        (own, has_values): (bool, Option<bool>),
+        stored: &mut Option<KvLayerId>,
+    ) -> Result<TensorId> {
+        let HeadShape { n_heads, head_dim, .. } = attention.heads;
+        let q = if own {
+            let [q, k, v] = self.normed_values(x, attention.heads, has_values)?;
+            self.rms_norm_groups(q, "attn_q_norm", head_dim)?;
+            self.rms_norm_groups(k, "attn_k_norm", head_dim)?;
+            self.rotate_heads(rope, head_dim, q, Some(k));
+            *stored = Some(self.store(k, v, attention));
+            q
+        } else {
+            ["attn_k.weight", "attn_v.weight", "attn_k_norm.weight"].into_iter().for_each(|part| self.ignore(part));
+            let q = self.project(x, "attn_q", n_heads * head_dim)?;
+            self.rms_norm_groups(q, "attn_q_norm", head_dim)?;
+            self.rotate_heads(rope, head_dim, q, None);
+            q
+        };
+        let Some(layer) = *stored else { return Err(self.keys.unsupported("attention.shared_kv_layers")) };
+        let a = self.attend_to(q, layer, attention)?;
+        self.project(a, "attn_output", self.hyper.hidden)
+    }
+
     // ---- inputs of a layer's own
 
     /// Computes the inputs of layers from the token and from `x`, the embedding, if the file has them:
@@ -91,10 +120,12 @@ impl Builder<'_> {
     pub fn layer_inputs(&mut self, x: TensorId) -> Result<Option<LayerInputs>> {
         let key = "embedding_length_per_layer_input";
         let Some(width) = self.keys.size(key)? else { return Ok(None) };
-        let (rows, all) = (self.hyper.vocab, width.saturating_mul(self.hyper.n_layers));
+        let all = width.saturating_mul(self.hyper.n_layers);
         if all > 1 << 24 {
             return Err(self.keys.unsupported(key));
         }
+        // The tokens that stand for pictures and sounds may have none.
+        let rows = self.tensors.rows("per_layer_token_embd.weight")?;
         let table = self.matrix("per_layer_token_embd.weight", rows, all)?;
         let token = self.program.tensor(all);
         let scale = (width as f32).sqrt();
@@ -107,23 +138,21 @@ impl Builder<'_> {
         Ok(Some(LayerInputs { all: inputs, width }))
     }
 
-    /// `x += post_norm(proj (activation(inp_gate x) * input))` for the input of a layer.
-    pub fn add_layer_input(
+    /// `post_norm(proj (activation(inp_gate x) * input))` for the input of a layer.
+    pub fn layer_input(
         &mut self,
         x: TensorId,
         inputs: LayerInputs,
         layer: usize,
         activation: Activation,
-    ) -> Result<()> {
+    ) -> Result<TensorId> {
         let LayerInputs { all, width } = inputs;
         let gate = self.project(x, "inp_gate", width)?;
-        let input = self.program.tensor(width);
-        self.program.push(Op::Slice { x: all, first: layer * width, out: input });
+        let input = self.slice(all, layer * width, width);
         self.program.push(Op::Glu { gate, up: Some(input), activation });
         let y = self.project(gate, "proj", self.hyper.hidden)?;
         self.rms_norm_groups(y, "post_norm", self.hyper.hidden)?;
-        self.add(x, y);
-        Ok(())
+        Ok(y)
     }
 
     /// `x *= factor`

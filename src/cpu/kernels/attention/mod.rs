@@ -20,6 +20,7 @@ pub mod kv_storage;
 pub mod latent;
 mod products;
 
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use crate::cpu::kernels::attention::kv_storage::{BLOCK, KEY_LINE, KvView, SCALES, Storage, padded};
@@ -95,14 +96,18 @@ pub struct Seen {
     pub slope: f32,
     /// Position of the chunk's first key less that of the row.
     pub first: f32,
+    /// Place of the row's table of distances; empty without one.
+    pub table: Range<usize>,
 }
 
 /// Computes the partial results of `visible.len()` rows of queries over the first `n` positions of `cached`, of which
-/// row r sees `visible[r]`. Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`.
+/// row r sees `visible[r]`. Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`. `distances`
+/// are as in `op::Attend`.
 pub fn attend_chunk(
     isa: Isa,
     queries: Queries,
     visible: &[Seen],
+    distances: &[f32],
     cached: &KvView,
     n: usize,
     cap: f32,
@@ -136,6 +141,7 @@ pub fn attend_chunk(
         attend_chunk_lanes(
             queries: Queries,
             visible: &[Seen],
+            distances: &[f32],
             cached: &KvView,
             n: usize,
             cap: f32,
@@ -150,6 +156,7 @@ fn attend_chunk_lanes<S: Simd>(
     s: S,
     queries: Queries,
     visible: &[Seen],
+    distances: &[f32],
     cached: &KvView,
     n: usize,
     cap: f32,
@@ -177,7 +184,8 @@ fn attend_chunk_lanes<S: Simd>(
     let ChunkScratch { scores, weights, bytes } = scratch;
     // One pass over all rows after the other: a row alone would wait for its own latencies.
     for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
-        *peak = max_score(s, &mut scores[..panels * LANES], visible, n, cap);
+        let table = &distances[visible.table.clone()];
+        *peak = max_score(s, &mut scores[..panels * LANES], visible, table, n, cap);
     }
     for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
         *sum = soften(s, &mut scores[..panels * LANES], peak);
@@ -285,7 +293,7 @@ const AHEAD: usize = 8192;
 
 /// Computes the largest of the `n` scores of a row; those of keys that it does not see become minus infinity.
 #[inline(always)]
-fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, n: usize, cap: f32) -> f32 {
+fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: usize, cap: f32) -> f32 {
     let start = seen.keys.start.min(scores.len());
     let end = seen.keys.end.min(n).clamp(start, scores.len());
     if cap != 0.0 {
@@ -304,6 +312,7 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, n: usize, cap: f32)
             distance = s.add(distance, step);
         }
     }
+    add_by_distance(scores, seen.first, table);
     // The lanes of keys that are not visible may hold any value so far.
     scores[..start].fill(f32::NEG_INFINITY);
     scores[end..].fill(f32::NEG_INFINITY);
@@ -312,6 +321,21 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, n: usize, cap: f32)
         peak = s.max(peak, s.load(v));
     }
     s.max_lane(peak)
+}
+
+/// Adds to scores, the first of which is of the key at distance `first`, what a table has for each distance; the keys
+/// beyond its ends get what stands there.
+#[inline(always)]
+fn add_by_distance(scores: &mut [f32], first: f32, table: &[f32]) {
+    let (Some(least), Some(most)) = (table.first(), table.last()) else { return };
+    // Scores before the table's first distance, and before its end.
+    let start = (-first - (table.len() / 2) as f32).clamp(0.0, scores.len() as f32) as usize;
+    let skipped = (first + (table.len() / 2) as f32).clamp(0.0, table.len() as f32) as usize;
+    let (before, within) = scores.split_at_mut(start);
+    let (within, behind) = within.split_at_mut(within.len().min(table.len() - skipped));
+    before.iter_mut().for_each(|score| *score += LOG2_E * least);
+    within.iter_mut().zip(&table[skipped..]).for_each(|(score, x)| *score += LOG2_E * x);
+    behind.iter_mut().for_each(|score| *score += LOG2_E * most);
 }
 
 /// Turns the scores of a row into weights relative to their peak. Returns their sum.

@@ -1,16 +1,25 @@
 //! Gemma. In the fourth generation layers without a window have heads and rotations of their own.
 
+use std::f64::consts::FRAC_1_SQRT_2;
+
 use super::common::PLAIN;
 use crate::error::{Result, try_vec};
 use crate::format::hf::members::Members;
-use crate::format::hf::translator::KeyType::{Cap, InverseRoot};
+use crate::format::hf::translator::KeyType::{Cap, Int, InverseRoot};
 use crate::format::hf::translator::{Family, Key, MAX_WIDTH, Translator, signed};
 use crate::format::hf::{known, rope};
 use crate::format::json::Json;
+use crate::format::value::narrow;
 
 const GEMMA: Family = Family { activations: &["gelu_pytorch_tanh"], epsilon: 1e-6, norms_less_one: true, ..PLAIN };
 
 const LOGIT_CAP: &[Key] = &[("final_logit_softcapping", Cap, &["final_logit_softcapping"])];
+const STREAMS: &[Key] = &[
+    ("embedding_length_per_layer_input", Int, &["hidden_size_per_layer_input"]),
+    ("attention.shared_kv_layers", Int, &["num_kv_shared_layers"]),
+    ("altup.num_inputs", Int, &["altup_num_inputs"]),
+    ("altup.active_idx", Int, &["altup_active_idx"]),
+];
 const SCALE: &[Key] = &[("attention.scale", InverseRoot, &["query_pre_attn_scalar"])];
 
 pub const ALL: &[Family] = &[
@@ -35,6 +44,24 @@ pub const ALL: &[Family] = &[
         ..GEMMA
     },
     Family {
+        model_types: &["gemma3n_text", "gemma3n"],
+        arch: "gemma3n",
+        activations: &["gelu_pytorch_tanh"],
+        epsilon: 1e-6,
+        keys: &[LOGIT_CAP, STREAMS],
+        defaults: "max_position_embeddings=32768 num_attention_heads=8 num_key_value_heads=2 head_dim=256 \
+                   sliding_window=512 rope_theta=1e6 rope_local_base_freq=1e4 \
+                   hidden_size_per_layer_input=256 altup_num_inputs=4 num_kv_shared_layers=15",
+        // Scores have no factor whatever the configuration says.
+        effectless: " query_pre_attn_scalar vocab_size_per_layer_input altup_coef_clip altup_lr_multiplier laurel_rank \
+                     audio_config audio_token_id boa_token_id eoa_token_id audio_soft_tokens_per_image \
+                     vision_soft_tokens_per_image ",
+        extras: sparse_gates,
+        windowed_base: true,
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
         model_types: &["gemma4_text", "gemma4"],
         arch: "gemma4",
         activations: &["gelu_pytorch_tanh"],
@@ -51,6 +78,43 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
 ];
+
+/// Sets the bound of each layer's gates in deviations from their mean: a configuration has the share of those below it.
+fn sparse_gates(t: &mut Translator) -> Result<()> {
+    t.expect("altup_correct_scale", true)?;
+    let (key, n) = ("activation_sparsity_pattern", usize::try_from(t.n_layers()?).unwrap_or(0));
+    let mut deviations = try_vec("layers", n)?;
+    match t.config.list(&[key])? {
+        Some(list) => {
+            let shares = list.iter().filter_map(|share| share.as_f64().filter(|share| (0.0..1.0).contains(share)));
+            deviations.extend(shares.map(deviations_above));
+        }
+        None => deviations.extend((0..n).map(|i| deviations_above(if n > 10 && i < 10 { 0.95 } else { 0.0 }))),
+    }
+    if deviations.len() != n {
+        return Err(t.config.wrong(key, "a number from 0 to 1 for each layer"));
+    }
+    t.set("activation_sparsity_scale", Some(deviations));
+    Ok(())
+}
+
+/// Deviations from the mean below which a share of the numbers of a normal distribution is.
+fn deviations_above(share: f64) -> f32 {
+    if share == 0.0 {
+        return f32::NEG_INFINITY;
+    }
+    // The share in the precision in which it was taken.
+    let share = f64::from(narrow(share));
+    let (mut below, mut above) = (-10.0, 10.0);
+    for _ in 0..64 {
+        let middle: f64 = 0.5 * (below + above);
+        match 0.5 * libm::erfc(-middle * FRAC_1_SQRT_2) < share {
+            true => below = middle,
+            false => above = middle,
+        }
+    }
+    narrow(below)
+}
 
 /// The kinds of layers of the fourth generation.
 const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];

@@ -1,0 +1,40 @@
+//! T5, of which the encoder alone is run.
+
+use super::common::PLAIN;
+use crate::error::Result;
+use crate::format::hf::translator::KeyType::Int;
+use crate::format::hf::translator::{Family, Key, Translator};
+
+const KEYS: &[Key] = &[
+    ("block_count", Int, &["num_layers"]),
+    ("attention.head_count", Int, &["num_heads"]),
+    ("attention.key_length", Int, &["d_kv"]),
+    ("attention.value_length", Int, &["d_kv"]),
+    ("attention.relative_buckets_count", Int, &["relative_attention_num_buckets"]),
+];
+
+pub const ALL: &[Family] = &[Family {
+    model_types: &["t5", "mt5", "umt5"],
+    arch: "t5",
+    activations: &["gelu_new", "relu"],
+    epsilon: 1e-6,
+    keys: &[KEYS],
+    defaults: "max_position_embeddings=512 relative_attention_num_buckets=32",
+    effectless: " num_decoder_layers is_gated_act dense_act_fn output_past scalable_attention ",
+    extras: encoder,
+    windows: |_| Ok(()),
+    rope: |_| Ok(()),
+    ..PLAIN
+}];
+
+fn encoder(t: &mut Translator) -> Result<()> {
+    t.replace("feed_forward_length", t.int(&["d_ff"])?);
+    // It stands for the decoder beside the encoder.
+    t.config.skip(&["is_encoder_decoder"]);
+    // The tensors tell which of these it is.
+    t.expect_text("feed_forward_proj", &["gated-gelu", "relu"])?;
+    match t.int(&["relative_attention_max_distance"])? {
+        None | Some(128) => Ok(()),
+        Some(told) => Err(t.config.unsupported(&format!("\"relative_attention_max_distance\" with the value {told}"))),
+    }
+}

@@ -1,0 +1,97 @@
+//! Gemma 3n: four residual streams (AltUp), a product of low rank beside each attention (Laurel), inputs of a layer's
+//! own, values that are normalised, last layers that read the keys and values of earlier ones, and first layers of
+//! whose gates only those count that are far above the others.
+
+use std::f32::consts::FRAC_1_SQRT_2;
+
+use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::op::{KvLayerId, Mask, TensorId};
+use crate::graph::weights::RopePairs;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let (heads, hidden, n_layers) = (b.hyper.heads, b.hyper.hidden, b.hyper.n_layers);
+    let n_streams = b.keys.size("altup.num_inputs")?.unwrap_or(4);
+    if !(2..=16).contains(&n_streams) {
+        return Err(b.keys.unsupported("altup.num_inputs"));
+    }
+    if b.keys.get("altup.active_idx").is_some() {
+        return Err(b.keys.unsupported("altup.active_idx"));
+    }
+    let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(512), 5)?;
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    config.base = b.keys.float("rope.freq_base")?.unwrap_or(1e6);
+    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+    let local = RopeConfig { base, scaling: RopeScaling::None, ..config.clone() };
+    let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
+    let shared = b.keys.size("attention.shared_kv_layers")?;
+    let told = b.keys.is_present("attention.shared_kv_layers");
+    let own = if told { n_layers.saturating_sub(shared.unwrap_or(0)) } else { 20 };
+    let thresholds = thresholds(b)?;
+    let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
+    let x = b.embed((hidden as f32).sqrt())?;
+    let Some(inputs) = b.layer_inputs(x)? else {
+        return Err(b.keys.unsupported("embedding_length_per_layer_input"));
+    };
+    let mut streams = b.streams(x, n_streams)?;
+    // The keys and values of the last own layer without and with a window.
+    let mut stored: [Option<KvLayerId>; 2] = [None; 2];
+    b.layers(|b, i| {
+        let is_local = windows[i] > 0;
+        let attention = Attention { scale: 1.0, mask: Mask::window(windows[i]), ..Attention::new(heads) };
+        streams = b.predicted_streams(streams)?;
+        let x = b.slice(streams, 0, hidden);
+        let h = b.rms_norm(x, "attn_norm")?;
+        let laurel = laurel(b, h)?;
+        let rope = if is_local { local } else { rope };
+        let o = b.sharing_attention(h, (attention, rope), (i < own, None), &mut stored[usize::from(is_local)])?;
+        b.rms_norm_groups(o, "post_attention_norm", hidden)?;
+        b.add(o, x);
+        b.add(o, laurel);
+        b.scale(o, FRAC_1_SQRT_2);
+        let h = b.rms_norm(o, "ffn_norm")?;
+        let [gate, up] = b.gate_and_up(h)?;
+        if let Some(deviations) = thresholds[i] {
+            b.threshold(gate, deviations);
+        }
+        let inner = b.gate(gate, up, Gelu);
+        let y = b.project(inner, "ffn_down", hidden)?;
+        b.rms_norm_groups(y, "post_ffw_norm", hidden)?;
+        b.add(y, o);
+        b.correct_streams(streams, x, y)?;
+        let x = b.slice(streams, 0, hidden);
+        b.scale_columns(x, "altup_correct_scale")?;
+        let y = b.layer_input(x, inputs, i, Gelu)?;
+        b.sum_streams(y, streams, hidden);
+        Ok(())
+    })?;
+    let x = b.mean_of_streams(streams)?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, logit_softcap)
+}
+
+/// `x + post_norm(laurel_r laurel_l x)`
+fn laurel(b: &mut Builder, x: TensorId) -> Result<TensorId> {
+    let low = b.project_all(x, "laurel_l")?;
+    let out = b.project(low, "laurel_r", b.hyper.hidden)?;
+    b.rms_norm_groups(out, "laurel_post_norm", b.hyper.hidden)?;
+    b.add(out, x);
+    Ok(out)
+}
+
+/// Deviations from the mean up to which the gates of each layer are 0, in layers that have such a bound.
+fn thresholds(b: &Builder) -> Result<Vec<Option<f32>>> {
+    let (key, n) = ("activation_sparsity_scale", b.hyper.n_layers);
+    b.keys.get(key);
+    let Some(list) = b.keys.metadata.f32s(&b.keys.name(key))? else {
+        // 95 of 100 numbers of a normal distribution are below so many deviations.
+        return Ok((0..n).map(|i| (i < 10).then_some(1.644_853_6)).collect());
+    };
+    let is_known = |x: &f32| *x == f32::NEG_INFINITY || (0.0..=100.0).contains(x);
+    if list.len() < n || !list.iter().all(is_known) {
+        return Err(b.keys.unsupported(key));
+    }
+    Ok(list[..n].iter().map(|x| x.is_finite().then_some(*x)).collect())
+}
