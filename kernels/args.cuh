@@ -81,10 +81,12 @@ enum Activation : u32 {
     kGeluErf = 2,
     kRelu = 3,
     kRelu2 = 4,  // relu(x)^2
-    kClampedSwiglu = 5,
+    kClampedSwiglu = 5,  // Of gpt-oss.
     kIdentity = 6,
     kSigmoid = 7,
     kSoftplus = 8,
+    kSwigluOfClamped = 9,  // silu(min(gate, limit)) * min(max(up, -limit), limit)
+    kSwigluThenClamped = 10,  // min(silu(gate), limit) * min(max(up, -limit), limit)
     kTanh = 11,
 };
 
@@ -254,7 +256,7 @@ struct ProjectArgs {
     u32 epilogue;
     u32 activation;  // `Activation` of the epilogue `Glu`.
     float scale;  // Of the epilogues `Add` and `Cap`.
-    float softcap;  // Of the epilogue `Cap`.
+    float softcap;  // Of the epilogue `Cap`; the limit of an activation of the epilogue `Glu`.
     u32 n;  // Rows of the output.
     // For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
     // (2).
@@ -366,7 +368,7 @@ struct GluArgs {
     ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
     u64 n;
     u32 activation;  // `Activation`.
-    u32 pad;
+    float limit;  // Of the activation.
 };
 
 // Changes rows of `width` values in place.
@@ -421,7 +423,7 @@ struct RouteArgs {
     u32 groups;  // Groups of equally many experts.
     u32 groups_used;  // Groups that are chosen from: those with the largest sums of their two best.
     float scale;  // Factor on the weights.
-    u32 pad;
+    u32 sharing;  // Experts that have the same matrices, of which `experts` gets the numbers.
 };
 
 // Sorts picks by expert and keeps their order within an expert. A pick is one chosen expert of a token.
@@ -445,7 +447,7 @@ struct ExpertGluArgs {
     u32 ffn;
     u32 stride;
     u32 activation;  // `Activation`.
-    u32 pad;
+    float limit;  // Of the activation.
 };
 
 // out = the weighted sum of the results of a token's experts.

@@ -371,10 +371,15 @@ DEVICE float activate(float x, u32 kind) {
         default: return fmaxf(x, 0.f);
     }
 }
-DEVICE float gated(float gate, float up, u32 kind) {
-    if (kind != kClampedSwiglu) return activate(gate, kind) * up;
-    gate = fminf(gate, 7.f);
-    return gate * sigmoid(1.702f * gate) * (fminf(fmaxf(up, -7.f), 7.f) + 1.f);
+DEVICE float gated(float gate, float up, u32 kind, float limit) {
+    const auto clamped = [](float x, float limit) { return fminf(fmaxf(x, -limit), limit); };
+    if (kind == kClampedSwiglu) {
+        gate = fminf(gate, 7.f);
+        return gate * sigmoid(1.702f * gate) * (clamped(up, 7.f) + 1.f);
+    }
+    if (kind == kSwigluOfClamped) return activate(fminf(gate, limit), kSilu) * clamped(up, limit);
+    if (kind == kSwigluThenClamped) return fminf(activate(gate, kSilu), limit) * clamped(up, limit);
+    return activate(gate, kind) * up;
 }
 // The `up` of an activation without one.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }

@@ -85,7 +85,7 @@ KERNEL(route, RouteArgs, 32, 1) {
         sync_warp();
         if (lane == 0) {
             left[where] = kNegativeInfinity;
-            a.experts[token * a.n_used + i] = where;
+            a.experts[token * a.n_used + i] = where / a.sharing;
             a.weights[token * a.n_used + i] = weight;
         }
         sync_warp();
@@ -142,7 +142,8 @@ KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
             if (a.factors[which]) y *= a.factors[which][expert];
             return a.biases[which] ? y + a.biases[which][(u64)expert * a.ffn + col] : y;
         };
-        a.gate[at] = gated(product(a.gate[at], 0), a.up ? product(a.up[at], 1) : no_up(a.activation), a.activation);
+        const float up = a.up ? product(a.up[at], 1) : no_up(a.activation);
+        a.gate[at] = gated(product(a.gate[at], 0), up, a.activation, a.limit);
     }
 }
 

@@ -26,7 +26,9 @@ use crate::cpu::ops::recurrent;
 use crate::cpu::ops::rope::Angles;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{Attend, Index, KvLayerId, Mix, Norm, Op, Projection, RopeTable, TensorId, Vector, Weight};
+use crate::graph::op::{
+    Attend, Index, KvLayerId, Mix, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight,
+};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
@@ -87,11 +89,15 @@ impl CpuExecutor {
         }
         let mut attention = Vec::new();
         for op in &program.ops {
-            if let Op::Attend(a) = op {
-                let heads = heads(program, a);
-                if !attention.iter().any(|(known, _)| *known == heads) {
-                    attention.push((heads, AttentionScratch::new(heads, max_tokens, threads, false)?));
-                }
+            let (layer, q, top) = match op {
+                Op::Attend(a) => (a.layer, a.q, 0),
+                Op::Select(s) => (s.layer, s.q, program.width(s.out)),
+                _ => continue,
+            };
+            let heads = heads(program, layer, q);
+            if !attention.iter().any(|(known, _)| *known == heads) {
+                let scratch = AttentionScratch::new(heads, max_tokens, threads, false)?;
+                attention.push((heads, if top > 0 { scratch.with_choice(top)? } else { scratch }));
             }
         }
         let experts = ExpertScratch::new(program, max_tokens)?;
@@ -335,6 +341,7 @@ impl CpuExecutor {
             Op::StoreKv { layer, k, v } => self.store(inputs, sequences, *layer, *k, *v)?,
             Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),
             Op::Attend(attend) => return self.attend(sequences, attend),
+            Op::Select(select) => return self.select(sequences, select),
             Op::Conv(op) => {
                 let (backend, team) = (&self.backend, team(&mut self.team)?);
                 let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
@@ -660,16 +667,34 @@ impl CpuExecutor {
 
     fn attend(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Attend) -> Result<bool> {
         let CpuExecutor { backend, team: open, tensors, attention, positions, slots, program, .. } = self;
-        let heads = heads(program, op);
+        let heads = heads(program, op.layer, op.q);
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let vectors = [op.slopes, op.distances, op.sinks];
         let [slopes, distances, sinks] = vectors.map(|v| v.map(|v| backend.vector(v)));
-        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, distances, sinks };
-        let [(q, _), (out, _)] = tensors.disjoint([op.q, op.out]);
+        let [(q, _), (out, _), (among, _)] = match op.among {
+            Some(among) => tensors.disjoint([op.q, op.out, among]),
+            None => {
+                let [q, out] = tensors.disjoint([op.q, op.out]);
+                [q, out, (&mut [], 0)]
+            }
+        };
+        let among = op.among.map(|_| &*among);
+        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, distances, sinks, among };
         let team = team(open)?;
         Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
+    }
+
+    fn select(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Select) -> Result<bool> {
+        let CpuExecutor { backend, team: open, tensors, attention, positions, slots, program, .. } = self;
+        let heads = heads(program, op.layer, op.q);
+        let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
+        let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
+        let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
+        let [(q, _), (weights, _), (out, _)] = tensors.disjoint([op.q, op.weights, op.out]);
+        let team = team(open)?;
+        Ok(attention::select(&team, backend.isa, [positions, slots], &source, [q, weights], out, scratch))
     }
 }
 
@@ -685,9 +710,9 @@ fn is_longer_than<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, above: usiz
 }
 
 /// The heads that an attention works on.
-fn heads(program: &Program, op: &Attend) -> Heads {
-    let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.kv_layers[op.layer.0 as usize];
-    Heads { queries: program.width(op.q) / dim, kv, dim, value_dim, is_latent }
+fn heads(program: &Program, layer: KvLayerId, q: TensorId) -> Heads {
+    let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.kv_layers[layer.0 as usize];
+    Heads { queries: program.width(q) / dim, kv, dim, value_dim, is_latent }
 }
 
 /// True where op `i` is a sum whose norm follows it, and the norm's result replaces the summand.

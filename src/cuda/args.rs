@@ -95,10 +95,15 @@ pub enum Activation {
     Relu = 3,
     /// relu(x)^2
     Relu2 = 4,
+    /// Of gpt-oss.
     ClampedSwiglu = 5,
     Identity = 6,
     Sigmoid = 7,
     Softplus = 8,
+    /// silu(min(gate, limit)) * min(max(up, -limit), limit)
+    SwigluOfClamped = 9,
+    /// min(silu(gate), limit) * min(max(up, -limit), limit)
+    SwigluThenClamped = 10,
     Tanh = 11,
 }
 
@@ -295,7 +300,7 @@ pub struct ProjectArgs {
     pub activation: u32,
     /// Of the epilogues `Add` and `Cap`.
     pub scale: f32,
-    /// Of the epilogue `Cap`.
+    /// Of the epilogue `Cap`; the limit of an activation of the epilogue `Glu`.
     pub softcap: f32,
     /// Rows of the output.
     pub n: u32,
@@ -504,7 +509,8 @@ pub struct GluArgs {
     pub n: u64,
     /// `Activation`.
     pub activation: u32,
-    pub pad: u32,
+    /// Of the activation.
+    pub limit: f32,
 }
 
 /// A change of the values of an activation.
@@ -618,7 +624,8 @@ pub struct RouteArgs {
     pub groups_used: u32,
     /// Factor on the weights.
     pub scale: f32,
-    pub pad: u32,
+    /// Experts that have the same matrices, of which `experts` gets the numbers.
+    pub sharing: u32,
 }
 
 /// Sorts picks by expert and keeps their order within an expert. A pick is one chosen expert of a token.
@@ -657,7 +664,8 @@ pub struct ExpertGluArgs {
     pub stride: u32,
     /// `Activation`.
     pub activation: u32,
-    pub pad: u32,
+    /// Of the activation.
+    pub limit: f32,
 }
 
 /// out = the weighted sum of the results of a token's experts.

@@ -281,6 +281,8 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
             Some("norms whose bias is not as long as their weights")
         }
+        Op::Select(_) => Some("choosing positions to attend to"),
+        Op::Attend(a) if a.among.is_some() => Some("attention to chosen positions"),
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
         Op::Attend(a) if a.distances.is_some() => Some("scores by a table of distances"),
         Op::Threshold { .. } => Some("thresholds by deviations"),

@@ -256,6 +256,7 @@ fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
         Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
         Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
         Op::Attend(a) => f(a.out),
+        Op::Select(s) => f(s.out),
         Op::Glu { gate, .. } => f(*gate),
         Op::Conv(c) => f(c.x),
         Op::DeltaRule(d) => f(d.out),

@@ -2,7 +2,7 @@
 
 use super::op::{
     Attend, Conv, DeltaRule, Experts, KvLayerId, Mask, Mix, Norm, Op, Projection, RecurrentId, RopeChoice, Scan,
-    TensorId, Vector, Weight,
+    Select, TensorId, Vector, Weight,
 };
 use super::program::{MAX_KEY_DIM, MAX_TAPS, Program, STATE_ALIGN};
 use super::sequence_spec::KvLayer;
@@ -71,6 +71,7 @@ impl Checked<'_> {
                 self.expect(fits, || "rows of different widths".to_owned())
             }
             Op::Attend(op) => self.attend(op),
+            Op::Select(op) => self.select(op),
             Op::Conv(op) => self.conv(op),
             Op::DeltaRule(op) => self.delta_rule(op),
             Op::Scan(op) => self.scan(op),
@@ -212,8 +213,17 @@ impl Checked<'_> {
             && (window == 0 || (1..=window).contains(&a.mask.span()))
             && !matches!(a.mask, Mask::Window(0) | Mask::Chunk(0))
             && self.bias(a.slopes, n / head_dim)?
-            && self.bias(a.sinks, n / head_dim)?;
+            && self.bias(a.sinks, n / head_dim)?
+            && a.among.is_none_or(|among| a.mask == Mask::Causal && ![a.q, a.out].contains(&among));
         self.expect(fits, || format!("queries of {n} values"))
+    }
+
+    fn select(&self, s: &Select) -> Result<()> {
+        let KvLayer { n_kv_heads, head_dim, window, .. } = self.layer(s.layer)?;
+        let n = self.width(s.q);
+        let fits = n_kv_heads == 1 && window == 0 && n == self.width(s.weights).saturating_mul(head_dim);
+        let fits = fits && ![s.q, s.weights].contains(&s.out) && s.q != s.weights;
+        self.expect(fits, || format!("a choice by queries of {n} values"))
     }
 
     fn conv(&self, c: &Conv) -> Result<()> {
@@ -259,7 +269,9 @@ impl Checked<'_> {
 
     fn experts(&self, e: &Experts) -> Result<()> {
         let (n, hidden, ffn, r) = (e.n_experts, self.width(e.x), e.ffn, &e.routing);
-        let (inner, outer) = (n.saturating_mul(ffn), n.saturating_mul(hidden));
+        let sharing = r.sharing;
+        self.expect(sharing > 0 && n.is_multiple_of(sharing), || format!("{n} experts, {sharing} of them alike"))?;
+        let (inner, outer) = (e.stack().saturating_mul(ffn), e.stack().saturating_mul(hidden));
         let both = if e.gate == Some(e.up) { 2 } else { 1 };
         let gate = self.weights.shape(e.gate.unwrap_or(e.up))?;
         let fits = [gate, self.weights.shape(e.up)?] == [(inner.saturating_mul(both), hidden); 2]
@@ -272,7 +284,8 @@ impl Checked<'_> {
             && self.bias(e.biases[0], inner)?
             && self.bias(e.biases[1], inner)?
             && self.bias(e.biases[2], outer)?
-            && e.scales.iter().try_fold(true, |fits, s| Ok::<_, Error>(fits && self.bias(*s, n)?))?
+            && e.scales.iter().try_fold(true, |fits, s| Ok::<_, Error>(fits && self.bias(*s, e.stack())?))?
+            && !(r.on_input && sharing > 1)
             && e.x != e.out;
         self.expect(fits, || format!("experts of {ffn} values over {hidden}"))
     }

@@ -70,6 +70,8 @@ pub enum Op {
     KeepOutputs { moves: Box<[[TensorId; 2]]> },
     /// `out = softmax(scale * q k^T) v` over the positions of each token's own sequence that it sees.
     Attend(Attend),
+    /// The positions that tokens attend to, as numbers.
+    Select(Select),
     /// `x[t] = sum over j of kernel[j] * x[t - taps + 1 + j] + bias`, channel by channel, over each token's own
     /// sequence, or the SiLU of it; inputs before the first token are 0.
     Conv(Conv),
@@ -152,14 +154,31 @@ pub struct Attend {
     pub distances: Option<Vector>,
     /// `[n_heads]`, one more score in the sum of the softmax, which has no value.
     pub sinks: Option<Vector>,
+    /// `[n, top]`, what `Select` has left: a token with more than `top` positions sees those alone.
+    pub among: Option<TensorId>,
 }
 
 impl Attend {
     /// All earlier tokens, by their products with the query alone.
     pub fn new(layer: KvLayerId, q: TensorId, out: TensorId, scale: f32) -> Attend {
-        let (slopes, distances, sinks) = (None, None, None);
-        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks }
+        let (slopes, distances, sinks, among) = (None, None, None, None);
+        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among }
     }
+}
+
+/// The lightning indexer (DeepSeek V3.2): of the positions up to a token's own, the `top` with the greatest
+/// `sum over heads of weight * max(q . k, 0)`, in ascending order, of equal ones the first. A row of fewer ends with
+/// -1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Select {
+    /// One head of keys.
+    pub layer: KvLayerId,
+    /// `[n, heads * head_dim]`
+    pub q: TensorId,
+    /// `[n, heads]`
+    pub weights: TensorId,
+    /// `[n, top]`
+    pub out: TensorId,
 }
 
 /// The positions that a token sees.
@@ -262,7 +281,7 @@ pub struct Scan {
     pub state: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Activation {
     Identity,
     Sigmoid,
@@ -278,6 +297,10 @@ pub enum Activation {
     Relu2,
     /// `g * sigmoid(1.702 g) * (u + 1)` for `g = min(gate, 7)` and `u = min(max(up, -7), 7)`, 0 without `up`.
     ClampedSwiglu,
+    /// `silu(min(gate, n)) * min(max(up, -n), n)`, 1 for an `up` that is not there.
+    SwigluOfClamped(f32),
+    /// `min(silu(gate), n) * min(max(up, -n), n)`, the same.
+    SwigluThenClamped(f32),
 }
 
 /// Sums of streams, each times a factor of the token's.
@@ -333,19 +356,20 @@ pub struct Routing {
     pub scale: f32,
     /// Weights multiply the input of an expert rather than its output.
     pub on_input: bool,
+    /// Number of experts with the same matrices: expert `i` has the `i / sharing`th.
+    pub sharing: usize,
 }
 
 impl Routing {
     /// The `n_used` best of all experts, with weights as they are or made to sum to 1.
     pub fn new(score: RouterScore, n_used: usize, renormalise: bool) -> Routing {
         let (bias, groups, groups_used) = (None, 1, 1);
-        Routing { score, n_used, bias, groups, groups_used, renormalise, scale: 1.0, on_input: false }
+        Routing { score, n_used, bias, groups, groups_used, renormalise, scale: 1.0, on_input: false, sharing: 1 }
     }
 }
 
-/// Stacked experts: `gate`, `up` are `[n_experts * ffn, hidden]`, `down` is `[n_experts * hidden, ffn]`. Where `gate`
-/// and `up` are one matrix, `[n_experts * 2 * ffn, hidden]`, the rows of an expert's gate stand before those of its
-/// `up`.
+/// Stacked experts: `gate`, `up` are `[stack * ffn, hidden]`, `down` is `[stack * hidden, ffn]`. Where `gate` and `up`
+/// are one matrix, `[stack * 2 * ffn, hidden]`, the rows of an expert's gate stand before those of its `up`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Experts {
     pub x: TensorId,
@@ -355,14 +379,21 @@ pub struct Experts {
     pub gate: Option<Weight>,
     pub up: Weight,
     pub down: Weight,
-    /// `[n_experts * ffn]` of gate and of up, `[n_experts * hidden]` of down.
+    /// `[stack * ffn]` of gate and of up, `[stack * hidden]` of down.
     pub biases: [Option<Vector>; 3],
-    /// `[n_experts]` of gate, up and down: factors on the products, before the bias.
+    /// `[stack]` of gate, up and down: factors on the products, before the bias.
     pub scales: [Option<Vector>; 3],
     pub n_experts: usize,
     pub ffn: usize,
     pub routing: Routing,
     pub activation: Activation,
+}
+
+impl Experts {
+    /// Number of experts that have matrices of their own.
+    pub fn stack(&self) -> usize {
+        self.n_experts / self.routing.sharing
+    }
 }
 
 impl Op {
@@ -406,7 +437,8 @@ impl Op {
                 v.iter_mut().for_each(on);
             }
             Op::KeepOutputs { moves } => moves.iter_mut().flatten().for_each(on),
-            Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().for_each(on),
+            Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().chain(&mut a.among).for_each(on),
+            Op::Select(s) => [&mut s.q, &mut s.weights, &mut s.out].into_iter().for_each(on),
             Op::Conv(c) => on(&mut c.x),
             Op::DeltaRule(d) => {
                 [&mut d.q, &mut d.k, &mut d.v, &mut d.dt, &mut d.beta, &mut d.out].into_iter().for_each(on);
@@ -468,6 +500,7 @@ impl Op {
         match self {
             Op::StoreKv { layer, .. } => Some(layer),
             Op::Attend(a) => Some(&mut a.layer),
+            Op::Select(s) => Some(&mut s.layer),
             _ => None,
         }
     }

@@ -224,6 +224,11 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
+    /// Takes tensors from here on from the block of that number, which several layers may have.
+    pub fn take_block(&mut self, block: usize) {
+        self.layer = Some(block);
+    }
+
     /// Emits the ops of each layer.
     pub fn layers(&mut self, mut layer: impl FnMut(&mut Self, usize) -> Result<()>) -> Result<()> {
         for i in 0..self.hyper.n_layers {
@@ -445,11 +450,21 @@ impl<'a> Builder<'a> {
     /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses
     /// LongRoPE.
     pub fn rope(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
+        let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
+        self.rope_by(config, divisors.as_deref())
+    }
+
+    /// `rope` of a network that turns fewer pairs than the file has divisors for: the first ones.
+    pub fn rope_by_first_divisors(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
+        let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
+        self.rope_by(config, divisors.as_deref().map(|all| all.get(..config.n_dims / 2).unwrap_or(all)))
+    }
+
+    fn rope_by(&mut self, config: &RopeConfig, divisors: Option<&[f32]>) -> Result<RopeChoice> {
         if config.scaling == RopeScaling::Long {
             return Err(self.keys.unsupported("rope.scaling.type"));
         }
-        let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
-        Ok(RopeChoice { table: self.rope_table(config, divisors.as_deref())?, long: None })
+        Ok(RopeChoice { table: self.rope_table(config, divisors)?, long: None })
     }
 
     /// The two rotations of LongRoPE (arXiv 2402.13753), where the file has their divisors: the second one for caches
@@ -533,7 +548,8 @@ impl<'a> Builder<'a> {
         let sinks = self.name("attn_sinks.weight");
         let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
         let out = self.program.tensor(n_heads * value_dim);
-        self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, distances, sinks }));
+        let among = None;
+        self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, distances, sinks, among }));
         Ok(out)
     }
 
@@ -629,12 +645,17 @@ impl<'a> Builder<'a> {
 
     /// The feed-forward block of a layer: a mixture where the layer has a router, else dense.
     pub fn moe_ffn(&mut self, x: TensorId, moe: Option<Moe>) -> Result<TensorId> {
+        self.moe_ffn_by(x, moe, Activation::Silu)
+    }
+
+    /// `moe_ffn` with an activation of dense blocks and of the shared expert.
+    pub fn moe_ffn_by(&mut self, x: TensorId, moe: Option<Moe>, activation: Activation) -> Result<TensorId> {
         let Some(moe) = moe.filter(|_| self.has("ffn_gate_inp.weight")) else {
-            return self.gated_ffn(x, Activation::Silu);
+            return self.gated_ffn(x, activation);
         };
         let out = self.experts(x, moe)?;
         if self.has("ffn_up_shexp.weight") {
-            let shared = self.shared_expert(x, moe.activation)?;
+            let shared = self.shared_expert(x, activation)?;
             self.program.push(Op::Add { x: out, delta: shared, scale: 1.0 });
         }
         Ok(out)
@@ -648,23 +669,28 @@ impl<'a> Builder<'a> {
 
     /// `experts` with the scores of a router, `[n, n_experts]`.
     pub fn scored_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe) -> Result<TensorId> {
-        let (hidden, Moe { n_experts: n, ffn, mut routing, activation }) = (self.program.width(x), moe);
+        self.named_experts(x, scores, moe, "exps")
+    }
+
+    /// `scored_experts` whose tensors have names of their own.
+    pub fn named_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe, ending: &str) -> Result<TensorId> {
+        let (hidden, Moe { n_experts, ffn, mut routing, activation }) = (self.program.width(x), moe);
         let bias = self.name(if self.has("exp_probs_b") { "exp_probs_b" } else { "exp_probs_b.bias" });
-        routing.bias = self.tensors.vector_if_present(&bias, n)?.map(|bias| self.vector(bias));
-        let (gate, up) = if self.has("ffn_gate_up_exps.weight") {
-            let both = self.matrix("ffn_gate_up_exps.weight", n * 2 * ffn, hidden)?;
+        routing.bias = self.tensors.vector_if_present(&bias, n_experts)?.map(|bias| self.vector(bias));
+        let n = n_experts / routing.sharing;
+        let [gate, up, down, both] =
+            ["gate", "up", "down", "gate_up"].map(|part| format!("ffn_{part}_{ending}.weight"));
+        let (gate, up) = if self.has(&both) {
+            let both = self.matrix(&both, n * 2 * ffn, hidden)?;
             (Some(both), both)
         } else {
-            let gate = match self.has("ffn_gate_exps.weight") {
-                true => Some(self.matrix("ffn_gate_exps.weight", n * ffn, hidden)?),
-                false => None,
-            };
-            (gate, self.matrix("ffn_up_exps.weight", n * ffn, hidden)?)
+            let gate = if self.has(&gate) { Some(self.matrix(&gate, n * ffn, hidden)?) } else { None };
+            (gate, self.matrix(&up, n * ffn, hidden)?)
         };
-        let down = self.matrix("ffn_down_exps.weight", n * hidden, ffn)?;
+        let down = self.matrix(&down, n * hidden, ffn)?;
         let (mut biases, mut scales) = ([None; 3], [None; 3]);
         for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
-            let name = |ending: &str| self.name(&format!("ffn_{part}_exps.{ending}"));
+            let name = |of: &str| self.name(&format!("ffn_{part}_{ending}.{of}"));
             let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
             biases[i] = self.tensors.values_if_present(&bias, n, rows)?.map(|bias| self.vector(bias));
             if self.hyper.traits.ffn_scales || self.tensors.has_outer_scale(&weight) {
@@ -672,8 +698,7 @@ impl<'a> Builder<'a> {
             }
         }
         let out = self.program.tensor(hidden);
-        let experts =
-            Experts { x, scores, out, gate, up, down, biases, scales, n_experts: n, ffn, routing, activation };
+        let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
         self.program.push(Op::Experts(experts));
         Ok(out)
     }

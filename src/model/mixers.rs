@@ -75,10 +75,11 @@ impl Builder<'_> {
         n_heads.into_iter().zip(n_kv_heads).map(heads).collect()
     }
 
-    /// The layers with a recurrence: those that the file lists, else all but the last of each interval.
-    pub fn recurrent_layers(&self) -> Result<Vec<bool>> {
+    /// The layers with a recurrence: those that the file lists, else all but the last of each interval, the file's or
+    /// the architecture's.
+    pub fn recurrent_layers(&self, interval: usize) -> Result<Vec<bool>> {
         let (key, n) = ("attention.recurrent_layers", self.hyper.n_layers);
-        let interval = self.keys.size("full_attention_interval")?.unwrap_or(4);
+        let interval = self.keys.size("full_attention_interval")?.unwrap_or(interval);
         match self.keys.get(key) {
             Some(_) => Ok(self.per_layer(key)?.into_iter().map(|layer| layer > 0).collect()),
             None => Ok((0..n).map(|i| !(i + 1).is_multiple_of(interval)).collect()),
@@ -150,6 +151,30 @@ impl Builder<'_> {
         let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         let weight = Some(self.vector(vec![scale / n.sqrt(); group]));
         let norm = Norm { kind: NormKind::Rms, weight, bias: None, eps: eps / n, group };
+        self.program.push(Op::Norm { norm, x, out: x });
+    }
+
+    /// `x *= by`, a vector of the file of which each value is the factor of as many columns.
+    pub fn scale_parts(&mut self, x: TensorId, part: &str, parts: usize) -> Result<()> {
+        let values = self.tensors.vector(&self.name(part), parts)?;
+        let each = self.program.width(x) / parts;
+        let by = self.vector(values.into_iter().flat_map(|value| std::iter::repeat_n(value, each)).collect());
+        self.program.push(Op::ScaleColumns { x, by });
+        Ok(())
+    }
+
+    /// The first `width` columns of `x`.
+    pub fn copy(&mut self, x: TensorId, width: usize) -> TensorId {
+        let out = self.program.tensor(width);
+        self.program.push(Op::Slice { x, first: 0, out });
+        out
+    }
+
+    /// `x = values`, whatever it is.
+    pub fn fill(&mut self, x: TensorId, values: Vec<f32>) {
+        let group = values.len();
+        let (weight, bias) = (Some(self.vector(vec![0.0; group])), Some(self.vector(values)));
+        let norm = Norm { kind: NormKind::Rms, weight, bias, eps: 1.0, group };
         self.program.push(Op::Norm { norm, x, out: x });
     }
 
@@ -227,13 +252,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their softplus and
+    /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their activation and
     /// weights `beta` ahead of their sigmoid.
     pub fn delta_rule(
         &mut self,
         [q, k, v]: [TensorId; 3],
         [dt, beta]: [TensorId; 2],
-        rate: Vector,
+        (rate, of_steps): (Vector, Activation),
         key_dim: usize,
         tiled: bool,
     ) -> Result<TensorId> {
@@ -242,13 +267,28 @@ impl Builder<'_> {
         }
         self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt());
         self.l2_norm(k, key_dim, 1.0);
-        self.activate(dt, Activation::Softplus);
+        self.activate(dt, of_steps);
         self.activate(beta, Activation::Sigmoid);
         let width = self.program.width(v);
         let recurrent = self.program.recurrent(width * key_dim);
         let out = self.program.tensor(width);
         self.program.push(Op::DeltaRule(DeltaRule { recurrent, q, k, v, dt, beta, out, rate, key_dim, tiled }));
         Ok(out)
+    }
+
+    /// Lightning attention: `S = exp(rate) S + k v^T; out = S^T q`, head by head.
+    pub fn lightning_attention(&mut self, [q, k, v]: [TensorId; 3], rates: Vec<f32>) -> Result<TensorId> {
+        let heads = rates.len();
+        let state = self.program.width(k) / heads.max(1);
+        if heads == 0 || heads > self.program.width(v) || !state.is_multiple_of(STATE_ALIGN) {
+            return Err(Error::unsupported(format!("lightning attention of {heads} heads of {state}")));
+        }
+        // It is the scan of Mamba 2 with steps of 1.
+        let ones = self.copy(v, heads);
+        self.fill(ones, vec![1.0; heads]);
+        let rate = self.vector(rates);
+        let skip = self.vector(vec![0.0; heads]);
+        Ok(self.scan(v, ones, [k, q], [rate, skip], state))
     }
 
     fn scan(

@@ -1,15 +1,21 @@
-//! GGUF files of architectures whose logits an implementation in 64-bit floats computed (`data/README.md`). Weights
-//! follow from the names of tensors.
+//! GGUF files of architectures whose logits, or hidden states where there are none, an implementation in 64-bit floats
+//! computed (`data/README.md`). Weights follow from the names of tensors.
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use realizar::engine::{CacheParams, EmbedParams, LoadParams, Model, Pooling, Session};
 use realizar::quant;
+use realizar::tensor::DType;
 use serde_json::Value;
 
 use crate::support::gguf::Gguf;
 use crate::support::published::{relative_rms, weights};
+
+fn numbers(v: &Value) -> Vec<u64> {
+    v.as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect()
+}
 
 fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
     let int = |v: &Value| v.as_u64().map(|v| v as u32);
@@ -34,15 +40,36 @@ fn values(name: &str, shape: &[u64]) -> Vec<u8> {
     weights(name, shape).into_iter().flat_map(|x| value(x).to_le_bytes()).collect()
 }
 
+/// The rows of `data` whose results it holds, one after the other, by a model that takes `piece` tokens at a time and
+/// keeps what `kv` tells.
+fn results(model: &Arc<Model>, data: &Value, kv: DType, piece: usize) -> Vec<f32> {
+    let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
+    let rows = numbers(&data["rows"]).into_iter().map(|row| row as usize);
+    if data["states"].is_array() {
+        let params = EmbedParams { pooling: Some(Pooling::None), raw: true };
+        let all = model.embed(&[&ids], params, None).unwrap();
+        let width = all.len() / ids.len();
+        return rows.flat_map(|row| all[row * width..][..width].to_vec()).collect();
+    }
+    let params = CacheParams { capacity: 64, k_type: kv, v_type: kv };
+    let mut session = Session::new(model, &params).unwrap();
+    let (mut got, mut at) = (Vec::new(), 0);
+    for row in rows {
+        ids[at..=row].chunks(piece).for_each(|ids| session.prefill(ids, None).unwrap());
+        got.extend_from_slice(session.logits().unwrap());
+        at = row + 1;
+    }
+    got
+}
+
 #[test]
-fn architectures_give_the_logits_of_another_implementation() {
+fn architectures_give_the_results_of_another_implementation() {
     let folder = tempfile::tempdir().unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures");
     let mut n = 0;
     for entry in fs::read_dir(data).unwrap() {
         let path = entry.unwrap().path();
         let data: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        let numbers = |v: &Value| v.as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect::<Vec<_>>();
         let keys = data["keys"].as_object().unwrap();
         let mut file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));
         for (name, shape) in data["tensors"].as_object().unwrap() {
@@ -52,43 +79,31 @@ fn architectures_give_the_logits_of_another_implementation() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let gguf = folder.path().join(format!("{name}.gguf"));
         fs::write(&gguf, file.build().0).unwrap();
-        let model = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).unwrap();
-
-        let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
-        let is_encoder = data["logits"].is_null();
-        let expected: Vec<f32> = data[if is_encoder { "states" } else { "logits" }]
-            .as_array()
-            .unwrap()
-            .iter()
-            .flat_map(|row| row.as_array().unwrap())
-            .map(|v| v.as_f64().unwrap() as f32)
-            .collect();
+        let rows = if data["states"].is_array() { &data["states"] } else { &data["logits"] };
+        let row = |row: &Value| row.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect::<Vec<_>>();
+        let expected: Vec<f32> = rows.as_array().unwrap().iter().flat_map(row).collect();
+        // What is rounded may choose other experts, and other positions.
+        let rounded = [(0, quant::F16, 0.5), (0, quant::Q8_0, 0.5), (quant::Q8_0.0, quant::F32, 0.5)];
+        for (quantize, kv, limit) in [(0, quant::F32, 1e-5)].into_iter().chain(rounded) {
+            let model = Model::load(&gguf, LoadParams { device: 1, quantize, ..Default::default() }).unwrap();
+            let [single, many] = [1, 64].map(|piece| results(&model, &data, kv, piece));
+            let error = relative_rms(&single, &expected);
+            println!("{name:20} {quantize:2} {kv:?} {error:.1e}");
+            assert!(error < limit, "{name}, matrices of type {quantize}, {kv:?}: {error:.1e}");
+            assert!(single == many, "{name}, matrices of type {quantize}, {kv:?}: tokens one by one");
+        }
         n += 1;
-        if is_encoder {
-            let states = model.embed(&[&ids], EmbedParams { pooling: Some(Pooling::None), raw: true }, None).unwrap();
-            let rows = numbers(&data["rows"]);
-            let wide = expected.len() / rows.len();
-            let got: Vec<f32> = rows.iter().flat_map(|row| &states[*row as usize * wide..][..wide]).copied().collect();
-            let error = relative_rms(&got, &expected);
-            println!("{name:20} all {error:.1e}");
-            assert!(error < 1e-5, "{name}: {error:.1e}");
-            continue;
-        }
-        // One by one, and many at once.
-        for piece in [1, ids.len()] {
-            let params = CacheParams { capacity: 64, k_type: quant::F32, v_type: quant::F32 };
-            let mut session = Session::new(&model, &params).unwrap();
-            let (mut got, mut at) = (Vec::new(), 0);
-            for row in numbers(&data["rows"]) {
-                let end = row as usize + 1;
-                ids[at..end].chunks(piece).for_each(|ids| session.prefill(ids, None).unwrap());
-                got.extend_from_slice(session.logits().unwrap());
-                at = end;
-            }
-            let error = relative_rms(&got, &expected);
-            println!("{name:20} {piece:3} {error:.1e}");
-            assert!(error < 1e-5, "{name}, {piece} at a time: {error:.1e}");
-        }
     }
-    assert!(n >= 10);
+    assert!(n >= 23);
+}
+
+#[test]
+fn networks_of_diffusion_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["dream", "llada", "llada-moe", "rnd1"] {
+        let gguf = folder.path().join("model.gguf");
+        fs::write(&gguf, Gguf::new().key("general.architecture", name).build().0).unwrap();
+        let error = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).err().unwrap().to_string();
+        assert!(error.contains(name) && error.contains("diffusion"), "{error}");
+    }
 }

@@ -1259,6 +1259,11 @@ fn ops_agree_with_the_cpu(target: &Target) {
             let [gate, up] = [i[0], i[1]].map(|x| o.push(Op::Scale { x, factor: 6.0 }, x));
             vec![o.glu(gate, Some(up), Activation::ClampedSwiglu)]
         }),
+        ("SwiGLU of clamped values", &[FFN; 2], &|o, i| {
+            vec![o.glu(i[0], Some(i[1]), Activation::SwigluOfClamped(0.4))]
+        }),
+        ("SwiGLU clamped then", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::SwigluThenClamped(0.2))]),
+        ("SwiGLU of clamped products", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::SwigluOfClamped(4.0))]),
         ("clamped SwiGLU of products", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::ClampedSwiglu)]),
         ("clamped SwiGLU without up", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::ClampedSwiglu)]),
         ("chunks", &[Q, KV, KV], &|o, i| {
@@ -1307,6 +1312,11 @@ fn ops_agree_with_the_cpu(target: &Target) {
             let biases = [Some(Vector(8)), Some(Vector(9)), Some(Vector(10))];
             let (scales, activation) = ([Some(Vector(11)); 3], Activation::ClampedSwiglu);
             vec![o.eight(i[0], i[1], |e| Experts { routing: of(e), biases, scales, activation, ..e })]
+        }),
+        ("experts that share matrices, clamped", &[HIDDEN, 16], &|o, i| {
+            let of = |e: Experts| Routing { sharing: 2, renormalise: true, scale: 0.5, ..e.routing };
+            let activation = Activation::SwigluThenClamped(4.0);
+            vec![o.eight(i[0], i[1], |e| Experts { routing: of(e), n_experts: 16, activation, ..e })]
         }),
         ("groups of experts by a softmax", &[HIDDEN, 8], &|o, i| {
             let of = |e: Experts| Routing { groups: 2, groups_used: 1, score: RouterScore::Softmax, ..e.routing };

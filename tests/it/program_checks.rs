@@ -8,7 +8,7 @@ use realizar::device::sequence::Sequence;
 use realizar::error::{Error, Result};
 use realizar::graph::op::{
     Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, RecurrentId,
-    RopeChoice, RopeTable, RouterScore, Routing, Scan, TensorId, Vector, Weight,
+    RopeChoice, RopeTable, RouterScore, Routing, Scan, Select, TensorId, Vector, Weight,
 };
 use realizar::graph::program::{Program, TensorSpec};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -214,6 +214,10 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
         (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
         (Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }), "KvLayerId(1) of 1"),
+        (Op::Attend(Attend { among: Some(q), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { among: Some(r), ..attend(q, a, 4) }), "queries of 60 values"),
+        (Op::Select(Select { layer: stored, q, weights: k, out: r }), "a choice by queries of 60 values"),
+        (Op::Select(Select { layer: KvLayerId(1), q, weights: k, out: r }), "KvLayerId(1) of 1"),
         (glu(x, q), "a gate of 44 values"),
         (glu(x, x), "a gate of 44 values"),
         (Op::Experts(Experts { scores: k, ..experts }), "experts of 20 values over 44"),
@@ -222,6 +226,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Experts(Experts { gate: Some(down), ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { up: square, ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { down: up, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { routing: Routing { sharing: 2, ..routing(1) }, ..experts }), "1 experts, 2 of them"),
         (Op::Experts(Experts { ffn: 21, ..experts }), "experts of 21 values over 44"),
         (Op::Experts(Experts { routing: routing(0), ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { routing: routing(2), ..experts }), "experts of 20 values over 44"),

@@ -9,14 +9,16 @@
 
 mod plan;
 mod scratch;
+mod select;
 mod source;
 
 use std::f32::consts::LOG2_E;
 
 pub use self::plan::{Heads, Scoring};
-use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, chunks, divide, segments, visible};
+use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, bits, chunks, divide, segments, visible};
 pub use self::scratch::AttentionScratch;
 use self::scratch::{PartialBuffer, TileScratch};
+pub use self::select::select;
 use self::source::PlainCache;
 pub use self::source::{KvSource, LayerSource};
 use super::kernels::hadamard::rotate;
@@ -230,20 +232,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let storage = self.source.key_storage(self.spans(tile)[0].sequence);
         for (token, first) in self.tokens(tile).zip((0..rows).step_by(sharing.len())) {
             let queries = &self.q[(token * self.heads.queries + sharing.start) * d..][..sharing.len() * d];
-            if storage == Storage::I16 {
-                quantize_rows(self.isa, queries, d, scale, first, rows, &mut scratch.integers);
-                continue;
-            }
-            let floats = &mut scratch.floats[first * d..][..queries.len()];
-            floats.copy_from_slice(queries);
-            if storage == Storage::F32 {
-                elementwise::scale(self.isa, floats, scale);
-                continue;
-            }
-            if !self.heads.is_latent {
-                rotate(self.isa, floats, d);
-            }
-            quantize_bytes(self.isa, floats, d, scale, first, rows, &mut scratch.bytes);
+            prepare(self.isa, self.heads, storage, scale, queries, first, rows, scratch);
         }
         rows
     }
@@ -274,7 +263,10 @@ impl<S: KvSource> AttentionPass<'_, S> {
             let position = self.positions[token];
             let sees = visible(self.scoring, position, len);
             let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
-            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32, table: 0..0 });
+            let chosen =
+                self.scoring.among.and_then(|all| all.chunks_exact(all.len() / self.positions.len()).nth(token));
+            let among = chosen.filter(|row| row.len() <= position as usize).map(|row| bits(row, from));
+            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32, table: 0..0, among });
             if let Some(slopes) = self.scoring.slopes {
                 rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
             }
@@ -307,6 +299,32 @@ impl<S: KvSource> AttentionPass<'_, S> {
             }
         }
     }
+}
+
+/// Writes queries times `scale` from row `first` of `rows` on, in the form that keys of `storage` need.
+fn prepare(
+    isa: Isa,
+    heads: Heads,
+    storage: Storage,
+    scale: f32,
+    queries: &[f32],
+    first: usize,
+    rows: usize,
+    scratch: &mut TileScratch,
+) {
+    let d = heads.dim;
+    if storage == Storage::I16 {
+        return quantize_rows(isa, queries, d, scale, first, rows, &mut scratch.integers);
+    }
+    let floats = &mut scratch.floats[first * d..][..queries.len()];
+    floats.copy_from_slice(queries);
+    if storage == Storage::F32 {
+        return elementwise::scale(isa, floats, scale);
+    }
+    if !heads.is_latent {
+        rotate(isa, floats, d);
+    }
+    quantize_bytes(isa, floats, d, scale, first, rows, &mut scratch.bytes);
 }
 
 /// Computes the attention of one token over a cache in memory of the caller and its own key and value.

@@ -61,12 +61,15 @@ pub struct Scoring<'a> {
     pub slopes: Option<&'a [f32]>,
     pub distances: Option<&'a [f32]>,
     pub sinks: Option<&'a [f32]>,
+    /// `[n, top]`
+    pub among: Option<&'a [f32]>,
 }
 
 impl Scoring<'_> {
     /// All earlier keys by their products with the query, times a factor.
     pub fn new(scale: f32) -> Self {
-        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes: None, distances: None, sinks: None }
+        let (slopes, distances, sinks, among) = (None, None, None, None);
+        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among }
     }
 }
 
@@ -207,6 +210,16 @@ pub(super) fn visible(scoring: &Scoring, position: u32, len: usize) -> Range<usi
         Mask::All => 0..len,
         Mask::Around(n) => end.saturating_sub(n as usize + 1)..len.min(end + n as usize),
     }
+}
+
+/// Returns which of the chosen positions, in ascending order, lie in 256 positions from `from` on, a bit for each.
+pub(super) fn bits(chosen: &[f32], from: usize) -> [u64; CHUNK / 64] {
+    let mut bits = [0; CHUNK / 64];
+    let first = chosen.partition_point(|position| (*position as usize) < from);
+    for i in chosen[first..].iter().map(|position| *position as usize - from).take_while(|i| *i < CHUNK) {
+        bits[i / 64] |= 1 << (i % 64);
+    }
+    bits
 }
 
 /// Returns the numbers of the chunks that hold some positions.

@@ -35,6 +35,8 @@ pub(super) struct TileScratch {
     pub all: PartialBuffer,
     /// A chunk of what a source converts.
     pub converted: Vec<f32>,
+    /// Positions that are chosen, and their scores.
+    pub best: Vec<(f32, u32)>,
 }
 
 /// The memory of a `Partial`.
@@ -90,6 +92,7 @@ impl AttentionScratch {
                 segment: PartialBuffer::new(rows, dims)?,
                 all: PartialBuffer::new(rows, dims)?,
                 converted: try_filled("attention scratch", CHUNK * converted, 0.0)?,
+                best: Vec::new(),
             });
         }
         // Enough that the barrier after so many segments costs little.
@@ -108,5 +111,13 @@ impl AttentionScratch {
             tasks: try_vec("attention scratch", waiting)?,
             cursor: AttendCursor::default(),
         })
+    }
+
+    /// Allocates for a choice of up to `top` positions of a token.
+    pub fn with_choice(mut self, top: usize) -> Result<AttentionScratch> {
+        for scratch in &mut self.per_thread {
+            scratch.best = try_vec("chosen positions", top.saturating_add(CHUNK))?;
+        }
+        Ok(self)
     }
 }

@@ -38,6 +38,11 @@ impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
     pub fn new(isa: Isa, layer: usize, cache: F) -> Self {
         LayerSource { isa, cache, layer }
     }
+
+    /// Returns the keys of the one head of a sequence, from position `from`, a multiple of 32, to the end of its chunk.
+    pub(super) fn keys(&self, sequence: u32, from: usize) -> KvView<'c> {
+        (self.cache)(sequence).cached(self.layer, 0, from)
+    }
 }
 
 impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<'c, F> {

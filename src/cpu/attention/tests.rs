@@ -254,7 +254,7 @@ fn heads(queries: usize, kv: usize, dim: usize) -> Heads {
 }
 
 const FULL: Scoring =
-    Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, distances: None, sinks: None };
+    Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, distances: None, sinks: None, among: None };
 
 #[test]
 fn heads_of_all_sizes_and_groups() {

@@ -35,7 +35,9 @@ fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
         Activation::GeluErf => map(s, GeluErf, x),
         Activation::Relu => map(s, Relu, x),
         Activation::Relu2 => map(s, Relu2, x),
-        Activation::ClampedSwiglu => map(s, ClampedSwiglu, x),
+        Activation::ClampedSwiglu => map(s, Clamped::gpt_oss(s), x),
+        Activation::SwigluOfClamped(limit) => map(s, Clamped::before(s, limit), x),
+        Activation::SwigluThenClamped(limit) => map(s, Clamped::after(s, limit), x),
     }
 }
 
@@ -57,7 +59,9 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
         Activation::GeluErf => zip(s, Gated(GeluErf), gate, up),
         Activation::Relu => zip(s, Gated(Relu), gate, up),
         Activation::Relu2 => zip(s, Gated(Relu2), gate, up),
-        Activation::ClampedSwiglu => zip(s, ClampedSwiglu, gate, up),
+        Activation::ClampedSwiglu => zip(s, Clamped::gpt_oss(s), gate, up),
+        Activation::SwigluOfClamped(limit) => zip(s, Clamped::before(s, limit), gate, up),
+        Activation::SwigluThenClamped(limit) => zip(s, Clamped::after(s, limit), gate, up),
     }
 }
 
@@ -193,21 +197,53 @@ impl<S: Simd> Unary<S> for Relu2 {
     }
 }
 
-/// See `op::Activation`; the constants are those of gpt-oss.
+/// The gates with limits: `min(g * sigmoid(slope * g), most) * (min(max(up, -limit), limit) + shift)` for
+/// `g = min(gate, highest)`.
 #[derive(Clone, Copy)]
-struct ClampedSwiglu;
-impl<S: Simd> Binary<S> for ClampedSwiglu {
+struct Clamped<V> {
+    highest: V,
+    most: V,
+    limit: V,
+    slope: V,
+    shift: V,
+    /// The `up` of an activation without one.
+    no_up: V,
+}
+impl<V: Copy> Clamped<V> {
     #[inline(always)]
-    fn at(self, s: S, gate: S::F, up: S::F) -> S::F {
-        let g = s.min(gate, s.splat(7.0));
-        let u = s.max(s.min(up, s.splat(7.0)), s.splat(-7.0));
-        s.mul(times_sigmoid(s, g, s.mul(g, s.splat(1.702))), s.add(u, s.splat(1.0)))
+    fn new<S: Simd<F = V>>(s: S, limits: [f32; 3], slope: f32, shift: f32, no_up: f32) -> Self {
+        let [highest, most, limit] = limits.map(|x| s.splat(x));
+        Clamped { highest, most, limit, slope: s.splat(slope), shift: s.splat(shift), no_up: s.splat(no_up) }
+    }
+
+    #[inline(always)]
+    fn gpt_oss<S: Simd<F = V>>(s: S) -> Self {
+        Clamped::new(s, [7.0, f32::INFINITY, 7.0], 1.702, 1.0, 0.0)
+    }
+
+    #[inline(always)]
+    fn before<S: Simd<F = V>>(s: S, limit: f32) -> Self {
+        Clamped::new(s, [limit, f32::INFINITY, limit], 1.0, 0.0, 1.0)
+    }
+
+    #[inline(always)]
+    fn after<S: Simd<F = V>>(s: S, limit: f32) -> Self {
+        Clamped::new(s, [f32::INFINITY, limit, limit], 1.0, 0.0, 1.0)
     }
 }
-impl<S: Simd> Unary<S> for ClampedSwiglu {
+impl<S: Simd> Binary<S> for Clamped<S::F> {
+    #[inline(always)]
+    fn at(self, s: S, gate: S::F, up: S::F) -> S::F {
+        let g = s.min(gate, self.highest);
+        let u = s.max(s.min(up, self.limit), s.sub(s.splat(0.0), self.limit));
+        let g = s.min(times_sigmoid(s, g, s.mul(g, self.slope)), self.most);
+        s.mul(g, s.add(u, self.shift))
+    }
+}
+impl<S: Simd> Unary<S> for Clamped<S::F> {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
-        Binary::at(self, s, x, s.splat(0.0))
+        Binary::at(self, s, x, self.no_up)
     }
 }
 
@@ -313,14 +349,21 @@ mod tests {
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| glu(isa, activation, x, &up)));
         }
         let up: Vec<f32> = x.iter().map(|x| 0.7 * x - 1.0).collect();
-        let clamped = |gate: f32, up: f32| {
-            let (g, u) = (f64::from(gate).min(7.0), f64::from(up).clamp(-7.0, 7.0));
-            g / (1.0 + (-1.702 * g).exp()) * (u + 1.0)
-        };
-        let expected: Vec<f64> = x.iter().zip(&up).map(|(&g, &u)| clamped(g, u)).collect();
-        check(&expected, 1e-6, |isa| apply(x.clone(), |x| glu(isa, Activation::ClampedSwiglu, x, &up)));
-        let expected: Vec<f64> = x.iter().map(|&g| clamped(g, 0.0)).collect();
-        check(&expected, 1e-6, |isa| apply(x.clone(), |x| activate(isa, Activation::ClampedSwiglu, x)));
+        let silu = |x: f64| x / (1.0 + (-x).exp());
+        let gpt_oss = |g: f64, u: f64| g.min(7.0) / (1.0 + (-1.702 * g.min(7.0)).exp()) * (u.clamp(-7.0, 7.0) + 1.0);
+        type Gate<'a> = &'a dyn Fn(f64, f64) -> f64;
+        let clamped: [(Activation, f64, Gate); 3] = [
+            (Activation::ClampedSwiglu, 0.0, &gpt_oss),
+            (Activation::SwigluOfClamped(0.7), 1.0, &|g, u| silu(g.min(0.7)) * u.clamp(-0.7, 0.7)),
+            (Activation::SwigluThenClamped(1.5), 1.0, &|g, u| silu(g).min(1.5) * u.clamp(-1.5, 1.5)),
+        ];
+        for (activation, no_up, f) in clamped {
+            // Limits are numbers of 32 bits.
+            let expected: Vec<f64> = x.iter().zip(&up).map(|(&g, &u)| f(f64::from(g), f64::from(u))).collect();
+            check(&expected, 1e-6, |isa| apply(x.clone(), |x| glu(isa, activation, x, &up)));
+            let expected: Vec<f64> = x.iter().map(|&g| f(f64::from(g), no_up)).collect();
+            check(&expected, 1e-6, |isa| apply(x.clone(), |x| activate(isa, activation, x)));
+        }
         let expected: Vec<f64> = x.iter().map(|&x| f64::from(x).clamp(-1.5, 1.5)).collect();
         check(&expected, 0.0, |isa| apply(x.clone(), |x| clamp(isa, x, 1.5)));
         for (rise, fall, slope, eps) in [(0.9, 1.1, 0.5, -1e-6), (1.3, 0.4, -0.3, -0.2), (0.0, 2.0, 0.0, 0.0)] {

@@ -106,17 +106,19 @@ impl ExpertScratch {
             if routing.scale != 1.0 {
                 chosen.iter_mut().for_each(|(_, weight)| *weight *= routing.scale);
             }
+            chosen.iter_mut().for_each(|(expert, _)| *expert /= routing.sharing as u32);
             chosen.sort_unstable_by_key(|(expert, _)| *expert);
         }
     }
 
-    /// Copies the rows of `x` that chose an expert; the number of them.
+    /// Copies the rows of `x` that chose an expert, or several that share its matrices; the number of them.
     fn gather(&mut self, isa: Isa, op: &Experts, x: &[f32], hidden: usize, expert: usize) -> usize {
         let ExpertScratch { chosen, members, input, .. } = self;
         let (n, n_used) = (x.len() / hidden, op.routing.n_used);
         members.clear();
         let tokens = chosen[..n * n_used].chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
-            chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
+            let weights = chosen.iter().filter(|(e, _)| *e as usize == expert).map(|(_, weight)| *weight);
+            weights.reduce(|sum, weight| sum + weight).map(|weight| (t as u32, weight))
         });
         members.extend(tokens);
         for ((t, weight), row) in members.iter_mut().zip(input.chunks_exact_mut(hidden)) {
@@ -156,7 +158,7 @@ impl ExpertScratch {
         }
         let most = chunk.of(OP_CHUNK_PRODUCTS).saturating_mul(team.threads());
         let mut spent = 0usize;
-        for expert in *next..op.n_experts {
+        for expert in *next..op.stack() {
             if spent > most {
                 return false;
             }

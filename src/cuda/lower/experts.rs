@@ -28,7 +28,7 @@ impl Lowering<'_> {
             groups: routing.groups as u32,
             groups_used: routing.groups_used as u32,
             scale: routing.scale,
-            pad: 0,
+            sharing: routing.sharing as u32,
         };
         let shared = 4 * (n_experts + routing.groups);
         self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
@@ -55,6 +55,7 @@ impl Lowering<'_> {
             std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
         let of_first = if op.gate.is_some() { of_gate } else { of_up };
         let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
+        let (activation, limit) = activation_code(op.activation);
         let glu = ExpertGluArgs {
             gate: gates,
             up: match op.gate {
@@ -69,14 +70,15 @@ impl Lowering<'_> {
             n: (picks * ffn) as u64,
             ffn: ffn as u32,
             stride: stride as u32,
-            activation: activation_code(op.activation),
-            pad: 0,
+            activation,
+            limit,
         };
         let first = ProjectArgs {
             segments: [gate, up, Segment::default(), Segment::default()],
             n_segments: if is_single { 1 } else { 2 },
             cols: input.width as u32,
-            activation: glu.activation,
+            activation,
+            softcap: limit,
             x_divisor: used as u32,
             ..Default::default()
         };
@@ -154,13 +156,13 @@ impl Lowering<'_> {
         glu: &ExpertGluArgs,
         op: &Experts,
     ) -> Result<()> {
-        let (n, n_experts) = (self.shape.n, op.n_experts);
+        let (n, stack) = (self.shape.n, op.stack());
         let picks = n * op.routing.n_used;
         let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
         let args = GroupArgs { experts: self.scratch.experts, order, starts, picks: picks as u32, pad: 0 };
-        self.launch(&self.model.device.kernels.group, [n_experts, 1, 1], 256, 2 * 256 * 4, &args)?;
-        // No token chooses an expert twice.
-        let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
+        self.launch(&self.model.device.kernels.group, [stack, 1, 1], 256, 2 * 256 * 4, &args)?;
+        // No token chooses an expert twice, but several that share their matrices.
+        let (usual, grid) = (picks.div_ceil(stack), [picks.min(n * op.routing.sharing), stack]);
         let model = self.model;
         let tile = Tile::new(&model.device, usual, false);
         self.halves(input, first.segments[0].w.cols, n, &tile)?;

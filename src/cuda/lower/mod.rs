@@ -113,20 +113,23 @@ pub(crate) struct ProductInput {
     pub norm: DeviceNorm,
 }
 
-pub(crate) fn activation_code(activation: Activation) -> u32 {
-    let code = match activation {
-        Activation::Silu => args::Activation::Silu,
-        Activation::Gelu => args::Activation::Gelu,
-        Activation::GeluErf => args::Activation::GeluErf,
-        Activation::Relu => args::Activation::Relu,
-        Activation::Relu2 => args::Activation::Relu2,
-        Activation::ClampedSwiglu => args::Activation::ClampedSwiglu,
-        Activation::Identity => args::Activation::Identity,
-        Activation::Sigmoid => args::Activation::Sigmoid,
-        Activation::Softplus => args::Activation::Softplus,
-        Activation::Tanh => args::Activation::Tanh,
+/// The kernels' code of an activation, and its limit.
+pub(crate) fn activation_code(activation: Activation) -> (u32, f32) {
+    let (code, limit) = match activation {
+        Activation::Silu => (args::Activation::Silu, 0.0),
+        Activation::Gelu => (args::Activation::Gelu, 0.0),
+        Activation::GeluErf => (args::Activation::GeluErf, 0.0),
+        Activation::Relu => (args::Activation::Relu, 0.0),
+        Activation::Relu2 => (args::Activation::Relu2, 0.0),
+        Activation::ClampedSwiglu => (args::Activation::ClampedSwiglu, 0.0),
+        Activation::SwigluOfClamped(limit) => (args::Activation::SwigluOfClamped, limit),
+        Activation::SwigluThenClamped(limit) => (args::Activation::SwigluThenClamped, limit),
+        Activation::Identity => (args::Activation::Identity, 0.0),
+        Activation::Sigmoid => (args::Activation::Sigmoid, 0.0),
+        Activation::Softplus => (args::Activation::Softplus, 0.0),
+        Activation::Tanh => (args::Activation::Tanh, 0.0),
     };
-    code as u32
+    (code as u32, limit)
 }
 
 /// Part of a step that the time of ops is counted in.
@@ -248,8 +251,9 @@ impl Lowering<'_> {
                 self.project(*input, &[Projection { out: *x, ..projections[0] }], args)?;
             }
             (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
-                let (epilogue, activation) = (Epilogue::Glu as u32, activation_code(*activation));
-                self.project(*x, projections, ProjectArgs { epilogue, activation, ..Default::default() })?;
+                let (activation, softcap) = activation_code(*activation);
+                let epilogue = Epilogue::Glu as u32;
+                self.project(*x, projections, ProjectArgs { epilogue, activation, softcap, ..Default::default() })?;
             }
             (Fusion::Attention { .. }, [ops @ .., Op::Attend(attend)]) => {
                 if let Some(Op::KeepOutputs { moves }) = ops.last() {
@@ -309,7 +313,7 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) => {
+            Op::Select(_) | Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) => {
                 Err(Error::unsupported(format!("{op:?} on a GPU")))
             }
             // `HeadOps` has them.
@@ -420,7 +424,8 @@ impl Lowering<'_> {
     }
 
     fn glu(&mut self, gate: Address, up: Address, n: usize, activation: Activation) -> Result<()> {
-        let args = GluArgs { gate, up, n: n as u64, activation: activation_code(activation), pad: 0 };
+        let (activation, limit) = activation_code(activation);
+        let args = GluArgs { gate, up, n: n as u64, activation, limit };
         self.launch(&self.model.device.kernels.glu, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)
     }
 

@@ -565,7 +565,8 @@ fn shrink(
             }
             Op::Experts(e) => {
                 let r = &e.routing;
-                let in_group = (r.n_used.div_ceil(r.groups_used) + 2).min(e.n_experts / r.groups);
+                let in_group = (r.n_used.div_ceil(r.groups_used) + 2).next_multiple_of(r.sharing);
+                let in_group = in_group.min(e.n_experts / r.groups);
                 e.n_experts = r.groups * in_group;
                 let hidden = cols(&[e.gate.unwrap_or(e.up), e.up], EXPERT[0])?.min(program.width(e.x));
                 e.ffn = cols(&[e.down], EXPERT[1])?.min(e.ffn);
@@ -681,7 +682,7 @@ impl Made<'_> {
             }
             Op::Experts(e) => {
                 let (n, hidden) = (e.n_experts, width(e.x));
-                let (inner, outer) = (n * e.ffn, n * hidden);
+                let (inner, outer, stack) = (e.stack() * e.ffn, e.stack() * hidden, e.stack());
                 let both = if e.gate == Some(e.up) { 2 } else { 1 };
                 matrix(&mut e.up, both * inner, hidden)?;
                 match &mut e.gate {
@@ -693,7 +694,7 @@ impl Made<'_> {
                 e.routing.bias.iter_mut().for_each(|v| vector(v, n));
                 let lengths = [inner, inner, outer];
                 e.biases.iter_mut().zip(lengths).for_each(|(v, len)| v.iter_mut().for_each(|v| vector(v, len)));
-                e.scales.iter_mut().flatten().for_each(|v| vector(v, n));
+                e.scales.iter_mut().flatten().for_each(|v| vector(v, stack));
             }
             Op::Logits { x, head, bias, .. } => {
                 let vocab = weights.shape(*head)?.0.min(VOCAB);

@@ -136,6 +136,10 @@ const LAYER: &[(&str, &str)] = &[
     ("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
     ("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
     ("self_attn.kv_b_proj", "attn_kv_b"),
+    ("self_attn.indexer.wq_b", "indexer.attn_q_b"),
+    ("self_attn.indexer.wk", "indexer.attn_k"),
+    ("self_attn.indexer.k_norm", "indexer.k_norm"),
+    ("self_attn.indexer.weights_proj", "indexer.proj"),
     // Nemotron H, Jamba and Falcon H1.
     ("mixer.q_proj", "attn_q"),
     ("mixer.k_proj", "attn_k"),

@@ -2,7 +2,7 @@
 //! a few layers, experts after the first ones.
 
 use crate::error::Result;
-use crate::graph::op::{RouterScore, TensorId};
+use crate::graph::op::{Activation, RouterScore, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
 
@@ -34,7 +34,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.leave_out(if heads[i].is_some() { &LEFT_OUT[..LEFT_OUT.len() - 1] } else { LEFT_OUT });
         let o = match heads[i] {
             Some(_) => b.latent_attention(h, latent)?,
-            None => delta_attention(b, h, dim, taps)?,
+            None => {
+                b.ignore("attn_output.scale");
+                delta_attention(b, h, dim, taps, None)?
+            }
         };
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
@@ -46,9 +49,15 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The delta rule whose decays and output gates come from products of a low rank.
-fn delta_attention(b: &mut Builder, h: TensorId, dim: usize, taps: usize) -> Result<TensorId> {
-    b.ignore("attn_output.scale");
+/// The delta rule whose decays and output gates come from one product or from two, of a low rank. With a `bound` below
+/// 0 the logarithm of a decay is that times a sigmoid.
+pub(super) fn delta_attention(
+    b: &mut Builder,
+    h: TensorId,
+    dim: usize,
+    taps: usize,
+    bound: Option<f32>,
+) -> Result<TensorId> {
     let heads = b.hyper.heads.n_heads;
     let width = heads * dim;
     let ([q], [k], [v]) =
@@ -58,15 +67,29 @@ fn delta_attention(b: &mut Builder, h: TensorId, dim: usize, taps: usize) -> Res
     for (x, part) in [(q, "ssm_conv1d_q"), (k, "ssm_conv1d_k"), (v, "ssm_conv1d_v")] {
         b.conv([x], part, taps, true)?;
     }
-    let narrow = b.project_all(h, "ssm_f_a")?;
-    let [dt] = b.split(narrow, "ssm_f_b", [width])?;
+    let (narrow, part) = low_rank(b, h, ["ssm_f_a", "ssm_f_b"])?;
+    let [dt] = b.split(narrow, part, [width])?;
     let dt = b.with_bias(dt, "ssm_dt.bias")?;
     let [dt] = b.push_projections(narrow, [dt]);
-    let rate = b.numbers("ssm_a", heads)?;
+    let rate = match bound {
+        Some(bound) => {
+            b.scale_parts(dt, "ssm_a", heads)?;
+            (b.vector(vec![bound; heads]), Activation::Sigmoid)
+        }
+        None => (b.numbers("ssm_a", heads)?, Activation::Softplus),
+    };
     let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
-    let narrow = b.project_all(h, "ssm_g_a")?;
-    let gate = b.project(narrow, "ssm_g_b", width)?;
+    let (narrow, part) = low_rank(b, h, ["ssm_g_a", "ssm_g_b"])?;
+    let gate = b.project(narrow, part, width)?;
     b.gate_by_sigmoid(o, gate);
     b.project(o, "attn_output", b.hyper.hidden)
+}
+
+/// The input and the name of the last of one or two products.
+fn low_rank(b: &mut Builder, h: TensorId, [first, second]: [&'static str; 2]) -> Result<(TensorId, &'static str)> {
+    match b.has(&format!("{second}.weight")) {
+        true => Ok((b.project_all(h, first)?, second)),
+        false => Ok((h, first)),
+    }
 }

@@ -13,13 +13,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let config = b.rope_config(RopePairs::Halves)?;
     let local = RopeConfig {
         base: b.keys.float("rope.freq_base_swa")?.unwrap_or(config.base),
-        n_dims: b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims),
+        n_dims: b.windowed_rope_dims(config.n_dims)?,
         scaling: RopeScaling::None,
         ..config.clone()
     };
-    if !local.n_dims.is_multiple_of(2) || local.n_dims > b.hyper.heads.head_dim {
-        return Err(b.keys.unsupported("rope.dimension_count_swa"));
-    }
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = match b.keys.size("attention.sliding_window")? {
         Some(window) => b.windows_behind_full(window, 4)?,

@@ -1,12 +1,13 @@
 //! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
-//! Mixtral is the same with experts; InternLM 2, XVERSE and ChatGLM 3 are the same under other names.
+//! Mixtral is the same with experts; InternLM 2, XVERSE and ChatGLM 3 are the same under other names. Llama Embed is
+//! the same network, in which tokens see later ones too.
 
 use crate::error::Result;
-use crate::graph::op::RouterScore;
+use crate::graph::op::{Mask, RouterScore};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 
-pub const TRAITS: fn(&str) -> Traits = |name| Traits { ffn_scales: name == "llama", ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { ffn_scales: name.starts_with("llama"), ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
@@ -14,6 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
     let windows = b.windows_if_told()?;
+    let encoder = b.hyper.architecture == "llama-embed";
     // Softmax over the chosen experts, which is that over all with the chosen ones made to sum to 1.
     let mut moe = b.moe(true)?;
     if let Some(moe) = &mut moe {
@@ -22,7 +24,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let o = b.rotary_attention(h, Attention::windowed(heads, windows[i]), rope)?;
+        let mask = if encoder { Mask::around(windows[i]) } else { Mask::window(windows[i]) };
+        let o = b.rotary_attention(h, Attention { mask, ..Attention::new(heads) }, rope)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.moe_ffn(h, moe)?;
@@ -30,5 +33,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Ok(())
     })?;
     let h = b.rms_norm(x, "output_norm")?;
+    if encoder {
+        b.end_with_states(h);
+        return Ok(());
+    }
     b.head(h, 1.0, 0.0)
 }

@@ -5,6 +5,7 @@ mod afmoe;
 mod apertus;
 mod arcee;
 mod arctic;
+mod bailingmoe3;
 mod baichuan;
 mod bert;
 mod bitnet;
@@ -13,8 +14,10 @@ mod cohere2;
 mod dbrx;
 mod deci;
 mod deepseek2;
+mod deepseek32;
 mod deepseek;
 mod dots1;
+mod dots3note;
 mod ernie4_5;
 mod eurobert;
 mod exaone4;
@@ -34,6 +37,8 @@ mod gptneox;
 mod granite;
 mod granitehybrid;
 mod grok;
+mod grovemoe;
+mod hrm_text;
 mod hunyuan;
 mod jais;
 mod jamba;
@@ -43,8 +48,10 @@ mod lfm2;
 mod llama4;
 mod llama;
 mod mamba;
+mod maple;
 mod mimo2;
 mod minicpm3;
+mod minimax_01;
 mod mistral3;
 mod modern_bert;
 mod mpt;
@@ -52,6 +59,7 @@ mod muse_glimmer;
 mod nanbeige;
 mod nemotron;
 mod nemotron_h;
+mod neo_bert;
 mod olmo2;
 mod olmo;
 mod olmoe;
@@ -73,6 +81,7 @@ mod smollm3;
 mod spark2_5;
 mod stablelm;
 mod starcoder2;
+mod step35;
 mod t5;
 mod talkie;
 
@@ -89,7 +98,7 @@ type Build = fn(&mut Builder) -> Result<()>;
 type Row = (&'static [&'static str], Build, fn(&str) -> Traits);
 
 static ARCHITECTURES: &[Row] = &[
-    (&["llama", "internlm2", "xverse", "chatglm"], llama::build, llama::TRAITS),
+    (&["llama", "internlm2", "xverse", "chatglm", "llama-embed"], llama::build, llama::TRAITS),
     (&["qwen2", "qwen2vl", "exaone", "qwen", "pangu-embedded", "paddleocr", "cogvlm"], qwen2::build, PLAIN),
     (&["qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "qwen3tts"], qwen3::build, qwen3::TRAITS),
     (&["gemma"], gemma::build, PLAIN),
@@ -163,7 +172,19 @@ static ARCHITECTURES: &[Row] = &[
     (&["plm"], plm::build, PLAIN),
     (&["laguna"], laguna::build, PLAIN),
     (&["apertus"], apertus::build, PLAIN),
+    (&["deepseek32", "glm-dsa"], deepseek32::build, deepseek32::TRAITS),
+    (&["dots3note"], dots3note::build, dots3note::TRAITS),
+    (&["bailingmoe3"], bailingmoe3::build, bailingmoe3::TRAITS),
+    (&["hrm_text"], hrm_text::build, PLAIN),
+    (&["minimax-01"], minimax_01::build, PLAIN),
+    (&["maple"], maple::build, PLAIN),
+    (&["step35"], step35::build, step35::TRAITS),
+    (&["grovemoe"], grovemoe::build, PLAIN),
+    (&["neo-bert"], neo_bert::build, PLAIN),
 ];
+
+/// Networks that fill a text in by steps over all of its tokens, for which there is no sampler.
+const DIFFUSION: [&str; 4] = ["dream", "llada", "llada-moe", "rnd1"];
 
 /// The traits of most.
 const PLAIN: fn(&str) -> Traits = |_| Traits::default();
@@ -172,6 +193,10 @@ const PLAIN: fn(&str) -> Traits = |_| Traits::default();
 fn find(source: &Source) -> Result<(Keys<'_>, Hyper, Build)> {
     let key = "general.architecture";
     let Some(architecture) = source.metadata.str(key)? else { return Err(source.metadata.missing(key)) };
+    if DIFFUSION.contains(&architecture) {
+        let what = format!("the architecture {architecture:?}: it makes a text by diffusion, not token after token");
+        return Err(Error::unsupported(what));
+    }
     let Some((_, build, traits)) = ARCHITECTURES.iter().find(|(names, ..)| names.contains(&architecture)) else {
         let known: Vec<String> = ARCHITECTURES.iter().map(|(names, ..)| names.join(", ")).collect();
         let what = format!("the architecture {architecture:?} is not supported; known are {}", known.join(", "));

@@ -1,7 +1,7 @@
 //! Qwen 3.5 and Qwen 3 Next: three of four layers are gated delta nets, the others attention whose output has a gate.
 
 use crate::error::Result;
-use crate::graph::op::Activation::Silu;
+use crate::graph::op::Activation::{Silu, Softplus};
 use crate::graph::op::{RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     sections(&b.keys)?;
     let rope = b.rope(&config)?;
     let shape = b.mamba_shape()?;
-    let recurrent = b.recurrent_layers()?;
+    let recurrent = b.recurrent_layers(4)?;
     let moe = if b.hyper.architecture == "qwen35" { None } else { b.moe(true)? };
     if b.hyper.architecture == "qwen3next" {
         b.leave_out(&["attn_qkv.scale", "attn_gate.scale", "ssm_in.scale", "ssm_out.scale"]);
@@ -78,7 +78,7 @@ fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId
     let [q, k, v, z, beta, dt] = b.push_projections(h, [q, k, v, z, beta, dt]);
     b.conv([q, k, v], "ssm_conv1d", taps, true)?;
     let rate = b.numbers("ssm_a", heads)?;
-    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, !next && !b.is_folder())?;
+    let o = b.delta_rule([q, k, v], [dt, beta], (rate, Softplus), dim, !next && !b.is_folder())?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     let o = b.gate(z, o, Silu);
     b.project(o, "ssm_out", b.hyper.hidden)

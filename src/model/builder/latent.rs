@@ -3,14 +3,17 @@
 //!
 //! The product of keys is absorbed into the query, and that of values follows attention. Files from before that keep
 //! both products in one tensor, by which keys and values of all heads are computed and kept.
+//!
+//! A lightning indexer (DeepSeek V3.2) chooses the positions that a token attends to: a narrow attention without
+//! values, whose keys are kept as a layer of their own.
 
 use std::ops::Range;
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
-use crate::graph::op::{Attend, Op, RopeChoice, TensorId};
+use crate::graph::op::{Attend, Mask, Norm, NormKind, Op, RopeChoice, RopeTable, Select, TensorId};
 use crate::graph::sequence_spec::KvLayer;
-use crate::graph::weights::RopePairs;
+use crate::graph::weights::{Rope, RopePairs};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{self, RopeScaling};
 use crate::model::tensors::RowRuns;
@@ -29,7 +32,24 @@ pub struct Latent {
     /// Queries grow with the logarithm of their position in periods of some length.
     growth: f32,
     period: usize,
+    /// A token sees itself and the `window - 1` before it; 0: all.
+    window: usize,
 }
+
+/// The choices of a lightning indexer.
+#[derive(Clone, Copy)]
+pub struct Indexer {
+    heads: usize,
+    /// Width of a query and of a key.
+    width: usize,
+    /// Number of positions that a token attends to.
+    top: usize,
+    /// Turns the first numbers of queries and keys.
+    rope: RopeChoice,
+}
+
+/// Tensors of an indexer.
+const INDEXER: [&str; 5] = ["attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"];
 
 /// The growth of angles and scores by YaRN for a factor of its logarithm.
 fn growth(multiplier: f32, factor: f32) -> f32 {
@@ -41,20 +61,35 @@ impl Latent {
     pub fn without_rotation(self) -> Latent {
         Latent { rope: None, ..self }
     }
+
+    /// The same attention with so many heads and a window, or 0.
+    pub fn of_layer(self, n_heads: usize, window: usize) -> Latent {
+        Latent { heads: HeadShape { n_heads, n_kv_heads: n_heads, ..self.heads }, window, ..self }
+    }
 }
 
 impl Builder<'_> {
     /// The latent attention that a file tells, with its common rotation unless another is given.
     pub fn latent(&mut self, pairs: RopePairs, rope: Option<RopeChoice>) -> Result<Latent> {
+        self.latent_of("", pairs, rope)
+    }
+
+    /// The latent attention of layers with a window, which has widths and a rotary base of its own.
+    pub fn windowed_latent(&mut self, pairs: RopePairs) -> Result<Latent> {
+        self.latent_of("_swa", pairs, None)
+    }
+
+    fn latent_of(&mut self, suffix: &str, pairs: RopePairs, rope: Option<RopeChoice>) -> Result<Latent> {
         let keys = &self.keys;
         let common = self.hyper.heads;
-        let head_dim = keys.size("attention.key_length_mla")?.unwrap_or(common.head_dim);
-        let value_dim = keys.size("attention.value_length_mla")?.unwrap_or(common.value_dim);
-        let rank = keys.require_size("attention.kv_lora_rank")?;
+        let head_dim = keys.size(&format!("attention.key_length_mla{suffix}"))?.unwrap_or(common.head_dim);
+        let value_dim = keys.size(&format!("attention.value_length_mla{suffix}"))?.unwrap_or(common.value_dim);
+        let rank = keys.require_size(&format!("attention.kv_lora_rank{suffix}"))?;
         let query_rank = keys.size("attention.q_lora_rank")?.unwrap_or(0);
         let growth_of_queries = keys.float("attention.temperature_scale")?.unwrap_or(0.0);
         let period = keys.size("attention.temperature_length")?.unwrap_or(1);
         let mut config = rope::config(keys, head_dim, self.hyper.context_length, pairs)?;
+        config.base = keys.float(&format!("rope.freq_base{suffix}"))?.unwrap_or(config.base);
         let mut factor = config.magnitude;
         // The converter stores a tenth of the multiplier.
         let multiplier = keys.float("rope.scaling.yarn_log_multiplier")?.map_or(0.0, |m| m / 0.1);
@@ -77,33 +112,93 @@ impl Builder<'_> {
             Some(rope) => Some(rope),
             None => Some(self.rope(&config)?),
         };
-        Ok(Latent { heads, rank, query_rank, turning, rope, scale, growth: growth_of_queries, period })
+        Ok(Latent { heads, rank, query_rank, turning, rope, scale, growth: growth_of_queries, period, window: 0 })
+    }
+
+    /// The lightning indexer that a file tells, which turns as latent attention does, by pairs of its own.
+    pub fn indexer(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
+        let heads = self.keys.require_size("attention.indexer.head_count")?;
+        let width = self.keys.require_size("attention.indexer.key_length")?;
+        let top = self.keys.require_size("attention.indexer.top_k")?;
+        let Some(rope) = latent.rope.map(|rope| self.ropes[rope.table.0 as usize].clone()) else {
+            return Err(self.keys.unsupported("rope.dimension_count"));
+        };
+        if heads > 1024 || top > 1 << 16 || !(latent.turning..=1024).contains(&width) {
+            let what = format!("an indexer of {heads} heads of {width} that chooses {top} positions");
+            return Err(Error::unsupported(what));
+        }
+        self.ropes.push(Rope { pairs, ..rope });
+        let table = RopeTable(self.ropes.len() as u32 - 1);
+        Ok(Indexer { heads, width, top, rope: RopeChoice { table, long: None } })
+    }
+
+    /// Counts the tensors of an indexer as used in a layer that attends to all positions.
+    pub fn ignore_indexer(&mut self) {
+        INDEXER.iter().for_each(|part| self.ignore(&format!("indexer.{part}")));
+    }
+
+    /// Stores the keys of an indexer; what chooses positions, which is to be emitted behind all that is stored.
+    /// `narrow`: the input of the queries.
+    fn index(&mut self, x: TensorId, narrow: TensorId, indexer: Indexer) -> Result<Select> {
+        let Indexer { heads, width, top, rope } = indexer;
+        let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
+        let parts = [self.part("indexer.attn_k", width, 0..width, x)?, self.part("indexer.proj", heads, 0..heads, x)?];
+        let [k, weights] = self.push_projections(x, parts);
+        let norm = self.norm(NormKind::Layer, "indexer.k_norm", 1, width)?;
+        self.program.push(Op::Norm { norm: Norm { eps: 1e-6, ..norm }, x: k, out: k });
+        self.program.push(Op::Rope { rope, head_dim: width, first: 0, q, k: Some(k) });
+        let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window: 0 };
+        let layer = self.program.kv_layer(layer);
+        self.program.push(Op::StoreKv { layer, k, v: None });
+        let out = self.program.tensor(top);
+        Ok(Select { layer, q, weights, out })
     }
 
     /// An attention from its input to its output projection.
     pub fn latent_attention(&mut self, x: TensorId, latent: Latent) -> Result<TensorId> {
-        let Latent { heads, rank, query_rank, turning, rope, scale, growth, period } = latent;
+        self.latent_attention_among(x, latent, None, &mut None)
+    }
+
+    /// `latent_attention` to the positions `among` all, where there is a choice; the indexer of the layer, where it has
+    /// one, makes a new one.
+    pub fn latent_attention_among(
+        &mut self,
+        x: TensorId,
+        latent: Latent,
+        indexer: Option<Indexer>,
+        among: &mut Option<TensorId>,
+    ) -> Result<TensorId> {
+        let Latent { heads, rank, query_rank, turning, rope, scale, growth, period, window } = latent;
         let HeadShape { n_heads, head_dim, value_dim, .. } = heads;
         let still = head_dim - turning;
         // That of GGUF files is the one of all norms, that of checkpoints a constant.
         let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
+        let mut input = x;
         let q = if self.has("attn_q_a.weight") {
-            let narrow = self.project(x, "attn_q_a", query_rank)?;
-            self.rms_norm_with_eps(narrow, "attn_q_a_norm", eps)?;
-            self.project(narrow, "attn_q_b", n_heads * head_dim)?
+            input = self.project(x, "attn_q_a", query_rank)?;
+            self.rms_norm_with_eps(input, "attn_q_a_norm", eps)?;
+            self.project(input, "attn_q_b", n_heads * head_dim)?
         } else {
             self.project(x, "attn_q", n_heads * head_dim)?
         };
+        let select = indexer.map(|indexer| self.index(x, input, indexer)).transpose()?;
         let mut part = |rows| self.part("attn_kv_a_mqa", rank + turning, rows, x);
         let parts = [part(0..rank)?, part(rank..rank + turning)?];
         let [narrow, turned] = self.push_projections(x, parts);
         self.rms_norm_with_eps(narrow, "attn_kv_a_norm", eps)?;
+        if self.has("attn_k_norm.weight") {
+            self.rms_norm_groups(turned, "attn_k_norm", turning)?;
+        }
         if let Some(rope) = rope {
             self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
             self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });
         }
         self.scale_by_position(q, growth, period, 0);
         let out = if self.has("attn_kv_b.weight") {
+            if select.is_some() || among.is_some() || window > 0 {
+                let what = "an indexer or a window beside keys and values that are computed for all heads";
+                return Err(Error::unsupported(what));
+            }
             let mut product = |rows: Range<usize>| {
                 let name = self.name("attn_kv_b.weight");
                 let matrix = {
@@ -122,17 +217,26 @@ impl Builder<'_> {
             let key = self.program.tensor(rank + turning);
             self.program.push(Op::JoinHeads { x: narrow, tail: turned, heads: 1, out: key });
             let head_dim = rank + turning;
-            let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window: 0 };
+            let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window };
             let layer = self.program.kv_layer(layer);
             self.program.push(Op::StoreKv { layer, k: key, v: None });
+            if let Some(select) = select {
+                self.program.push(Op::Select(select));
+                *among = Some(select.out);
+            }
             let weight = self.matrix("attn_k_b.weight", n_heads * rank, still)?;
             let [absorbed, seen, out] = [head_dim, rank, value_dim].map(|width| self.program.tensor(n_heads * width));
             self.program.push(Op::ProjectHeads { x: q, weight, heads: n_heads, out: absorbed });
-            self.program.push(Op::Attend(Attend::new(layer, absorbed, seen, scale)));
+            let (among, mask) = (among.filter(|_| window == 0), Mask::window(window));
+            self.program.push(Op::Attend(Attend { among, mask, ..Attend::new(layer, absorbed, seen, scale) }));
             let weight = self.matrix("attn_v_b.weight", n_heads * value_dim, rank)?;
             self.program.push(Op::ProjectHeads { x: seen, weight, heads: n_heads, out });
             out
         };
+        if self.has("attn_gate.weight") {
+            let gate = self.project(x, "attn_gate", n_heads)?;
+            self.gate_by_sigmoid(out, gate);
+        }
         self.project(out, "attn_output", self.hyper.hidden)
     }
 }

@@ -33,6 +33,30 @@ impl Builder<'_> {
         Ok(widths.is_some_and(|widths| widths[layer] > 0))
     }
 
+    /// SwiGLU of each layer, with the limits that a key tells; a layer may have none, which is 0. `clamped` makes the
+    /// activation with a limit.
+    pub fn clamped_swiglu(&self, key: &str, clamped: fn(f32) -> Activation) -> Result<Vec<Activation>> {
+        let n = self.hyper.n_layers;
+        let activation = |limit: f32| match limit {
+            0.0 => Ok(Activation::Silu),
+            _ if (1e-3..=1e6).contains(&limit) => Ok(clamped(limit)),
+            _ => Err(self.keys.unsupported(key)),
+        };
+        match self
+            .keys
+            .get(key)
+            .map(|_| self.keys.metadata.f32s(&self.keys.name(key)))
+            .transpose()?
+            .flatten()
+            .as_deref()
+        {
+            None => Ok(vec![Activation::Silu; n]),
+            Some([one]) => Ok(vec![activation(*one)?; n]),
+            Some(list) if list.len() >= n => list[..n].iter().map(|limit| activation(*limit)).collect(),
+            Some(_) => Err(self.keys.unsupported(key)),
+        }
+    }
+
     /// Width of the dense feed-forward block of the layer that is being built.
     pub(super) fn ffn_width(&self) -> Result<usize> {
         let (key, n_layers) = ("feed_forward_length", self.hyper.n_layers);
@@ -44,6 +68,15 @@ impl Builder<'_> {
     }
 
     // ---- attention
+
+    /// Dimensions of a head that turn in layers with a window.
+    pub fn windowed_rope_dims(&self, common: usize) -> Result<usize> {
+        let key = "rope.dimension_count_swa";
+        match self.keys.size(key)?.unwrap_or(common) {
+            n if n.is_multiple_of(2) && n <= self.hyper.heads.head_dim => Ok(n),
+            _ => Err(self.keys.unsupported(key)),
+        }
+    }
 
     /// The rotation of a configuration where those of the file's divisors are of other layers.
     pub fn rope_without_divisors(&mut self, config: &RopeConfig) -> Result<RopeChoice> {

@@ -98,6 +98,8 @@ pub struct Seen {
     pub first: f32,
     /// Place of the row's table of distances; empty without one.
     pub table: Range<usize>,
+    /// A bit for each key of the chunk; `None`: all.
+    pub among: Option<[u64; CHUNK / 64]>,
 }
 
 /// Computes the partial results of `visible.len()` rows of queries over the first `n` positions of `cached`, of which
@@ -114,15 +116,8 @@ pub fn attend_chunk(
     scratch: &mut ChunkScratch,
     out: &mut Partial,
 ) {
-    let (rows, d) = (visible.len(), cached.head_dim);
-    assert!(n <= CHUNK && d > 0 && queries.first + rows <= queries.of);
-    let quants = queries.of * d.div_ceil(BLOCK);
-    match queries.all {
-        QueryRows::Floats(x) => assert!(x.len() == queries.of * d && cached.key_storage == Storage::F32),
-        QueryRows::Integers(q) => assert!(q.scales.len() >= quants && cached.key_storage == Storage::I16),
-        QueryRows::Bytes(q) => assert!(q.scales.len() >= quants && cached.key_storage.is_rotated()),
-    }
-    assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
+    let rows = visible.len();
+    assert_keys(queries, rows, cached, n, scratch);
     let (each, stride) = (cached.value_storage.value_bytes(cached.value_dim), cached.value_stride);
     match cached.value_storage {
         Storage::F32 => {
@@ -133,8 +128,8 @@ pub fn attend_chunk(
     if cached.value_storage.is_rotated() {
         assert!(scratch.bytes.scales.len() >= rows * (CHUNK / BLOCK) * cached.value_dim.div_ceil(BLOCK));
     }
-    assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
-    assert!(scratch.scores.len() >= rows * CHUNK && scratch.weights.scales.len() >= rows * (CHUNK / BLOCK));
+    assert!(cached.values.as_ptr().addr().is_multiple_of(4));
+    assert!(scratch.weights.scales.len() >= rows * (CHUNK / BLOCK));
     assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(cached.value_dim));
     dispatch!(
         isa,
@@ -149,6 +144,68 @@ pub fn attend_chunk(
             out: &mut Partial,
         )
     )
+}
+
+/// Asserts what `multiply_keys` relies on.
+fn assert_keys(queries: Queries, rows: usize, cached: &KvView, n: usize, scratch: &ChunkScratch) {
+    let d = cached.head_dim;
+    assert!(n <= CHUNK && d > 0 && queries.first + rows <= queries.of);
+    let quants = queries.of * d.div_ceil(BLOCK);
+    match queries.all {
+        QueryRows::Floats(x) => assert!(x.len() == queries.of * d && cached.key_storage == Storage::F32),
+        QueryRows::Integers(q) => assert!(q.scales.len() >= quants && cached.key_storage == Storage::I16),
+        QueryRows::Bytes(q) => assert!(q.scales.len() >= quants && cached.key_storage.is_rotated()),
+    }
+    assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
+    assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && scratch.scores.len() >= rows * CHUNK);
+}
+
+/// Computes `sum over rows of weight * max(score, 0)` of the first `n` keys of `cached`, where queries are all the
+/// heads of a token, `weights` one for each.
+pub fn score_chunk(
+    isa: Isa,
+    queries: Queries,
+    weights: &[f32],
+    cached: &KvView,
+    n: usize,
+    scratch: &mut ChunkScratch,
+    out: &mut [f32; CHUNK],
+) {
+    assert_keys(queries, weights.len(), cached, n, scratch);
+    dispatch!(
+        isa,
+        score_chunk_lanes(
+            queries: Queries,
+            weights: &[f32],
+            cached: &KvView,
+            n: usize,
+            scratch: &mut ChunkScratch,
+            out: &mut [f32; CHUNK],
+        )
+    )
+}
+
+#[inline(always)]
+fn score_chunk_lanes<S: Simd>(
+    s: S,
+    queries: Queries,
+    weights: &[f32],
+    cached: &KvView,
+    n: usize,
+    scratch: &mut ChunkScratch,
+    out: &mut [f32; CHUNK],
+) {
+    let panels = n.div_ceil(LANES);
+    // SAFETY: `assert_keys` has looked at queries, keys and scores.
+    unsafe { multiply_keys(s, queries, weights.len(), cached, panels, &mut scratch.scores) };
+    for (panel, out) in out.as_chunks_mut::<LANES>().0[..panels].iter_mut().enumerate() {
+        let mut sum = s.splat(0.0);
+        for (weight, scores) in weights.iter().zip(scratch.scores.chunks_exact(CHUNK)) {
+            let scores = s.load(&scores.as_chunks::<LANES>().0[panel]);
+            sum = s.fma(s.splat(*weight), s.max(scores, s.splat(0.0)), sum);
+        }
+        s.store(sum, out);
+    }
 }
 
 #[inline(always)]
@@ -316,6 +373,10 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: u
     // The lanes of keys that are not visible may hold any value so far.
     scores[..start].fill(f32::NEG_INFINITY);
     scores[end..].fill(f32::NEG_INFINITY);
+    if let Some(among) = seen.among {
+        let unseen = |i: usize| among[i / 64] >> (i % 64) & 1 == 0;
+        scores.iter_mut().enumerate().filter(|(i, _)| unseen(*i)).for_each(|(_, score)| *score = f32::NEG_INFINITY);
+    }
     let mut peak = s.splat(f32::NEG_INFINITY);
     for v in scores.as_chunks::<LANES>().0 {
         peak = s.max(peak, s.load(v));

@@ -2,7 +2,7 @@
 
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use crate::error::Result;
-use crate::format::hf::translator::KeyType::Number;
+use crate::format::hf::translator::KeyType::{Int, Number};
 use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, Translator, WIDTH};
 
 /// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the
@@ -27,6 +27,16 @@ const THIRD: Family = Family {
 /// Experts in groups, chosen by the sigmoid of a score and a bias beside it.
 const GROUPED: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST];
 
+/// A lightning indexer.
+const INDEXER: &[Key] = &[
+    ("attention.indexer.head_count", Int, &["index_n_heads"]),
+    ("attention.indexer.key_length", Int, &["index_head_dim"]),
+    ("attention.indexer.top_k", Int, &["index_topk"]),
+];
+
+const INDEXED: Family =
+    Family { keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER], ..THIRD };
+
 const MINICPM_SCALE: &[Key] = &[("embedding_scale", Number, &["scale_emb"])];
 
 pub const ALL: &[Family] = &[
@@ -47,6 +57,28 @@ pub const ALL: &[Family] = &[
         ..LATENT
     },
     Family { model_types: &["deepseek_v3", "kimi_k2"], ..THIRD },
+    Family {
+        model_types: &["deepseek_v32"],
+        arch: "deepseek32",
+        extras: |t| {
+            t.expect("indexer_rope_interleave", false)?;
+            third(t)
+        },
+        ..INDEXED
+    },
+    Family {
+        model_types: &["glm_moe_dsa"],
+        arch: "glm-dsa",
+        epsilon: 1e-5,
+        extras: |t| {
+            t.expect("indexer_rope_interleave", true)?;
+            if let Some(kinds) = t.layers("indexer_types", &["shared", "full"])? {
+                t.set("attention.indexer.types", Some(kinds.into_iter().map(|own| own as i64).collect::<Vec<_>>()));
+            }
+            third(t)
+        },
+        ..INDEXED
+    },
     Family { model_types: &["glm4_moe_lite"], epsilon: 1e-5, ..THIRD },
     Family {
         model_types: &["glm4_moe"],

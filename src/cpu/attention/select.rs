@@ -1,0 +1,93 @@
+//! The choice of the positions that a token attends to, by the scores of an indexer: see `op::Select`. A token's row
+//! depends on that token and the cache alone.
+#![allow(unsafe_code)]
+
+use std::cmp::Ordering;
+
+use super::plan::Heads;
+use super::scratch::{AttentionScratch, TileScratch};
+use super::source::LayerSource;
+use super::{KvSource, prepare};
+use crate::cpu::kernels::Isa;
+use crate::cpu::kernels::attention::kv_storage::Storage;
+use crate::cpu::kernels::attention::{CHUNK, Queries, QueryRows, score_chunk};
+use crate::cpu::kv::CpuKv;
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::pool::Team;
+
+/// Writes the chosen positions of each token, `[n, top]`, from the cursor of the scratch on; true when all is done. `q`
+/// is `[n, queries * dim]`, `weights` `[n, queries]`; the source holds every position up to a token's own.
+pub fn select<'c>(
+    team: &Team,
+    isa: Isa,
+    [positions, sequences]: [&[u32]; 2],
+    source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
+    [q, weights]: [&[f32]; 2],
+    out: &mut [f32],
+    scratch: &mut AttentionScratch,
+) -> bool {
+    let AttentionScratch { heads, per_thread, cursor, .. } = scratch;
+    let (heads, n) = (*heads, positions.len());
+    let top = out.len() / n.max(1);
+    assert!(team.threads() <= per_thread.len() && sequences.len() == n && out.len() == n * top);
+    assert!(q.len() == n * heads.queries * heads.dim && weights.len() == n * heads.queries);
+    let products = positions.iter().map(|p| (*p as usize + 1) * heads.queries * heads.dim).sum();
+    let taken = cursor.take(n, products, per_thread.len());
+    let (per_thread, out) = (DisjointSlice::new(per_thread), DisjointSlice::new(out));
+    team.for_each_with(taken.len(), |share, i| {
+        let t = taken.start + i;
+        // SAFETY: a share runs on one thread at a time, and each row is one item.
+        let (scratch, out) =
+            unsafe { (&mut per_thread.slice_mut(share..share + 1)[0], out.slice_mut(t * top..(t + 1) * top)) };
+        let len = positions[t] as usize + 1;
+        scratch.best.clear();
+        if len <= top {
+            scratch.best.extend((0..len as u32).map(|position| (0.0, position)));
+        } else {
+            let queries = &q[t * heads.queries * heads.dim..][..heads.queries * heads.dim];
+            let weights = &weights[t * heads.queries..][..heads.queries];
+            rank(isa, heads, source, sequences[t], len, top, [queries, weights], scratch);
+        }
+        out.fill(-1.0);
+        out.iter_mut().zip(&scratch.best).for_each(|(out, (_, position))| *out = *position as f32);
+    });
+    cursor.ends(taken.end == n)
+}
+
+/// Leaves the best `top` of `len` positions in ascending order.
+fn rank<'c>(
+    isa: Isa,
+    heads: Heads,
+    source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
+    sequence: u32,
+    len: usize,
+    top: usize,
+    [queries, weights]: [&[f32]; 2],
+    scratch: &mut TileScratch,
+) {
+    let (storage, rows) = (source.key_storage(sequence), heads.queries);
+    prepare(isa, heads, storage, 1.0, queries, 0, rows, scratch);
+    let TileScratch { floats, integers, bytes, products, best, .. } = scratch;
+    let all = match storage {
+        Storage::F32 => QueryRows::Floats(&floats[..rows * heads.dim]),
+        Storage::I16 => QueryRows::Integers(integers),
+        Storage::I8 | Storage::I4 => QueryRows::Bytes(bytes),
+    };
+    let mut scores = [0.0; CHUNK];
+    for from in (0..len).step_by(CHUNK) {
+        let n = CHUNK.min(len - from);
+        let keys = source.keys(sequence, from);
+        score_chunk(isa, Queries { all, of: rows, first: 0 }, weights, &keys, n, products, &mut scores);
+        best.extend(scores[..n].iter().copied().zip(from as u32..));
+        if best.len() > top {
+            best.select_nth_unstable_by(top - 1, by_score);
+            best.truncate(top);
+        }
+    }
+    best.sort_unstable_by_key(|(_, position)| *position);
+}
+
+/// Orders from the greatest score to the least; of equal ones the first position comes first.
+fn by_score(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
+    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+}

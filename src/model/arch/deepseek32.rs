@@ -1,0 +1,57 @@
+//! DeepSeek V3.2 and GLM 5: DeepSeek V3 with a lightning indexer, by which a token attends to a few positions. In GLM
+//! some layers take the choice of the one before.
+
+use crate::error::Result;
+use crate::graph::op::RouterScore;
+use crate::graph::weights::RopePairs;
+use crate::model::builder::{Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits =
+    |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let is_glm = b.keys.architecture == "glm-dsa";
+    let latent = b.latent(RopePairs::Adjacent, None)?;
+    let indexer = b.indexer(latent, if is_glm { RopePairs::Adjacent } else { RopePairs::Halves })?;
+    let own = own_indexers(b, is_glm)?;
+    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let x = b.embed(1.0)?;
+    let mut among = None;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.latent_attention_among(h, latent, own[i].then_some(indexer), &mut among)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)?;
+    b.predictor(|b, x| {
+        // It attends to all positions.
+        b.ignore_indexer();
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.latent_attention(h, latent)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })
+}
+
+/// The layers that choose for themselves. Files of GLM from before the key have one in four after the second where
+/// their context is that of GLM 5.2, else all.
+fn own_indexers(b: &Builder, is_glm: bool) -> Result<Vec<bool>> {
+    let (key, n) = ("attention.indexer.types", b.hyper.n_layers);
+    let own: Vec<bool> = match b.keys.per_layer_sizes(key, n)? {
+        Some(types) => types.into_iter().map(|own| own > 0).collect(),
+        None if is_glm && b.hyper.context_length >= 1 << 20 => (0..n).map(|i| i < 2 || i % 4 == 2).collect(),
+        None => vec![true; n],
+    };
+    if own.first() == Some(&true) && (is_glm || own.iter().all(|own| *own)) {
+        return Ok(own);
+    }
+    Err(b.keys.unsupported(key))
+}

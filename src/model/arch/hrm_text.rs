@@ -1,0 +1,52 @@
+//! HRM Text: two stacks of layers that take turns, the low one several times for each time of the high one. Every turn
+//! of a layer has keys and values of its own; norms have no weights.
+
+use crate::error::{Error, Result};
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::NormKind::Rms;
+use crate::graph::weights::RopePairs;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let [depth, cycles, turns] = [b.width("hrm.layers_per_stack")?, b.width("hrm.h_cycles")?, b.width("hrm.l_cycles")?];
+    let n_layers = depth.saturating_mul(cycles).saturating_mul(turns + 1);
+    if n_layers != b.hyper.n_layers {
+        let what = format!("{} layers of {cycles} times {turns} and one stacks of {depth}", b.hyper.n_layers);
+        return Err(Error::unsupported(what));
+    }
+    let scale = b.keys.float("embedding_scale")?.unwrap_or(1.0);
+    let mut high = b.embed(scale)?;
+    let mut low = b.copy(high, hidden);
+    let start = b.tensors.vector("hrm.z_l_init", hidden)?;
+    b.fill(low, start);
+    let mut x = low;
+    b.layers(|b, i| {
+        let (turn, at) = (i / depth, i % depth);
+        let is_high = turn % (turns + 1) == turns;
+        b.take_block(at + if is_high { depth } else { 0 });
+        if at == 0 {
+            x = b.copy(high, hidden);
+            b.join(x, low);
+        }
+        let h = b.bare_norm(Rms, x);
+        let [q, k, v] = b.qkv(h, heads)?;
+        let gate = b.project(h, "attn_gate", heads.n_heads * heads.value_dim)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        b.gate_by_sigmoid(a, gate);
+        let o = b.project(a, "attn_output", hidden)?;
+        b.add(x, o);
+        let h = b.bare_norm(Rms, x);
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        if at + 1 == depth {
+            let out = b.bare_norm(Rms, x);
+            *(if is_high { &mut high } else { &mut low }) = out;
+        }
+        Ok(())
+    })?;
+    b.head(high, 1.0, 0.0)
+}

@@ -1,0 +1,26 @@
+//! NeoBERT: norms ahead of each block, rotation, SwiGLU; every token sees all others.
+
+use crate::error::Result;
+use crate::graph::op::Activation::Silu;
+use crate::graph::op::Mask;
+use crate::graph::weights::RopePairs;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Adjacent)?;
+    let rope = b.rope(&rope)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.rotary_attention(h, Attention { mask: Mask::All, ..Attention::new(heads) }, rope)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "enc.output_norm")?;
+    b.end_with_states(h);
+    Ok(())
+}
