@@ -91,7 +91,7 @@ fn fill(format: &Format, matrix: &WeightMatrix, pages: &mut [u8], hot: bool) -> 
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             *byte = (state >> 56) as u8;
         }
-        (format.dequantize)(&block, &mut values);
+        format.dequantize(&block, &mut values);
         if values.iter().all(|v| v.abs() < 10.0) {
             blocks.push(block);
         }

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ROOT / "src/model/arch"
 FAMILIES = ROOT / "src/format/hf/family"
 FORMATS = ROOT / "src/quant/mod.rs"
+QUANTISED = ROOT / "src/format/hf/quantised.rs"
 PLANES = ROOT / "src/cuda/planes.rs"
 PRETOKENIZERS = ROOT / "src/text/tokenizer/pretokenizer.rs"
 
@@ -66,6 +67,14 @@ def formats():
         yield shown, number if number.isdigit() else "", kind != "decoded", name in on_gpu
 
 
+def quantised():
+    """Rows: names of a method of quantised folders, and what is read of it."""
+    table = QUANTISED.read_text().split("const FORMATS: &[(Format, &str)] = &[")[1].split("\n];")[0]
+    rows = re.findall(r"methods: &\[([^\]]*)\], gather: \w+::gather \},\s*\"([^\"]*)\"", table)
+    for names, what in _some(rows, "quantised folders"):
+        yield _strings(names), what
+
+
 def pretokenizers():
     text = PRETOKENIZERS.read_text()
     names = [name for row in re.findall(r"\brow\(\s*&\[([^\]]*)\]", text) for name in _strings(row)]
@@ -116,9 +125,21 @@ stored as there; in memory of the host it keeps its format.
     for name, number, encoded, on_gpu in formats():
         converted, stored = "yes" if encoded and number else "", "the same" if on_gpu else "F16"
         text += f"| {name} | {number} | {converted} | {stored} |\n"
-    text += f"""
-Safetensors hold F64, F32, F16, BF16 and 8-bit floats, with the scales of "fp8" and "compressed-tensors" checkpoints.
+    text += """
+## Quantised folders
 
+Safetensors hold F64, F32, F16, BF16 and 8-bit floats, or matrices that a method of the configuration
+(`quantization_config`, `quantization` of MLX) has quantised. Codes, scales and offsets are kept as they are; nothing is
+quantised again. 8-bit floats become BF16 where rows are no multiple of 32 long, and in the matrix of keys and values of
+latent attention. On a GPU quantised matrices are F16. Other rows that are no
+multiple of 32 long, and inputs in an order of their own (`desc_act` of GPTQ), are refused by name.
+
+| method | read |
+|---|---|
+"""
+    for names, what in quantised():
+        text += f"| {_code(names)} | {what} |\n"
+    text += f"""
 ## Text
 
 Tokenizers: byte-level BPE, SentencePiece, WordPiece and Unigram, from the GGUF file, `tokenizer.json`,

@@ -332,11 +332,8 @@ impl CpuExecutor {
                 each_row(&*team(&mut self.team)?, x, out, |_, x, out| out.copy_from_slice(&x[*first..][..out.len()]));
             }
             Op::Rope { rope, head_dim, first, q, k } => {
-                let table = match rope.long {
-                    Some((above, long)) if is_longer_than(sequences, above) => long,
-                    _ => rope.table,
-                };
-                self.rotate(table, *head_dim, *first, *q, *k)?;
+                let long = rope.long.filter(|(above, _)| is_longer_than(sequences, *above));
+                self.rotate(long.map_or(rope.table, |(_, table)| table), *head_dim, *first, *q, *k)?;
             }
             Op::StoreKv { layer, k, v } => self.store(inputs, sequences, *layer, *k, *v)?,
             Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),

@@ -22,15 +22,15 @@ use crate::tensor::DType;
 const COLS: usize = 32;
 
 /// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
-pub fn stored_format(source: DType) -> Result<&'static Format> {
+pub fn stored_format(source: DType) -> Result<Format> {
     quant::format(if planes(source).is_some() { source } else { quant::F16 })
 }
 
 /// WeightLayout of a matrix in device memory.
 struct PlaneLayout {
     /// Format in the file.
-    source: &'static Format,
-    target: &'static Format,
+    source: Format,
+    target: Format,
     parts: &'static [Plane],
     rows: usize,
     cols: usize,

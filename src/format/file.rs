@@ -172,3 +172,20 @@ impl InputFile {
         }
     }
 }
+
+/// A place in a set of files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FileOffset {
+    /// Number of the file in the set.
+    pub file: usize,
+    /// Bytes from the start of that file.
+    pub offset: u64,
+}
+
+/// Fills `out` from byte `from` of a place on.
+pub(super) fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
+    match (files.get(place.file), place.offset.checked_add(from)) {
+        (Some(file), Some(offset)) => file.read_at(offset, out),
+        _ => Err(Error::invalid("a tensor of another file")),
+    }
+}

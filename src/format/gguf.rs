@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, append};
-use super::file::{Files, InputFile};
+use super::file::{FileOffset, Files, InputFile};
 use super::metadata::Metadata;
 use super::passed::Passed;
-use super::storage::{FileOffset, TensorInfo, TensorStorage};
+use super::storage::{TensorInfo, TensorStorage};
 use super::value::{Strings, Value, narrow};
 use crate::error::{Error, Result, try_vec};
 use crate::os;

@@ -7,7 +7,6 @@
 //! without a window have no values of their own, which the tensors of GGUF files tell.
 
 mod config;
-mod eight_bit;
 mod family;
 mod folder;
 mod known;
@@ -15,6 +14,7 @@ mod members;
 mod names;
 mod parts;
 pub(super) mod peft;
+mod quantised;
 mod rope;
 mod sentence;
 mod translator;
@@ -31,6 +31,7 @@ use super::passed::Passed;
 use super::value::{Strings, Value};
 use crate::error::{Error, Result, try_vec};
 use folder::{MAX_CONFIG, read, read_text};
+use quantised::{Beside, Quantisation};
 use weights::Weights;
 
 const MAX_TOKENIZER: u64 = 64 << 20;
@@ -57,7 +58,22 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     };
     let config = Json::parse_python(&config_path, &config)?;
     let mut translated = config::translate(&config_path, &config)?;
-    let Weights { files: set, entries, instead } = weights::find(files, folder, alone)?;
+    let older = quantised::older_text(files, folder)?;
+    let beside = Beside::new(files, folder, &older)?;
+    let quantisation = Quantisation::find(&config_path, &config, &beside)?;
+    let Weights { files: set, mut entries, instead } = weights::find(files, folder, alone)?;
+    if let Some(quantisation) = quantisation {
+        // MLX has the kernels of convolutions another way round, and with them norms as its networks want them.
+        translated.facts.whole_norms = entries
+            .iter()
+            .any(|entry| entry.name.ends_with("conv1d.weight") && matches!(*entry.dims, [_, 2..=u64::MAX, 1]));
+        translated.facts.quantised = true;
+        let is_plain: fn(&str) -> bool = match translated.facts.latent {
+            [0, 0] => |_| false,
+            _ => |name| name.ends_with("kv_b_proj.weight"),
+        };
+        entries = quantisation.gather(&opened, &set, entries, is_plain)?;
+    }
     translated.passed.get_mut().weights = instead;
     // The file of a decoder whose hidden states are its results.
     translated.facts.embeds |= files.exists(&folder.join("modules.json"));

@@ -17,6 +17,7 @@ mod contents;
 mod factors;
 mod file;
 mod gguf;
+mod grouped;
 mod hf;
 pub(crate) mod json;
 mod metadata;
@@ -40,13 +41,13 @@ use contents::Contents;
 pub use contents::FileFormat;
 pub use factors::AdapterBase;
 pub use file::{ByteSource, ReadAt};
-use file::{Files, InputFile};
+use file::{FileOffset, Files, InputFile};
 pub use metadata::Metadata;
 pub use mmap::Mapping;
 pub use passed::Passed;
 pub use shared_folder::SharedFolder;
 pub use storage::TensorInfo;
-use storage::{FileOffset, TensorStorage};
+use storage::TensorStorage;
 pub use value::{Strings, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::contents::{MAX_ENTRIES, owned};
-use super::file::InputFile;
+use super::file::{FileOffset, InputFile};
 use super::json::Json;
-use super::storage::{FileOffset, TensorInfo, TensorStorage};
+use super::storage::{TensorInfo, TensorStorage};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
@@ -22,6 +22,8 @@ pub(super) struct Entry {
     pub dims: Vec<u64>,
     pub place: FileOffset,
     pub bytes: u64,
+    /// The matrix that it is with others.
+    pub made: Option<Box<TensorInfo>>,
 }
 
 /// True where a file begins like a safetensors file; the format has no magic number.
@@ -47,6 +49,9 @@ fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
 impl Entry {
     /// Makes a tensor of an entry under another name, or refuses its type or shape.
     pub fn tensor(&self, path: &Path, name: String) -> Result<TensorInfo> {
+        if let Some(made) = &self.made {
+            return Ok(TensorInfo { name, ..TensorInfo::clone(made) });
+        }
         if self.dtype == "F64" {
             let shape =
                 Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
@@ -132,5 +137,5 @@ fn read_entry(name: &str, member: &Json) -> Result<Entry, String> {
         }
     }
     let name = owned(name).map_err(|e| e.to_string())?;
-    Ok(Entry { name, dtype: dtype.to_owned(), dims, place: FileOffset { file: 0, offset: start }, bytes })
+    Ok(Entry { name, dtype: dtype.to_owned(), dims, place: FileOffset { file: 0, offset: start }, bytes, made: None })
 }

@@ -2,7 +2,8 @@
 //! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another
 //! tensor, functions of what is stored.
 
-use super::file::InputFile;
+use super::file::{FileOffset, InputFile, read};
+use super::grouped::GroupedMatrix;
 use super::value::narrow;
 use crate::error::{Error, Result, try_filled};
 use crate::quant;
@@ -24,15 +25,6 @@ impl TensorInfo {
         let bytes = shape.n_elements().saturating_mul(4);
         TensorInfo { name, dtype: quant::F32, shape, bytes, storage: TensorStorage::Doubles(place) }
     }
-}
-
-/// A place in a set of files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct FileOffset {
-    /// Number of the file in the set.
-    pub file: usize,
-    /// Bytes from the start of that file.
-    pub offset: u64,
 }
 
 /// The way in which the bytes of a tensor are stored.
@@ -68,6 +60,8 @@ pub(super) enum TensorStorage {
     },
     /// F32: doubles, which are rounded.
     Doubles(FileOffset),
+    /// Blocks of codes whose scales and offsets are apart.
+    Grouped(Box<GroupedMatrix>),
     /// Bytes that are in no file.
     Made(Vec<u8>),
 }
@@ -129,6 +123,7 @@ impl TensorStorage {
             TensorStorage::Computed { source, source_type, function } => {
                 read_computed(files, source, *source_type, *function, tensor, from, out)
             }
+            TensorStorage::Grouped(matrix) => matrix.read(files, &tensor.name, from, out),
             TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
@@ -137,13 +132,6 @@ impl TensorStorage {
                 Ok(())
             }
         }
-    }
-}
-
-fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
-    match (files.get(place.file), place.offset.checked_add(from)) {
-        (Some(file), Some(offset)) => file.read_at(offset, out),
-        _ => Err(Error::invalid("a tensor of another file")),
     }
 }
 
@@ -187,13 +175,13 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
     let mut raw = try_filled("scaled weights", n, 0u8)?;
     read(files, s.values, first, &mut raw)?;
     let mut values = try_filled("scaled weights", n, 0f32)?;
-    (source.dequantize)(&raw, &mut values);
+    source.dequantize(&raw, &mut values);
     let (first_row, last_row) = (first / cols / block_rows, (first + n as u64 - 1) / cols / block_rows);
     let count = usize::try_from((last_row - first_row + 1) * scale_cols).map_err(|_| unaligned(tensor))?;
     let mut raw = try_filled("scales", count.saturating_mul(scale.block_bytes), 0u8)?;
     read(files, s.scales, first_row * scale_cols * scale.block_bytes as u64, &mut raw)?;
     let mut scales = try_filled("scales", count, 0f32)?;
-    (scale.dequantize)(&raw, &mut scales);
+    scale.dequantize(&raw, &mut scales);
     let (mut rest, mut at) = (values.as_mut_slice(), first);
     while !rest.is_empty() {
         let (row, col) = (at / cols, at % cols);
@@ -268,7 +256,7 @@ fn read_computed(
         raw.truncate(out.len() / 4 * source.block_bytes);
         values.truncate(out.len() / 4);
         values_of.read(files, tensor, at, &mut raw)?;
-        (source.dequantize)(&raw, &mut values);
+        source.dequantize(&raw, &mut values);
         for (out, x) in out.chunks_exact_mut(4).zip(&values) {
             out.copy_from_slice(&function.of(*x).to_le_bytes());
         }

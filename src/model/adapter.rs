@@ -293,7 +293,7 @@ impl MatrixSource for FactorMatrix<'_> {
                 }
             }
         }
-        (format.dequantize)(bytes, &mut values);
+        format.dequantize(bytes, &mut values);
         let largest = if self.target == quant::F16 { 65504.0 } else { f32::MAX };
         if let Some(value) = values.iter().find(|value| value.is_nan() || value.abs() > largest) {
             let what = format!("the factor {} holds {value}, the largest number is {largest}", self.info.name);

@@ -41,9 +41,9 @@ impl From<Range<usize>> for RowRuns {
 pub struct FileMatrix<'a> {
     source: &'a Source,
     info: &'a TensorInfo,
-    format: &'static Format,
+    format: Format,
     /// The type that rows are converted to while they are read.
-    target: &'static Format,
+    target: Format,
     rows: RowRuns,
     cols: usize,
 }
@@ -121,7 +121,7 @@ impl FileMatrix<'_> {
         let mut raw = try_filled("rows to convert", rows.len() * row_bytes, 0u8)?;
         self.source.read(self.info, from, &mut raw)?;
         let mut values = try_filled("rows to convert", rows.len() * self.cols, 0f32)?;
-        (self.format.dequantize)(&raw, &mut values);
+        self.format.dequantize(&raw, &mut values);
         encode(&values, out);
         Ok(())
     }
@@ -130,7 +130,7 @@ impl FileMatrix<'_> {
 pub struct Tensors<'a> {
     source: &'a Source,
     /// The type that matrices of floats are converted to.
-    quantize: Option<&'static Format>,
+    quantize: Option<Format>,
     used: HashSet<&'a str>,
     /// Names, without that of their layer, of tensors that stand for absent ones.
     left_out: &'static [&'static str],
@@ -254,7 +254,7 @@ impl<'a> Tensors<'a> {
         let mut raw = try_filled("a vector", bytes, 0u8)?;
         self.source.read(info, 0, &mut raw)?;
         let mut values = try_filled("a vector", len, 0f32)?;
-        (format.dequantize)(&raw, &mut values);
+        format.dequantize(&raw, &mut values);
         match values.iter().position(|v| !v.is_finite()) {
             Some(i) => Err(self.damaged(format!("the tensor {name} holds no finite number at {i}"))),
             None => Ok(values),

@@ -9,6 +9,7 @@ mod block;
 mod f8;
 mod float;
 pub mod fp4;
+pub mod grouped;
 pub mod iq;
 pub mod iq_grids;
 mod k;
@@ -20,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::tensor::DType;
 
 use block::{Decode, Encode};
+use grouped::Grouped;
 
 /// Expands whole blocks into as many values as they hold.
 pub type Decoder = fn(blocks: &[u8], out: &mut [f32]);
@@ -27,15 +29,22 @@ pub type Decoder = fn(blocks: &[u8], out: &mut [f32]);
 /// Encodes `values` into exactly the blocks that hold them.
 pub type Encoder = fn(values: &[f32], blocks: &mut [u8]);
 
+/// The way in which blocks become values.
+#[derive(Clone, Copy)]
+enum Decoding {
+    Blocks(Decoder),
+    Grouped(Grouped),
+}
+
 /// One element type: how many values a block holds, its bytes, and its reference codec.
+#[derive(Clone, Copy)]
 pub struct Format {
     pub dtype: DType,
     pub name: &'static str,
     /// Values in a block; a row is a whole number of blocks.
     pub block_len: usize,
     pub block_bytes: usize,
-    /// Expands whole blocks: `blocks.len() / block_bytes * block_len == out.len()`.
-    pub dequantize: Decoder,
+    decoding: Decoding,
     /// Encodes whole blocks, the inverse shape of `dequantize`; `None` where no encoder exists.
     pub quantize: Option<Encoder>,
 }
@@ -75,7 +84,7 @@ pub const PTQ1_0: DType = DType(143);
 pub const FIRST_PRIVATE: u32 = 0x1000_0000;
 pub const F8_E4M3: DType = DType(FIRST_PRIVATE);
 
-/// Every type that the library can read.
+/// Every type that the library can read, but for those of `grouped`.
 pub static FORMATS: &[Format] = &[
     Format::plain(F32, "F32", 4, float::decode_f32, float::encode_f32),
     Format::plain(F16, "F16", 2, float::decode_f16, float::encode_f16),
@@ -111,10 +120,13 @@ pub static FORMATS: &[Format] = &[
 ];
 
 /// The row of a type, or `Unsupported` naming its number.
-pub fn format(dtype: DType) -> Result<&'static Format> {
+pub fn format(dtype: DType) -> Result<Format> {
+    let grouped = Grouped::of(dtype).map(Format::grouped);
     FORMATS
         .iter()
         .find(|f| f.dtype == dtype)
+        .copied()
+        .or(grouped)
         .ok_or_else(|| Error::unsupported(format!("tensor type {} is not supported", dtype.0)))
 }
 
@@ -122,7 +134,7 @@ pub fn format(dtype: DType) -> Result<&'static Format> {
 pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     let format = format(dtype)?;
     format.check_lengths(blocks.len(), out.len())?;
-    (format.dequantize)(blocks, out);
+    format.dequantize(blocks, out);
     Ok(())
 }
 
@@ -141,7 +153,14 @@ pub fn quantize(dtype: DType, values: &[f32], blocks: &mut [u8]) -> Result<()> {
 impl Format {
     /// A type without blocks.
     const fn plain(dtype: DType, name: &'static str, bytes: usize, decode: Decoder, encode: Encoder) -> Format {
-        Format { dtype, name, block_len: 1, block_bytes: bytes, dequantize: decode, quantize: Some(encode) }
+        Format {
+            dtype,
+            name,
+            block_len: 1,
+            block_bytes: bytes,
+            decoding: Decoding::Blocks(decode),
+            quantize: Some(encode),
+        }
     }
 
     const fn decoded<B: Decode>(dtype: DType, name: &'static str) -> Format {
@@ -150,13 +169,32 @@ impl Format {
             name,
             block_len: B::LEN,
             block_bytes: size_of::<B>(),
-            dequantize: block::decode_all::<B>,
+            decoding: Decoding::Blocks(block::decode_all::<B>),
             quantize: None,
         }
     }
 
     const fn encoded<B: Encode>(dtype: DType, name: &'static str) -> Format {
         Format { quantize: Some(block::encode_all::<B>), ..Format::decoded::<B>(dtype, name) }
+    }
+
+    fn grouped(grouped: Grouped) -> Format {
+        Format {
+            dtype: grouped.dtype(),
+            name: grouped.name(),
+            block_len: grouped.columns,
+            block_bytes: grouped.block_bytes(),
+            decoding: Decoding::Grouped(grouped),
+            quantize: None,
+        }
+    }
+
+    /// Expands whole blocks: `blocks.len() / block_bytes * block_len == out.len()`.
+    pub fn dequantize(&self, blocks: &[u8], out: &mut [f32]) {
+        match self.decoding {
+            Decoding::Blocks(decode) => decode(blocks, out),
+            Decoding::Grouped(grouped) => grouped.decode(blocks, out),
+        }
     }
 
     fn check_lengths(&self, bytes: usize, values: usize) -> Result<()> {

@@ -74,7 +74,8 @@ impl Sources {
         for file in files.map(|file| file.expect("a file").path()) {
             let name = file.file_name().expect("a name").to_str().expect("UTF-8");
             let is_generated = GENERATED.iter().any(|(path, _)| root().join(path) == file);
-            if name.ends_with(&format!(".{ending}")) && !name.ends_with("_test.go") && !is_generated {
+            let is_program = name == "__main__.py";
+            if name.ends_with(&format!(".{ending}")) && !name.ends_with("_test.go") && !is_generated && !is_program {
                 code += &without_comments(&fs::read_to_string(&file).expect("a source file"), ending == "py");
             }
         }

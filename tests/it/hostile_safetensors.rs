@@ -281,7 +281,7 @@ fn broken_configurations_are_refused() {
         (r#""rope_scaling":{"type":"dynamic","factor":2}"#, "\"dynamic\""),
         (r#""rope_scaling":{"type":"longrope"}"#, "long_factor"),
         (r#""hidden_act":"relu""#, "\"relu\""),
-        (r#""quantization_config":{"quant_method":"gptq"}"#, "quantization_config"),
+        (r#""quantization_config":{"quant_method":"aqlm"}"#, "aqlm"),
         (r#""tie_word_embeddings":false"#, "lm_head"),
         (r#""eos_token_id":"x""#, "eos_token_id"),
         (r#""eos_token_id":[1,4294967296]"#, "eos_token_id"),

@@ -467,16 +467,20 @@ fn experts_of_eight_bits_are_stacked() {
         assert!(error.contains(why), "{error}");
     }
     let others = [
-        FP8.replace("[128,128]", "[64,64]"),
-        FP8.replace("e4m3", "e5m2"),
-        COMPRESSED.replace("float-quantized", "pack-quantized"),
-        COMPRESSED.replace(r#""num_bits":8,"type":"float","strategy""#, r#""num_bits":4,"type":"float","strategy""#),
-        COMPRESSED.replace(r#""sparsity_config":{}"#, r#""sparsity_config":{"format":"sparse-24-bitmask"}"#),
-        COMPRESSED.replace("compressed-tensors", "awq"),
+        (FP8.replace("[128,128]", "[48,64]"), "weight_block_size"),
+        (FP8.replace("e4m3", "e5m2"), "e5m2"),
+        (COMPRESSED.replace("float-quantized", "marlin-24"), "marlin-24"),
+        (
+            COMPRESSED.replace(r#""sparsity_config":{}"#, r#""sparsity_config":{"format":"sparse-24-bitmask"}"#),
+            "sparsity",
+        ),
+        (COMPRESSED.replace("compressed-tensors", "aqlm"), "aqlm"),
     ];
-    for config in others {
-        let error = Source::open(Folder::new(&format!(r#"{{"model_type":"llama",{config}}}"#)).0.path(), Access::Read);
-        assert!(error.unwrap_err().to_string().contains("quantization_config"), "{config}");
+    for (config, why) in others {
+        let folder = Folder::new(&format!(r#"{{"model_type":"llama",{config}}}"#));
+        folder.put("model.safetensors", file(&[("model.norm.weight", "F16", &[1], vec![0; 2])]));
+        let error = Source::open(folder.0.path(), Access::Read).unwrap_err().to_string();
+        assert!(error.contains(why), "{config}: {error}");
     }
 }
 

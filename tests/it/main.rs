@@ -27,6 +27,7 @@ mod packed_file;
 mod program_checks;
 mod published_folders;
 mod quant;
+mod quantised;
 #[cfg(cuda)]
 mod recurrences;
 mod reply;

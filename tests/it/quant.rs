@@ -162,7 +162,7 @@ fn encoders_lose_little() {
         let format = quant::format(dtype).unwrap();
         for size in [1e-3, 1.0, 1e3] {
             let x: Vec<f32> = normal(3, 1 << 14).iter().map(|x| x * size).collect();
-            let y = round_trip(format, &x);
+            let y = round_trip(&format, &x);
             let error: f32 = x.iter().zip(&y).map(|(x, y)| (x - y).powi(2)).sum();
             let error = (error / x.iter().map(|x| x * x).sum::<f32>()).sqrt();
             assert!(error <= limit, "{} at {size}: {error}", format.name);
@@ -192,8 +192,8 @@ fn k_encoders_stay_finite() {
         for c in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45] {
             let mut x = normal(5, 256);
             x[200] = c;
-            assert!(round_trip(format, &x).iter().all(|y| y.is_finite()), "{} with {c}", format.name);
-            assert!(round_trip(format, &[c; 256]).iter().all(|y| y.is_finite()), "{} of {c}", format.name);
+            assert!(round_trip(&format, &x).iter().all(|y| y.is_finite()), "{} with {c}", format.name);
+            assert!(round_trip(&format, &[c; 256]).iter().all(|y| y.is_finite()), "{} of {c}", format.name);
         }
     }
 }

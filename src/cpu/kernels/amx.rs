@@ -19,7 +19,7 @@ use super::float_gemm::{self, FloatPanels};
 use super::gemm::{self, MANY_TOKENS};
 use super::simd::PANEL_ROWS;
 use super::table::{BlockKernels, FloatKernels, FloatProduct, MatmulKernels, TileProduct, block_kernels};
-use super::{codec, codec_iq, float, small};
+use super::{codec, codec_iq, float, grouped, small};
 use crate::{os, quant};
 
 /// Row panels of a tile of weights.
@@ -59,7 +59,7 @@ impl<T: Tiles> Amx<T> {
             quant::IQ2_XS => Some(&Tiled::<codec_iq::Iq2Xs, T>::VBMI),
             quant::IQ3_XXS => Some(&Tiled::<codec_iq::Iq3Xxs, T>::VBMI),
             quant::IQ3_S => Some(&Tiled::<codec_iq::Iq3S, T>::VBMI),
-            _ => block_kernels!(dtype, Tiled, T),
+            _ => block_kernels!(dtype, Tiled, TiledKind, T),
         },
         floats: |dtype| {
             Some(match dtype {
@@ -81,6 +81,14 @@ impl<Q: Codec, T: Tiles> Tiled<Q, T> {
     const GEMM: &[TileProduct] = &[product::<Q::Kind, T> as TileProduct; MANY_TOKENS];
     const BLOCKS: BlockKernels = BlockKernels { gemm: Self::GEMM, ..plain::Packed::<Q>::BLOCKS };
     const VBMI: BlockKernels = BlockKernels { gemm: Self::GEMM, ..vbmi::Packed::<Q>::BLOCKS };
+}
+
+/// A place for the constants of a kind of grouped codes.
+struct TiledKind<K, T>(PhantomData<(K, T)>);
+
+impl<K: Kind, T: Tiles> TiledKind<K, T> {
+    const BLOCKS: BlockKernels =
+        BlockKernels { gemm: &[product::<K, T> as TileProduct; MANY_TOKENS], ..plain::Unpacked::<K>::BLOCKS };
 }
 
 impl<W: Float, T> Tiled<W, T> {

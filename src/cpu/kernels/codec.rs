@@ -52,6 +52,8 @@ kinds! {
     Min4 1 true false 4
     Min5 1 true false 5
     MinHalves4 2 true false 4
+    Min7 1 true false 7
+    WideMin 1 true true 8
 }
 
 /// The kind of integers of 16 bits.

@@ -496,6 +496,24 @@ unsafe fn quants_of_group<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale
     quants
 }
 
+/// Writes the integers of a group of one row panel to a tile of `R` panels.
+///
+/// # Safety
+/// `tile` points to the panel's first vector of the group.
+#[inline(always)]
+pub unsafe fn store_quants<S: Simd, K: Kind, const R: usize>(s: S, mut quants: [S::I; 16], tile: *mut u8) {
+    let registers = const { K::INPUT.registers() };
+    if const { woven::<S>(K::INPUT) } {
+        for j in (0..registers).step_by(2) {
+            [quants[j], quants[j + 1]] = s.weave(quants[j], quants[j + 1]);
+        }
+    }
+    for j in 0..registers {
+        // SAFETY: one of the group's vectors.
+        unsafe { s.store_bytes(tile.add(64 * R * j), quants[j]) }
+    }
+}
+
 /// Unpacks `n` blocks of one row panel into a tile of `R` panels, whose groups of 32 columns hold `R` times the kind's
 /// vectors of integers, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the panel's
 /// first vector.
@@ -513,16 +531,11 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
             unroll!(S Q, b < Q::GROUPS, {
                 prefetch_block::<Q>(w, b, |line| prefetch::near(line.wrapping_add(UNPACK_PREFETCH)));
                 let mut quants = quants_of_group::<S, Q>(s, w, b, &scale);
-                if const { woven::<S>(Q::Kind::INPUT) } {
-                    for j in (0..registers).step_by(2) {
-                        [quants[j], quants[j + 1]] = s.weave(quants[j], quants[j + 1]);
-                    }
+                let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && Q::ZERO != Q::Kind::ZERO };
+                for j in 0..if shifted { registers } else { 0 } {
+                    quants[j] = s.add_bytes(quants[j], (Q::Kind::ZERO - Q::ZERO) as u8);
                 }
-                for j in 0..registers {
-                    let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && Q::ZERO != Q::Kind::ZERO };
-                    let q = if shifted { s.add_bytes(quants[j], (Q::Kind::ZERO - Q::ZERO) as u8) } else { quants[j] };
-                    s.store_bytes(tile.add(64 * R * j), q);
-                }
+                store_quants::<S, Q::Kind, R>(s, quants, tile);
                 for half in 0..Q::Kind::SUBS {
                     let i = Q::Kind::SUBS * b + half;
                     s.store_f32(tile.add(64 * R * (registers + half)).cast(), scale[i]);

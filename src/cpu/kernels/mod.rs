@@ -15,6 +15,7 @@ pub(super) mod elementwise;
 mod float;
 pub(super) mod float_gemm;
 mod gemm;
+mod grouped;
 pub(super) mod hadamard;
 mod math;
 mod neon;

@@ -7,8 +7,8 @@ use super::float_gemm::FloatPanels;
 use super::small::{Columns, packing};
 use crate::tensor::DType;
 
-/// `gemm::unpack` of one format.
-pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
+/// `gemm::unpack` of one format, or of those of `grouped` of a kind.
+pub type Unpack = unsafe fn(*const u8, usize, *mut u8, DType);
 /// `gemm::gemv` of one format and number of tokens.
 pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
 /// `gemm::gemm` of one kind and number of tokens, which is the fourth argument.
@@ -31,7 +31,7 @@ pub struct BlockKernels {
     pub halves: bool,
     /// Bytes of a row panel in a group of an unpacked tile.
     pub tile_bytes: usize,
-    /// For 1, 2, 4, ... tokens.
+    /// For 1, 2, 4, ... tokens; none of a format that is always unpacked.
     pub gemv: &'static [QuantProduct],
     pub unpack: Unpack,
     /// By number of tokens less one.
@@ -81,14 +81,25 @@ macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
 
-        use $crate::cpu::kernels::codec::Codec;
+        use $crate::cpu::kernels::codec::{Codec, Kind};
         use $crate::cpu::kernels::gemm;
         use $crate::cpu::kernels::table::QuantProduct;
 
         $(#[$enable])*
-        pub(super) unsafe fn unpack<Q: Codec>(w: *const u8, n: usize, tile: *mut u8) {
+        pub(super) unsafe fn unpack<Q: Codec>(
+            w: *const u8, n: usize, tile: *mut u8, _: $crate::tensor::DType,
+        ) {
             // SAFETY: the same contract.
             unsafe { gemm::unpack::<_, Q, $panels>($token, w, n, tile) }
+        }
+
+        $(#[$enable])*
+        #[allow(dead_code, reason = "instruction sets that share those of another")]
+        pub(super) unsafe fn unpack_grouped<K: Kind>(
+            w: *const u8, n: usize, tile: *mut u8, dtype: $crate::tensor::DType,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { $crate::cpu::kernels::grouped::unpack::<_, K, $panels>($token, dtype, w, n, tile) }
         }
 
         /// A place for the constants of a type of weights.
@@ -113,9 +124,10 @@ macro_rules! instantiate_blocks {
 }
 pub(super) use instantiate_blocks;
 
-/// Finds the constant `BLOCKS` of `$of::<Codec>`, or of `$of::<Codec, $more>`, for the codec of an element type.
+/// Finds the constant `BLOCKS` of `$of::<Codec>`, or of `$of::<Codec, $more>`, for the codec of an element type, or
+/// that of `$grouped` for the kind of one of `grouped`.
 macro_rules! block_kernels {
-    ($dtype:expr, $of:ident $(, $more:ident)?) => {
+    ($dtype:expr, $of:ident, $grouped:ident $(, $more:ident)?) => {
         Some(match $dtype {
             quant::F16 => &$of::<small::SmallF16$(, $more)?>::BLOCKS,
             quant::BF16 => &$of::<small::SmallBf16$(, $more)?>::BLOCKS,
@@ -147,7 +159,11 @@ macro_rules! block_kernels {
             quant::Q2_0 => &$of::<codec::PairBlocks<2>$(, $more)?>::BLOCKS,
             quant::PQ2_0 => &$of::<codec::PairBlocks<4>$(, $more)?>::BLOCKS,
             quant::PTQ1_0 => &$of::<codec::Ptq1_0$(, $more)?>::BLOCKS,
-            _ => return None,
+            dtype => match grouped::kind(dtype)? {
+                grouped::GroupedKind::Few => &$grouped::<codec::Min7$(, $more)?>::BLOCKS,
+                grouped::GroupedKind::Bytes => &$grouped::<codec::WideMin$(, $more)?>::BLOCKS,
+                grouped::GroupedKind::Floats => &$grouped::<codec::Int16$(, $more)?>::BLOCKS,
+            },
         })
     };
 }
@@ -157,9 +173,8 @@ pub(super) use block_kernels;
 /// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
 macro_rules! instantiate_gemm {
     ($token:expr, $panels:literal panels, gemm tokens $($n:literal)*, unpack $unpack:expr, $(#[$enable:meta])*) => {
-        use $crate::cpu::kernels::codec::Kind;
         use $crate::cpu::kernels::table::BlockKernels;
-        use $crate::cpu::kernels::{codec, codec_iq, small};
+        use $crate::cpu::kernels::{codec, codec_iq, grouped, small};
         use $crate::quant;
         use $crate::tensor::DType;
 
@@ -183,8 +198,23 @@ macro_rules! instantiate_gemm {
             };
         }
 
+        /// A place for the constants of a kind of grouped codes.
+        pub struct Unpacked<K>(PhantomData<K>);
+
+        impl<K: Kind> Unpacked<K> {
+            pub const BLOCKS: BlockKernels = BlockKernels {
+                groups: 1,
+                input: K::INPUT,
+                halves: false,
+                tile_bytes: gemm::tile_bytes::<K>(),
+                gemv: &[],
+                unpack: unpack_grouped::<K>,
+                gemm: &[$(gemm::<K, $n>),*],
+            };
+        }
+
         pub(super) fn blocks(dtype: DType) -> Option<&'static BlockKernels> {
-            $crate::cpu::kernels::table::block_kernels!(dtype, Packed)
+            $crate::cpu::kernels::table::block_kernels!(dtype, Packed, Unpacked)
         }
     };
 }

@@ -10,6 +10,7 @@ use crate::cpu::kernels::small::{self, Columns, Packing};
 use crate::cpu::kernels::table::MatmulKernels;
 use crate::cpu::kernels::{GROUP, PANEL_ROWS};
 use crate::error::{Error, Result};
+use crate::quant::grouped::{Grouped, Number, Offset};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
@@ -74,6 +75,37 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
     })
 }
 
+/// The fields of a block.
+#[derive(Clone, Copy, Debug)]
+enum Fields {
+    Listed(&'static [Field]),
+    /// Scale, offset and codes of a type of `quant::grouped`.
+    Grouped([Field; 3]),
+}
+
+impl Fields {
+    fn of(dtype: DType) -> Option<Fields> {
+        let Some(grouped) = Grouped::of(dtype) else { return fields(dtype).map(Fields::Listed) };
+        let number = match grouped.scale {
+            Number::F16 | Number::Bf16 => Halves,
+            Number::F32 => Words,
+        };
+        let offset = match grouped.offset {
+            Offset::None => number(0),
+            Offset::Zero => Bytes(1),
+            Offset::ZeroNumber | Offset::Bias | Offset::CentredBias => number(1),
+        };
+        Some(Fields::Grouped([number(1), offset, Words(grouped.columns / 32 * grouped.code.bits())]))
+    }
+
+    fn list(&self) -> &[Field] {
+        match self {
+            Fields::Listed(fields) => fields,
+            Fields::Grouped(fields) => fields,
+        }
+    }
+}
+
 /// The order of a matrix in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedLayout {
@@ -84,7 +116,7 @@ pub struct PackedLayout {
     pub interleaved: bool,
     block_len: usize,
     block_bytes: usize,
-    fields: &'static [Field],
+    fields: Fields,
     /// Takes the place of the fields where rows are whole groups of 16-bit floats.
     small: Option<Packing>,
 }
@@ -97,8 +129,9 @@ impl PackedLayout {
 
     /// Returns the layout of the file.
     pub fn raw(dtype: DType, cols: usize) -> Result<PackedLayout> {
-        let Format { block_len, block_bytes, name, .. } = *quant::format(dtype)?;
-        let fields = fields(dtype).ok_or_else(|| Error::unsupported(format!("the CPU has no kernels for {name}")))?;
+        let Format { block_len, block_bytes, name, .. } = quant::format(dtype)?;
+        let fields =
+            Fields::of(dtype).ok_or_else(|| Error::unsupported(format!("the CPU has no kernels for {name}")))?;
         let row_bytes = quant::format(dtype)?.row_bytes(cols as u64)?;
         let row_bytes = usize::try_from(row_bytes)
             .ok()
@@ -169,7 +202,7 @@ impl PackedLayout {
         }
         for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
             let row = &row[bytes.clone()];
-            if let [field] = self.fields {
+            if let [field] = self.fields.list() {
                 // Floats: one run over the row.
                 interleave(*field, row, out, r);
                 continue;
@@ -178,7 +211,7 @@ impl PackedLayout {
                 row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(PANEL_ROWS * self.block_bytes))
             {
                 let mut at = 0;
-                for &field in self.fields {
+                for &field in self.fields.list() {
                     let end = at + field.bytes();
                     interleave(field, &block[at..end], &mut out[PANEL_ROWS * at..PANEL_ROWS * end], r);
                     at = end;
@@ -192,7 +225,7 @@ impl PackedLayout {
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         let Ok(format) = quant::format(self.dtype) else { return };
         if !self.interleaved {
-            return (format.dequantize)(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
+            return format.dequantize(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
         }
         let panel = &bytes[row / PANEL_ROWS * self.panel_bytes()..][..self.panel_bytes()];
         if let Some(small) = self.small {
@@ -211,7 +244,7 @@ impl PackedLayout {
                 packed.chunks_exact(PANEL_ROWS * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
             {
                 let mut at = 0;
-                for &field in self.fields {
+                for &field in self.fields.list() {
                     let end = at + field.bytes();
                     deinterleave(
                         field,
@@ -222,7 +255,7 @@ impl PackedLayout {
                     at = end;
                 }
             }
-            (format.dequantize)(raw, out);
+            format.dequantize(raw, out);
         }
     }
 }
@@ -302,6 +335,7 @@ fn unsort_bits(bytes: [u8; 4]) -> [u8; 4] {
 mod tests {
     use super::*;
     use crate::cpu::kernels::Isa;
+    use crate::quant::grouped;
 
     /// Bytes of a counter through a multiplicative hash.
     fn noise(n: usize) -> Vec<u8> {
@@ -310,16 +344,26 @@ mod tests {
 
     #[test]
     fn fields_add_up_to_blocks() {
-        for format in quant::FORMATS {
-            if let Some(fields) = fields(format.dtype) {
-                assert_eq!(fields.iter().map(|f| f.bytes()).sum::<usize>(), format.block_bytes, "{}", format.name);
+        for format in formats() {
+            if let Some(fields) = Fields::of(format.dtype) {
+                assert_eq!(
+                    fields.list().iter().map(|f| f.bytes()).sum::<usize>(),
+                    format.block_bytes,
+                    "{}",
+                    format.name
+                );
             }
         }
     }
 
+    fn formats() -> impl Iterator<Item = Format> {
+        let grouped = grouped::samples().map(|grouped| quant::format(grouped.dtype()).unwrap());
+        quant::FORMATS.iter().copied().chain(grouped)
+    }
+
     #[test]
     fn a_packed_row_decodes_as_in_the_file() {
-        for format in quant::FORMATS {
+        for format in formats() {
             // No whole groups of floats.
             let cols = if format.block_len == 1 { 195 } else { 3 * format.block_len };
             let layout = PackedLayout::packed(format.dtype, cols).unwrap();
@@ -329,7 +373,7 @@ mod tests {
                 layout.pack(Isa::detect().matmul(), &raw, &mut packed);
                 for row in 0..rows {
                     let (mut expected, mut found) = (vec![0f32; cols], vec![1f32; cols]);
-                    (format.dequantize)(&raw[row * layout.row_bytes..][..layout.row_bytes], &mut expected);
+                    format.dequantize(&raw[row * layout.row_bytes..][..layout.row_bytes], &mut expected);
                     layout.decode_row(&packed, row, &mut found);
                     let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                     assert_eq!(bits(&expected), bits(&found), "{} row {row} of {rows}", format.name);
@@ -340,7 +384,7 @@ mod tests {
 
     #[test]
     fn columns_pack_as_part_of_the_row() {
-        for format in quant::FORMATS.iter().filter(|f| fields(f.dtype).is_some()) {
+        for format in formats() {
             let cols = 4 * format.block_len;
             let layout = PackedLayout::packed(format.dtype, cols).unwrap();
             let raw = noise(PANEL_ROWS * layout.row_bytes);

@@ -10,7 +10,7 @@ use super::family::family;
 use super::members::Members;
 use super::translator::KeyType::{Int, Number};
 use super::translator::{FFN, Facts, HEADS, Key, LAYERS, MAX_WIDTH, Translator, WIDTH};
-use super::{eight_bit, known, rope};
+use super::{known, quantised, rope};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 
@@ -71,11 +71,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     (family.windows)(&mut t)?;
     (family.rope)(&mut t)?;
     let tied = t.bool(&["tie_word_embeddings", "tie_embedding"])?;
-    let quantization = t.config.find(&["quantization_config"]).map(|(_, quantization)| quantization);
-    let packed = family.packed_experts && quantization.is_some_and(eight_bit::is_packed);
-    if let Some(quantization) = quantization.filter(|_| !packed) {
-        eight_bit::check(path, quantization)?;
-    }
+    t.config.skip(quantised::KEYS);
     let heads = t.int(HEADS)?.unwrap_or(0).min(MAX_WIDTH);
     let group = [
         heads.checked_div(kv_heads.unwrap_or(heads)).unwrap_or(0),
@@ -92,8 +88,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let is_headless = |class: &Json| class.as_str().is_some_and(|class| class.ends_with("Model"));
     let embeds = !classes.is_empty() && classes.iter().all(is_headless);
     known::check(&t.config, family.effectless, &t.passed)?;
-    let scaled = quantization.is_some() && !packed;
-    t.facts = Facts { tied, scaled, packed, n_layers, width, predicts, group, embeds, ..t.facts };
+    t.facts = Facts { tied, n_layers, width, predicts, group, embeds, ..t.facts };
     Ok(t)
 }
 

@@ -103,7 +103,6 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
     ("is_encoder_decoder", "false", "an encoder"),
     ("tie_encoder_decoder", "false", "an encoder"),
     ("cross_attention_hidden_size", "null", "attention to another model"),
-    ("quantization", "null", "integers with scales and offsets"),
     ("position_embedding_type", "\"rope\"", "positions that are not told by rotation"),
     ("use_bidirectional_attention", "false", "attention to later tokens"),
     ("scale_attn_weights", "true", "scores without a scale"),

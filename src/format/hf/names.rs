@@ -11,7 +11,7 @@ use crate::format::contents::owned;
 use crate::format::file::InputFile;
 use crate::format::passed::Passed;
 use crate::format::safetensors::Entry;
-use crate::format::storage::{Scaled, TensorStorage};
+use crate::format::storage::TensorStorage;
 use crate::quant;
 use crate::tensor::Shape;
 
@@ -236,11 +236,30 @@ const LAYER: &[(&str, &str)] = &[
     ("feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"),
     ("feed_forward.shared_expert.up_proj", "ffn_up_shexp"),
     ("feed_forward.shared_expert.down_proj", "ffn_down_shexp"),
+    // Experts in one tensor, as MLX has them.
+    ("mlp.switch_mlp.gate_proj", "ffn_gate_exps"),
+    ("mlp.switch_mlp.up_proj", "ffn_up_exps"),
+    ("mlp.switch_mlp.down_proj", "ffn_down_exps"),
+    ("mlp.experts.gate_proj", "ffn_gate_exps"),
+    ("mlp.experts.up_proj", "ffn_up_exps"),
+    ("mlp.experts.down_proj", "ffn_down_exps"),
+    ("block_sparse_moe.switch_mlp.gate_proj", "ffn_gate_exps"),
+    ("block_sparse_moe.switch_mlp.up_proj", "ffn_up_exps"),
+    ("block_sparse_moe.switch_mlp.down_proj", "ffn_down_exps"),
+    ("feed_forward.switch_mlp.gate_proj", "ffn_gate_exps"),
+    ("feed_forward.switch_mlp.up_proj", "ffn_up_exps"),
+    ("feed_forward.switch_mlp.down_proj", "ffn_down_exps"),
+    ("experts.switch_glu.gate_proj", "ffn_gate_exps"),
+    ("experts.switch_glu.up_proj", "ffn_up_exps"),
+    ("experts.switch_glu.down_proj", "ffn_down_exps"),
+    // A product for keys and values of all heads, taken apart.
+    ("self_attn.embed_q", "attn_k_b"),
+    ("self_attn.unembed_out", "attn_v_b"),
     ("shared_mlp.input_linear", "ffn_gate_up_shexp"),
     ("shared_mlp.output_linear", "ffn_down_shexp"),
 ];
 
-/// Tensors of a layer whose names have no ending of their own. `blocks` are quants of 4 bits, `scales` their factors.
+/// Tensors of a layer whose names have no ending of their own.
 const ENDLESS: &[(&str, &str)] = &[
     ("self_attn.sinks", "attn_sinks.weight"),
     ("mixer.A_log", "ssm_a"),
@@ -259,12 +278,8 @@ const ENDLESS: &[(&str, &str)] = &[
     ("feed_forward.expert_bias", "exp_probs_b.bias"),
     ("mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
     ("mlp.experts.gate_up_proj_bias", "ffn_gate_up_exps.bias"),
-    ("mlp.experts.gate_up_proj_blocks", "ffn_gate_up_exps.weight"),
-    ("mlp.experts.gate_up_proj_scales", "ffn_gate_up_exps.weight_scale"),
     ("mlp.experts.down_proj", "ffn_down_exps.weight"),
     ("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
-    ("mlp.experts.down_proj_blocks", "ffn_down_exps.weight"),
-    ("mlp.experts.down_proj_scales", "ffn_down_exps.weight_scale"),
     ("feed_forward.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
     ("feed_forward.experts.down_proj", "ffn_down_exps.weight"),
 ];
@@ -301,14 +316,14 @@ const MIXERS: &[&str] = &["linear_attn.", "mamba."];
 enum Mark {
     Starts(&'static str),
     Ends(&'static str),
-    /// `Ends`, in a folder whose weights are 8-bit floats with scales.
-    EndsScaled(&'static str),
+    /// `Ends`, in a quantised folder.
+    EndsQuantised(&'static str),
     /// `Starts`, in a model that is no classifier.
     StartsUnclassified(&'static str),
     /// `Starts`, in a model of which the encoder alone is run.
     StartsEncoder(&'static str),
 }
-use Mark::{Ends, EndsScaled, Starts, StartsEncoder, StartsUnclassified};
+use Mark::{Ends, EndsQuantised, Starts, StartsEncoder, StartsUnclassified};
 
 /// Tensors without effect on text, and why.
 const EFFECTLESS: &[(Mark, &str)] = &[
@@ -330,10 +345,10 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("mtp_"), "predicts further tokens"),
     (Starts("mtp."), "predicts further tokens"),
     (Starts("multi_modal_projector."), "sees pictures"),
-    (EndsScaled(".input_scale"), "how another program rounds activations"),
-    (EndsScaled(".output_scale"), "how another program rounds activations"),
-    (EndsScaled(".k_scale"), "how another program rounds keys"),
-    (EndsScaled(".v_scale"), "how another program rounds values"),
+    (EndsQuantised(".input_scale"), "how another program rounds activations"),
+    (EndsQuantised(".output_scale"), "how another program rounds activations"),
+    (EndsQuantised(".k_scale"), "how another program rounds keys"),
+    (EndsQuantised(".v_scale"), "how another program rounds values"),
 ];
 
 enum Meaning {
@@ -359,10 +374,8 @@ pub(super) fn translate(
 ) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
     let mut unknown = try_vec("tensors", entries.len())?;
-    let mut scales: Vec<Named> = Vec::new();
     for entry in entries {
         match meaning(&entry.name, t) {
-            Meaning::Tensor { name, expert } if name.ends_with(".weight_scale") => scales.push((name, expert, entry)),
             Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
             Meaning::Effectless => {}
             Meaning::Unknown => match entry.tensor(path, owned(&entry.name)?) {
@@ -372,9 +385,8 @@ pub(super) fn translate(
         }
     }
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-    scales.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     match t.facts.tied {
-        Some(true) => tie(path, files, &mut named, &mut scales, t.passed.get_mut())?,
+        Some(true) => tie(path, files, &mut named, t.passed.get_mut())?,
         Some(false) if !named.is_empty() && find(&named, HEAD).is_none() => {
             if !t.facts.embeds {
                 return Err(Error::format(path, "lm_head.weight is missing, and tie_word_embeddings is false"));
@@ -385,23 +397,11 @@ pub(super) fn translate(
         _ => {}
     }
     let t = &*t;
-    let mut scales_left = scales.len();
-    let checked = |tensor: TensorInfo, entry: &Entry| match t.facts.scaled && tensor.dtype == quant::F8_E4M3 {
-        true => Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name))),
-        false => Ok(tensor),
-    };
-    let mut read = |(name, expert, entry): &Named| {
-        let of_weight = name.ends_with(".weight").then(|| (format!("{name}_scale"), *expert));
-        let at = of_weight.and_then(|key| scales.binary_search_by(|s| (&s.0, s.1).cmp(&(&key.0, key.1))).ok());
-        match at.and_then(|at| scales.get(at)) {
-            Some((_, _, scale)) => {
-                scales_left -= 1;
-                match t.facts.packed {
-                    true => packed(path, name, entry, scale),
-                    false => scaled(path, entry.tensor(path, name.clone())?, entry, scale),
-                }
-            }
-            None => checked(entry.tensor(path, name.clone())?, entry),
+    let mut read = |(name, _, entry): &Named| {
+        let tensor = entry.tensor(path, name.clone())?;
+        match t.facts.quantised && tensor.dtype == quant::F8_E4M3 {
+            true => Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name))),
+            false => Ok(tensor),
         }
     };
     let mut tensors = try_vec("tensors", named.len() + unknown.len() + t.made.len())?;
@@ -414,9 +414,6 @@ pub(super) fn translate(
             tensor = parts::transposed(path, tensor, first)?;
         }
         parts::push(path, t, tensor, &mut tensors)?;
-    }
-    if scales_left > 0 {
-        return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));
     }
     tensors.append(&mut unknown);
     tensors.extend(t.made.iter().cloned());
@@ -433,20 +430,13 @@ fn find(named: &[Named], name: &str) -> Option<usize> {
 
 /// One matrix for both ends, as `transformers` ties them: whichever the file has, and one of two that are equal. Two
 /// that differ stay two, whatever the configuration says.
-fn tie(
-    path: &Path,
-    files: &[InputFile],
-    named: &mut Vec<Named>,
-    scales: &mut Vec<Named>,
-    passed: &mut Passed,
-) -> Result<()> {
+fn tie(path: &Path, files: &[InputFile], named: &mut Vec<Named>, passed: &mut Passed) -> Result<()> {
     match (find(named, EMBEDDING), find(named, HEAD)) {
         (Some(embedding), Some(head)) => {
             let ends = [embedding, head].map(|at| named.get(at).map(|(_, _, entry)| entry));
             let [Some(embedding), Some(lm_head)] = ends else { return Ok(()) };
             if same_values(path, files, embedding, lm_head)? {
                 named.remove(head);
-                scales.retain(|(name, ..)| name != "output.weight_scale");
             } else {
                 let what = "differ although the configuration ties them (tie_word_embeddings): both are used";
                 passed.note(format!("{} and {} {what}", lm_head.name, embedding.name));
@@ -466,7 +456,8 @@ fn tie(
 
 /// Compares the bytes of two tensors up to the first difference.
 fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result<bool> {
-    if (&a.dtype, &a.dims, a.bytes) != (&b.dtype, &b.dims, b.bytes) {
+    let is_made = a.made.is_some() || b.made.is_some();
+    if is_made || (&a.dtype, &a.dims, a.bytes) != (&b.dtype, &b.dims, b.bytes) {
         return Ok(false);
     }
     let file =
@@ -491,49 +482,6 @@ fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result
 
 /// Bytes that are compared at once.
 const COMPARED: u64 = 1 << 20;
-
-/// Matrices of 4-bit floats in blocks of 32 with a scale each.
-fn packed(path: &Path, name: &str, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
-    let (&[n, rows, blocks, 16], [a, b, c]) = (&entry.dims[..], &scale.dims[..]) else {
-        return Err(Error::format(path, format!("the tensor {:?} has shape {:?}", entry.name, entry.dims)));
-    };
-    if [n, rows, blocks] != [*a, *b, *c] || entry.dtype != "U8" || scale.dtype != "U8" {
-        let what = format!("the tensor {:?} does not fit {:?}", scale.name, entry.name);
-        return Err(Error::format(path, what));
-    }
-    let too_large = || Error::format(path, format!("the tensor {:?} is too large", entry.name));
-    let bytes = entry.bytes.checked_add(scale.bytes).ok_or_else(too_large)?;
-    let shape = Shape::new(&[n, rows, blocks.checked_mul(32).ok_or_else(too_large)?]).map_err(|_| too_large())?;
-    let storage = TensorStorage::Packed { quants: entry.place, scales: scale.place };
-    Ok(TensorInfo { name: name.to_owned(), dtype: quant::MXFP4, shape, bytes, storage })
-}
-
-/// A matrix of 8-bit floats, each to be multiplied by the scale of all of them, of its row, or of a square of 128.
-fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
-    let scales = scale.tensor(path, String::new())?;
-    let (rows, cols) = (tensor.shape.rows(), tensor.shape.cols());
-    let squares = [rows.div_ceil(128), cols.div_ceil(128)];
-    let block = match scales.shape.dims() {
-        [] | [1] | [1, 1] => [rows, cols],
-        [n] | [n, 1] if *n == rows => [1, cols],
-        dims if dims == squares => [128, 128],
-        dims => {
-            let what = format!("the tensor {:?} has shape {dims:?}, which does not fit its weight", scale.name);
-            return Err(Error::format(path, what));
-        }
-    };
-    let refused = || Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name));
-    let (TensorStorage::Whole(values), TensorStorage::Whole(at)) = (tensor.storage, scales.storage) else {
-        return Err(refused());
-    };
-    if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
-        return Err(refused());
-    }
-    let storage = TensorStorage::Scaled(Scaled { values, cols, scales: at, scale_type: scales.dtype, block });
-    let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
-    let TensorInfo { name, shape, .. } = tensor;
-    Ok(TensorInfo { name, shape, dtype: quant::BF16, bytes, storage })
-}
 
 /// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
 fn stack(
@@ -595,7 +543,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),
-        EndsScaled(end) => t.facts.scaled && name.ends_with(end),
+        EndsQuantised(end) => t.facts.quantised && name.ends_with(end),
         StartsUnclassified(start) => !t.facts.classifies && name.starts_with(start),
         StartsEncoder(start) => t.family.arch == "t5" && name.starts_with(start),
     };
@@ -610,12 +558,9 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
         return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
-        Some((name, _)) if name.ends_with(".weight_scale") && !t.facts.scaled && !t.facts.packed => Meaning::Unknown,
         Some((name, expert)) => Meaning::Tensor { name, expert },
         // It matters to those alone who ask for that layer.
-        None if is_first && !name.ends_with(".weight_scale") => {
-            Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None }
-        }
+        None if is_first => Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None },
         None if is_behind && t.facts.n_predicting > 0 => Meaning::Effectless,
         None => Meaning::Unknown,
     }
@@ -657,8 +602,8 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
         // The first checkpoints of BERT.
         "gamma" if part.ends_with("LayerNorm") => "weight",
         "beta" if part.ends_with("LayerNorm") => "bias",
-        // Both multiply; the name of the second tells that its writer divided by it.
-        "weight_scale" | "weight_scale_inv" => "weight_scale",
+        // The factor on a product, as `quantised` names it.
+        "outer_scale" => "scale",
         _ => return None,
     };
     if prefix.is_empty() {
@@ -669,6 +614,9 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     if part == "post_attention_layernorm" {
         let norm = if post_norms { "post_attention_norm" } else { "ffn_norm" };
         return Some((format!("{prefix}{norm}.{leaf}"), None));
+    }
+    if let Some(part) = look_up(LAYER, part) {
+        return Some((format!("{prefix}{part}.{leaf}"), None));
     }
     let (part, member) = match [".experts.", ".norms."].iter().find_map(|of| Some((of, part.split_once(of)?))) {
         Some((of, (module, member))) => {

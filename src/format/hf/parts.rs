@@ -58,7 +58,8 @@ fn function(t: &Translator, name: &str) -> Option<Function> {
     if name.ends_with(".ssm_a") {
         Some(Function::NegativeExp)
     } else {
-        (t.family.norms_less_one && is_norm && !name.ends_with("ssm_norm.weight")).then_some(Function::OnePlus)
+        (t.family.norms_less_one && !t.facts.whole_norms && is_norm && !name.ends_with("ssm_norm.weight"))
+            .then_some(Function::OnePlus)
     }
 }
 
@@ -125,9 +126,9 @@ fn latent(path: &Path, t: &Translator, tensor: TensorInfo, out: &mut Vec<TensorI
 
 /// Adds a tensor in the form that GGUF files have, or the parts that it holds where these keep them apart.
 pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
-    // A kernel of one channel each: `[channels, 1, taps]`.
+    // A kernel of one channel each: `[channels, 1, taps]`, or as MLX has it `[channels, taps, 1]`.
     if [".shortconv.conv.weight", ".ssm_conv1d.weight"].iter().any(|end| tensor.name.ends_with(end))
-        && let [channels, 1, taps] = *tensor.shape.dims()
+        && let [channels, 1, taps] | [channels, taps, 1] = *tensor.shape.dims()
     {
         tensor.shape = Shape::new(&[channels, taps])?;
     }

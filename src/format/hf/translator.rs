@@ -90,8 +90,6 @@ pub(super) struct Family {
     pub grouped_qkv: bool,
     /// The tensor for gates and ups of experts alternates between the two row by row.
     pub alternating_gate_up: bool,
-    /// Matrices of experts may be 4-bit floats with scales beside them.
-    pub packed_experts: bool,
 }
 
 /// What a configuration tells about a model beside its keys.
@@ -99,10 +97,10 @@ pub(super) struct Family {
 pub(super) struct Facts {
     /// The output matrix is the embedding; `None` where the configuration does not say.
     pub tied: Option<bool>,
-    /// Matrices may be 8-bit floats with scales beside them.
-    pub scaled: bool,
-    /// Matrices of experts may be 4-bit floats with scales beside them.
-    pub packed: bool,
+    /// Matrices are quantised.
+    pub quantised: bool,
+    /// Norm weights are not stored less 1, although those of the family are.
+    pub whole_norms: bool,
     pub n_layers: u64,
     /// Width of the residual stream.
     pub width: u64,

@@ -540,7 +540,7 @@ impl Writer<'_> {
             None => random_blocks(&mut self.rng, dtype, &mut bytes, format.block_bytes, *dims.last().unwrap() as usize),
         }
         let mut back = vec![0.0; values.len()];
-        (format.dequantize)(&bytes, &mut back);
+        format.dequantize(&bytes, &mut back);
         let mut file = Gguf::new();
         std::mem::swap(&mut self.file, &mut file);
         self.file = file.tensor(name, dtype.0, dims, &bytes);

@@ -29,7 +29,6 @@ pub const PLAIN: Family = Family {
     either_way: false,
     grouped_qkv: false,
     alternating_gate_up: false,
-    packed_experts: false,
 };
 
 /// GELU without approximation, and one tensor of queries, keys and values.

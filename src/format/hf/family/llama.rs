@@ -96,7 +96,6 @@ pub const ALL: &[Family] = &[
         post_norms: true,
         transposed: STACKED_EXPERTS,
         alternating_gate_up: true,
-        packed_experts: true,
         ..PLAIN
     },
     Family {

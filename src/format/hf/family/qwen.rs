@@ -37,16 +37,19 @@ const QWEN_DELTA: Family = Family {
 const QWEN_3_5: Family = Family { sections: |_, interleaved, _| Ok(interleaved == Some(true)), ..QWEN_DELTA };
 
 const SHARED: &[Key] = &[("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"])];
+/// Which layers are mixtures: those that have a router.
+const TOLD_BY_TENSORS: &str = " mlp_only_layers decoder_sparse_step ";
 const MIXTURE: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM];
 
 pub const ALL: &[Family] = &[
     Family { model_types: &["qwen2"], arch: "qwen2", ..QWEN },
     Family { model_types: &["qwen3"], arch: "qwen3", ..QWEN },
-    Family { model_types: &["qwen3_moe"], arch: "qwen3moe", keys: MIXTURE, ..QWEN },
+    Family { model_types: &["qwen3_moe"], arch: "qwen3moe", keys: MIXTURE, effectless: TOLD_BY_TENSORS, ..QWEN },
     Family {
         model_types: &["qwen2_moe"],
         arch: "qwen2moe",
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, SHARED],
+        effectless: TOLD_BY_TENSORS,
         ..QWEN
     },
     Family {
@@ -67,6 +70,7 @@ pub const ALL: &[Family] = &[
         model_types: &["qwen3_vl_moe", "qwen3_vl_moe_text"],
         arch: "qwen3vlmoe",
         keys: MIXTURE,
+        effectless: TOLD_BY_TENSORS,
         defaults: "rope_theta=5e6 head_dim=128 norm_topk_prob=1",
         transposed: STACKED_EXPERTS,
         either_way: true,

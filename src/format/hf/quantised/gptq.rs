@@ -1,0 +1,69 @@
+//! GPTQ: `X.qweight` has a stream of codes down each of its columns, which is a row of the matrix; `X.qzeros` has one
+//! along the rows of the matrix for each group. A value is `(code - zero) * scale`; the first version of the format
+//! stores zeros less 1.
+
+use super::set::{Packed, Set};
+use crate::error::Result;
+use crate::format::grouped::{Codes, Nibbles, Offsets, Order, Stream};
+use crate::format::json::Json;
+use crate::quant::grouped::{Code, Offset};
+
+pub(super) fn gather(set: &mut Set) -> Result<()> {
+    let format = set.text("checkpoint_format").or(set.text("format")).unwrap_or("gptq");
+    let plus = match format {
+        "gptq" => 1,
+        "gptq_v2" => 0,
+        _ => return Err(set.refuse_config("checkpoint_format")),
+    };
+    for x in set.with(".qweight") {
+        let [weight, zeros, scales] = ["qweight", "qzeros", "scales"].map(|leaf| set.need(&format!("{x}.{leaf}")));
+        let (weight, zeros, scales) = (weight?, zeros?, scales?);
+        let order = set.take(&format!("{x}.g_idx"));
+        let &[words, rows] = &*weight.dims else { return Err(set.misfit(&weight, "a matrix")) };
+        // Layers may have a number of bits of their own; how many inputs there are tells it.
+        let inputs = order.as_ref().and_then(|order| order.dims.first().copied());
+        let bits = match inputs.filter(|n| *n > 0) {
+            Some(inputs) => words.saturating_mul(32) / inputs,
+            None => set.int("bits").unwrap_or(0),
+        };
+        if !(1..=8).contains(&bits) || !words.saturating_mul(32).is_multiple_of(bits) {
+            return Err(set.misfit(&weight, &format!("codes of {bits} bits")));
+        }
+        let cols = words * 32 / bits;
+        set.expect(&weight, &["I32"], &[words, rows])?;
+        let group = match set.config.get("group_size") {
+            Some(Json::Int(-1)) => cols,
+            size => size.and_then(Json::as_u64).unwrap_or(0),
+        };
+        let groups = scales.dims.first().copied().unwrap_or(0);
+        // A layer may have groups of its own as well.
+        let group =
+            if group > 0 && cols.div_ceil(group) == groups { group } else { cols.checked_div(groups).unwrap_or(0) };
+        if group == 0 || !cols.is_multiple_of(group) || cols / group != groups {
+            return Err(set.misfit(&scales, &format!("scales of {cols} inputs in groups")));
+        }
+        set.expect(&scales, &["F16", "BF16", "F32"], &[groups, rows])?;
+        let zero_words = rows.saturating_mul(bits).div_ceil(32);
+        set.expect(&zeros, &["I32"], &[groups, zero_words])?;
+        if let Some(order) = order {
+            set.check_order(&order, cols, group)?;
+        }
+        let stream = |of_column, strides| {
+            Order::Stream(Stream { of_column, unit: 4, strides, per_unit: 0, nibbles: Nibbles::Plain })
+        };
+        let n_bits = u32::try_from(bits).unwrap_or(0);
+        let zeros = Codes { plus, ..Codes::new(zeros.place, n_bits, stream(true, [1, zero_words])) };
+        let packed = Packed {
+            rows,
+            cols,
+            code: Code::Int(u8::try_from(bits).unwrap_or(0)),
+            columns: group,
+            codes: Codes::new(weight.place, n_bits, stream(false, [rows, 1])),
+            scales: set.numbers(&scales, [1, group], [1, rows])?,
+            offset: Offset::Zero,
+            offsets: Some(Offsets::Codes { codes: zeros, columns: group, groups }),
+        };
+        set.put_packed(&format!("{x}.weight"), &[rows, cols], packed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! HQQ: `X.W_q` has the codes of groups, the first part of them in the upper bits, with `X.scale` and `X.zero` for each
+//! group, both floats; a value is `(code - zero) * scale`. Groups along rows (axis 1) are read.
+
+use super::set::{Packed, Set};
+use crate::error::Result;
+use crate::format::grouped::{Codes, Offsets, Order};
+use crate::format::hf::translator::signed;
+use crate::format::safetensors::Entry;
+use crate::quant::grouped::{Code, Offset};
+
+/// Tensors of a matrix that change no value.
+const UNUSED: &[&str] = &[
+    ".channel_wise",
+    ".optimize",
+    ".round_zero",
+    ".stores_quant_config",
+    ".encoded_state_dict",
+    ".offload_meta",
+    ".unpack_view_dtype",
+    ".compute_dtype",
+    ".packing",
+];
+
+pub(super) fn gather(set: &mut Set) -> Result<()> {
+    for x in set.with(".W_q") {
+        let [weight, scale, zero, shape] =
+            ["W_q", "scale", "zero", "shape"].map(|leaf| set.need(&format!("{x}.{leaf}")));
+        let (weight, scale, zero, shape) = (weight?, scale?, zero?, shape?);
+        let mut told = |leaf: &str| -> Result<u64> {
+            let entry = set.need(&format!("{x}.{leaf}"))?;
+            integers(set, &entry)?.first().copied().ok_or_else(|| set.misfit(&entry, "an integer"))
+        };
+        let (bits, group, axis, is_float) =
+            (told("nbits")?, told("group_size")?, told("axis")?, told("view_as_float")?);
+        if axis != 1 {
+            return Err(set.unsupported(&weight.name, &format!("has groups along axis {axis}")));
+        }
+        if is_float != 0 || ![1, 2, 3, 4, 8].contains(&bits) {
+            return Err(set.unsupported(&weight.name, &format!("has codes of {bits} bits, seen as floats: {is_float}")));
+        }
+        let &[rows, cols] = &*integers(set, &shape)? else { return Err(set.misfit(&shape, "two sizes")) };
+        let values = rows.checked_mul(cols).filter(|n| *n > 0);
+        let (Some(values), true) = (values, group > 0 && cols.is_multiple_of(group.max(1))) else {
+            return Err(set.unsupported(&weight.name, &format!("has groups of {group} in rows of {cols}")));
+        };
+        let groups = values / group;
+        let (parts, first, unit) = if bits == 3 { (10, 27, 4) } else { (8 / bits, 8 - bits, 1) };
+        let height = groups.div_ceil(parts);
+        set.expect(&weight, &[if bits == 3 { "I32" } else { "U8" }], &[height, group])?;
+        set.expect(&scale, &["F16", "BF16", "F32"], &[groups, 1])?;
+        set.expect(&zero, &[&*scale.dtype], &[groups, 1])?;
+        set.drop_all(&x, UNUSED);
+        let (block, strides) = ([1, group], [cols / group, 1]);
+        let order = Order::Parts { width: group, height, first: signed(first), step: -signed(bits), unit };
+        let packed = Packed {
+            rows,
+            cols,
+            code: Code::Int(u8::try_from(bits).unwrap_or(0)),
+            columns: group,
+            codes: Codes::new(weight.place, u32::try_from(bits).unwrap_or(0), order),
+            scales: set.numbers(&scale, block, strides)?,
+            offset: Offset::ZeroNumber,
+            offsets: Some(Offsets::Numbers(set.numbers(&zero, block, strides)?)),
+        };
+        set.put_packed(&format!("{x}.weight"), &[rows, cols], packed)?;
+    }
+    Ok(())
+}
+
+/// The values of a tensor of integers of 0 or more.
+fn integers(set: &Set, entry: &Entry) -> Result<Vec<u64>> {
+    let size = match &*entry.dtype {
+        "U8" | "I8" | "BOOL" => 1,
+        "I32" => 4,
+        "I64" => 8,
+        _ => return Err(set.misfit(entry, "integers")),
+    };
+    if entry.bytes > 64 {
+        return Err(set.misfit(entry, "a few integers"));
+    }
+    let value = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    Ok(set.bytes(entry)?.chunks_exact(size).map(value).collect())
+}
