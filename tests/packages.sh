@@ -146,7 +146,7 @@ fi
 place go
 if proxy=$(package "realizar-$version-goproxy.zip") && printf '%s\n' go1.24 "$(go env GOVERSION 2>/dev/null)" | sort -VC; then
     python3 -m zipfile -e "$proxy" proxy
-    GOPROXY="file://$PWD/proxy,file://$(go env GOMODCACHE)/cache/download,https://proxy.golang.org"
+    GOPROXY="file://$PWD/proxy,file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
     export GOPROXY GOMODCACHE=$PWD/modules GOBIN=$PWD/bin GONOSUMDB=realizar.dev GOFLAGS="-mod=mod -modcacherw"
     export CGO_LDFLAGS="-Wl,-rpath,$temporary/archive/lib"
     PKG_CONFIG_PATH=$temporary/archive/lib/pkgconfig quietly go install "realizar.dev/go/cmd/chat@v$version"
@@ -161,7 +161,7 @@ if proxy=$(package "realizar-$version-goproxy.zip") && printf '%s\n' go1.24 "$(g
         installed
         answers "Go without cgo" env LD_LIBRARY_PATH="$temporary/archive/lib" ./chat "$model"
     else
-        grep -q "dial\|lookup\|proxy.golang.org" log || { cat log; fail "go get"; }
+        grep -q "dial\|lookup\|no such host" log || { cat log; fail "go get"; }
         cd "$root"
         skip "Go without cgo" "github.com/ebitengine/purego cannot be fetched"
     fi
