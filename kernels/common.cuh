@@ -353,16 +353,17 @@ DEVICE float sigmoid(float x) { return 1.f / (1.f + exp2_approx(-kLog2e * x)); }
 DEVICE float activate(float x, u32 kind) {
     switch (kind) {
         case kSilu: return x / (1.f + exp2_approx(-kLog2e * x));
-        case kGelu: {
+        case kGelu:
+        case kTanh: {
+            // One `tanhf` for both: another would take registers of products that end with it.
             // tanh approximation, arXiv 1606.08415: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-            const float u = 0.7978845608028654f * fmaf(0.044715f * x * x, x, x);
-            return 0.5f * x * (1.f + tanhf(u));
+            const float t = tanhf(kind == kTanh ? x : 0.7978845608028654f * fmaf(0.044715f * x * x, x, x));
+            return kind == kTanh ? t : 0.5f * x * (1.f + t);
         }
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
         case kRelu2: return x > 0.f ? x * x : 0.f;
         case kIdentity: return x;
         case kSigmoid: return sigmoid(x);
-        case kTanh: return tanhf(x);
         case kSoftplus: {
             // ln(1 + e), the rounding of the sum taken back.
             const float e = expf(-fabsf(x)), sum = 1.f + e;
@@ -377,9 +378,12 @@ DEVICE float gated(float gate, float up, u32 kind, float limit) {
         gate = fminf(gate, 7.f);
         return gate * sigmoid(1.702f * gate) * (clamped(up, 7.f) + 1.f);
     }
-    if (kind == kSwigluOfClamped) return activate(fminf(gate, limit), kSilu) * clamped(up, limit);
-    if (kind == kSwigluThenClamped) return fminf(activate(gate, kSilu), limit) * clamped(up, limit);
-    return activate(gate, kind) * up;
+    // One call of `activate`: more would take registers of products that end with it.
+    const bool before = kind == kSwigluOfClamped, after = kind == kSwigluThenClamped;
+    if (before) gate = fminf(gate, limit);
+    gate = activate(gate, before || after ? kSilu : kind);
+    if (after) gate = fminf(gate, limit);
+    return gate * (before || after ? clamped(up, limit) : up);
 }
 // The `up` of an activation without one.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }

@@ -244,6 +244,7 @@ const OPTIONAL: &[&str] = &[
     "rope.scaling.yarn_beta_slow",
     "rope.scaling.yarn_ext_factor",
     "rope.dimension_count_swa",
+    "expert_group_scale",
 ];
 
 /// Keys whose unset values are refused or are values.
@@ -269,6 +270,15 @@ const NOT_OPTIONAL: &[&str] = &[
     "ssm.time_step_rank",
     "ssm.dt_b_c_rms",
     "kda.head_dim",
+    "kda.safe_gate",
+    "attention.indexer.head_count",
+    "attention.indexer.key_length",
+    "attention.indexer.top_k",
+    "experts_per_group",
+    "expert_chunk_feed_forward_length",
+    "hrm.layers_per_stack",
+    "hrm.h_cycles",
+    "hrm.l_cycles",
     "attention.kv_lora_rank",
     "attention.q_lora_rank",
     "attention.key_length_mla",
