@@ -37,7 +37,8 @@ class Replica:
         self.url, self.client = f"http://127.0.0.1:{port}", None
 
     async def check_health(self):
-        """Ray Serve gives requests to a replica once this returns, and starts it again after it has failed some times."""
+        """Returns once the service answers. Ray Serve gives requests to a replica from then on, and starts it again
+        after this has failed some times."""
         if self.client is None:  # which belongs to the loop that runs this
             # The service has deadlines and bounds of its own.
             self.client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(), connector=aiohttp.TCPConnector(limit=0), auto_decompress=False)

@@ -81,7 +81,7 @@ enum Activation : u32 {
     kGeluErf = 2,
     kRelu = 3,
     kRelu2 = 4,  // relu(x)^2
-    kClampedSwiglu = 5,  // Of gpt-oss.
+    kClampedSwiglu = 5,  // The activation of gpt-oss.
     kIdentity = 6,
     kSigmoid = 7,
     kSoftplus = 8,
@@ -368,7 +368,7 @@ struct GluArgs {
     ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
     u64 n;
     u32 activation;  // `Activation`.
-    float limit;  // Of the activation.
+    float limit;  // Limit of the activation.
 };
 
 // Changes rows of `width` values in place.
@@ -447,7 +447,7 @@ struct ExpertGluArgs {
     u32 ffn;
     u32 stride;
     u32 activation;  // `Activation`.
-    float limit;  // Of the activation.
+    float limit;  // Limit of the activation.
 };
 
 // out = the weighted sum of the results of a token's experts.

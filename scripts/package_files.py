@@ -1,5 +1,5 @@
-"""What all packages of a release have in common: version, licences, the names of systems, the files of an installation,
-and archives that have the same bytes whenever and wherever they are made."""
+"""The parts that all packages of a release have in common: version, licences, the names of systems, the files of an
+installation, and archives that have the same bytes whenever and wherever they are made."""
 
 import gzip
 import importlib.util
@@ -179,7 +179,7 @@ class Stage:
 
 
 def configuration(system: System, lib: str = "lib") -> Files:
-    """What pkg-config and CMake read, for a library in a folder below the prefix."""
+    """Returns the files that pkg-config and CMake read, for a library in a folder below the prefix."""
     windows = system.kernel == "windows"
     dotted = {"linux": "librealizar.so.{}", "darwin": "librealizar.{}.dylib", "windows": "../bin/realizar.dll"}[system.kernel]
     values = {

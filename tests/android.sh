@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the archive for Android and tests what it can here:  tests/android.sh LIBRARY
-# The archive gets this machine's library, and its classes run the tests of the Java package on this machine. They may use
-# what Android 8 has, and are compiled by the compiler of Android. With an NDK the real archive is made too.
+# The archive gets this machine's library, and its classes run the tests of the Java package on this machine. They may
+# use what Android 8 has, and are compiled by the compiler of Android. With an NDK the real archive is made too.
 set -euo pipefail
 library=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")/.."

@@ -112,7 +112,8 @@ static void is_answering(struct node *node, const struct value *arguments, struc
   result->number = node->is_answering;
 }
 
-/* The grammar is made to refuse a schema that is none, and so that the model's vocabulary is prepared for the first reply. */
+/* The grammar is made to refuse a schema that is none, and so that the model's vocabulary is prepared for the first
+   reply. */
 static void set_schema(struct node *node, const struct value *arguments, struct value *result) {
   const char *const text = arguments[0].text;
   const size_t len = strlen(text);

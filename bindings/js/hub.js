@@ -313,8 +313,8 @@ class Hub {
   }
 }
 
-/** Has `take` each piece of a response as it comes, because what is not taken yet is lost with its connection, whose end
- * only those hear who listen by then: a caller comes here as soon as it has the response. */
+/** Gives `take` each piece of a response as it comes. A caller comes here as soon as it has the response: what is not
+ * taken yet is lost with its connection, whose end is told only to those who listen by then. */
 function receive(response, take) {
   return new Promise((resolve, reject) => {
     const end = (error) => {

@@ -23,10 +23,10 @@ export interface Device {
 }
 export function devices(): Device[];
 
-/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the Hub's
- * own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits that fits into
- * the free memory where none is named. What has come is kept where a connection ends. HF_HOME, HF_HUB_CACHE, HF_TOKEN,
- * HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
+/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
+ * Hub's own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits that
+ * fits into the free memory where none is named. What has come is kept where a connection ends. HF_HOME, HF_HUB_CACHE,
+ * HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
 export function fetchModel(
   model: string,
   options?: { signal?: AbortSignal; progress?: (done: number, total: number) => void },
@@ -92,7 +92,7 @@ export interface ModelInfo {
   nUnknown: number;
   bosToken?: number;
   eosToken?: number;
-  /** Whether there is a template for conversations. */
+  /** True where there is a template for conversations. */
   chatTemplate: boolean;
 }
 
@@ -256,7 +256,7 @@ export interface GenerateOptions {
   signal?: AbortSignal;
 }
 
-/** Without `sampling` a reply follows what the makers advise, a grammar is that of the content. */
+/** A reply without `sampling` follows what the makers advise; a grammar is that of the content. */
 export interface ReplyOptions extends GenerateOptions {
   reasoning?: "model" | "off" | "on";
   /** Tokens of reasoning at most; 0: no bound. */
@@ -274,7 +274,7 @@ export interface Part {
   text: string;
   /** Number of the call that it belongs to. */
   call: number;
-  /** Whether the part of a call was not understood, or is not complete. */
+  /** True where the part of a call was not understood, or is not complete. */
   unparsed: boolean;
 }
 

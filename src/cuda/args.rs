@@ -95,7 +95,7 @@ pub enum Activation {
     Relu = 3,
     /// relu(x)^2
     Relu2 = 4,
-    /// Of gpt-oss.
+    /// The activation of gpt-oss.
     ClampedSwiglu = 5,
     Identity = 6,
     Sigmoid = 7,
@@ -509,7 +509,7 @@ pub struct GluArgs {
     pub n: u64,
     /// `Activation`.
     pub activation: u32,
-    /// Of the activation.
+    /// Limit of the activation.
     pub limit: f32,
 }
 
@@ -664,7 +664,7 @@ pub struct ExpertGluArgs {
     pub stride: u32,
     /// `Activation`.
     pub activation: u32,
-    /// Of the activation.
+    /// Limit of the activation.
     pub limit: f32,
 }
 

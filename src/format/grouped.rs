@@ -135,10 +135,10 @@ pub(super) struct Numbers {
     pub strides: [u64; 2],
 }
 
-/// How a number is stored, and the one that it becomes.
+/// The type of a stored number, and the number that it becomes.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum NumberKind {
-    /// As it is.
+    /// A number that stays as it is.
     Same(Number),
     /// An exponent, which becomes an F32.
     E8m0,

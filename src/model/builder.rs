@@ -68,7 +68,7 @@ pub struct Attention {
     pub mask: Mask,
     /// Largest slope of linear biases, as a power of two: ALiBi's slopes are from `2^(-max/n)` on; 0: none.
     pub max_alibi: f32,
-    /// As `Attend` has it.
+    /// `Attend::distances`.
     pub distances: Option<Vector>,
 }
 
@@ -109,7 +109,7 @@ pub struct Builder<'a> {
     ropes: Vec<Rope>,
     gguf_pairs: Option<RopePairs>,
     scaled: Vec<Weight>,
-    /// What names of layers begin with.
+    /// Beginning of the names of layers.
     pub stack: &'static str,
     /// The layer whose ops are emitted.
     layer: Option<usize>,

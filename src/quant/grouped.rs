@@ -32,7 +32,7 @@ pub enum Number {
     F32,
 }
 
-/// What is done with a code `q` and the scale `s`.
+/// Formula of a value, of its code `q` and the scale `s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offset {
     /// `s q`

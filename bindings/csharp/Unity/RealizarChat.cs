@@ -30,8 +30,8 @@ public sealed class RealizarChat : MonoBehaviour
         if (ModelPath != "") Load();
     }
 
-    /// <summary>Loads the model, as long as reading its file takes, and begins a conversation. A game with a loading screen leaves the path
-    /// empty at first, and calls this and SetSchema on a Task.</summary>
+    /// <summary>Loads the model, as long as reading its file takes, and begins a conversation. A game with a loading
+    /// screen leaves the path empty at first, and calls this and SetSchema on a Task.</summary>
     public void Load()
     {
         Stop();
@@ -42,7 +42,8 @@ public sealed class RealizarChat : MonoBehaviour
         Begin();
     }
 
-    /// <summary>Begins a new conversation with the model that is loaded. What was computed of the same beginning is kept.</summary>
+    /// <summary>Begins a new conversation with the model that is loaded. What was computed of the same beginning is
+    /// kept.</summary>
     public void Begin()
     {
         Stop();
@@ -50,11 +51,12 @@ public sealed class RealizarChat : MonoBehaviour
         if (SystemMessage != "") conversation.Add(SystemMessage, "system");
     }
 
-    /// <summary>Has answers obey a JSON schema from the next question on; null: none. The first one of a model takes some tenths of a
-    /// second.</summary>
+    /// <summary>Has answers obey a JSON schema from the next question on; null: none. The first one of a model takes some
+    /// tenths of a second.</summary>
     public void SetSchema(string json)
     {
-        // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first answer.
+        // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first
+        // answer.
         if (json != null) model.NewGrammar(GrammarKind.JsonSchema, json).Dispose();
         schema = json;
     }
@@ -76,8 +78,8 @@ public sealed class RealizarChat : MonoBehaviour
         IsAnswering = true;
     }
 
-    /// <summary>Ends the answer. What there is of it stays in the conversation; where there is nothing the question goes too, because
-    /// templates want questions and answers in turn.</summary>
+    /// <summary>Ends the answer. What there is of it stays in the conversation; where there is nothing the question goes
+    /// too, because templates want questions and answers in turn.</summary>
     public void Stop()
     {
         if (!IsAnswering) return;

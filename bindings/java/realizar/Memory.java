@@ -46,7 +46,7 @@ final class Memory {
         return all().getDouble(offset);
     }
 
-    /** What a pointer in it points to, of which nothing is known. */
+    /** The memory that a pointer in it points to, whose size is unknown. */
     Memory getPointer(int offset) {
         return new Memory(getLong(offset), 0);
     }

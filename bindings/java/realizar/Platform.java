@@ -14,7 +14,11 @@ interface Platform {
     /** A function of C, and what it is given back as its `user`. */
     record Upcall(Memory function, Memory user) {}
 
-    /** Opens a file, or, for null, the library in the jar or that the system finds by its name. @throws UnsatisfiedLinkError */
+    /**
+     * Opens a file, or, for null, the library in the jar or that the system finds by its name.
+     *
+     * @throws UnsatisfiedLinkError
+     */
     void open(String file);
 
     /** The interface of the open library, the one function that every version has. */

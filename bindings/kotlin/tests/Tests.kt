@@ -183,7 +183,7 @@ suspend fun together(model: Model) = coroutineScope {
     store.close()
 }
 
-/** With room for two conversations a hundred find it, those that are left midway too: the handles of each are freed. */
+/** A hundred conversations, some left midway, find room where there is room for two: the handles of each are freed. */
 suspend fun nothingStays(path: Path) {
     val plan = Model.plan(path, Model.Load(), 2, 512, CacheType.F16, CacheType.F16)
     Runtime(1, plan.totalHost(), null).use { runtime ->

@@ -479,7 +479,8 @@ def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]
 
 
 class Model(Handle):
-    """A loaded model: a .gguf file, a .safetensors file, a folder with a config.json, or one of the Hub as of `fetch`."""
+    """A loaded model: a .gguf file, a .safetensors file, a folder with a config.json, or one of the Hub, as `fetch` has
+    it."""
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> None:
         """Options, all of which may be left out:

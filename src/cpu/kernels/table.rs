@@ -81,7 +81,7 @@ macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
 
-        use $crate::cpu::kernels::codec::{Codec, Kind};
+        use $crate::cpu::kernels::codec::Codec;
         use $crate::cpu::kernels::gemm;
         use $crate::cpu::kernels::table::QuantProduct;
 
@@ -91,15 +91,6 @@ macro_rules! instantiate_blocks {
         ) {
             // SAFETY: the same contract.
             unsafe { gemm::unpack::<_, Q, $panels>($token, w, n, tile) }
-        }
-
-        $(#[$enable])*
-        #[allow(dead_code, reason = "instruction sets that share those of another")]
-        pub(super) unsafe fn unpack_grouped<K: Kind>(
-            w: *const u8, n: usize, tile: *mut u8, dtype: $crate::tensor::DType,
-        ) {
-            // SAFETY: the same contract.
-            unsafe { $crate::cpu::kernels::grouped::unpack::<_, K, $panels>($token, dtype, w, n, tile) }
         }
 
         /// A place for the constants of a type of weights.
@@ -173,10 +164,17 @@ pub(super) use block_kernels;
 /// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
 macro_rules! instantiate_gemm {
     ($token:expr, $panels:literal panels, gemm tokens $($n:literal)*, unpack $unpack:expr, $(#[$enable:meta])*) => {
+        use $crate::cpu::kernels::codec::Kind;
         use $crate::cpu::kernels::table::BlockKernels;
         use $crate::cpu::kernels::{codec, codec_iq, grouped, small};
         use $crate::quant;
         use $crate::tensor::DType;
+
+        $(#[$enable])*
+        unsafe fn unpack_grouped<K: Kind>(w: *const u8, n: usize, tile: *mut u8, dtype: DType) {
+            // SAFETY: the same contract.
+            unsafe { grouped::unpack::<_, K, $panels>($token, dtype, w, n, tile) }
+        }
 
         $(#[$enable])*
         unsafe fn gemm<K: Kind, const N: usize>(

@@ -449,7 +449,7 @@ mod tests {
         FORMATS.iter().copied().chain(grouped)
     }
 
-    /// Of products, relative to the sum of their magnitudes.
+    /// Greatest error of a product, relative to the sum of the magnitudes that it adds.
     const TOLERANCE: f64 = 2e-5;
 
     struct Random(u64);

@@ -112,11 +112,11 @@ impl<'a> Quantisation<'a> {
     }
 }
 
-/// What files beside the configuration tell.
+/// Facts that files beside the configuration tell.
 pub(super) struct Beside<'a> {
-    /// There is one of ModelOpt.
+    /// True where ModelOpt has written a file.
     modelopt: bool,
-    /// That of AutoGPTQ and AutoAWQ before they wrote into the configuration.
+    /// The file of AutoGPTQ and AutoAWQ before they wrote into the configuration.
     older: Json<'a>,
 }
 

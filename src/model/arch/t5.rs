@@ -62,7 +62,7 @@ fn buckets(b: &Builder) -> Result<(usize, Vec<usize>)> {
     Ok((n, behind.chain((1..=REACH).map(|distance| half + bucket(distance))).collect()))
 }
 
-/// What each head adds to the score of a key, by distance.
+/// Returns the terms that each head adds to the score of a key, by distance.
 fn table(b: &mut Builder, (n, buckets): &(usize, Vec<usize>)) -> Result<Vector> {
     let heads = b.hyper.heads.n_heads;
     let by_bucket = b.tensors.matrix_values(&b.name("attn_rel_b.weight"), *n, heads)?;

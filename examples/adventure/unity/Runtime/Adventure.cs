@@ -13,10 +13,10 @@ public sealed class Adventure : MonoBehaviour
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";
     [Tooltip("Says the lines of the script in the player's place.")] public bool Plays;
 
-    /// <summary>Told what the player is to be shown, piece by piece.</summary>
+    /// <summary>Has the text that the player is to be shown, piece by piece.</summary>
     public event Action<string> OnShown;
-    /// <summary>Told lines of a transcript: "> " what was said, "? " what the person can do, "&lt; " the whole reply, "! "
-    /// why there is none, "= " the state.</summary>
+    /// <summary>Has the lines of a transcript: "> " what was said, "? " what the person can do, "&lt; " the whole reply,
+    /// "! " why there is none, "= " the state.</summary>
     public event Action<string> OnNoted;
 
     private readonly List<float> frames = new List<float>();

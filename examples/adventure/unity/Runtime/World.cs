@@ -46,8 +46,8 @@ public sealed class World
         Texts.question.Replace("{said}", line)
             .Replace("{items}", Items.Count == 0 ? "nothing" : string.Join(" and ", Items));
 
-    /// <summary>What is said in a reply, as much of it as has come. The schema allows no quotes in it, so that these are
-    /// those of {"say":"...","action":"..."}.</summary>
+    /// <summary>Returns the words that are said in a reply, as far as they have come. The schema allows no quotes in
+    /// them, so that these are those of {"say":"...","action":"..."}.</summary>
     public static string Said(string reply)
     {
         var parts = reply.Split('"');

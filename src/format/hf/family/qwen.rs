@@ -37,7 +37,7 @@ const QWEN_DELTA: Family = Family {
 const QWEN_3_5: Family = Family { sections: |_, interleaved, _| Ok(interleaved == Some(true)), ..QWEN_DELTA };
 
 const SHARED: &[Key] = &[("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"])];
-/// Which layers are mixtures: those that have a router.
+/// Keys that tell which layers are mixtures: here those that have a router are.
 const TOLD_BY_TENSORS: &str = " mlp_only_layers decoder_sparse_step ";
 const MIXTURE: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM];
 

@@ -1,5 +1,5 @@
-//! What the formats of quantised folders share: the tensors that they take matrices out of, checks of these, and the
-//! matrices that they put in.
+//! The parts that the formats of quantised folders share: the tensors that they take matrices out of, checks of these,
+//! and the matrices that they put in.
 
 use std::collections::BTreeMap;
 use std::path::Path;

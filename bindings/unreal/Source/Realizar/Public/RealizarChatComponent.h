@@ -69,8 +69,8 @@ public:
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Begin();
 
-    /** Has answers obey a JSON schema from the next question on; empty: none. The first one of a model takes some tenths
-     *  of a second. False, and a line in the log, where it is none. */
+    /** Has answers obey a JSON schema from the next question on; empty: none. The first one of a model takes some
+     *  tenths of a second. False, and a line in the log, where it is none. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool SetSchema(const FString& Json);
 

@@ -30,7 +30,7 @@ public:
     UPROPERTY(EditAnywhere, Category = "Adventure")
     bool bPlays = false;
 
-    /** What the player is to be shown, piece by piece. */
+    /** Has the text that the player is to be shown, piece by piece. */
     UPROPERTY(BlueprintAssignable, Category = "Adventure")
     FRealizarText OnShown;
 
