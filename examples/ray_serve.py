@@ -3,9 +3,9 @@
 
     ray_serve.py build/bin/serve small=model.gguf [--replicas N] [--threads N] [--port N] [-- -slots 16 ...]
 
-A replica is a process of the service on a free port of its machine, with as many processors as it has threads. Ray Serve starts
-replicas again that die, and its proxies divide requests among them; streams are passed on as they come, and a client that hangs up
-ends its request in the replica too. What stands behind "--" goes to the service."""
+A replica is a process of the service on a free port of its machine, with as many processors as it has threads. Ray
+Serve starts replicas again that die, and its proxies divide requests among them; streams are passed on as they come,
+and a client that hangs up ends its request in the replica too. What stands behind "--" goes to the service."""
 
 import argparse
 import asyncio

@@ -1,9 +1,8 @@
 """Hooks of MkDocs: adds the pages that are made from the sources, and the tabs of snippets in every language.
 
-A line "[code: NAME](../snippets)" of a page, which is a link where it is read as it is, becomes a tab for each file of
-docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES; "[code: NAME in FILE](...)"
-becomes one block.
-The C tab of "start" is the program of the README.
+A line "[code: NAME](../snippets)" of a page, which is a link where it is read as it is, becomes a tab for each file
+of docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES; "[code: NAME in
+FILE](...)" becomes one block. The C tab of "start" is the program of the README.
 """
 
 import re

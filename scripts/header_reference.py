@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the pages of the C interface from include/realizar.h: a page a group, with constants, structs by field, types
-and functions, whose names are links to one another. The header is generated, so that its form is known; what has another
-form ends this with an error.
+and functions, whose names are links to one another. The header is generated, so that its form is known; what has
+another form ends this with an error.
 
 As a program it writes the pages below the folder given:  scripts/header_reference.py FOLDER
 """

@@ -1,5 +1,5 @@
-"""A small Hugging Face Hub on loopback, with faults, for the tests of bindings. It prints its address, and ends with its
-standard input.
+"""A small Hugging Face Hub on loopback, with faults, for the tests of bindings. It prints its address, and ends with
+its standard input.
 
 HF_ENDPOINT=ADDRESS/FAULT chooses what goes wrong: "ok" for nothing, a status such as "401", or one of those in
 `Hub.fault`. Files of models are on another host, which is a second port here. ADDRESS/log is the requests since it was

@@ -2,9 +2,9 @@
 Hub's own client uses. `fetch` is the entry.
 
 A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
-checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main names
-that snapshot last. It takes the standard library alone, as the other bindings do, so that all of them do the same;
-tests/data/hub.json holds them to that.
+checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
+names that snapshot last. It takes the standard library alone, as the other bindings do, so that all of them do the
+same; tests/data/hub.json holds them to that.
 """
 
 import errno
