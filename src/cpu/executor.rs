@@ -20,15 +20,13 @@ use super::tensors::{Rows, SMALL, StepTensors, each, each_row};
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OpChunk, ProductCursor};
 use crate::cpu::ops::adapt::{AdaptScratch, Adapted};
 use crate::cpu::ops::experts::ExpertScratch;
-use crate::cpu::ops::heads::HeadScratch;
+use crate::cpu::ops::heads::{self, HeadScratch};
 use crate::cpu::ops::norm::WeightedNorm;
-use crate::cpu::ops::recurrent;
 use crate::cpu::ops::rope::Angles;
+use crate::cpu::ops::{recurrent, streams};
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{
-    Attend, Index, KvLayerId, Mix, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight,
-};
+use crate::graph::op::{Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
@@ -320,13 +318,15 @@ impl CpuExecutor {
                 let [x, like] = self.tensors.disjoint([*x, *like]);
                 each_row(&*team(&mut self.team)?, x, like, |_, x, like| elementwise::rescale(isa, x, like));
             }
-            Op::Mix(op) => self.mix(op)?,
+            Op::Mix(op) => streams::mix(&*team(&mut self.team)?, isa, op, &mut self.tensors),
             Op::Project { x, projections } => return self.project_all(*x, projections, sequences),
             Op::ProjectHeads { x, weight, heads, out } => {
                 let CpuExecutor { backend, team: open, tensors, heads: scratch, .. } = self;
                 scratch.multiply(backend, &*team(open)?, tensors, [*x, *out], *weight, *heads);
             }
-            Op::JoinHeads { x, tail, heads, out } => self.join_heads([*x, *tail, *out], *heads)?,
+            Op::JoinHeads { x, tail, heads, out } => {
+                heads::join(&*team(&mut self.team)?, &mut self.tensors, [*x, *tail, *out], *heads);
+            }
             Op::Slice { x, first, out } => {
                 let [x, out] = self.tensors.disjoint([*x, *out]);
                 each_row(&*team(&mut self.team)?, x, out, |_, x, out| out.copy_from_slice(&x[*first..][..out.len()]));
@@ -453,48 +453,6 @@ impl CpuExecutor {
             let periods = (u64::from(positions[t]) + offset) / length + 1;
             let factor = 1.0 + f64::from(slope) * libm::log(periods as f64);
             elementwise::scale(isa, x, factor as f32);
-        });
-        Ok(())
-    }
-
-    /// Puts the same `tail` after each head of `x`.
-    fn join_heads(&mut self, tensors: [TensorId; 3], heads: usize) -> Result<()> {
-        let [(x, x_width), (tail, tail_width), out] = self.tensors.disjoint(tensors);
-        each(&*team(&mut self.team)?, out, |t, out| {
-            let (x, tail) = (&x[t * x_width..][..x_width], &tail[t * tail_width..][..tail_width]);
-            let from = x_width / heads;
-            for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
-                out[..from].copy_from_slice(x);
-                out[from..].copy_from_slice(tail);
-            }
-        });
-        Ok(())
-    }
-
-    /// Sums of streams; few enough that their factors are read one by one.
-    fn mix(&mut self, op: &Mix) -> Result<()> {
-        let (isa, Mix { x, out, width, first, adds, .. }) = (self.backend.isa, *op);
-        let ([(x, x_width), out], (by, by_width)) = match op.by {
-            Some(by) => {
-                let [x, out, by] = self.tensors.disjoint([x, out, by]);
-                ([x, out], by)
-            }
-            None => (self.tensors.disjoint([x, out]), (&mut [][..], 0)),
-        };
-        let streams = x_width / width;
-        each(&*team(&mut self.team)?, out, |t, out| {
-            let (x, by) = (&x[t * x_width..][..x_width], &by[t * by_width..][..by_width]);
-            for (j, out) in out[first..].chunks_exact_mut(width).enumerate() {
-                for (k, x) in x.chunks_exact(width).enumerate() {
-                    let factor = by.get(j * streams + k).copied().unwrap_or(1.0);
-                    if k == 0 && !adds {
-                        out.copy_from_slice(x);
-                        elementwise::scale(isa, out, factor);
-                    } else {
-                        elementwise::add_scaled(isa, out, x, factor);
-                    }
-                }
-            }
         });
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::cpu::kernels::PANEL_ROWS;
 use crate::cpu::matmul;
 use crate::cpu::matmul::plan::MatmulWorkspace;
 use crate::cpu::ops::experts::Slab;
-use crate::cpu::tensors::{SMALL, StepTensors};
+use crate::cpu::tensors::{SMALL, StepTensors, each};
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Result, try_filled, try_vec};
@@ -97,4 +97,17 @@ impl HeadScratch {
             false => team.for_each_with(heads * pieces, item),
         }
     }
+}
+
+/// Puts the same `tail` after each head of `x`; `tensors`: `x`, `tail` and the result.
+pub fn join(team: &Team, all: &mut StepTensors, tensors: [TensorId; 3], heads: usize) {
+    let [(x, x_width), (tail, tail_width), out] = all.disjoint(tensors);
+    each(team, out, |t, out| {
+        let (x, tail) = (&x[t * x_width..][..x_width], &tail[t * tail_width..][..tail_width]);
+        let from = x_width / heads;
+        for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
+            out[..from].copy_from_slice(x);
+            out[from..].copy_from_slice(tail);
+        }
+    });
 }

@@ -6,3 +6,4 @@ pub mod heads;
 pub mod norm;
 pub mod recurrent;
 pub mod rope;
+pub mod streams;

@@ -5,7 +5,9 @@
 //! and rotations have the model's widths; rows of matrices, experts and the vocabulary are few and odd, and weights are
 //! made up, so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver.
 
+mod made_up;
 mod rules;
+mod shrink;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
+use self::made_up::{Input, Made, MadeUp, input_of};
+use self::shrink::{TABLE, rename, shrink, tested};
 use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
@@ -22,26 +26,17 @@ use crate::cpu::threads::pool::Pool;
 use crate::cuda::{CudaDevice, CudaExecutor, WGMMA};
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
-use crate::graph::op::{Index, NormKind, Op, TensorId, Vector, Weight};
+use crate::graph::op::{Index, NormKind, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::step::{StepInputs, StepLimits};
 
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled};
-use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::weights::{MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Rows of a product: more than a tile has, and odd.
-const ROWS: usize = 131;
-/// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room
-/// for.
-const VOCAB: usize = 2111;
-/// Rows of a table of embeddings.
-const TABLE: usize = 107;
-/// Width of experts whose types have no blocks.
-const EXPERT: [usize; 2] = [52, 44];
 /// Positions ahead of the tested ones, so that these stand around the border of a chunk and of a ring.
 const FILL: usize = 250;
 const CAPACITY: usize = 512;
@@ -121,90 +116,6 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
     let stores = before.iter().rev().find(|ops| ops.iter().any(|i| stored(i) == Some(layer)));
     let stores = stores.ok_or_else(|| Error::Mismatch(format!("attention to {layer:?}, which no op writes")))?;
     Ok(Some([&stores[..], group].concat()))
-}
-
-/// Values that an activation starts with.
-#[derive(Clone, Copy)]
-enum Input {
-    /// Multiples of 1/64 that 8 bits hold exactly, with a factor.
-    Values(f32),
-    /// The same without signs.
-    Positive,
-    /// Scores of experts, no two of a row alike.
-    Scores,
-}
-
-impl Input {
-    fn of(self, row: usize, i: usize, width: usize) -> f32 {
-        let value = if i.is_multiple_of(32) { 127.0 } else { (scatter(row * 31 + 7, i) % 255) as f32 - 127.0 } / 64.0;
-        match self {
-            Input::Values(factor) => factor * value,
-            Input::Positive => value.abs() / 2.0,
-            // Multiples of the golden ratio lie apart.
-            Input::Scores => ((i + 3 * row) % width) as f32 * 0.618_034 % 1.0 * 4.0 - 2.0,
-        }
-    }
-}
-
-/// A number that looks random.
-fn scatter(a: usize, b: usize) -> u64 {
-    let mut x = (a as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (b as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-    x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x ^ (x >> 32)
-}
-
-/// A matrix of blocks out of a few.
-struct MadeUp {
-    dtype: DType,
-    rows: usize,
-    cols: usize,
-    /// Empty until the test is run.
-    blocks: Vec<u8>,
-}
-
-/// Number of blocks that a matrix is made of, a prime.
-const BLOCKS: usize = 61;
-
-impl MadeUp {
-    /// Makes the blocks.
-    fn fill(&mut self) -> Result<()> {
-        if self.blocks.is_empty() {
-            let format = quant::format(self.dtype)?;
-            // Products are then around 1, where activations bend.
-            let unit = (self.cols.ilog2() / 2).min(5);
-            let value = |i| ((scatter(5, i) % 255) as f32 - 127.0) / 64.0 / (1 << unit) as f32;
-            let values: Vec<f32> = (0..BLOCKS * format.block_len).map(value).collect();
-            self.blocks = vec![0; BLOCKS * format.block_bytes];
-            quant::quantize(self.dtype, &values, &mut self.blocks)?;
-        }
-        Ok(())
-    }
-}
-
-impl MatrixSource for MadeUp {
-    fn name(&self) -> &str {
-        "a matrix of a self-test"
-    }
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-    fn rows(&self) -> usize {
-        self.rows
-    }
-    fn cols(&self) -> usize {
-        self.cols
-    }
-    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        let bytes = self.blocks.len() / BLOCKS;
-        let row_bytes = quant::format(self.dtype)?.row_bytes(self.cols as u64)? as usize;
-        for (row, out) in rows.zip(out.chunks_exact_mut(row_bytes)) {
-            for (i, block) in out.chunks_exact_mut(bytes).enumerate() {
-                let from = scatter(row, i) as usize % BLOCKS * bytes;
-                block.copy_from_slice(&self.blocks[from..from + bytes]);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Ops of a model as a program of their own.
@@ -508,211 +419,4 @@ fn names(op: &Op, tensor: TensorId) -> bool {
     let mut found = false;
     op.for_each_tensor(|named| found |= named == tensor);
     found
-}
-
-/// The values that an activation of some ops starts with: within the range of what recurrences and routers are given.
-fn input_of(ops: &[Op], tensor: TensorId) -> Input {
-    for op in ops {
-        match op {
-            Op::Experts(e) if e.scores == tensor => return Input::Scores,
-            Op::DeltaRule(d) if [d.dt, d.beta].contains(&tensor) => return Input::Positive,
-            Op::DeltaRule(d) if [d.q, d.k].contains(&tensor) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
-            Op::Scan(s) if s.dt == tensor => return Input::Positive,
-            // A query that equals the key of its position would see that position alone.
-            Op::StoreKv { k, .. } if *k == tensor => return Input::Values(-1.0),
-            _ => {}
-        }
-    }
-    Input::Values(1.0)
-}
-
-/// Makes matrices, experts and tables of some ops small, and returns the widths of their activations.
-fn shrink(
-    program: &Program,
-    device: &CudaDevice,
-    weights: &Weights,
-    ops: &mut [Op],
-) -> Result<BTreeMap<TensorId, usize>> {
-    let mut widths = BTreeMap::new();
-    for op in ops.iter() {
-        op.for_each_tensor(|tensor| {
-            widths.insert(tensor, program.width(tensor));
-        });
-    }
-    // Columns of the widest block of some matrices, or a few where these have none.
-    let cols = |matrices: &[Weight], otherwise: usize| {
-        let mut widest = 1;
-        for weight in matrices {
-            let dtype = weights.matrices[weight.0 as usize].dtype();
-            widest = widest.max(quant::format(device.stored_type(dtype)?)?.block_len);
-        }
-        Ok::<_, Error>(if widest == 1 { otherwise } else { widest })
-    };
-    for op in &mut *ops {
-        match op {
-            Op::Embed { rows, .. } => *rows = (*rows).min(TABLE),
-            Op::Project { projections, .. } => {
-                widths.extend(projections.iter().map(|p| (p.out, program.width(p.out).min(ROWS))));
-            }
-            Op::Add { x, delta, .. } => {
-                let both = widths[x].min(widths[delta]);
-                widths.extend([(*x, both), (*delta, both)]);
-            }
-            Op::ProjectHeads { x, heads, out, .. } => {
-                let few = (*heads).min(3);
-                widths.extend([*x, *out].map(|tensor| (tensor, program.width(tensor) / *heads * few)));
-                *heads = few;
-            }
-            Op::Experts(e) => {
-                let r = &e.routing;
-                let in_group = (r.n_used.div_ceil(r.groups_used) + 2).next_multiple_of(r.sharing);
-                let in_group = in_group.min(e.n_experts / r.groups);
-                e.n_experts = r.groups * in_group;
-                let hidden = cols(&[e.gate.unwrap_or(e.up), e.up], EXPERT[0])?.min(program.width(e.x));
-                e.ffn = cols(&[e.down], EXPERT[1])?.min(e.ffn);
-                widths.extend([(e.x, hidden), (e.out, hidden), (e.scores, e.n_experts)]);
-            }
-            _ => {}
-        }
-    }
-    // A norm that is applied to the input of the others.
-    if let [Op::Norm { norm, x, out }, _, ..] = ops
-        && x != out
-    {
-        norm.group = widths[out];
-        widths.insert(*x, norm.group);
-    }
-    Ok(widths)
-}
-
-/// The ops of a test as they are in a program. Attention is tested with all rows.
-fn tested(program: &Program, at: &[usize]) -> Vec<Op> {
-    let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
-    if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
-        && let Op::KeepOutputs { moves } = ops.remove(i)
-    {
-        let moved = |tensor| moves.iter().find(|[_, to]| *to == tensor).map_or(tensor, |[from, _]| *from);
-        ops[i..].iter_mut().for_each(|op| op.map_tensors(moved));
-    }
-    ops
-}
-
-/// Makes ops of a model ops of a test: with made-up weights, and what `b` has in place of the model's activations,
-/// caches and states. `tensor`: the activation in place of another, and its width.
-fn rename(
-    ops: &mut [Op],
-    program: &Program,
-    made: &mut Made,
-    b: &mut ProgramBuilder,
-    tensor: &dyn Fn(TensorId) -> (TensorId, usize),
-) -> Result<()> {
-    let (mut layers, mut recurrent) = (BTreeMap::new(), BTreeMap::new());
-    for op in ops {
-        made.weights_of(op, &|x| tensor(x).1)?;
-        if let Op::Attend(a) = op {
-            // Scores of made-up keys would else leave one position alone.
-            a.scale = a.scale.min(1.0 / (program.kv_layers[a.layer.0 as usize].head_dim as f32).sqrt());
-        }
-        op.map_tensors(|x| tensor(x).0);
-        if let Some(layer) = op.layer_mut() {
-            let shape = program.kv_layers[layer.0 as usize];
-            *layer = *layers.entry(*layer).or_insert_with(|| b.kv_layer(shape));
-        }
-        if let Some(state) = op.recurrent_mut() {
-            let values = program.recurrent[state.0 as usize];
-            *state = *recurrent.entry(*state).or_insert_with(|| b.recurrent(values));
-        }
-    }
-    if layers.is_empty() {
-        b.kv_layer(KvLayer::new(1, 32, 0));
-    }
-    Ok(())
-}
-
-/// Made-up weights of a test.
-struct Made<'a> {
-    device: &'a CudaDevice,
-    weights: &'a Weights<'a>,
-    /// Weights of norms are 1 and -1.
-    signs: bool,
-    matrices: Vec<MadeUp>,
-    vectors: Vec<Vec<f32>>,
-}
-
-impl Made<'_> {
-    /// Gives an op weights of the shapes that its activations ask for.
-    fn weights_of(&mut self, op: &mut Op, width: &dyn Fn(TensorId) -> usize) -> Result<()> {
-        let Made { device, weights, signs, matrices, vectors } = self;
-        let mut matrix = |weight: &mut Weight, rows: usize, cols: usize| {
-            let dtype = weights.matrices[weight.0 as usize].dtype();
-            matrices.push(MadeUp { dtype: device.stored_type(dtype)?, rows, cols, blocks: Vec::new() });
-            *weight = Weight(matrices.len() as u32 - 1);
-            Ok::<_, Error>(())
-        };
-        // Rates of recurrences are negative, so that these forget; other factors are around 1.
-        let sign = if matches!(op, Op::DeltaRule(_) | Op::Scan(_)) { -1.0 } else { 1.0 };
-        let is_sign = *signs && matches!(op, Op::Norm { .. });
-        let mut vector = |vector: &mut Vector, len: usize| {
-            let value = |i| match scatter(vectors.len(), i) % 1024 {
-                random if is_sign => 1.0 - (random % 2) as f32 * 2.0,
-                random => sign * (0.5 + random as f32 / 1024.0),
-            };
-            vectors.push((0..len).map(value).collect());
-            *vector = Vector(vectors.len() as u32 - 1);
-        };
-        match op {
-            Op::Embed { table, rows, out, .. } => matrix(table, *rows, width(*out))?,
-            Op::Norm { norm, x, .. } => {
-                for v in norm.weight.iter_mut().chain(&mut norm.bias) {
-                    // One for each group, or one for all.
-                    let is_own = weights.vector(*v)?.len() != norm.group && width(*x) != norm.group;
-                    vector(v, if is_own { width(*x) } else { norm.group });
-                }
-            }
-            Op::Project { x, projections } => {
-                for p in projections.iter_mut() {
-                    matrix(&mut p.weight, width(p.out), width(*x))?;
-                    p.bias.iter_mut().for_each(|bias| vector(bias, width(p.out)));
-                }
-            }
-            Op::ProjectHeads { x, weight, heads, out } => {
-                let cols = weights.shape(*weight)?.1;
-                // The rest of a head stays as it is.
-                matrix(weight, *heads * (width(*out) / *heads + cols - width(*x) / *heads), cols)?;
-            }
-            Op::Experts(e) => {
-                let (n, hidden) = (e.n_experts, width(e.x));
-                let (inner, outer, stack) = (e.stack() * e.ffn, e.stack() * hidden, e.stack());
-                let both = if e.gate == Some(e.up) { 2 } else { 1 };
-                matrix(&mut e.up, both * inner, hidden)?;
-                match &mut e.gate {
-                    Some(gate) if both == 2 => *gate = e.up,
-                    Some(gate) => matrix(gate, inner, hidden)?,
-                    None => {}
-                }
-                matrix(&mut e.down, outer, e.ffn)?;
-                e.routing.bias.iter_mut().for_each(|v| vector(v, n));
-                let lengths = [inner, inner, outer];
-                e.biases.iter_mut().zip(lengths).for_each(|(v, len)| v.iter_mut().for_each(|v| vector(v, len)));
-                e.scales.iter_mut().flatten().for_each(|v| vector(v, stack));
-            }
-            Op::Logits { x, head, bias, .. } => {
-                let vocab = weights.shape(*head)?.0.min(VOCAB);
-                matrix(head, vocab, width(*x))?;
-                bias.iter_mut().for_each(|v| vector(v, vocab));
-            }
-            op => {
-                let mut failed = Ok(());
-                op.map_vectors(|mut v| {
-                    match weights.vector(v) {
-                        Ok(values) => vector(&mut v, values.len()),
-                        Err(e) => failed = Err(e),
-                    }
-                    v
-                });
-                failed?;
-            }
-        }
-        Ok(())
-    }
 }

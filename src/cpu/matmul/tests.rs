@@ -1,0 +1,274 @@
+//! Products of every type against the reference codec in 64-bit floats, and their bits on every instruction set.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::cpu::kernels::activations::InputType;
+use crate::cpu::matmul::plan::OpChunk;
+use crate::cpu::threads::pool::Pool;
+use crate::quant::grouped::{self, Grouped};
+use crate::quant::{FORMATS, Format};
+
+fn formats() -> impl Iterator<Item = Format> {
+    let grouped = grouped::samples().map(|grouped| quant::format(grouped.dtype()).unwrap());
+    FORMATS.iter().copied().chain(grouped)
+}
+
+/// Greatest error of a product, relative to the sum of the magnitudes that it adds.
+const TOLERANCE: f64 = 2e-5;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea and Flood, 2014).
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Values with a wide spread of magnitudes.
+    fn activations(&mut self, n: usize) -> Vec<f32> {
+        let mut unit = || self.next() as f32 / u64::MAX as f32 - 0.5;
+        (0..n).map(|_| unit() * (8.0 * unit()).exp()).collect()
+    }
+
+    /// Random blocks whose values are of a sensible size.
+    fn blocks(&mut self, format: &Format, n: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut values = vec![0f32; format.block_len];
+        while out.len() < n * format.block_bytes {
+            let block: Vec<u8> = (0..format.block_bytes).map(|_| self.next() as u8).collect();
+            format.dequantize(&block, &mut values);
+            let max = values.iter().fold(0f32, |m, v| if v.is_nan() || m.is_nan() { f32::NAN } else { m.max(v.abs()) });
+            if (0.001..100.0).contains(&max) {
+                out.extend(block);
+            }
+        }
+        out
+    }
+}
+
+struct Product {
+    format: Format,
+    raw: Vec<u8>,
+    rows: usize,
+    cols: usize,
+    x: Vec<f32>,
+    tokens: usize,
+    bias: Vec<f32>,
+}
+
+impl Product {
+    fn new(format: Format, rows: usize, cols: usize, tokens: usize) -> Product {
+        let mut random = Random(u64::from(format.dtype.0) << 32 | (rows + cols + tokens) as u64);
+        Product {
+            format,
+            raw: random.blocks(&format, rows * cols / format.block_len),
+            rows,
+            cols,
+            x: random.activations(tokens * cols),
+            tokens,
+            bias: random.activations(rows),
+        }
+    }
+
+    /// In f64, from the reference codec; activations and 16-bit weights rounded as `multiply` promises, together
+    /// with the sum of the products' magnitudes.
+    fn expected(&self) -> Vec<(f64, f64)> {
+        let row_bytes = self.raw.len() / self.rows;
+        let mut w = vec![0f32; self.cols];
+        let matrix = WeightMatrix::mapped(self.format.dtype, self.rows, self.cols).unwrap();
+        let input = match JobKernels::of(Isa::Scalar.matmul(), &matrix) {
+            JobKernels::Blocks(kernels) => Some(kernels.input),
+            _ => None,
+        };
+        let most = match input {
+            Some(InputType::I8) => 127.0,
+            Some(InputType::I16) => 8191.0,
+            None => f32::INFINITY,
+        };
+        let max = |group: &[f32]| group.iter().fold(0f32, |m, v| m.max(v.abs()));
+        // In f32, so that what lies near a tie is rounded the same way.
+        let round = |group: &[f32], inverse: f32, step: f64| -> Vec<f64> {
+            let round = |v: f32| if step > 0.0 { step * f64::from((v * inverse).round_ties_even()) } else { v.into() };
+            group.iter().map(|&v| round(v)).collect()
+        };
+        let quantize = |group: &[f32]| round(group, most / max(group), f64::from(max(group) / most));
+        let x: Vec<f64> = self.x.chunks(32).flat_map(quantize).collect();
+        // Tables and 8-bit floats become integers of 14 bits ahead of their scale.
+        let is_early = Grouped::of(self.format.dtype).is_some_and(|g| !matches!(g.code, grouped::Code::Int(_)));
+        let mut out = vec![(0.0, 0.0); self.tokens * self.rows];
+        for row in 0..self.rows {
+            self.format.dequantize(&self.raw[row * row_bytes..(row + 1) * row_bytes], &mut w);
+            let quantize = |group: &[f32]| {
+                let power = max(group).log2().floor().exp2();
+                let step = if input == Some(InputType::I16) && !is_early { power / 4096.0 } else { 0.0 };
+                round(group, 4096.0 / power, f64::from(step))
+            };
+            let most: Vec<f64> = w.chunks(32).flat_map(|group| [f64::from(max(group)); 32]).collect();
+            let w: Vec<f64> = w.chunks(32).flat_map(quantize).collect();
+            for token in 0..self.tokens {
+                let x = &x[token * self.cols..][..self.cols];
+                let products = w.iter().zip(x).map(|(w, x)| w * x);
+                let bias = f64::from(self.bias[row]);
+                let rounded: f64 = most.iter().zip(x).map(|(most, x)| most * x.abs() / 8191.0).sum();
+                let magnitude = products.clone().map(f64::abs).sum::<f64>() + bias.abs();
+                let magnitude = magnitude + if is_early { rounded / TOLERANCE } else { 0.0 };
+                out[token * self.rows + row] = (products.sum::<f64>() + bias, magnitude);
+            }
+        }
+        out
+    }
+
+    fn run(&self, isa: Isa, threads: usize, mapped: bool) -> Vec<f32> {
+        let (dtype, rows, cols) = (self.format.dtype, self.rows, self.cols);
+        let matrix =
+            if mapped { WeightMatrix::mapped(dtype, rows, cols) } else { WeightMatrix::packed(dtype, rows, cols) }
+                .unwrap();
+        let mut bytes = vec![0; matrix.bytes()];
+        matrix.pack(isa, &self.raw, &mut bytes);
+        let mut out = vec![f32::NAN; self.tokens * rows];
+        let mut workspace = MatmulWorkspace::new(threads, self.tokens, cols).unwrap();
+        let pool = Arc::new(Pool::new(threads).unwrap());
+        let mut jobs = [MatmulJob::new(matrix, &bytes, Some(&self.bias), &mut out)];
+        let op_chunk = if threads > 1 { OpChunk::Short } else { OpChunk::Whole };
+        let (team, mut cursor) = (pool.enter().unwrap(), ProductCursor { op_chunk, ..Default::default() });
+        while !multiply_chunk(&team, isa, &mut workspace, &self.x, self.tokens, &mut jobs, &mut cursor) {}
+        out
+    }
+}
+
+fn bits(v: &[f32]) -> Vec<u32> {
+    v.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn products_agree_with_the_reference_codec() {
+    for format in formats() {
+        let cases = [(1, 1, 1), (40, 3, 1), (48, 5, 3), (35, 4, 7), (70, 2, 13)];
+        let columns: &[usize] = if format.block_len == 1 { &[32, 43] } else { &[format.block_len] };
+        for ((rows, blocks, tokens), columns) in cases.iter().flat_map(|&case| columns.iter().map(move |c| (case, c))) {
+            let cols = columns * blocks;
+            let case = Product::new(format, rows, cols, tokens);
+            let found = case.run(Isa::detect(), 1, false);
+            for (i, (found, (expected, magnitude))) in found.iter().zip(case.expected()).enumerate() {
+                // Rounding to f32 some hundred times; an activation that lies on a tie may be rounded either way.
+                let tolerance = TOLERANCE * magnitude;
+                assert!(
+                    (f64::from(*found) - expected).abs() <= tolerance,
+                    "{} {rows} x {cols}, {tokens} tokens, result {i}: {found}, {expected} expected",
+                    format.name
+                );
+            }
+        }
+    }
+}
+
+/// Whatever the instruction set, the threads, the tokens beside it and the order of the weights in memory, a
+/// result is the same to the last bit.
+#[test]
+fn nothing_changes_a_bit() {
+    for format in formats() {
+        let cols = if format.block_len == 256 { 1024 } else { 1024 - format.block_len.max(32) };
+        let case = Product::new(format, 83, cols, 14);
+        let expected = bits(&case.run(Isa::Scalar, 1, false));
+        for isa in Isa::available() {
+            for (threads, mapped) in [(1, false), (3, false), (2, true)] {
+                let found = bits(&case.run(isa, threads, mapped));
+                assert!(found == expected, "{} {} {threads} threads, mapped {mapped}", format.name, isa.name());
+            }
+            for tokens in [1, 2, 3, 5, 8, 9] {
+                let part =
+                    Product { x: case.x[..tokens * cols].to_vec(), tokens, ..Product::new(format, 83, cols, 14) };
+                for mapped in [false, true] {
+                    let found = bits(&part.run(isa, 2, mapped));
+                    assert!(found == expected[..tokens * 83], "{} {} {tokens} tokens", format.name, isa.name());
+                }
+            }
+        }
+        let mut y = vec![0f32; 83];
+        matvec_raw(Isa::detect(), format.dtype, &case.raw, 83, &case.x[..cols], &mut y).unwrap();
+        y.iter_mut().zip(&case.bias).for_each(|(y, b)| *y += b);
+        assert!(bits(&y) == expected[..83], "{} raw", format.name);
+    }
+}
+
+#[test]
+fn matrices_that_share_an_input_are_multiplied_together() {
+    let formats = [quant::Q4_1, quant::F16, quant::Q6_K, quant::IQ3_S, quant::Q8_0];
+    let cases: Vec<Product> = formats
+        .iter()
+        .enumerate()
+        .map(|(i, &dtype)| Product::new(quant::format(dtype).unwrap(), 16 + 37 * i, 512, 9))
+        .collect();
+    let x = &cases[0].x;
+    for tokens in [1, 9] {
+        let matrices: Vec<WeightMatrix> =
+            cases.iter().map(|c| WeightMatrix::packed(c.format.dtype, c.rows, 512).unwrap()).collect();
+        let bytes: Vec<Vec<u8>> = cases
+            .iter()
+            .zip(&matrices)
+            .map(|(case, matrix)| {
+                let mut bytes = vec![0; matrix.bytes()];
+                matrix.pack(Isa::detect(), &case.raw, &mut bytes);
+                bytes
+            })
+            .collect();
+        let mut outs: Vec<Vec<f32>> = cases.iter().map(|c| vec![0.0; tokens * c.rows]).collect();
+        let mut jobs: Vec<MatmulJob> = outs
+            .iter_mut()
+            .enumerate()
+            .map(|(i, out)| MatmulJob::new(matrices[i], &bytes[i], Some(&cases[i].bias), out))
+            .collect();
+        let mut workspace = MatmulWorkspace::new(3, 9, 512).unwrap();
+        let pool = Arc::new(Pool::new(3).unwrap());
+        multiply(&pool.enter().unwrap(), Isa::detect(), &mut workspace, &x[..tokens * 512], tokens, &mut jobs);
+        for (case, out) in cases.iter().zip(&outs) {
+            let alone =
+                Product { x: x[..tokens * 512].to_vec(), tokens, ..Product::new(case.format, case.rows, 512, 9) };
+            assert_eq!(bits(&alone.run(Isa::detect(), 1, false)), bits(out), "{}", case.format.name);
+        }
+    }
+}
+
+/// In products of one column, which are not quantized.
+#[test]
+fn every_8_bit_float_is_read() {
+    let raw: Vec<u8> = (0..=255).collect();
+    let mut expected = vec![0f32; 256];
+    quant::dequantize(quant::F8_E4M3, &raw, &mut expected).unwrap();
+    for isa in Isa::available() {
+        let mut found = vec![0f32; 256];
+        matvec_raw(isa, quant::F8_E4M3, &raw, 256, &[1.0], &mut found).unwrap();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!(found == expected || found.is_nan() && expected.is_nan(), "{found}, {expected} expected");
+        }
+    }
+}
+
+#[test]
+fn values_that_are_not_finite_show() {
+    for bad in [f32::NAN, f32::INFINITY] {
+        let format = quant::format(quant::Q4_0).unwrap();
+        let mut case = Product::new(format, 16, 64, 2);
+        case.x[64 + 40] = bad;
+        for isa in Isa::available() {
+            let out = case.run(isa, 1, false);
+            let shows = out[..16].iter().all(|y| y.is_finite()) && out[16..].iter().all(|y| !y.is_finite());
+            assert!(shows, "{}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn zeros_and_tiny_activations_give_the_bias() {
+    let format = quant::format(quant::Q8_0).unwrap();
+    for x in [0.0, 1e-30, -1e-42] {
+        let mut case = Product::new(format, 16, 64, 1);
+        case.x.fill(x);
+        assert_eq!(case.run(Isa::detect(), 1, false), case.bias);
+    }
+}
