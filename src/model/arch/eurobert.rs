@@ -1,4 +1,4 @@
-//! EuroBERT: Llama's layers, in which every token sees all others.
+//! EuroBERT and NeoBERT: Llama's layers, in which every token sees all others.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -8,7 +8,11 @@ use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    let rope = b.rope_config(RopePairs::Halves)?;
+    let (pairs, output_norm) = match b.keys.architecture {
+        "neo-bert" => (RopePairs::Adjacent, "enc.output_norm"),
+        _ => (RopePairs::Halves, "output_norm"),
+    };
+    let rope = b.rope_config(pairs)?;
     let rope = b.rope(&rope)?;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
@@ -20,7 +24,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.add(x, o);
         Ok(())
     })?;
-    let h = b.rms_norm(x, "output_norm")?;
+    let h = b.rms_norm(x, output_norm)?;
     b.end_with_states(h);
     Ok(())
 }

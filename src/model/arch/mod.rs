@@ -59,7 +59,6 @@ mod muse_glimmer;
 mod nanbeige;
 mod nemotron;
 mod nemotron_h;
-mod neo_bert;
 mod olmo2;
 mod olmo;
 mod olmoe;
@@ -139,7 +138,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["phimoe"], phimoe::build, PLAIN),
     (&["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3"], bert::build, PLAIN),
     (&["modern-bert"], modern_bert::build, modern_bert::TRAITS),
-    (&["eurobert"], eurobert::build, PLAIN),
+    (&["eurobert", "neo-bert"], eurobert::build, PLAIN),
     (&["qwen35", "qwen35moe", "qwen3next"], qwen35::build, qwen35::TRAITS),
     (&["lfm2", "lfm2moe"], lfm2::build, PLAIN),
     (&["mamba", "mamba2"], mamba::build, mamba::TRAITS),
@@ -180,7 +179,6 @@ static ARCHITECTURES: &[Row] = &[
     (&["maple"], maple::build, PLAIN),
     (&["step35"], step35::build, step35::TRAITS),
     (&["grovemoe"], grovemoe::build, PLAIN),
-    (&["neo-bert"], neo_bert::build, PLAIN),
 ];
 
 /// Networks that fill a text in by steps over all of its tokens, for which there is no sampler.
