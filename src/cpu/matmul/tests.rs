@@ -1,4 +1,5 @@
 //! Products of every type against the reference codec in 64-bit floats, and their bits on every instruction set.
+#![cfg(test)]
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use crate::tensor::DType;
 /// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room
 /// for.
 const VOCAB: usize = 2111;
+
 /// Values that an activation starts with.
 #[derive(Clone, Copy)]
 pub enum Input {
