@@ -91,10 +91,14 @@ expect "frame" "${expected#"$prompt"}" "$("$programs/frame" $story "$prompt" 600
 expect "frame, a histogram" "  in time" "$(grep "in time" "$temporary/frames")"
 expect "serve" "16 conversations together: " "$("$programs/serve" $story 24)"
 
-awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/readme.c"
-${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \
-    -Wl,-rpath,"$programs/stage/lib"
-expect "the program in the README" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$temporary/readme" "$chat")"
+# The programs that readers see first, in the README and at the top of the header.
+awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/README.c"
+sed -n '1,/What holds for every function/s/^ \*   //p' ../include/realizar.h >"$temporary/realizar.h.c"
+for file in README realizar.h; do
+    ${CC:-cc} -Wall -Wextra -Werror -o "$temporary/first" "$temporary/$file.c" -I"$programs/stage/include" -L"$programs/stage/lib" \
+        -lrealizar -Wl,-rpath,"$programs/stage/lib"
+    expect "the program in $file" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$temporary/first" "$chat")"
+done
 
 if [ "$(uname -s)" = Linux ]; then
     # Built against the first release: against its header, and a library that has its functions alone, under the versions they

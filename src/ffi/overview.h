@@ -1,38 +1,37 @@
 /* realizar: language models inside your own process.
  *
- * A model is loaded from a file and immutable from then on. A cache is one timeline of it: the tokens so far, and what
- * the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
+ * A model is loaded from a file and immutable from then on. A conversation holds messages with it, and streams its
+ * replies; each line that this program reads is a question:
  *
  *   #include <realizar.h>
  *   #include <stdio.h>
+ *   #include <string.h>
  *
- *   int main(void) {
+ *   static int32_t print(const char *text, size_t len, void *user) {
+ *     (void)user;
+ *     return fwrite(text, 1, len, stdout) < len || fflush(stdout) != 0;
+ *   }
+ *
+ *   int main(int argc, char **argv) {
  *     rz_error err;
  *     rz_model *model = NULL;
- *     rz_cache *cache = NULL;
- *     rz_textstream *stream = NULL;
- *     uint32_t tokens[64], token;
- *     char text[256];
- *     size_t n, len;
- *     if (rz_model_load("model.gguf", NULL, &model, &err) < 0) goto fail;
- *     if (rz_cache_new(model, NULL, &cache, &err) < 0) goto fail;
- *     if (rz_textstream_new(model, &stream, &err) < 0) goto fail;
- *     if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err) < 0) goto fail;
- *     if (rz_textstream_follow(stream, tokens, n, &err) < 0) goto fail;
- *     if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
- *     if (rz_sample(cache, NULL, &token, &err) < 0) goto fail;
- *     for (int i = 0; i < 100 && !rz_token_is_end(model, token); i++) {
- *       if (rz_textstream_push_into(stream, token, text, sizeof text, &len, &err) < 0) goto fail;
- *       fwrite(text, 1, len, stdout);
- *       if (rz_decode_token(cache, token, NULL, &token, &err) < 0) goto fail;
+ *     rz_conversation *chat = NULL;
+ *     char line[1000];
+ *     int failed = rz_model_load(argc > 1 ? argv[1] : "model.gguf", NULL, &model, &err) < 0 ||
+ *                  rz_conversation_new(model, NULL, &chat, &err) < 0;
+ *     while (!failed && fgets(line, sizeof line, stdin)) {
+ *       line[strcspn(line, "\n")] = '\0';
+ *       failed = rz_conversation_say(chat, line, print, NULL, &err) < 0;
+ *       putchar('\n');
  *     }
- *   fail:
- *     if (err.code < 0) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
- *     rz_textstream_free(stream);
- *     rz_cache_free(cache);
+ *     if (failed) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
+ *     rz_conversation_free(chat);
  *     rz_model_free(model);
- *     return err.code < 0;
+ *     return failed;
  *   }
+ *
+ * A conversation keeps its tokens in a cache, which can be used by itself: one timeline of a model, the tokens so far
+ * and what the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
  *
  * What holds for every function:
  *
