@@ -47,8 +47,8 @@
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
  *   the default. Begin with {0}: later versions append fields. A field or a flag that the library is too old for is
  *   RZ_ERR_VERSION.
- * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised. Fields
- *   that the library does not know become zero.
+ * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised.
+ *   Fields that the library does not know become zero.
  * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
  *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
  *   where nothing was measured.
@@ -57,21 +57,24 @@
  *   no program may rely on it.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
- * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
- *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay.
+ * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
+ *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
+ *   may stay.
  * - A call needs 64 KiB of its thread's stack.
- * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at that
- *   moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the parent.
+ * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at
+ *   that moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the
+ *   parent.
  *
- * What waits for what: the workers of a runtime compute one step at a time. Calls of several threads, on one model or on
- * several of a runtime, take turns in the order in which they came: a step that goes on for some milliseconds while another call
- * waits lets that one go first, between two shares of its work, so that a token never waits for the whole of somebody's prompt.
- * Steps of jobs with a budget go ahead of other calls, every second turn at most. Prompts of several threads are read a piece
- * at a time in turn. While a call waits it heeds its cancels, deadlines and budget as it does at work, within some milliseconds.
- * A runtime with one thread has no workers: nothing waits, and each call computes on its own thread. A call on a handle in use
- * never waits, it gets RZ_ERR_BUSY. Many requests are answered fastest by one thread with rz_jobs_step or rz_decode_batch, which
- * read the weights once for all of them; threads share the time, and nothing else. Calls beside one another each take scratch memory
- * of their own, on the CPU up to nine times that of one step, within rz_runtime_params.memory_limit. */
+ * What waits for what: the workers of a runtime compute one step at a time. Calls of several threads, on one model or
+ * on several of a runtime, take turns in the order in which they came: a step that goes on for some milliseconds while
+ * another call waits lets that one go first, between two shares of its work, so that a token never waits for the whole
+ * of somebody's prompt. Steps of jobs with a budget go ahead of other calls, every second turn at most. Prompts of
+ * several threads are read a piece at a time in turn. While a call waits it heeds its cancels, deadlines and budget as
+ * it does at work, within some milliseconds. A runtime with one thread has no workers: nothing waits, and each call
+ * computes on its own thread. A call on a handle in use never waits, it gets RZ_ERR_BUSY. Many requests are answered
+ * fastest by one thread with rz_jobs_step or rz_decode_batch, which read the weights once for all of them; threads
+ * share the time, and nothing else. Calls beside one another each take scratch memory of their own, on the CPU up to
+ * nine times that of one step, within rz_runtime_params.memory_limit. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
