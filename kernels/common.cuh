@@ -352,14 +352,15 @@ DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm
 DEVICE float sigmoid(float x) { return 1.f / (1.f + exp2_approx(-kLog2e * x)); }
 DEVICE float activate(float x, u32 kind) {
     switch (kind) {
-        case kSilu: return x / (1.f + exp2_approx(-kLog2e * x));
-        case kGelu:
-        case kTanh: {
-            // One `tanhf` for both: another would take registers of products that end with it.
+        case kSilu:
+        case kSwigluOfClamped:
+        case kSwigluThenClamped: return x / (1.f + exp2_approx(-kLog2e * x));
+        case kGelu: {
             // tanh approximation, arXiv 1606.08415: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-            const float t = tanhf(kind == kTanh ? x : 0.7978845608028654f * fmaf(0.044715f * x * x, x, x));
-            return kind == kTanh ? t : 0.5f * x * (1.f + t);
+            const float u = 0.7978845608028654f * fmaf(0.044715f * x * x, x, x);
+            return 0.5f * x * (1.f + tanhf(u));
         }
+        case kTanh: return tanhf(x);
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
         case kRelu2: return x > 0.f ? x * x : 0.f;
         case kIdentity: return x;
@@ -373,17 +374,15 @@ DEVICE float activate(float x, u32 kind) {
     }
 }
 DEVICE float gated(float gate, float up, u32 kind, float limit) {
-    const auto clamped = [](float x, float limit) { return fminf(fmaxf(x, -limit), limit); };
     if (kind == kClampedSwiglu) {
         gate = fminf(gate, 7.f);
-        return gate * sigmoid(1.702f * gate) * (clamped(up, 7.f) + 1.f);
+        return gate * sigmoid(1.702f * gate) * (fminf(fmaxf(up, -7.f), 7.f) + 1.f);
     }
-    // One call of `activate`: more would take registers of products that end with it.
-    const bool before = kind == kSwigluOfClamped, after = kind == kSwigluThenClamped;
-    if (before) gate = fminf(gate, limit);
-    gate = activate(gate, before || after ? kSilu : kind);
-    if (after) gate = fminf(gate, limit);
-    return gate * (before || after ? clamped(up, limit) : up);
+    if (kind == kSwigluOfClamped) gate = fminf(gate, limit);
+    gate = activate(gate, kind);
+    if (kind == kSwigluThenClamped) gate = fminf(gate, limit);
+    if (kind == kSwigluOfClamped || kind == kSwigluThenClamped) up = fminf(fmaxf(up, -limit), limit);
+    return gate * up;
 }
 // The `up` of an activation without one.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }

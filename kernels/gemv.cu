@@ -146,8 +146,7 @@ template <class T, u32 kCols, u32 kRows> DEVICE constexpr u32 trip() {
 // Adds products of units `first + lane` and so on, which may end before a whole trip where `kTail`.
 template <class T, u32 kCols, bool kTail, u32 kRows, class Row>
 DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 n, Row&& row, u32 first, u32 units,
-                      float (&sums)[kCols][kRows]) {
-    const u32 lane = threadIdx.x % kWarp;
+                      u32 lane, float (&sums)[kCols][kRows]) {
     constexpr u32 kTrip = trip<T, kCols, kRows>();
     typename T::Raw raw[kTrip][kRows];
     UNROLL for (u32 u = 0; u < kTrip; u++) {
@@ -201,8 +200,9 @@ DEVICE void prefetch(const ProjectArgs& a, const Turn<kRows>& p, With&& with) {
 // of a type.
 template <u32 kCols, u32 kRows, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
-    const u32 lane = threadIdx.x % kWarp;
     for (u32 g = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
+        // What follows from `lane` is computed anew each turn: kept in registers from turn to turn, it would not fit.
+        const u32 lane = unknown(threadIdx.x % kWarp);
         const Turn<kRows> p = turn_at<kRows>(a, g, expert);
         // The quants of the next rows come while these are multiplied.
         if (g + a.warps < a.turns) prefetch<1>(a, turn_at<kRows>(a, g + a.warps, expert), with);
@@ -216,10 +216,10 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
             u32 first = 0;
             if (kCols <= 2 && kTrip > kWarp) {
                 UNROLL_BY(1) for (; first + kTrip <= units; first += kTrip)
-                    dot_units<T, kCols, false>(w, p, n, row, first, units, sums);
+                    dot_units<T, kCols, false>(w, p, n, row, first, units, lane, sums);
             }
             UNROLL_BY(1) for (; first < units; first += kTrip)
-                dot_units<T, kCols, true>(w, p, n, row, first, units, sums);
+                dot_units<T, kCols, true>(w, p, n, row, first, units, lane, sums);
         });
         // Every lane has all sums; each finishes one.
         float mine[kRows] = {};
