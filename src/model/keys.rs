@@ -33,8 +33,14 @@ fn is_unset(value: &Value) -> bool {
 }
 
 /// The smallest and the largest number under keys with such an ending, far beyond those of any network.
-const BOUNDS: &[(&str, [f32; 2])] =
-    &[("epsilon", [1e-20, 1.0]), ("freq_base", [1.0, 1e15]), ("freq_base_swa", [1.0, 1e15])];
+const BOUNDS: &[(&str, [f32; 2])] = &[
+    ("epsilon", [1e-20, 1.0]),
+    ("freq_base", [1.0, 1e15]),
+    ("freq_base_swa", [1.0, 1e15]),
+    ("swiglu_clamp_exp", [0.0, 1e6]),
+    ("swiglu_clamp_shexp", [0.0, 1e6]),
+    ("activation_sparsity_scale", [f32::NEG_INFINITY, 100.0]),
+];
 /// Those of factors and caps.
 const FACTOR: [f32; 2] = [1e-6, 1e6];
 

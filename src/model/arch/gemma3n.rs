@@ -84,13 +84,11 @@ fn laurel(b: &mut Builder, x: TensorId) -> Result<TensorId> {
 /// Deviations from the mean up to which the gates of each layer are 0, in layers that have such a bound.
 fn thresholds(b: &Builder) -> Result<Vec<Option<f32>>> {
     let (key, n) = ("activation_sparsity_scale", b.hyper.n_layers);
-    b.keys.get(key);
-    let Some(list) = b.keys.metadata.f32s(&b.keys.name(key))? else {
+    let Some(list) = b.keys.floats(key)? else {
         // 95 of 100 numbers of a normal distribution are below so many deviations.
         return Ok((0..n).map(|i| (i < 10).then_some(1.644_853_6)).collect());
     };
-    let is_known = |x: &f32| *x == f32::NEG_INFINITY || (0.0..=100.0).contains(x);
-    if list.len() < n || !list.iter().all(is_known) {
+    if list.len() < n {
         return Err(b.keys.unsupported(key));
     }
     Ok(list[..n].iter().map(|x| x.is_finite().then_some(*x)).collect())

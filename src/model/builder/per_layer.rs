@@ -37,22 +37,11 @@ impl Builder<'_> {
     /// activation with a limit.
     pub fn clamped_swiglu(&self, key: &str, clamped: fn(f32) -> Activation) -> Result<Vec<Activation>> {
         let n = self.hyper.n_layers;
-        let activation = |limit: f32| match limit {
-            0.0 => Ok(Activation::Silu),
-            _ if (1e-3..=1e6).contains(&limit) => Ok(clamped(limit)),
-            _ => Err(self.keys.unsupported(key)),
-        };
-        match self
-            .keys
-            .get(key)
-            .map(|_| self.keys.metadata.f32s(&self.keys.name(key)))
-            .transpose()?
-            .flatten()
-            .as_deref()
-        {
+        let activation = |limit: f32| if limit == 0.0 { Activation::Silu } else { clamped(limit) };
+        match self.keys.floats(key)?.as_deref() {
             None => Ok(vec![Activation::Silu; n]),
-            Some([one]) => Ok(vec![activation(*one)?; n]),
-            Some(list) if list.len() >= n => list[..n].iter().map(|limit| activation(*limit)).collect(),
+            Some([one]) => Ok(vec![activation(*one); n]),
+            Some(list) if list.len() >= n => Ok(list[..n].iter().map(|limit| activation(*limit)).collect()),
             Some(_) => Err(self.keys.unsupported(key)),
         }
     }
