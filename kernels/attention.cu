@@ -141,27 +141,29 @@ DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work,
     write_sums<kDim>(part, rows, used, [&](u32 row) { return mine + row * row_size; });
     write_rows<kDim>(part, rows, used, d, {1.f, 1.f}, dim, [&](u32 row) { return mine + row * row_size + 2; });
     sync_block();
-    if (a.splits == 1) {
-        for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
-            work.out(a, i / d)[i % d] = merged(parts, kAttendWarps, row_size, used, i / d, i % d);
-        return;
-    }
-
-    // Joins the parts of the four warps to that of the block.
-    for (u32 i = threadIdx.x; i < used * row_size; i += blockDim.x) {
-        const u32 row = i / row_size, field = i % row_size;
-        float peak = kNegativeInfinity;
-        for (u32 w = 0; w < kAttendWarps; w++) peak = fmaxf(peak, parts[(w * used + row) * row_size]);
-        float v = peak;
-        if (field > 0) {
-            v = 0.f;
-            for (u32 w = 0; w < kAttendWarps; w++) {
-                const float* from = parts + (w * used + row) * row_size;
-                if (from[1] != 0.f) v += exp2_approx(from[0] - peak) * from[field];
-            }
+    // Joins the parts of the four warps to that of the block, with a warp for each row.
+    const u32 lane = threadIdx.x % kWarp, stride = used * row_size;
+    const bool whole = a.splits == 1;
+    for (u32 row = threadIdx.x / kWarp; row < used; row += kAttendWarps) {
+        const float* from = parts + row * row_size;
+        float peak = kNegativeInfinity, sum = 0.f, weights[kAttendWarps];
+        UNROLL for (u32 w = 0; w < kAttendWarps; w++) peak = fmaxf(peak, from[w * stride]);
+        UNROLL for (u32 w = 0; w < kAttendWarps; w++) {
+            // A warp without positions has no weight, and neither a peak.
+            weights[w] = from[w * stride + 1] != 0.f ? exp2_approx(from[w * stride] - peak) : 0.f;
+            sum = fmaf(weights[w], from[w * stride + 1], sum);
         }
-        work.part(a, row)[field] = v;
+        float* to = whole ? work.out(a, row) : work.part(a, row) + 2;
+        if (!whole && lane == 0) to[-2] = peak, to[-1] = sum;
+        const float factor = whole ? 1.f / sum : 1.f;
+        UNROLL for (u32 at = lane; at < kDim; at += kWarp) {
+            float value = 0.f;
+            if (at >= d) break;
+            UNROLL for (u32 w = 0; w < kAttendWarps; w++) value = fmaf(weights[w], from[w * stride + 2 + at], value);
+            to[at] = value * factor;
+        }
     }
+    if (whole) return;
     work.join<kDim>(a, (u8*)(parts + kAttendWarps * used * row_size));
 }
 
@@ -211,18 +213,20 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
         copy_async4(heads + i, a.q + ((u64)token * a.heads + first_head) * d + i);
     if (h.store) for (u32 i = threadIdx.x; i < d; i += blockDim.x) copy_async4(key + i, h.k + own * d + i);
     copy_async_commit();
+    // Rows without a head are 0.
+    for (u32 i = threadIdx.x; i < 2 * kDim; i += blockDim.x) store(shared + 16 * i, uint4{0, 0, 0, 0});
     if (threadIdx.x < pairs) angle(h, position, inv_freq, angles[2 * threadIdx.x], angles[2 * threadIdx.x + 1]);
     copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
-    for (u32 row = warp; row < kAttendRows; row += kAttendWarps) {
+    for (u32 row = warp; row < used; row += kAttendWarps) {
         float* x = heads + row * d;
-        if (row < used) turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
+        turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
         for (u32 i = lane; i < kDim / 2; i += kWarp) {
             // The order in which `attend` sets them.
             const u32 c = i / 16, t = i / 4 % 4, w = i % 4, operand = row / 8 + 2 * (w % 2);
             store(shared + 512 * (2 * c + w / 2) + 16 * (4 * (row % 8) + t) + 4 * operand,
-                  query_word(a, row < used, x, 2 * i));
+                  query_word(a, x, 2 * i));
         }
     }
     if (stores) {

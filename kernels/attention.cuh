@@ -119,13 +119,10 @@ DEVICE const float* query(const AttendArgs& a, const Rows& rows, u32 i) {
     return r < rows.used() ? a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim : nullptr;
 }
 // Dimension `dim` of a query and the next, times the scale, as a word of the left operand; 0 where there is no query.
-DEVICE u32 query_word(const AttendArgs& a, bool is_query, const float* query, u32 dim) {
-    const float low = is_query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
-    const float high = is_query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
-    return pack_halves(low, high);
-}
 DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) {
-    return query_word(a, query != nullptr, query, dim);
+    const float low = query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
+    const float high = query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
+    return pack_halves(low, high);
 }
 
 // Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the
@@ -210,21 +207,6 @@ DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d,
 template <u32 kDim, class F> DEVICE void write_sums(const Part<kDim>& part, const Rows& rows, u32 end, F&& place) {
     if (threadIdx.x % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++)
         if (rows.row(i) < end) place(rows.row(i))[0] = part.peak[i], place(rows.row(i))[1] = part.sum[i];
-}
-
-// Joins the few parts of a row, [part][row][peak, sum, values], to a softmax-weighted value.
-DEVICE float merged(const float* parts, u32 n, u32 row_size, u32 rows, u32 row, u32 dim) {
-    float peak = kNegativeInfinity;
-    for (u32 p = 0; p < n; p++) peak = fmaxf(peak, parts[(p * rows + row) * row_size]);
-    float sum = 0.f, value = 0.f;
-    for (u32 p = 0; p < n; p++) {
-        const float* part = parts + (p * rows + row) * row_size;
-        if (part[1] == 0.f) continue;
-        const float w = exp2_approx(part[0] - peak);
-        sum += w * part[1];
-        value += w * part[2 + dim];
-    }
-    return value / sum;
 }
 
 // Work of a block: `kRows` rows of a tile with a head of the cache, over a share of the positions.

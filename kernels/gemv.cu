@@ -8,8 +8,8 @@
 // Optimisations:
 //  1. For one row or two every block prepares the input for itself, while its first weights are loaded, and the
 //     epilogue is part of the kernel: no other launch reads or writes the activations.
-//  2. A processor has one block, because each prepares the whole input, and registers for one of the next launch, whose
-//     first weights are prefetched early.
+//  2. For one row a processor has two blocks, though each prepares the whole input: with the warps of one it waits for
+//     memory. The first weights of a launch are prefetched before it waits for the launch before.
 //  3. A warp strides over the columns with loads of 16 bytes, several of them in flight, and prefetches the next rows.
 //  4. Products of bytes are `dp4a`; offsets of quants are subtracted by way of the sums that a `Group` holds.
 //  5. More rows are prepared once, by `prepare`, and each weight that was read is used for all of them.

@@ -121,7 +121,10 @@ def launch_bounds(kernel: str) -> Tuple[int, int]:
     """Threads of a block of a kernel and the blocks that a processor has room for at least, by its `KERNEL`, which may stand in
     a macro for a family of names."""
     text = "".join(path.read_text() for path in sorted(KERNELS.glob("*.cu")))
-    found = {name: (int(threads), int(blocks)) for name, threads, blocks in re.findall(r"KERNEL\(([\w#]+), \w+, (\d+), (\d+)\)", text)}
+    constants = dict(re.findall(r"constexpr u32 (k\w+) = (\d+);", (KERNELS / "args.cuh").read_text()))
+    found = {}
+    for name, *bounds in re.findall(r"KERNEL\(([\w#]+), \w+, (\w+), (\w+)\)", text):
+        found[name] = tuple(int(constants.get(bound, bound)) for bound in bounds)
     families = [name for name in found if re.fullmatch(re.sub(r"##\w+?(##|$)", r"\\w+", name), kernel)]
     return found[kernel if kernel in found else max(families, key=len)]
 

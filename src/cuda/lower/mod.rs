@@ -496,7 +496,7 @@ impl Lowering<'_> {
             let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
             left = others;
             args.take(of_type);
-            let blocks = self.deal(&mut args, 2, n.div_ceil(GEMV_ROWS));
+            let blocks = self.deal(&mut args, 2, 1, n.div_ceil(GEMV_ROWS));
             if let Some(kernel) = self.model.device.kernels.gemv_rows(first.w.dtype()) {
                 self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
             }
@@ -586,20 +586,21 @@ impl Lowering<'_> {
             false => [&kernels.gemv_mixed, &kernels.gemv_mixed_2],
         };
         let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
-        let blocks = self.deal(args, 1, columns);
+        // As many as the kernels' launch bounds leave registers for.
+        let resident = if rows == 1 { 2 } else { 1 };
+        let blocks = self.deal(args, 1, resident, columns);
         self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
     }
 
-    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps, for each of the `columns` of
-    /// the grid.
-    fn deal(&self, args: &mut ProjectArgs, each: usize, columns: usize) -> [usize; 3] {
+    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps of `resident` blocks a
+    /// processor, for each of the `columns` of the grid.
+    fn deal(&self, args: &mut ProjectArgs, each: usize, resident: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
         let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => segments[0].w.rows as usize,
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(each)).sum(),
         };
-        // More than one block a processor would only prepare the input more often, in the way of the next launch.
-        let fill = (self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
+        let fill = (resident * self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
         let blocks = turns.div_ceil(WARPS).min(fill);
         (args.turns, args.warps) = (turns as u32, (WARPS * blocks) as u32);
         [columns, blocks, 1]
