@@ -46,7 +46,7 @@ func (r *repeated) Set(text string) error {
 func parse(arguments []string) (*options, error) {
 	o := &options{started: time.Now()}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	flags.Var(&o.models, "m", "`NAME=FILE` of a model, a .gguf file or a folder; may be repeated")
+	flags.Var(&o.models, "m", "`NAME=FILE` of a model, a .gguf file, a folder, or hf:owner/name of the Hugging Face Hub; may be repeated")
 	flags.Var(&o.adapters, "lora", "`NAME=MODEL,FILE[,FACTOR]` of a low-rank adapter on one of the models; may be repeated")
 	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen at")
 	flags.StringVar(&o.store, "store", "", "`folder` for what is needed again: prefixes of prompts, and packed weights")

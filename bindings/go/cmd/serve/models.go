@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"realizar.dev/go"
+	"realizar.dev/go/hub"
 )
 
 // storeMemory is how many bytes of prefixes a store holds in memory.
@@ -209,15 +210,34 @@ func (m *models) use(ctx context.Context, file *model) (*loaded, error) {
 	}
 }
 
+// fetch is the path of a model of the Hub, of whose way it tells every ten seconds.
+func fetch(ctx context.Context, model string) (string, error) {
+	told := time.Now()
+	return realizar.Fetch(ctx, model, func(done, total uint64) error {
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			log.Printf("%s: %.0f of %.0f MB", model, float64(done)/1e6, float64(total)/1e6)
+		}
+		return nil
+	})
+}
+
 // load loads a model, where there is memory for it or for which others that nobody uses make room.
 func (m *models) load(file *model) {
 	ctx, options := context.Background(), &realizar.LoadOptions{Runtime: m.runtime, PackedPath: m.options.packed(file.name)}
 	session := realizar.SessionOptions{Capacity: m.options.context}
 	start := time.Now()
 	in, err := func() (*loaded, error) {
-		plan, err := realizar.PlanLoad(ctx, file.path, options, &session, m.options.slots)
+		path := file.path
+		if strings.HasPrefix(path, hub.Prefix) {
+			var err error
+			if path, err = fetch(ctx, path); err != nil {
+				return nil, err
+			}
+		}
+		plan, err := realizar.PlanLoad(ctx, path, options, &session, m.options.slots)
 		if err != nil { // such as of a model that has no caches
-			if plan, err = realizar.PlanLoad(ctx, file.path, options, nil, 0); err != nil {
+			if plan, err = realizar.PlanLoad(ctx, path, options, nil, 0); err != nil {
 				return nil, err
 			}
 		}
@@ -228,7 +248,7 @@ func (m *models) load(file *model) {
 		if err := m.reserve(file, in.size); err != nil {
 			return nil, err
 		}
-		if in.model, err = realizar.Load(ctx, file.path, options); err == nil {
+		if in.model, err = realizar.Load(ctx, path, options); err == nil {
 			if in.info, err = in.model.Info(); err != nil {
 				in.model.Close()
 			}
