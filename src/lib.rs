@@ -6,6 +6,7 @@ pub mod error;
 pub mod os;
 pub mod tensor;
 pub mod quant;
+pub mod media;
 pub mod format;
 pub mod sampling;
 pub mod graph;

@@ -8,16 +8,20 @@ use std::path::{Path, PathBuf};
 /// `cuda` and `os`.
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine", "os"]),
-    ("engine", &["text", "grammar", "model", "device", "cpu", "graph", "sampling", "format", "quant", "tensor"]),
+    (
+        "engine",
+        &["text", "grammar", "model", "device", "cpu", "graph", "sampling", "format", "media", "quant", "tensor"],
+    ),
     ("grammar", &["text"]),
     ("text", &["format"]),
-    ("model", &["graph", "format", "quant", "tensor"]),
+    ("model", &["graph", "format", "media", "quant", "tensor"]),
     ("device", &["cuda", "cpu", "graph", "sampling", "quant", "tensor"]),
     ("cuda", &["graph", "sampling", "quant", "tensor", "os"]),
     ("cpu", &["graph", "quant", "tensor", "os"]),
     ("graph", &["sampling", "quant", "tensor"]),
     ("sampling", &[]),
     ("format", &["quant", "tensor", "os"]),
+    ("media", &[]),
     ("quant", &["tensor"]),
     ("tensor", &[]),
     ("os", &[]),
@@ -122,8 +126,8 @@ fn modules_are_listed_in_the_order_of_the_data() {
     assert_eq!(
         listed,
         [
-            "memory", "error", "os", "tensor", "quant", "format", "sampling", "graph", "cpu", "cuda", "device",
-            "model", "text", "grammar", "engine", "ffi"
+            "memory", "error", "os", "tensor", "quant", "media", "format", "sampling", "graph", "cpu", "cuda",
+            "device", "model", "text", "grammar", "engine", "ffi"
         ]
     );
     for (i, name) in listed.iter().enumerate() {

@@ -21,6 +21,7 @@ mod hostile_safetensors;
 mod huggingface;
 mod hybrid_folders;
 mod layering;
+mod media;
 mod mtp;
 mod network;
 mod packed_file;

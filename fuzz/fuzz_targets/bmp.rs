@@ -1,0 +1,6 @@
+//! A BMP file, decoded and turned upright by its EXIF data.
+#![no_main]
+
+mod picture;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| picture::decode(b"BM", data));

@@ -1,0 +1,12 @@
+//! Shared by the targets of pictures: a file with the first bytes of its format laid over.
+
+use realizar::media::Picture;
+
+pub fn decode(first: &[u8], data: &[u8]) {
+    let mut file = data.to_vec();
+    file.resize(data.len().max(first.len()), 0);
+    file[..first.len()].copy_from_slice(first);
+    if let Ok(picture) = Picture::decode(&file, 1 << 20) {
+        assert_eq!(picture.rgb.len(), 3 * picture.width * picture.height);
+    }
+}

@@ -1,0 +1,31 @@
+//! Numbers of a rule, of a picture and its pixels: resized, cut into tiles, made patches of.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use realizar::media::{Filter, Picture, PixelFormat, Sizing, patches};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((head, pixels)) = data.split_at_checked(14) else { return };
+    let n: Vec<usize> = head[2..].chunks_exact(2).map(|n| usize::from(u16::from_le_bytes([n[0], n[1]]))).collect();
+    let filter = [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos][usize::from(head[1]) % 3];
+    let sizing = match head[0] % 6 {
+        0 => Sizing::Square { side: n[0], filter },
+        1 => Sizing::ShortestEdge { side: n[0], filter },
+        2 => Sizing::Area { grain: n[0], least: n[1], most: n[2] * 16, filter },
+        3 => Sizing::LongestEdge { longest: n[0], grain: n[1], filter },
+        4 => Sizing::SplitLongest { longest: n[0], tile: n[1], filter },
+        _ => Sizing::SplitRatio { tile: n[0], min_tiles: n[1], max_tiles: n[2], filter },
+    };
+    let Ok(layout) = sizing.layout(n[3], n[4]) else { return };
+    let Ok(picture) = Picture::from_pixels(PixelFormat::Gray8, n[3], n[4], 0, pixels) else { return };
+    // Larger ones take their time.
+    if layout.seen_width * layout.seen_height > 1 << 18 {
+        return;
+    }
+    let tiles = sizing.tiles(&picture, &layout).expect("tiles");
+    assert_eq!(tiles.len(), layout.n_tiles());
+    for tile in tiles {
+        assert_eq!((tile.width, tile.height), (layout.tile_width, layout.tile_height));
+        drop(patches(&tile, n[5], 1, [0.5; 3], [0.5; 3]));
+    }
+});

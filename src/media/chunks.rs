@@ -1,0 +1,55 @@
+//! The parts of which files of pictures consist, as far as their bytes last.
+
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+use std::ops::Range;
+
+/// The marker of a JPEG file's end.
+pub const END: u8 = 0xd9;
+
+/// The segments of a JPEG file, each a marker and the place of what it holds. Pixels between them are passed over.
+pub fn of_jpeg(file: &[u8]) -> impl Iterator<Item = (u8, Range<usize>)> {
+    let mut at = 2usize;
+    std::iter::from_fn(move || {
+        // Within pixels 0xff is followed by 0 or by a marker that stands alone, and any number of them may be filling.
+        while !matches!(file.get(at..)?, [0xff, 0x02..=0xcf | 0xd9..=0xfe, ..]) {
+            at += 1;
+        }
+        let marker = *file.get(at + 1)?;
+        let length = if marker == END { 0 } else { number(file, at + 2, 2, true)? };
+        let range = at + 4..at + 2 + length.max(2);
+        at = range.end;
+        Some((marker, range))
+    })
+}
+
+/// The chunks of a PNG file, each a name and the place of what it holds.
+pub fn of_png(file: &[u8]) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
+    let mut at = 8usize;
+    std::iter::from_fn(move || {
+        let length = number(file, at, 4, true)?;
+        let name = file.get(at + 4..at + 8)?.try_into().ok()?;
+        let range = at + 8..(at + 8).saturating_add(length);
+        at = range.end.saturating_add(4);
+        Some((name, range))
+    })
+}
+
+/// The chunks of a RIFF file within a range, as those of a PNG file.
+pub fn of_riff(file: &[u8], within: Range<usize>) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
+    let mut at = within.start;
+    std::iter::from_fn(move || {
+        let name = file.get(at..at.saturating_add(4))?.try_into().ok()?;
+        let length = number(file, at + 4, 4, false)?;
+        let range = at + 8..(at + 8).saturating_add(length);
+        at = range.end.saturating_add(length % 2);
+        (range.start <= within.end).then_some((name, range))
+    })
+}
+
+/// A number of some bytes; `None` beyond the end.
+pub fn number(data: &[u8], at: usize, bytes: usize, is_big: bool) -> Option<usize> {
+    let join = |sum: usize, byte: &u8| sum << 8 | usize::from(*byte);
+    let data = data.get(at..at.checked_add(bytes)?)?;
+    Some(if is_big { data.iter().fold(0, join) } else { data.iter().rev().fold(0, join) })
+}

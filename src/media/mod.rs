@@ -1,0 +1,15 @@
+//! Pictures: from files or pixels of the host to the numbers that an encoder takes. Knows sizes, no models.
+
+mod bmp;
+mod chunks;
+mod decode;
+mod exif;
+mod patches;
+mod picture;
+mod resample;
+mod sizing;
+
+pub use patches::patches;
+pub use picture::{MAX_SIDE, Part, Picture, PixelFormat};
+pub use resample::Filter;
+pub use sizing::{Layout, Sizing};

@@ -1,0 +1,37 @@
+//! The numbers of a tile as an encoder takes them.
+
+use super::picture::Picture;
+use crate::error::{Error, Result, try_vec};
+
+/// Rows of `3 * patch * patch` numbers (channel, row, column), each `(byte / 255 - mean) / std`: patches row by row, or
+/// block by block of `merge` by `merge` patches, row by row within the block.
+///
+/// # Errors `InvalidArgument` where the tile is not a whole number of blocks.
+pub fn patches(tile: &Picture, patch: usize, merge: usize, mean: [f32; 3], std: [f32; 3]) -> Result<Vec<f32>> {
+    let block = patch.saturating_mul(merge);
+    if block == 0 || !tile.width.is_multiple_of(block) || !tile.height.is_multiple_of(block) {
+        let what = format!("{merge} x {merge} patches of {patch} x {patch} pixels");
+        return Err(Error::invalid(format!("a tile of {} x {} in blocks of {what}", tile.width, tile.height)));
+    }
+    let mut tables = [[0.0f32; 256]; 3];
+    for (table, (mean, std)) in tables.iter_mut().zip(mean.into_iter().zip(std)) {
+        (0..=255u8).zip(table).for_each(|(byte, value)| *value = (f32::from(byte) / 255.0 - mean) / std);
+    }
+    let mut out = try_vec("patches", tile.rgb.len())?;
+    for (block_y, block_x) in grid(tile.height / block, tile.width / block) {
+        for (y, x) in grid(merge, merge) {
+            let (top, left) = (block_y * block + y * patch, block_x * block + x * patch);
+            for (channel, table) in tables.iter().enumerate() {
+                for row in tile.rgb.chunks_exact(3 * tile.width).skip(top).take(patch) {
+                    let pixels = row[3 * left..3 * (left + patch)].chunks_exact(3);
+                    out.extend(pixels.map(|pixel| table[usize::from(pixel[channel])]));
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn grid(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+}

@@ -1,0 +1,143 @@
+//! A picture in memory.
+
+use std::fmt;
+
+use crate::error::{Error, Result, try_vec};
+
+/// The longest side of a picture.
+pub const MAX_SIDE: usize = 65535;
+
+/// The most pixels of a picture, whatever a caller allows: their number times 8 fits into 32 bits.
+const MAX_PIXELS: u64 = 1 << 28;
+
+/// Pixels of three bytes, red first, in rows from the top, `width * height` of them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    pub width: usize,
+    pub height: usize,
+    pub rgb: Vec<u8>,
+}
+
+impl fmt::Debug for Picture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Picture of {} x {}", self.width, self.height)
+    }
+}
+
+/// Bytes of a pixel in memory of the host. A fourth is alpha, which is dropped, as makers of models do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PixelFormat {
+    Rgb8,
+    Rgba8,
+    Bgra8,
+    Gray8,
+}
+
+/// A rectangle of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub x: usize,
+    pub y: usize,
+    pub width: usize,
+    pub height: usize,
+}
+
+impl Part {
+    /// Refuses a part that is empty or not within a picture of this size.
+    pub(super) fn check(&self, width: usize, height: usize) -> Result<()> {
+        let fits = |from: usize, n: usize, all: usize| n > 0 && from.checked_add(n).is_some_and(|end| end <= all);
+        if fits(self.x, self.width, width) && fits(self.y, self.height, height) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{self:?} of a picture of {width} x {height}")))
+    }
+}
+
+impl Picture {
+    /// Copies pixels of the host. Rows begin `stride` bytes after one another; 0: without a gap.
+    ///
+    /// # Errors `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
+    pub fn from_pixels(
+        format: PixelFormat,
+        width: usize,
+        height: usize,
+        stride: usize,
+        data: &[u8],
+    ) -> Result<Picture> {
+        if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
+            return Err(Error::invalid(format!("pixels of {width} x {height}: sides are 1 to {MAX_SIDE}")));
+        }
+        let (step, places) = match format {
+            PixelFormat::Rgb8 => (3, [0, 1, 2]),
+            PixelFormat::Rgba8 => (4, [0, 1, 2]),
+            PixelFormat::Bgra8 => (4, [2, 1, 0]),
+            PixelFormat::Gray8 => (1, [0; 3]),
+        };
+        let row = width * step;
+        let stride = if stride == 0 { row } else { stride };
+        if stride < row {
+            return Err(Error::invalid(format!("pixels with a stride of {stride} bytes: a row has {row}")));
+        }
+        let needed = stride.checked_mul(height - 1).and_then(|bytes| bytes.checked_add(row));
+        if needed.is_none_or(|needed| needed > data.len()) {
+            let held = data.len();
+            return Err(Error::invalid(format!("{height} rows of {stride} bytes do not fit into the {held} given")));
+        }
+        let mut rgb = try_vec("pixels", width.saturating_mul(height).saturating_mul(3))?;
+        data.chunks(stride).take(height).for_each(|line| gather(&line[..row], step, places, &mut rgb));
+        Ok(Picture { width, height, rgb })
+    }
+
+    /// The pixels of a part.
+    ///
+    /// # Errors `InvalidArgument` for a part that is not within the picture.
+    pub fn crop(&self, part: Part) -> Result<Picture> {
+        part.check(self.width, self.height)?;
+        let mut rgb = try_vec("pixels", 3 * part.width * part.height)?;
+        for row in self.rgb.chunks_exact(3 * self.width).skip(part.y).take(part.height) {
+            rgb.extend_from_slice(&row[3 * part.x..3 * (part.x + part.width)]);
+        }
+        Ok(Picture { width: part.width, height: part.height, rgb })
+    }
+
+    /// The picture upright, by the number that EXIF has for how it lies.
+    pub(super) fn upright(self, orientation: u8) -> Result<Picture> {
+        if !(2..=8).contains(&orientation) {
+            return Ok(self);
+        }
+        let (w, h) = (self.width, self.height);
+        let turned = orientation >= 5;
+        let (width, height) = if turned { (h, w) } else { (w, h) };
+        let mut rgb = try_vec("pixels", self.rgb.len())?;
+        for y in 0..height {
+            for x in 0..width {
+                let (from_x, from_y) = if turned { (y, x) } else { (x, y) };
+                let from_x = if [2, 3, 7, 8].contains(&orientation) { w - 1 - from_x } else { from_x };
+                let from_y = if [3, 4, 6, 7].contains(&orientation) { h - 1 - from_y } else { from_y };
+                rgb.extend_from_slice(&self.rgb[3 * (from_y * w + from_x)..][..3]);
+            }
+        }
+        Ok(Picture { width, height, rgb })
+    }
+}
+
+/// Appends red, green and blue of pixels of `step` bytes, which stand at `places` in each.
+pub(super) fn gather(row: &[u8], step: usize, places: [usize; 3], rgb: &mut Vec<u8>) {
+    rgb.extend(row.chunks_exact(step).flat_map(|pixel| places.map(|place| pixel[place])));
+}
+
+/// The bytes of a picture whose size a file of the format `name` claims, before any memory is taken for it.
+///
+/// # Errors `Format` for no pixels, `TooComplex` for more than `max_pixels`.
+pub(super) fn claimed(name: &str, width: u64, height: u64, max_pixels: u64) -> Result<usize> {
+    let most = max_pixels.min(MAX_PIXELS);
+    if width == 0 || height == 0 {
+        let what = format!("its header says {width} x {height} pixels");
+        return Err(Error::Format { path: format!("the {name} picture"), what });
+    }
+    if width.max(height) > MAX_SIDE as u64 || width * height > most {
+        let what = format!("{width} x {height} pixels: sides may have {MAX_SIDE}, and all together {most}");
+        return Err(Error::TooComplex(format!("the {name} picture has {what}")));
+    }
+    Ok(3 * width as usize * height as usize)
+}
