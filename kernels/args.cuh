@@ -88,6 +88,7 @@ enum Activation : u32 {
     kSwigluOfClamped = 9,  // silu(min(gate, limit)) * min(max(up, -limit), limit)
     kSwigluThenClamped = 10,  // min(silu(gate), limit) * min(max(up, -limit), limit)
     kTanh = 11,
+    kQuickGelu = 12,  // x * sigmoid(1.702 x)
 };
 
 // The operation on the result y of a product.

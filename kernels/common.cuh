@@ -361,6 +361,7 @@ DEVICE float activate(float x, u32 kind) {
             return 0.5f * x * (1.f + tanhf(u));
         }
         case kTanh: return tanhf(x);
+        case kQuickGelu: return x * sigmoid(1.702f * x);
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
         case kRelu2: return x > 0.f ? x * x : 0.f;
         case kIdentity: return x;

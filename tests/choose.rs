@@ -131,7 +131,14 @@ impl Choosing {
         let positions: Vec<u32> = (0..n as u32).collect();
         let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut self.state]);
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &positions, rules, sequences: &slots },
+            inputs: StepInputs {
+                ids: &ids,
+                positions: &positions,
+                outputs: &positions,
+                rules,
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states,
         };
         executor.begin(batch, 0..self.program.ops.len()).unwrap();

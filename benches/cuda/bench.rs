@@ -232,7 +232,7 @@ impl Network<'_> {
         Weights {
             matrices: self.sources.iter().map(|s| s as &dyn MatrixSource).collect(),
             vectors: vec![vec![1.0; s.hidden], vec![1.0; s.head_dim]],
-            ropes: vec![Rope { pairs: RopePairs::Halves, inv_freq, magnitude: 1.0 }],
+            ropes: vec![Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![], magnitude: 1.0 }],
         }
     }
 
@@ -342,7 +342,7 @@ fn queue(executor: &mut Executor, program: &Program, state: &mut Sequence, ids: 
     let positions: Vec<u32> = (from as u32..).take(ids.len()).collect();
     let (slots, last) = (vec![0; ids.len()], [ids.len() as u32 - 1]);
     let batch = &mut Batch {
-        inputs: StepInputs { ids, positions: &positions, outputs: &last, rules: &[], sequences: &slots },
+        inputs: StepInputs { ids, positions: &positions, outputs: &last, sequences: &slots, ..Default::default() },
         sequences: &mut [state],
     };
     executor.begin(batch, 0..program.ops.len())?;

@@ -26,10 +26,12 @@ use crate::cpu::ops::rope::Angles;
 use crate::cpu::ops::{recurrent, streams};
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::{Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight};
+use crate::graph::op::{
+    Activation, Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight,
+};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
-use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
+use crate::graph::step::{MEDIA_ROW, Sequences, SequencesMut, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 
 pub struct CpuExecutor {
@@ -54,6 +56,9 @@ pub struct CpuExecutor {
     /// `[rows]`, of the tokens that the activations have rows for.
     positions: Vec<u32>,
     slots: Vec<u32>,
+    /// The same, or empty.
+    turns: Vec<[u32; 3]>,
+    spans: Vec<[u32; 2]>,
     /// Rotary tables, by `RopeTable`.
     angles: Vec<Angles>,
     products: MatmulWorkspace,
@@ -113,6 +118,8 @@ impl CpuExecutor {
             tensors: StepTensors::new(program, max_tokens)?,
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
+            turns: try_vec("turns", max_tokens)?,
+            spans: try_vec("spans", max_tokens)?,
             angles,
             products: MatmulWorkspace::new(threads, max_tokens, program.widest_input())?,
             attention,
@@ -151,6 +158,10 @@ impl CpuExecutor {
         self.positions.extend_from_slice(inputs.positions);
         self.slots.clear();
         self.slots.extend_from_slice(inputs.sequences);
+        self.turns.clear();
+        self.turns.extend_from_slice(inputs.turns);
+        self.spans.clear();
+        self.spans.extend_from_slice(inputs.spans);
         self.adapted.begin(&self.program, self.max_tokens, &self.slots, |slot| adapters(sequences, slot))?;
         self.angles.iter_mut().for_each(Angles::clear);
         (self.ops, self.cursor, self.open, self.was_waited_for) = (ops, OpCursor::default(), true, false);
@@ -305,8 +316,18 @@ impl CpuExecutor {
             Op::ScaleByPosition { x, slope, length, offset } => {
                 self.scale_by_position(*x, *slope, [*offset, *length].map(u64::from))?;
             }
-            Op::Clamp { x, limit } => {
-                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
+            Op::AddMedia { x, part } => {
+                let (x, width) = self.tensors.get(*x);
+                for (t, row) in inputs.media_rows() {
+                    elementwise::add_scaled(isa, &mut x[t * width..][..width], &row[part * width..][..width], 1.0);
+                }
+            }
+            Op::Clamp { x, low, high } => {
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::clamp(isa, x, *low, *high));
+            }
+            Op::Mean { x, groups, out } => {
+                let [x, out] = self.tensors.disjoint([*x, *out]);
+                each_row(&*team(&mut self.team)?, x, out, |_, x, out| elementwise::mean(isa, x, *groups, out));
             }
             Op::Xielu { x, curve } => {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| activation_functions::xielu(isa, x, *curve));
@@ -352,17 +373,7 @@ impl CpuExecutor {
                 let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
                 recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
             }
-            Op::Glu { gate, up: None, activation } => {
-                each(&*team(&mut self.team)?, self.tensors.get(*gate), |_, g| {
-                    activation_functions::activate(isa, *activation, g)
-                });
-            }
-            Op::Glu { gate, up: Some(up), activation } => {
-                let [gate, up] = self.tensors.disjoint([*gate, *up]);
-                each_row(&*team(&mut self.team)?, gate, up, |_, g, u| {
-                    activation_functions::glu(isa, *activation, g, u)
-                });
-            }
+            Op::Glu { gate, up, activation } => self.activate(*gate, *up, *activation)?,
             Op::Gate { x, gate, sigmoid } => {
                 let [x, gate] = self.tensors.disjoint([*x, *gate]);
                 each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| match sigmoid {
@@ -385,11 +396,12 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Rows of a table, by the tokens or the positions of the step.
+    /// Rows of a table, by the tokens or the positions of the step, or rows of media.
     fn embed(&mut self, inputs: &StepInputs, (table, index, scale): (Weight, Index, f32), out: TensorId) -> Result<()> {
         let (isa, (matrix, bytes)) = (self.backend.isa, self.backend.matrix(table));
         let row = |t: usize| match index {
-            Index::Id => inputs.ids[t] as usize,
+            Index::Id | Index::Token if inputs.ids[t] == MEDIA_ROW => 0,
+            Index::Id | Index::Token => inputs.ids[t] as usize,
             Index::Position => inputs.positions[t] as usize,
             Index::Zero => 0,
         };
@@ -399,6 +411,23 @@ impl CpuExecutor {
                 elementwise::scale(isa, x, scale);
             }
         });
+        if index == Index::Id {
+            let (out, width) = self.tensors.get(out);
+            inputs.media_rows().for_each(|(t, row)| out[t * width..][..width].copy_from_slice(&row[..width]));
+        }
+        Ok(())
+    }
+
+    /// `gate = activation(gate) * up`, or without `up`.
+    fn activate(&mut self, gate: TensorId, up: Option<TensorId>, activation: Activation) -> Result<()> {
+        let (isa, team) = (self.backend.isa, team(&mut self.team)?);
+        match up {
+            None => each(&team, self.tensors.get(gate), |_, g| activation_functions::activate(isa, activation, g)),
+            Some(up) => {
+                let [gate, up] = self.tensors.disjoint([gate, up]);
+                each_row(&team, gate, up, |_, g, u| activation_functions::glu(isa, activation, g, u));
+            }
+        }
         Ok(())
     }
 
@@ -526,12 +555,12 @@ impl CpuExecutor {
     }
 
     fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: TensorId, k: Option<TensorId>) -> Result<()> {
-        let CpuExecutor { backend, team: open, tensors, angles, positions, .. } = self;
+        let CpuExecutor { backend, team: open, tensors, angles, positions, turns, .. } = self;
         let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
         if rope.inv_freq.is_empty() {
             return Ok(());
         }
-        angles.compute(rope, positions);
+        angles.compute(rope, positions, turns);
         let (isa, angles) = (backend.isa, &*angles);
         let rotate = |t: usize, q: &mut [f32], k: &mut [f32]| {
             for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
@@ -606,22 +635,19 @@ impl CpuExecutor {
                 row.copy_from_slice(&from[t as usize * width..][..width]);
             }
         }
-        for (to, &from) in inputs.outputs.iter().enumerate() {
-            self.positions[to] = self.positions[from as usize];
-            self.slots[to] = self.slots[from as usize];
-        }
         let m = inputs.outputs.len();
         if m < self.tensors.n {
             self.angles.iter_mut().for_each(Angles::clear);
         }
-        self.positions.truncate(m);
-        self.slots.truncate(m);
+        [&mut self.positions, &mut self.slots].into_iter().for_each(|rows| keep(rows, inputs.outputs));
+        keep(&mut self.turns, inputs.outputs);
+        keep(&mut self.spans, inputs.outputs);
         self.adapted.keep(&self.slots, |slot| adapters(sequences, slot));
         self.tensors.n = m;
     }
 
     fn attend(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Attend) -> Result<bool> {
-        let CpuExecutor { backend, team: open, tensors, attention, positions, slots, program, .. } = self;
+        let CpuExecutor { backend, team: open, tensors, attention, positions, slots, spans, program, .. } = self;
         let heads = heads(program, op.layer, op.q);
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let cache = |i: u32| sequences.get(i as usize).and_then(CpuSequence::kv).expect("`begin` has looked");
@@ -636,7 +662,8 @@ impl CpuExecutor {
             }
         };
         let among = op.among.map(|_| &*among);
-        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, distances, sinks, among };
+        let (scale, softcap, mask) = (op.scale, op.softcap, op.mask);
+        let scoring = Scoring { scale, softcap, mask, slopes, distances, sinks, among, spans };
         let team = team(open)?;
         Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
     }
@@ -651,6 +678,14 @@ impl CpuExecutor {
         let team = team(open)?;
         Ok(attention::select(&team, backend.isa, [positions, slots], &source, [q, weights], out, scratch))
     }
+}
+
+/// Goes on with the outputs' values alone of a list, which may be empty.
+fn keep<T: Copy>(rows: &mut Vec<T>, outputs: &[u32]) {
+    if !rows.is_empty() {
+        (0..).zip(outputs).for_each(|(to, &from)| rows[to] = rows[from as usize]);
+    }
+    rows.truncate(outputs.len());
 }
 
 /// The adapters of a sequence of the step.

@@ -105,6 +105,8 @@ pub enum Activation {
     /// min(silu(gate), limit) * min(max(up, -limit), limit)
     SwigluThenClamped = 10,
     Tanh = 11,
+    /// x * sigmoid(1.702 x)
+    QuickGelu = 12,
 }
 
 /// The cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width of a

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{DeviceKv, GEMV_ROWS, KvPlace, StepArgs};
-use super::device::CudaModel;
+use super::device::{CudaModel, unread};
 use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Tilings};
@@ -195,6 +195,9 @@ impl CudaExecutor {
     ) -> Result<()> {
         if self.in_flight == SLOTS {
             return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
+        }
+        if let Some(what) = unread(&self.program, inputs) {
+            return Err(Error::unsupported(format!("{what} on a GPU")));
         }
         let context = self.model.device.context.clone();
         // Reported now where the device is gone, before a caller has put work into the step.

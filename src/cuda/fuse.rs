@@ -241,12 +241,13 @@ impl Chooser<'_> {
 /// Shows every activation that an op writes to `f`.
 fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
     match op {
-        Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } => f(*out),
+        Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } | Op::Mean { out, .. } => f(*out),
         Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
         Op::Add { x, .. }
         | Op::Scale { x, .. }
         | Op::ScaleColumns { x, .. }
         | Op::ScaleByPosition { x, .. }
+        | Op::AddMedia { x, .. }
         | Op::Clamp { x, .. }
         | Op::Xielu { x, .. }
         | Op::Threshold { x, .. }

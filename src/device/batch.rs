@@ -3,7 +3,7 @@
 use super::sequence::Sequence;
 use crate::error::{Error, Result};
 use crate::graph::program::Program;
-use crate::graph::step::{CHOSEN_BEFORE, StepInputs, StepLimits};
+use crate::graph::step::{CHOSEN_BEFORE, MEDIA_ROW, StepInputs, StepLimits};
 use crate::sampling::MAX_ENTRIES;
 
 /// The inputs of a step with the sequences that it goes on with.
@@ -17,7 +17,7 @@ impl Batch<'_, '_> {
     /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a
     /// meaning.
     pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
-        let StepInputs { ids, positions, sequences: numbers, outputs, rules } = self.inputs;
+        let StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans } = self.inputs;
         let (n, n_outputs) = (ids.len(), outputs.len());
         let StepLimits { max_tokens, max_outputs } = limits;
         if n == 0 || n > max_tokens || n_outputs > max_outputs || self.sequences.len() > max_tokens {
@@ -29,6 +29,17 @@ impl Batch<'_, '_> {
         if positions.len() != n || numbers.len() != n {
             let (positions, numbers) = (positions.len(), numbers.len());
             return Err(Error::invalid(format!("{n} ids, {positions} positions, {numbers} numbers of sequences")));
+        }
+        if [turns.len(), spans.len()].iter().any(|len| ![0, n].contains(len)) {
+            return Err(Error::invalid(format!("{n} ids, {} turns, {} spans", turns.len(), spans.len())));
+        }
+        if !media.is_empty() {
+            let (rows, width) = (ids.iter().filter(|id| **id == MEDIA_ROW).count(), program.media_width());
+            if rows != media.len() || media.iter().any(|row| row.len() < width) {
+                let narrowest = media.iter().map(|row| row.len()).min().unwrap_or(0);
+                let given = format!("{} rows of media, of {narrowest} numbers or more", media.len());
+                return Err(Error::invalid(format!("{given}, for {rows} tokens and {width} numbers")));
+            }
         }
         if !outputs.is_sorted_by(|a, b| a < b) || outputs.last().is_some_and(|&last| last as usize >= n) {
             return Err(Error::invalid(format!("outputs {outputs:?} of {n} tokens")));
@@ -62,7 +73,8 @@ impl Batch<'_, '_> {
             if position >= capacity {
                 return Err(Error::ContextFull { len: position, capacity, more: 1 });
             }
-            if id as usize >= program.max_ids && !(follows && id == CHOSEN_BEFORE) {
+            let is_row = !self.inputs.media.is_empty() && id == MEDIA_ROW;
+            if id as usize >= program.max_ids && !is_row && !(follows && id == CHOSEN_BEFORE) {
                 return Err(Error::invalid(format!("token {id} of {}", program.max_ids)));
             }
             if position >= program.max_positions {
@@ -80,6 +92,11 @@ impl Batch<'_, '_> {
                 return Err(Error::invalid("the tokens of a step are not in order"));
             }
             next = position + 1;
+        }
+        for [from, to] in self.inputs.spans.get(tokens.clone()).unwrap_or_default() {
+            if from > to || *to as usize > next {
+                return Err(Error::invalid(format!("the span {from} to {to} of a sequence of {next} positions")));
+            }
         }
         if tokens.len() > room {
             let n = tokens.len();

@@ -104,7 +104,10 @@ impl Step {
         }
         let Step { executor, ids, positions, numbers, outputs, .. } = self;
         let rules = if is_fresh { rules } else { &[] };
-        let mut batch = Batch { inputs: StepInputs { ids, positions, sequences: numbers, outputs, rules }, sequences };
+        let mut batch = Batch {
+            inputs: StepInputs { ids, positions, sequences: numbers, outputs, rules, ..Default::default() },
+            sequences,
+        };
         if is_fresh {
             executor.begin(&mut batch, ops)?;
             write(executor)?;

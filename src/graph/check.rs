@@ -6,7 +6,7 @@ use super::op::{
 };
 use super::program::{MAX_KEY_DIM, MAX_TAPS, Program, STATE_ALIGN};
 use super::sequence_spec::KvLayer;
-use super::weights::Weights;
+use super::weights::{Rope, Weights};
 use crate::error::{Error, Result};
 
 impl Program {
@@ -14,6 +14,7 @@ impl Program {
     pub fn check(&self, weights: &Weights) -> Result<()> {
         let mut kept = false;
         let mut advanced = vec![false; self.recurrent.len()];
+        let mut stored = vec![0; self.kv_layers.len()];
         for op in &self.ops {
             let checked = Checked { program: self, weights, op };
             if let Some(state) = op.clone().recurrent_mut() {
@@ -21,8 +22,12 @@ impl Program {
                 let before = std::mem::replace(&mut advanced[state.0 as usize], true);
                 checked.expect(!before, || format!("{state:?} advanced twice"))?;
             }
+            if let Op::StoreKv { layer, .. } = op {
+                checked.layer(*layer)?;
+                stored[layer.0 as usize] += 1;
+            }
             // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
-            let by_token = op.writes_state() || matches!(op, Op::Embed { .. } | Op::KeepOutputs { .. });
+            let by_token = op.is_by_token() || matches!(op, Op::KeepOutputs { .. });
             checked.expect(!(kept && by_token), || "tokens for rows that are outputs".to_owned())?;
             let is_logits = matches!(op, Op::Logits { .. });
             checked.expect(kept || !is_logits, || "logits for rows that are no outputs".to_owned())?;
@@ -31,6 +36,16 @@ impl Program {
             op.for_each_tensor(|tensor| known &= self.width(tensor) > 0);
             checked.expect(known, || "an activation without a width".to_owned())?;
             checked.check()?;
+        }
+        // What a causal token sees of earlier steps would be that of the last op alone.
+        for op in &self.ops {
+            let layer = match op {
+                Op::Attend(a) if a.mask.is_causal() => a.layer,
+                Op::Select(s) => s.layer,
+                _ => continue,
+            };
+            let once = stored[layer.0 as usize] < 2;
+            Checked { program: self, weights, op }.expect(once, || format!("{layer:?} stored twice"))?;
         }
         Ok(())
     }
@@ -49,7 +64,12 @@ impl Checked<'_> {
             Op::Embed { table, rows, out, .. } => self.embed(*table, *rows, *out),
             Op::Norm { norm, x, out } => self.norm(norm, *x, *out),
             Op::Add { x, delta, .. } => self.add(*x, *delta),
-            Op::Scale { .. } | Op::Clamp { .. } | Op::Xielu { .. } | Op::Threshold { .. } => Ok(()),
+            Op::Scale { .. } | Op::AddMedia { .. } | Op::Xielu { .. } | Op::Threshold { .. } => Ok(()),
+            Op::Clamp { low, high, .. } => self.expect(low <= high, || format!("limits {low} and {high}")),
+            Op::Mean { x, groups, out } => {
+                let [n, each] = [*x, *out].map(|tensor| self.width(tensor));
+                self.expect(groups.checked_mul(each) == Some(n) && x != out, || format!("groups of {each} in {n}"))
+            }
             Op::ScaleColumns { x, by } => {
                 let n = self.width(*x);
                 self.expect(self.vector(*by, n)?, || format!("factors for {n} values"))
@@ -183,9 +203,12 @@ impl Checked<'_> {
     fn rope(&self, rope: &RopeChoice, head_dim: usize, first: usize, [q, k]: [Option<TensorId>; 2]) -> Result<()> {
         let tables = [Some(rope.table), rope.long.map(|(_, table)| table)];
         for table in tables.into_iter().flatten() {
-            let pairs = self.weights.rope(table)?.inv_freq.len();
+            let Rope { inv_freq, axes, .. } = self.weights.rope(table)?;
+            let pairs = inv_freq.len();
             let fits = first.checked_add(2 * pairs).is_some_and(|end| end <= head_dim);
             self.expect(fits, || format!("{pairs} pairs for heads of {head_dim}"))?;
+            let known = (axes.is_empty() || axes.len() == pairs) && axes.iter().all(|axis| *axis < 3);
+            self.expect(known, || format!("axes {axes:?} of {pairs} pairs"))?;
         }
         let fits = |tensor: TensorId| head_dim > 0 && self.width(tensor).is_multiple_of(head_dim);
         self.expect(q.is_none_or(fits) && k.is_none_or(fits) && q != k, || "heads of a rotation".to_owned())

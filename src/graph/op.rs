@@ -30,7 +30,8 @@ pub struct RecurrentId(pub u32);
 /// A step of a network. The rows of an activation are the tokens of the batch, after `KeepOutputs` its outputs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
-    /// `out = scale * table[index]`; table `[rows, width]`.
+    /// `out = scale * table[index]`; table `[rows, width]`. For `MEDIA_ROW` the first numbers of its row of media, or
+    /// by `Index::Token` row 0 of the table.
     Embed { table: Weight, rows: usize, index: Index, scale: f32, out: TensorId },
     /// `out = norm(x)`, group by group; in place where both are the same.
     Norm { norm: Norm, x: TensorId, out: TensorId },
@@ -42,8 +43,12 @@ pub enum Op {
     ScaleColumns { x: TensorId, by: Vector },
     /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`.
     ScaleByPosition { x: TensorId, slope: f32, length: u32, offset: u32 },
-    /// `x = min(max(x, -limit), limit)`.
-    Clamp { x: TensorId, limit: f32 },
+    /// `x += row[part * width(x)..]` for tokens that are rows of media.
+    AddMedia { x: TensorId, part: usize },
+    /// `x = min(max(x, low), high)`.
+    Clamp { x: TensorId, low: f32, high: f32 },
+    /// `out = the mean of the groups of x`, which lie one after the other.
+    Mean { x: TensorId, groups: usize, out: TensorId },
     /// `x = curve(x)`.
     Xielu { x: TensorId, curve: Xielu },
     /// `x = max(x - mean(x) - deviations * sqrt(var(x)), 0)`.
@@ -60,7 +65,7 @@ pub enum Op {
     JoinHeads { x: TensorId, tail: TensorId, heads: usize, out: TensorId },
     /// `out = x[first..first + width]`.
     Slice { x: TensorId, first: usize, out: TensorId },
-    /// Rotates the heads of `q` and `k`, from value `first` of each on, by their positions.
+    /// Rotates the heads of `q` and `k`, from value `first` of each on, by their turns, or else by their positions.
     Rope { rope: RopeChoice, head_dim: usize, first: usize, q: TensorId, k: Option<TensorId> },
     /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]` and `[n, n_kv_heads * value_dim]`, to the batch's positions of
     /// a layer; no `v` where values are parts of keys.
@@ -94,6 +99,8 @@ pub enum Op {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Index {
     Id,
+    /// The id of a token, 0 where it is a row of media.
+    Token,
     Position,
     /// The first row, for every token.
     Zero,
@@ -181,12 +188,12 @@ pub struct Select {
     pub out: TensorId,
 }
 
-/// The positions that a token sees.
+/// The positions that a token sees. Spans of a step have an effect on `Causal`, `Window` and `Spans`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mask {
-    /// All up to its own.
+    /// All up to its own, and those after it that its span has.
     Causal,
-    /// Its own and the `n - 1` before it; `n > 0`.
+    /// Its own, the `n - 1` before it, and those after it that its span has; `n > 0`.
     Window(u32),
     /// From the last multiple of `n` up to its own; `n > 0`.
     Chunk(u32),
@@ -194,6 +201,8 @@ pub enum Mask {
     All,
     /// Those of `All` that are at most `n` away.
     Around(u32),
+    /// Those of its span, or those of `All` where that is empty.
+    Spans,
 }
 
 impl Mask {
@@ -207,15 +216,15 @@ impl Mask {
         if window == 0 { Mask::All } else { Mask::Around(window as u32 / 2) }
     }
 
-    /// True where a token sees none after it.
+    /// True where a token without a span sees none after it.
     pub fn is_causal(self) -> bool {
-        !matches!(self, Mask::All | Mask::Around(_))
+        !matches!(self, Mask::All | Mask::Around(_) | Mask::Spans)
     }
 
     /// Number of positions up to its own that a token sees, at most; 0: all, or some after it too.
     pub fn span(self) -> usize {
         match self {
-            Mask::Causal | Mask::All | Mask::Around(_) => 0,
+            Mask::Causal | Mask::All | Mask::Around(_) | Mask::Spans => 0,
             Mask::Window(n) | Mask::Chunk(n) => n as usize,
         }
     }
@@ -292,6 +301,8 @@ pub enum Activation {
     /// The tanh approximation.
     Gelu,
     GeluErf,
+    /// `x * sigmoid(1.702 x)`.
+    QuickGelu,
     Relu,
     /// `max(x, 0)^2`.
     Relu2,
@@ -414,6 +425,7 @@ impl Op {
             Op::Scale { x, .. }
             | Op::ScaleColumns { x, .. }
             | Op::ScaleByPosition { x, .. }
+            | Op::AddMedia { x, .. }
             | Op::Clamp { x, .. }
             | Op::Xielu { x, .. }
             | Op::Threshold { x, .. }
@@ -426,7 +438,9 @@ impl Op {
                 on(x);
                 projections.iter_mut().for_each(|p| on(&mut p.out));
             }
-            Op::ProjectHeads { x, out, .. } | Op::Slice { x, out, .. } => [x, out].into_iter().for_each(on),
+            Op::ProjectHeads { x, out, .. } | Op::Slice { x, out, .. } | Op::Mean { x, out, .. } => {
+                [x, out].into_iter().for_each(on);
+            }
             Op::JoinHeads { x, tail, out, .. } => [x, tail, out].into_iter().for_each(on),
             Op::Rope { q, k, .. } => {
                 on(q);
@@ -512,6 +526,24 @@ impl Op {
             Op::DeltaRule(d) => Some(&mut d.recurrent),
             Op::Scan(s) => Some(&mut s.recurrent),
             _ => None,
+        }
+    }
+
+    /// Number of values of a row of media that the op reads.
+    pub fn media_width(&self, width: impl Fn(TensorId) -> usize) -> usize {
+        match self {
+            Op::Embed { index: Index::Id, out, .. } => width(*out),
+            Op::AddMedia { x, part } => part.saturating_add(1).saturating_mul(width(*x)),
+            _ => 0,
+        }
+    }
+
+    /// True where the op reads or writes what belongs to a token, or sees all tokens of the step.
+    pub fn is_by_token(&self) -> bool {
+        match self {
+            Op::Embed { .. } | Op::AddMedia { .. } => true,
+            Op::Attend(a) => !a.mask.is_causal(),
+            _ => self.writes_state(),
         }
     }
 

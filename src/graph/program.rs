@@ -138,7 +138,7 @@ impl ProgramBuilder {
         let (mut max_ids, mut max_positions) = (usize::MAX, usize::MAX);
         for op in &self.ops {
             match op {
-                Op::Embed { rows, index: Index::Id, .. } => max_ids = max_ids.min(*rows),
+                Op::Embed { rows, index: Index::Id | Index::Token, .. } => max_ids = max_ids.min(*rows),
                 Op::Embed { rows, index: Index::Position, .. } => max_positions = max_positions.min(*rows),
                 _ => {}
             }
@@ -170,15 +170,14 @@ impl ProgramBuilder {
         lives
     }
 
-    /// Puts `KeepOutputs`, unless it is there, after the last op that writes what a sequence remembers: later ops of
-    /// other tokens have no effect.
+    /// Puts `KeepOutputs`, unless it is there, after the last op by token: later ops of other tokens have no effect.
     fn drop_rows(&mut self, kept: &[TensorId]) {
         let head = self.ops.len().saturating_sub(1);
         let is_kept = self.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
         if is_kept || !matches!(self.ops.get(head), Some(Op::Logits { .. })) {
             return;
         }
-        let at = self.ops.iter().rposition(Op::writes_state).map_or(head, |last| last + 1);
+        let at = self.ops.iter().rposition(Op::is_by_token).map_or(head, |last| last + 1);
         let (before, behind) = (named(&self.ops[..at]), named(&self.ops[at..]));
         let mut moves = Vec::new();
         for from in behind.into_iter().filter(|tensor| before.contains(tensor) || kept.contains(tensor)) {
@@ -316,6 +315,11 @@ impl Program {
     /// True where no token sees one after it.
     pub fn is_causal(&self) -> bool {
         self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
+    }
+
+    /// Number of values that a row of media has, at least.
+    pub fn media_width(&self) -> usize {
+        self.ops.iter().map(|op| op.media_width(|tensor| self.width(tensor))).max().unwrap_or(0)
     }
 
     /// Values of scratch that a token takes.

@@ -7,6 +7,9 @@ use crate::sampling::SamplingRule;
 /// token `i` the output `i`.
 pub const CHOSEN_BEFORE: u32 = u32::MAX;
 
+/// Id in `StepInputs::ids` that stands for a row of numbers in place of a token.
+pub const MEDIA_ROW: u32 = u32::MAX - 1;
+
 /// Number of tokens and outputs that an executor has room for in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepLimits {
@@ -15,7 +18,7 @@ pub struct StepLimits {
 }
 
 /// The tokens of one step, `n = ids.len()`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct StepInputs<'a> {
     /// `[n]`
     pub ids: &'a [u32],
@@ -29,9 +32,24 @@ pub struct StepInputs<'a> {
     /// it chooses none. The CPU chooses none. In a step whose tokens are all `CHOSEN_BEFORE` the rules of the step
     /// before go on.
     pub rules: &'a [Option<SamplingRule<'a>>],
+    /// The numbers of each token whose id is `MEDIA_ROW`, in their order.
+    pub media: &'a [&'a [f32]],
+    /// `[n]`, time, row and column of each token, by which heads turn in place of its position; empty: by that.
+    pub turns: &'a [[u32; 3]],
+    /// `[n]`, the first position of each token's span and the one after its last, none after those of the step; empty:
+    /// no token has one.
+    pub spans: &'a [[u32; 2]],
 }
 
 impl StepInputs<'_> {
+    /// Each token that is a row of media, with its numbers.
+    pub fn media_rows(&self) -> impl Iterator<Item = (usize, &[f32])> {
+        // Text has nothing to look for.
+        let ids = if self.media.is_empty() { &[] } else { self.ids };
+        let tokens = ids.iter().enumerate().filter(|(_, id)| **id == MEDIA_ROW);
+        tokens.zip(self.media).map(|((t, _), row)| (t, *row))
+    }
+
     /// The number of each sequence and its range of tokens, from token `first` on.
     pub fn runs(&self) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> {
         let mut end = 0;

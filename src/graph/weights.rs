@@ -57,13 +57,16 @@ pub enum RopePairs {
     Halves,
 }
 
-/// Rotary position embedding: the angle of pair `i` at position `p` is `p * inv_freq[i]`.
+/// Rotary position embedding: the angle of pair `i` at position `p` is `p * inv_freq[i]`. In a step with turns `p` is
+/// the one that the pair turns by.
 #[derive(Clone, Debug)]
 pub struct Rope {
     pub pairs: RopePairs,
     /// Inverse frequencies, one a pair of dimensions; `2 * inv_freq.len() <= head_dim`, the dimensions after are left
     /// alone.
     pub inv_freq: Vec<f64>,
+    /// The turn of each pair: 0 time, 1 row, 2 column; empty: time for all.
+    pub axes: Vec<u8>,
     /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
     pub magnitude: f32,
 }

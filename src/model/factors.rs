@@ -21,7 +21,7 @@ impl Builder<'_> {
 
     /// `x = min(max(x, -limit), limit)`
     pub fn clamp(&mut self, x: TensorId, limit: f32) {
-        self.program.push(Op::Clamp { x, limit });
+        self.program.push(Op::Clamp { x, low: -limit, high: limit });
     }
 
     /// `x += factor * delta` for the one value of a tensor.

@@ -42,17 +42,28 @@ pub struct RopeConfig {
     pub scaling: RopeScaling,
 }
 
-/// The numbers of pairs, one section after another, that turn by each of the four positions of a token in images
-/// (M-RoPE). In text the first three are the position of the token and the fourth is 0, so that its pairs stay as they
-/// are. Where sections are interleaved, pairs that none covers turn by time, so that in text every pair turns.
+/// The numbers of pairs that turn by each of the four positions of a token (M-RoPE): time, row and column in images, in
+/// text its position, and a fourth that is 0, so that its pairs stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sections([usize; 4]);
+pub struct Sections {
+    sizes: [usize; 4],
+    /// Rows and columns take every third pair each, and all others turn by time. Else one section follows another.
+    interleaved: bool,
+}
 
 impl Sections {
-    /// True where pair `i` turns.
-    fn turns(&self, i: usize) -> bool {
-        let [a, b, c, d] = self.0;
-        i % (a + b + c + d).max(1) < a + b + c
+    /// The position that pair `i` turns by: 0 time, 1 row, 2 column, 3 none.
+    fn axis(&self, i: usize) -> u8 {
+        let [time, rows, columns, still] = self.sizes;
+        if self.interleaved {
+            return match i % 3 {
+                1 if i < 3 * rows => 1,
+                2 if i < 3 * columns => 2,
+                _ => 0,
+            };
+        }
+        let i = i % (time + rows + columns + still).max(1);
+        [time, time + rows, time + rows + columns].iter().filter(|end| i >= **end).count() as u8
     }
 }
 
@@ -78,13 +89,13 @@ pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePair
 }
 
 /// The sections that the file tells, if it tells any.
-pub fn sections(keys: &Keys) -> Result<Option<Sections>> {
+pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
     let key = "rope.dimension_sections";
     let Some(_) = keys.get(key) else { return Ok(None) };
     match keys.metadata.u32s(&keys.name(key))?.as_deref() {
         Some(list) if (3..=4).contains(&list.len()) && list.iter().all(|&n| n <= 1 << 16) => {
             let sizes = std::array::from_fn(|i| list.get(i).map_or(0, |&n| n as usize));
-            Ok((sizes[0] > 0 && sizes[1] > 0).then_some(Sections(sizes)))
+            Ok((sizes[0] > 0 && sizes[1] > 0).then_some(Sections { sizes, interleaved }))
         }
         _ => Err(keys.unsupported(key)),
     }
@@ -168,13 +179,13 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
         }
         inv_freq.iter_mut().zip(by).for_each(|(f, d)| *f /= f64::from(*d));
     }
-    if let Some(sections) = &config.sections {
-        inv_freq.iter_mut().enumerate().filter(|(i, _)| !sections.turns(*i)).for_each(|(_, f)| *f = 0.0);
-    }
+    let axes: Vec<u8> = config.sections.iter().flat_map(|s| (0..inv_freq.len()).map(|i| s.axis(i))).collect();
+    inv_freq.iter_mut().zip(&axes).filter(|(_, axis)| **axis == 3).for_each(|(f, _)| *f = 0.0);
+    let axes = axes.into_iter().map(|axis| axis % 3).collect();
     if !magnitude.is_finite() || !inv_freq.iter().all(|f| f.is_finite()) {
         return Err(Error::unsupported(format!("the rotary scaling {:?} gives no finite angle", config.scaling)));
     }
-    Ok(Rope { pairs: config.pairs, inv_freq, magnitude })
+    Ok(Rope { pairs: config.pairs, inv_freq, axes, magnitude })
 }
 
 #[cfg(test)]
@@ -208,6 +219,25 @@ mod tests {
         assert_eq!(scaled.inv_freq[0], plain.inv_freq[0]);
         assert!((scaled.inv_freq[63] * 4.0 / plain.inv_freq[63] - 1.0).abs() < 1e-12);
         assert!((scaled.magnitude - 1.138_629_4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn sections_tell_the_position_that_each_pair_turns_by() {
+        let rope = |sizes, interleaved, pairs: usize| {
+            let sections = Some(Sections { sizes, interleaved });
+            table(&RopeConfig { n_dims: 2 * pairs, sections, ..config(RopeScaling::None) }, None).unwrap()
+        };
+        assert_eq!(rope([16, 24, 24, 0], false, 64).axes, [vec![0; 16], vec![1; 24], vec![2; 24]].concat());
+        let interleaved = rope([24, 20, 20, 0], true, 64);
+        assert_eq!(interleaved.axes, [[0, 1, 2].repeat(20), vec![0; 4]].concat());
+        assert!(interleaved.inv_freq.iter().all(|f| *f > 0.0));
+        let with_still = rope([2, 1, 1, 2], false, 6);
+        assert_eq!(with_still.axes[..4], [0, 0, 1, 2]);
+        assert_eq!(
+            with_still.inv_freq.iter().map(|f| *f > 0.0).collect::<Vec<_>>(),
+            [true, true, true, true, false, false]
+        );
+        assert!(table(&config(RopeScaling::None), None).unwrap().axes.is_empty());
     }
 
     #[test]

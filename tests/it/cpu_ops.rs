@@ -1,6 +1,7 @@
 //! Every op of the CPU against a plain computation in float64, over odd sizes, and bit for bit over numbers of threads
 //! and over steps that stop after each op. Attention and products have larger tests of their own beside the code.
 
+mod media;
 mod recurrent;
 
 use std::cell::Cell;
@@ -67,7 +68,13 @@ fn run_for(
         let (ids, positions, slots) = (ids(n), positions(n), vec![0; n]);
         let states = &mut [&mut state];
         let mut batch = Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs: wanted, rules: &[], sequences: &slots },
+            inputs: StepInputs {
+                ids: &ids,
+                positions: &positions,
+                outputs: wanted,
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states,
         };
         executor.begin(&mut batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
@@ -344,9 +351,9 @@ fn rotary_embedding() {
         [(RopePairs::Halves, 5), (RopePairs::Halves, 3), (RopePairs::Adjacent, 5), (RopePairs::Adjacent, 4)]
     {
         let inv_freq: Vec<f64> = (0..n_pairs).map(|i| 0.9f64.powi(i * i)).collect();
-        let turn = Rope { pairs, inv_freq, magnitude: 1.25 };
+        let turn = Rope { pairs, inv_freq, axes: vec![], magnitude: 1.25 };
         let mut model = Model::new(LAYER);
-        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], magnitude: 1.0 });
+        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], axes: vec![], magnitude: 1.0 });
         let table = model.rope(turn.clone());
         let [q, k, alone] = model.tensors([60, 20, 60]);
         let rope = RopeChoice { table, long: None };
@@ -369,6 +376,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
     let table = |base: f64| Rope {
         pairs: RopePairs::Halves,
         inv_freq: (0..5).map(|i| base.powi(-i)).collect(),
+        axes: vec![],
         magnitude: base as f32,
     };
     let mut model = Model::new(LAYER);
@@ -384,7 +392,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
         let mut state = backend.new_sequence(&model.spec(capacity)).unwrap();
         // The room decides, not the position.
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &[0], positions: &[7], outputs: &[], rules: &[], sequences: &[0] },
+            inputs: StepInputs { ids: &[0], positions: &[7], sequences: &[0], ..Default::default() },
             sequences: &mut [&mut state],
         };
         executor.begin(batch, 0..1).unwrap();
@@ -401,7 +409,7 @@ fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64]
         Mask::Causal => 0,
         Mask::Window(n) => (t + 1).saturating_sub(n as usize),
         Mask::Chunk(n) => seen.start + (t - seen.start) / n as usize * n as usize,
-        Mask::All | Mask::Around(_) => unreachable!("encoders have tests of their own"),
+        Mask::All | Mask::Around(_) | Mask::Spans => unreachable!("encoders have tests of their own"),
     };
     let seen = seen.start.max(first)..seen.end;
     let heads = q.len() / dim;
@@ -448,13 +456,7 @@ fn attention_over_two_sequences() {
             let mut executor = model.executor(&backend, 200, 1);
             let states = &mut [&mut first, &mut second];
             let batch = &mut Batch {
-                inputs: StepInputs {
-                    ids: &[0; 150],
-                    positions: &positions,
-                    outputs: &[],
-                    rules: &[],
-                    sequences: &slots,
-                },
+                inputs: StepInputs { ids: &[0; 150], positions: &positions, sequences: &slots, ..Default::default() },
                 sequences: states,
             };
             executor.begin(batch, 0..2).unwrap();
@@ -526,7 +528,7 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     let mut executor = model.executor(&backend, 3, 3);
     let mut state = backend.new_sequence(&model.spec(3)).unwrap();
     let batch = &mut Batch {
-        inputs: StepInputs { ids: &[0; 3], positions: &[0, 1, 2], outputs: &[], rules: &[], sequences: &[0; 3] },
+        inputs: StepInputs { ids: &[0; 3], positions: &[0, 1, 2], sequences: &[0; 3], ..Default::default() },
         sequences: &mut [&mut state],
     };
     let ones = vec![1.0; 3 * HIDDEN];
@@ -695,7 +697,7 @@ fn factors_of_positions_clamps_and_gates() {
     let (by, factors) = model.vector(HIDDEN, 3);
     let model = model.finish(vec![
         Op::ScaleByPosition { x, slope: 0.3, length: 3, offset: 1 },
-        Op::Clamp { x: y, limit: 0.5 },
+        Op::Clamp { x: y, low: -0.5, high: 0.25 },
         Op::Gate { x: z, gate, sigmoid: true },
         Op::ScaleColumns { x: c, by },
     ]);
@@ -706,7 +708,7 @@ fn factors_of_positions_clamps_and_gates() {
         let factor = |t: usize| 1.0 + f64::from(0.3f32) * (((positions(n)[t] + 1) / 3 + 1) as f64).ln();
         let all = 0..n * HIDDEN;
         assert_near("positions", &got[0], &all.clone().map(|i| at(i) * factor(i / HIDDEN)).collect::<Vec<_>>(), 1e-6);
-        assert_near("clamp", &got[1], &all.clone().map(|i| at(i).clamp(-0.5, 0.5)).collect::<Vec<_>>(), 1e-6);
+        assert_near("clamp", &got[1], &all.clone().map(|i| at(i).clamp(-0.5, 0.25)).collect::<Vec<_>>(), 1e-6);
         let gated = |i: usize| at(i) / (1.0 + (-f64::from(g[i / (HIDDEN / 4)])).exp());
         assert_near("gate", &got[2], &all.clone().map(gated).collect::<Vec<_>>(), 1e-6);
         let times = |i: usize| at(i) * f64::from(factors[i % HIDDEN]);
@@ -777,7 +779,7 @@ fn logits_of_some_tokens() {
         let (ids, positions, states) = (ids(9), positions(9), &mut [&mut state]);
         let outputs = &[0, 4, 8];
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs, rules: &[], sequences: &[0; 9] },
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs, sequences: &[0; 9], ..Default::default() },
             sequences: states,
         };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
@@ -823,7 +825,7 @@ fn weights_are_loaded() {
         let mut executor = model.executor(backend, 1, 1);
         let mut state = backend.new_sequence(&model.spec(1)).unwrap();
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &[699], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+            inputs: StepInputs { ids: &[699], positions: &[0], outputs: &[0], sequences: &[0], ..Default::default() },
             sequences: &mut [&mut state],
         };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
@@ -918,7 +920,7 @@ fn heads_are_joined_and_activations_are_cut() {
 #[test]
 fn the_end_of_each_head_turns() {
     for pairs in [RopePairs::Halves, RopePairs::Adjacent] {
-        let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], magnitude: 1.5 };
+        let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], axes: vec![], magnitude: 1.5 };
         let mut model = Model::new(LAYER);
         let table = model.rope(turn.clone());
         let [q] = model.tensors([40]);

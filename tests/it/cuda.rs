@@ -23,7 +23,7 @@ use realizar::graph::op::{
 };
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
-use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::model::arch;
 use realizar::quant;
@@ -149,7 +149,7 @@ impl Loaded {
         let slots = vec![0; ids.len()];
         let mut states = [&mut *state];
         let batch = &mut Batch {
-            inputs: StepInputs { ids, positions: &positions, outputs, rules: &[], sequences: &slots },
+            inputs: StepInputs { ids, positions: &positions, outputs, sequences: &slots, ..Default::default() },
             sequences: &mut states,
         };
         let result = self.run(executor, batch);
@@ -185,7 +185,13 @@ impl Loaded {
         let outputs: Vec<u32> = (0..n).collect();
         let states = &mut states.each_mut()[..];
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &outputs, rules: &[], sequences: &slots },
+            inputs: StepInputs {
+                ids: &ids,
+                positions: &positions,
+                outputs: &outputs,
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states,
         };
         let logits = self.run(&mut executor, batch);
@@ -508,7 +514,13 @@ fn sequences_of_a_batch_do_not_meet() {
         let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
         let (ids, states) = (&ids[..], &mut states.iter_mut().collect::<Vec<_>>()[..]);
         let batch = &mut Batch {
-            inputs: StepInputs { ids, positions: &positions, outputs: &outputs, rules: &[], sequences: &slots },
+            inputs: StepInputs {
+                ids,
+                positions: &positions,
+                outputs: &outputs,
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states,
         };
         let got = model.run(&mut executor, batch).unwrap();
@@ -675,7 +687,7 @@ fn a_token_beyond_the_vocabulary_is_a_fault() {
     // Rows of logits behind the first.
     shim.spoil(c"argmax", 96, ((PROMPT.len() - 1) * model.program.vocab) as i32);
     let batch = &mut Batch {
-        inputs: StepInputs { ids: &[1], positions: &[21], outputs: &[0], rules: &[], sequences: &[0] },
+        inputs: StepInputs { ids: &[1], positions: &[21], outputs: &[0], sequences: &[0], ..Default::default() },
         sequences: &mut [&mut state],
     };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
@@ -725,6 +737,27 @@ fn the_state_of_the_host_is_left_alone() {
     assert_eq!(shim.number("shim_memory_used"), 0);
 }
 
+/// There are no kernels for what pictures add to a step.
+#[test]
+fn inputs_of_pictures_are_refused_by_name() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    let expected = model.prompt(quant::F16, 1).unwrap();
+    let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+    let step = StepInputs { ids: &[1], positions: &[0], outputs: &[0], sequences: &[0], ..Default::default() };
+    for (inputs, what) in [
+        (StepInputs { ids: &[MEDIA_ROW], media: &[&[0.0; 64]], ..step }, "rows of media on a GPU"),
+        (StepInputs { turns: &[[0; 3]], ..step }, "rotations by turns on a GPU"),
+        (StepInputs { spans: &[[0, 1]], ..step }, "attention within spans on a GPU"),
+    ] {
+        let batch = &mut Batch { inputs, sequences: &mut [&mut state] };
+        let refused = executor.begin(batch, 0..model.program.ops.len()).unwrap_err().to_string();
+        assert!(refused.contains(what), "{refused}");
+    }
+    assert!(model.prompt(quant::F16, 1).unwrap() == expected);
+}
+
 /// Memory goes only when the work in it has ended.
 #[test]
 fn an_executor_that_is_dropped_waits_for_its_work() {
@@ -734,7 +767,7 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
     let expected = model.prompt(quant::F16, 1).unwrap();
     let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
     let batch = &mut Batch {
-        inputs: StepInputs { ids: &[1], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+        inputs: StepInputs { ids: &[1], positions: &[0], outputs: &[0], sequences: &[0], ..Default::default() },
         sequences: &mut [&mut state],
     };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
@@ -1203,6 +1236,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("gate and up", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::Gelu)]),
         ("silu", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Silu)]),
         ("erf", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::GeluErf)]),
+        ("quick", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::QuickGelu)]),
         ("relu", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::Relu)]),
         ("halves", &[Q, KV], &|o, i| vec![o.rope(0, None, i[0], Some(i[1])), i[1]]),
         ("adjacent", &[Q, KV], &|o, i| vec![o.rope(1, None, i[0], Some(i[1])), i[1]]),
@@ -1234,7 +1268,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
             let k = o.norm_in_place(Norm { weight: None, ..head }, i[1]);
             vec![o.rope_from(4, rope, o.norm_in_place(own, i[0]), Some(k)), k]
         }),
-        ("limit", &[HIDDEN], &|o, i| vec![o.push(Op::Clamp { x: i[0], limit: 0.7 }, i[0])]),
+        ("limit", &[HIDDEN], &|o, i| vec![o.push(Op::Clamp { x: i[0], low: -0.7, high: 0.7 }, i[0])]),
         ("columns", &[Q], &|o, i| vec![o.push(Op::ScaleColumns { x: i[0], by: Vector(3) }, i[0])]),
         ("positions of queries", &[Q], &|o, i| {
             vec![o.push(Op::ScaleByPosition { x: i[0], slope: 0.4, length: 3, offset: 1 }, i[0])]
@@ -1415,7 +1449,9 @@ impl CaseModels {
         let weights = Weights {
             matrices: sources.iter().map(|s| s as &dyn MatrixSource).collect(),
             vectors: (0..).zip(VECTORS).map(vector_of).collect(),
-            ropes: ropes.map(|(pairs, n)| Rope { pairs, inv_freq: inv_freq(10_000.0, 2 * n), magnitude: 1.25 }).into(),
+            ropes: ropes
+                .map(|(pairs, n)| Rope { pairs, inv_freq: inv_freq(10_000.0, 2 * n), axes: vec![], magnitude: 1.25 })
+                .into(),
         };
         program.check(&weights).unwrap();
         let pool = Arc::new(Pool::new(1).unwrap());
@@ -1448,7 +1484,7 @@ impl CaseModels {
         let ids: Vec<u32> = (0..n as u32).map(|i| i * 7919 % VOCAB as u32).collect();
         let states = &mut states.each_mut()[..];
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs, rules: &[], sequences: &slots },
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs, sequences: &slots, ..Default::default() },
             sequences: states,
         };
         let all = self.program.ops.len();
@@ -1530,7 +1566,13 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId
         let (n, ids) = (slots.len(), vec![0; slots.len()]);
         let states_of = &mut states.each_mut()[..];
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &[0], rules: &[], sequences: &slots },
+            inputs: StepInputs {
+                ids: &ids,
+                positions: &positions,
+                outputs: &[0],
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states_of,
         };
         executor.begin(batch, 0..program.ops.len()).unwrap();
@@ -1596,7 +1638,7 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
                 [if norms == 2 { widths[0] } else { head_dim }, if norms == 2 { widths[1] } else { head_dim }];
             let vectors =
                 [lengths[0], lengths[1], heads].into_iter().zip(1..).map(|(n, seed)| values(n, seed)).collect();
-            let ropes = vec![Rope { pairs, inv_freq: inv_freq(10_000.0, head_dim - 4), magnitude: 1.25 }];
+            let ropes = vec![Rope { pairs, inv_freq: inv_freq(10_000.0, head_dim - 4), axes: vec![], magnitude: 1.25 }];
             let weights = Weights { vectors, ropes, ..Weights::default() };
             program.check(&weights).unwrap();
             let model = target.open(true).unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
@@ -1641,7 +1683,7 @@ fn bits_of_tokens(
         let mut of_step: Vec<&mut Sequence> = states.iter_mut().map(|state| &mut **state).collect();
         let states_of = &mut of_step[..];
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs, rules: &[], sequences: &slots },
+            inputs: StepInputs { ids: &ids, positions: &positions, outputs, sequences: &slots, ..Default::default() },
             sequences: states_of,
         };
         // Many tokens only store keys and values.
@@ -1687,7 +1729,13 @@ fn neighbouring_ops_share_kernels() {
         let ([ids, positions], slots) = ([1, 0].map(|word| vec![word; states.len()]), Vec::from_iter(0..sequences));
         let states = &mut states.iter_mut().collect::<Vec<_>>()[..];
         let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs: &slots, rules: &[], sequences: &slots },
+            inputs: StepInputs {
+                ids: &ids,
+                positions: &positions,
+                outputs: &slots,
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states,
         };
         model.run(&mut executor, batch).unwrap();
@@ -1730,7 +1778,13 @@ fn a_step_stops_between_launches() {
         let (positions, outputs): (Vec<u32>, Vec<u32>) = (0..piece as u32).map(|i| (i, i)).unzip();
         let (ids, slots, states) = (&PROMPT[..piece], vec![0; piece], &mut [&mut state]);
         let batch = &mut Batch {
-            inputs: StepInputs { ids, positions: &positions, outputs: &outputs, rules: &[], sequences: &slots },
+            inputs: StepInputs {
+                ids,
+                positions: &positions,
+                outputs: &outputs,
+                sequences: &slots,
+                ..Default::default()
+            },
             sequences: states,
         };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();

@@ -43,7 +43,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
         let mut states: Vec<&mut Sequence> = states.iter_mut().map(|s| &mut **s).collect();
         let result = executor.begin(
             &mut Batch {
-                inputs: StepInputs { ids, positions, outputs, rules: &[], sequences: slots },
+                inputs: StepInputs { ids, positions, outputs, sequences: slots, ..Default::default() },
                 sequences: &mut states,
             },
             0..2,
@@ -85,7 +85,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
 
     let batch = &mut Batch {
-        inputs: StepInputs { ids: &[44], positions: &[0], outputs: &[0], rules: &[], sequences: &[0] },
+        inputs: StepInputs { ids: &[44], positions: &[0], outputs: &[0], sequences: &[0], ..Default::default() },
         sequences: &mut [&mut first],
     };
     assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
@@ -114,7 +114,9 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let (v44, _) = model.vector(HIDDEN, 1);
     let (v3, _) = model.vector(3, 1);
     let (of_heads, _) = model.vector(6, 1);
-    let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
+    let plain = Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], axes: vec![], magnitude: 1.0 };
+    let table = model.rope(plain.clone());
+    let [few, beyond] = [vec![0, 1], vec![0, 1, 2, 3, 0, 0]].map(|axes| model.rope(Rope { axes, ..plain.clone() }));
     let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
     let [x, h, q, a, k, v, r] = model.tensors(widths);
     let model = model.finish(vec![]);
@@ -123,7 +125,8 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
     let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, first: 0, q, k };
     let choice = RopeChoice { table, long: None };
-    let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
+    let with_axes = |table| Op::Rope { rope: RopeChoice { table, long: None }, head_dim: 20, first: 0, q, k: None };
+    let long = RopeChoice { table, long: Some((1, RopeTable(9))) };
     let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(stored, q, out, 1.0) };
     let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
     let routing = |n_used| Routing::new(RouterScore::Softmax, n_used, false);
@@ -194,7 +197,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (rope(13, q, Some(k)), "heads of a rotation"),
         (rope(20, q, Some(q)), "heads of a rotation"),
         (rope(20, x, None), "heads of a rotation"),
-        (Op::Rope { rope: long, head_dim: 20, first: 0, q, k: None }, "RopeTable(1) does not exist"),
+        (Op::Rope { rope: long, head_dim: 20, first: 0, q, k: None }, "RopeTable(9) does not exist"),
         (Op::Rope { rope: choice, head_dim: 20, first: 10, q, k: None }, "6 pairs for heads of 20"),
         (Op::ProjectHeads { x: q, weight: square, heads: 2, out: a }, "44 by 44 for heads of 30 to 30"),
         (Op::ProjectHeads { x, weight: square, heads: 0, out: h }, "44 by 44 for heads of 0 to 0"),
@@ -249,7 +252,14 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Mix(Mix { by: Some(k), ..mix }), "streams of 20 values from 60 to 20"),
         (Op::Mix(Mix { out: q, ..mix }), "streams of 20 values from 60 to 60"),
         (Op::Mix(Mix { first: 20, ..mix }), "streams of 20 values from 60 to 0"),
-        (Op::Clamp { x: unknown, limit: 1.0 }, "an activation without a width"),
+        (Op::Clamp { x: unknown, low: -1.0, high: 1.0 }, "an activation without a width"),
+        (Op::Clamp { x, low: 1.0, high: 0.5 }, "limits 1 and 0.5"),
+        (Op::Clamp { x, low: f32::NAN, high: 0.5 }, "limits NaN and 0.5"),
+        (Op::Mean { x: q, groups: 2, out: k }, "groups of 20 in 60"),
+        (Op::Mean { x: k, groups: 1, out: k }, "groups of 20 in 20"),
+        (Op::Mean { x: k, groups: usize::MAX, out: v }, "groups of 20 in 20"),
+        (with_axes(few), "axes [0, 1] of 6 pairs"),
+        (with_axes(beyond), "axes [0, 1, 2, 3, 0, 0] of 6 pairs"),
         (Op::Attend(Attend { slopes: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { sinks: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { distances: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
@@ -265,7 +275,13 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         let text = refusal(check(keep.into_iter().chain([op]).collect()));
         assert!(text.contains(message), "{text}");
     }
-    for op in [embed(square, HIDDEN, x), Op::StoreKv { layer: stored, k, v: Some(v) }, keep()] {
+    let store = || Op::StoreKv { layer: stored, k, v: Some(v) };
+    let whole = Op::Attend(Attend { mask: Mask::All, ..attend(q, a, 0) });
+    // Layers can share keys and values that no later step reads.
+    check(vec![store(), whole.clone(), store(), whole.clone()]).unwrap();
+    let text = refusal(check(vec![store(), Op::Attend(attend(q, a, 0)), store(), whole.clone()]));
+    assert!(text.contains("KvLayerId(0) stored twice"), "{text}");
+    for op in [embed(square, HIDDEN, x), store(), whole, Op::AddMedia { x, part: 0 }, keep()] {
         check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
         let text = refusal(check(vec![keep(), op]));
         assert!(text.contains("rows that are outputs"), "{text}");
@@ -351,7 +367,7 @@ fn a_recurrent_sequence_goes_on_where_it_is() {
     for (positions, fits) in [(&[0, 1][..], true), (&[1, 2], false), (&[0, 2], false)] {
         let (ids, slots) = (vec![VOCAB as u32 - 1; 2], vec![0; 2]);
         let mut batch = Batch {
-            inputs: StepInputs { ids: &ids, positions, outputs: &[], rules: &[], sequences: &slots },
+            inputs: StepInputs { ids: &ids, positions, sequences: &slots, ..Default::default() },
             sequences: &mut [&mut state],
         };
         let result = executor.begin(&mut batch, 0..1);

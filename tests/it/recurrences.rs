@@ -111,7 +111,7 @@ fn check(
                 .collect();
             let states_of = &mut states.each_mut()[..];
             let batch = &mut Batch {
-                inputs: StepInputs { ids: &ids, positions: &positions, outputs: &[], rules: &[], sequences: &slots },
+                inputs: StepInputs { ids: &ids, positions: &positions, sequences: &slots, ..Default::default() },
                 sequences: states_of,
             };
             executor.begin(batch, 0..1).unwrap();

@@ -74,7 +74,7 @@ fn run(
     let (positions, zeros) = ((0..n as u32).collect::<Vec<u32>>(), vec![0; n]);
     let states = &mut [&mut state];
     let batch = &mut Batch {
-        inputs: StepInputs { ids: &zeros, positions: &positions, outputs: &[], rules: &[], sequences: &zeros },
+        inputs: StepInputs { ids: &zeros, positions: &positions, sequences: &zeros, ..Default::default() },
         sequences: states,
     };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();

@@ -261,7 +261,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let tokens = spans.iter().flat_map(|span| span.tokens.clone().map(move |token| (token, span.len)));
         for ((token, len), rows) in tokens.zip(rows.chunks_exact_mut(sharing.len())) {
             let position = self.positions[token];
-            let sees = visible(self.scoring, position, len);
+            let sees = visible(self.scoring, token, position, len);
             let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
             let chosen =
                 self.scoring.among.and_then(|all| all.chunks_exact(all.len() / self.positions.len()).nth(token));

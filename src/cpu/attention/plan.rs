@@ -63,13 +63,15 @@ pub struct Scoring<'a> {
     pub sinks: Option<&'a [f32]>,
     /// `[n, top]`
     pub among: Option<&'a [f32]>,
+    /// `[n]`, or empty.
+    pub spans: &'a [[u32; 2]],
 }
 
 impl Scoring<'_> {
     /// All earlier keys by their products with the query, times a factor.
     pub fn new(scale: f32) -> Self {
         let (slopes, distances, sinks, among) = (None, None, None, None);
-        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among }
+        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among, spans: &[] }
     }
 }
 
@@ -153,8 +155,8 @@ pub(super) fn divide(
         let len = positions[first + tokens.len() - 1] as usize + 1;
         while t < first + tokens.len() {
             let tokens = t..first + tokens.len().min(t - first + most);
-            let of = |t: usize| visible(scoring, positions[t], len);
-            let sees = of(t).start..of(tokens.end - 1).end;
+            let all = tokens.clone().map(|t| visible(scoring, t, positions[t], len));
+            let sees = all.reduce(union).unwrap_or_default();
             t = tokens.end;
             spans.push(Span { tokens, sequence, len, sees });
         }
@@ -174,11 +176,16 @@ pub(super) fn divide(
         {
             tile.spans.end = i + 1;
             tile.tokens += span.tokens.len();
-            tile.sees = tile.sees.start.min(span.sees.start)..tile.sees.end.max(span.sees.end);
+            tile.sees = union(tile.sees.clone(), span.sees.clone());
             continue;
         }
         tiles.push(QueryTile { spans: i..i + 1, tokens: span.tokens.len(), sees: span.sees.clone() });
     }
+}
+
+/// Returns the range from the first to the last position of two.
+fn union(a: Range<usize>, b: Range<usize>) -> Range<usize> {
+    a.start.min(b.start)..a.end.max(b.end)
 }
 
 /// Compares the memory of two spans chunk by chunk, from the first that each sees.
@@ -200,14 +207,16 @@ fn shares_first(memory: &impl Fn(u32, usize) -> usize, a: &Span, b: &Span) -> bo
     first == chunks(&b.sees).start && memory(a.sequence, first) == memory(b.sequence, first)
 }
 
-/// Returns the positions of `len` that a token at `position` sees. Neither end falls as the position grows.
-pub(super) fn visible(scoring: &Scoring, position: u32, len: usize) -> Range<usize> {
+/// Returns the positions of `len` that token `t` of the step, at `position`, sees.
+pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) -> Range<usize> {
     let end = position as usize + 1;
+    let span = scoring.spans.get(t).map_or(0..0, |[from, to]| *from as usize..*to as usize);
     match scoring.mask {
-        Mask::Causal => 0..end,
-        Mask::Window(n) => end.saturating_sub(n as usize)..end,
+        Mask::Causal => 0..end.max(span.end),
+        Mask::Window(n) => end.saturating_sub(n as usize)..end.max(span.end),
+        Mask::Spans if !span.is_empty() => span,
         Mask::Chunk(n) => (position / n * n) as usize..end,
-        Mask::All => 0..len,
+        Mask::All | Mask::Spans => 0..len,
         Mask::Around(n) => end.saturating_sub(n as usize + 1)..len.min(end + n as usize),
     }
 }

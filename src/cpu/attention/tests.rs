@@ -141,7 +141,7 @@ impl Case<'_> {
         let mut out = Vec::new();
         for t in 0..self.n {
             let position = self.past + t;
-            let sees = visible(&self.scoring, position as u32, self.len());
+            let sees = visible(&self.scoring, t, position as u32, self.len());
             for head in 0..queries {
                 let q = &q[t * queries + head];
                 let of = head * kv / queries;
@@ -253,8 +253,16 @@ fn heads(queries: usize, kv: usize, dim: usize) -> Heads {
     Heads::new(queries, kv, dim)
 }
 
-const FULL: Scoring =
-    Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, distances: None, sinks: None, among: None };
+const FULL: Scoring = Scoring {
+    scale: 0.3,
+    softcap: 0.0,
+    mask: Mask::Causal,
+    slopes: None,
+    distances: None,
+    sinks: None,
+    among: None,
+    spans: &[],
+};
 
 #[test]
 fn heads_of_all_sizes_and_groups() {

@@ -33,6 +33,7 @@ fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
         Activation::Silu => map(s, Silu, x),
         Activation::Gelu => map(s, Gelu, x),
         Activation::GeluErf => map(s, GeluErf, x),
+        Activation::QuickGelu => map(s, QuickGelu, x),
         Activation::Relu => map(s, Relu, x),
         Activation::Relu2 => map(s, Relu2, x),
         Activation::ClampedSwiglu => map(s, Clamped::gpt_oss(s), x),
@@ -57,6 +58,7 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
         Activation::Silu => zip(s, Gated(Silu), gate, up),
         Activation::Gelu => zip(s, Gated(Gelu), gate, up),
         Activation::GeluErf => zip(s, Gated(GeluErf), gate, up),
+        Activation::QuickGelu => zip(s, Gated(QuickGelu), gate, up),
         Activation::Relu => zip(s, Gated(Relu), gate, up),
         Activation::Relu2 => zip(s, Gated(Relu2), gate, up),
         Activation::ClampedSwiglu => zip(s, Clamped::gpt_oss(s), gate, up),
@@ -175,6 +177,16 @@ impl<S: Simd> Unary<S> for GeluErf {
         // Probability of lying beyond |x| on one side.
         let tail = s.mul(s.mul(s.splat(0.5), p), exp(s, s.sub(zero, s.mul(z, z))));
         s.sub(s.max(zero, x), s.mul(distance, tail))
+    }
+}
+
+/// `x * sigmoid(1.702 x)`
+#[derive(Clone, Copy)]
+struct QuickGelu;
+impl<S: Simd> Unary<S> for QuickGelu {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        times_sigmoid(s, x, s.mul(x, s.splat(1.702)))
     }
 }
 
@@ -332,13 +344,14 @@ mod tests {
                 .sum();
             sum * h / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
         };
-        let oracle: [(Activation, &dyn Fn(f64) -> f64); 6] = [
+        let oracle: [(Activation, &dyn Fn(f64) -> f64); 7] = [
             (Activation::Tanh, &f64::tanh),
             (Activation::Silu, &|x| x / (1.0 + (-x).exp())),
             (Activation::Gelu, &|x| {
                 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
             }),
             (Activation::GeluErf, &|x| if x < 0.0 { x * tail(-x) } else { x * (1.0 - tail(x)) }),
+            (Activation::QuickGelu, &|x| x / (1.0 + (-1.702 * x).exp())),
             (Activation::Relu, &|x| x.max(0.0)),
             (Activation::Relu2, &|x| x.max(0.0).powi(2)),
         ];
@@ -364,8 +377,8 @@ mod tests {
             let expected: Vec<f64> = x.iter().map(|&g| f(f64::from(g), no_up)).collect();
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| activate(isa, activation, x)));
         }
-        let expected: Vec<f64> = x.iter().map(|&x| f64::from(x).clamp(-1.5, 1.5)).collect();
-        check(&expected, 0.0, |isa| apply(x.clone(), |x| clamp(isa, x, 1.5)));
+        let expected: Vec<f64> = x.iter().map(|&x| f64::from(x).clamp(-1.5, 0.25)).collect();
+        check(&expected, 0.0, |isa| apply(x.clone(), |x| clamp(isa, x, -1.5, 0.25)));
         for (rise, fall, slope, eps) in [(0.9, 1.1, 0.5, -1e-6), (1.3, 0.4, -0.3, -0.2), (0.0, 2.0, 0.0, 0.0)] {
             let bent = |x: f64| fall * (x.min(eps).exp_m1() - x);
             let curve = |x: f64| slope * x + if x > 0.0 { rise * x * x } else { bent(x) };

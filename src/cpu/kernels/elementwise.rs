@@ -69,6 +69,15 @@ fn multiply_lanes<S: Simd>(s: S, x: &mut [f32], y: &[f32]) {
     zip(s, TimesBoth(s.splat(1.0)), x, y);
 }
 
+/// Computes the mean of `groups` parts of `x`, which lie one after the other.
+pub fn mean(isa: Isa, x: &[f32], groups: usize, out: &mut [f32]) {
+    assert!(groups > 0 && x.len() == groups * out.len());
+    let (first, others) = x.split_at(out.len());
+    out.copy_from_slice(first);
+    others.chunks_exact(out.len()).for_each(|part| add_scaled(isa, out, part, 1.0));
+    scale(isa, out, 1.0 / groups as f32);
+}
+
 /// Computes `x = x * by`, where each value of `by` is the factor of as many values of `x`.
 pub fn multiply_each(isa: Isa, x: &mut [f32], by: &[f32]) {
     assert!(!by.is_empty() && x.len().is_multiple_of(by.len()));
@@ -116,14 +125,14 @@ fn centre<S: Simd>(s: S, x: &mut [f32]) -> f32 {
     mean_square_lanes(s, x)
 }
 
-/// Computes `x = min(max(x, -limit), limit)`
-pub fn clamp(isa: Isa, x: &mut [f32], limit: f32) {
-    dispatch!(isa, clamp_lanes(x: &mut [f32], limit: f32))
+/// Computes `x = min(max(x, low), high)`
+pub fn clamp(isa: Isa, x: &mut [f32], low: f32, high: f32) {
+    dispatch!(isa, clamp_lanes(x: &mut [f32], low: f32, high: f32))
 }
 
 #[inline(always)]
-fn clamp_lanes<S: Simd>(s: S, x: &mut [f32], limit: f32) {
-    map(s, Clamp(s.splat(limit)), x);
+fn clamp_lanes<S: Simd>(s: S, x: &mut [f32], low: f32, high: f32) {
+    map(s, Clamp { low: s.splat(low), high: s.splat(high) }, x);
 }
 
 /// Rotates dimension `i` of a head with `i + n`, where `n` is the length of `cos` and `sin`.
@@ -316,11 +325,14 @@ impl<S: Simd> Unary<S> for Above<S::F> {
 }
 
 #[derive(Clone, Copy)]
-struct Clamp<V>(V);
+struct Clamp<V> {
+    low: V,
+    high: V,
+}
 impl<S: Simd> Unary<S> for Clamp<S::F> {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
-        s.max(s.min(x, self.0), s.sub(s.splat(0.0), self.0))
+        s.max(s.min(x, self.high), self.low)
     }
 }
 

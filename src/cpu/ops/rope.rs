@@ -29,16 +29,19 @@ impl Angles {
         self.made = false;
     }
 
-    /// Computes the angles of the positions, unless they are there; the table has some frequencies.
-    pub fn compute(&mut self, rope: &Rope, positions: &[u32]) {
+    /// Computes the angles of the positions, or of the turns where there are some, unless they are there; the table has
+    /// some frequencies.
+    pub fn compute(&mut self, rope: &Rope, positions: &[u32], turns: &[[u32; 3]]) {
         if self.made {
             return;
         }
         self.made = true;
         let tokens = self.cos.chunks_exact_mut(self.width).zip(self.sin.chunks_exact_mut(self.width));
-        for ((cos, sin), &position) in tokens.zip(positions) {
+        for (t, ((cos, sin), &position)) in tokens.zip(positions).enumerate() {
+            let turn = turns.get(t).copied().unwrap_or([position; 3]);
             for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
-                let (s, c) = libm::sincos(f64::from(position) * inv_freq);
+                let axis = rope.axes.get(i).map_or(0, |axis| usize::from(*axis));
+                let (s, c) = libm::sincos(f64::from(turn[axis]) * inv_freq);
                 let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
                 match rope.pairs {
                     RopePairs::Halves => (cos[i], sin[i]) = (c, s),

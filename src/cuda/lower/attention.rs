@@ -84,7 +84,8 @@ impl Lowering<'_> {
             Mask::Causal => (args::Mask::Newest, 0),
             Mask::Window(n) => (args::Mask::Newest, n),
             Mask::Chunk(n) => (args::Mask::OwnChunk, n),
-            Mask::All => (args::Mask::Around, u32::MAX),
+            // `supports` refuses spans.
+            Mask::All | Mask::Spans => (args::Mask::Around, u32::MAX),
             Mask::Around(n) => (args::Mask::Around, n),
         };
         let Tiling { address: tiles, n } = self.step.1[tiling];

@@ -119,6 +119,7 @@ pub(crate) fn activation_code(activation: Activation) -> (u32, f32) {
         Activation::Silu => (args::Activation::Silu, 0.0),
         Activation::Gelu => (args::Activation::Gelu, 0.0),
         Activation::GeluErf => (args::Activation::GeluErf, 0.0),
+        Activation::QuickGelu => (args::Activation::QuickGelu, 0.0),
         Activation::Relu => (args::Activation::Relu, 0.0),
         Activation::Relu2 => (args::Activation::Relu2, 0.0),
         Activation::ClampedSwiglu => (args::Activation::ClampedSwiglu, 0.0),
@@ -275,7 +276,9 @@ impl Lowering<'_> {
             Op::Norm { norm, x, out } => self.add_norm(*x, None, Some((norm, *out))),
             Op::Add { x, delta, scale } => self.add_norm(*x, Some((*delta, *scale)), None),
             Op::Scale { x, factor } => self.modify(*x, Modification::Scale, *factor, |_| {}),
-            Op::Clamp { x, limit } => self.modify(*x, Modification::Limit, *limit, |_| {}),
+            // `supports` knows both limits as one, and no step with rows of media gets here.
+            Op::Clamp { x, high, .. } => self.modify(*x, Modification::Limit, *high, |_| {}),
+            Op::AddMedia { .. } => Ok(()),
             Op::ScaleColumns { x, by } => {
                 let by = self.model.weights.vector(Some(*by));
                 self.modify(*x, Modification::ByColumn, 0.0, |args| args.by = by)
@@ -313,7 +316,7 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Select(_) | Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) => {
+            Op::Select(_) | Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) | Op::Mean { .. } => {
                 Err(Error::unsupported(format!("{op:?} on a GPU")))
             }
             // `HeadOps` has them.
@@ -371,7 +374,7 @@ impl Lowering<'_> {
 
     fn embed(&mut self, table: Weight, index: Index, scale: f32, x: TensorId, accumulate: bool) -> Result<()> {
         let rows = match index {
-            Index::Id => self.step.0.ids,
+            Index::Id | Index::Token => self.step.0.ids,
             Index::Position => self.step.0.positions,
             Index::Zero => 0,
         };

@@ -93,7 +93,14 @@ pub fn check(
     let (numbers, outputs) = ([0; ROWS], std::array::from_fn::<u32, ROWS, _>(|i| i as u32));
     let mut step = |executor: &mut Executor, id: u32, ahead: u32, rules: &[Option<SamplingRule>]| {
         let (ids, positions) = ([id; ROWS], outputs.map(|i| i + ahead));
-        let inputs = StepInputs { ids: &ids, positions: &positions, sequences: &numbers, outputs: &outputs, rules };
+        let inputs = StepInputs {
+            ids: &ids,
+            positions: &positions,
+            sequences: &numbers,
+            outputs: &outputs,
+            rules,
+            ..Default::default()
+        };
         let batch = &mut Batch { inputs, sequences: &mut [&mut *sequence] };
         executor.begin(batch, 0..program.ops.len())?;
         rows.iter().try_for_each(|(tensor, values)| executor.write(*tensor, values))?;

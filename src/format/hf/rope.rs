@@ -3,7 +3,7 @@
 
 use super::known;
 use super::members::Members;
-use super::translator::{HEADS, Translator, WIDTH};
+use super::translator::{HEADS, Translator, WIDTH, signed};
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::json::Json;
@@ -64,14 +64,19 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     known::check_rope(&windowed, &t.passed)
 }
 
-/// Sections of positions in pictures. In text all positions are the same, so that only their sum counts.
-fn sections(t: &Translator, set: &Members) -> Result<()> {
+/// Sections of positions in pictures.
+fn sections(t: &mut Translator, set: &Members) -> Result<()> {
     let (interleaved, Some(list)) = (set.bool(&["mrope_interleaved"])?, set.list(&["mrope_section"])?) else {
         return Ok(());
     };
     let pairs = list.iter().map(Json::as_u64).try_fold(0u64, |sum, n| sum.checked_add(n?));
     match (t.family.sections)(t, interleaved, pairs)? {
-        true => Ok(()),
+        true => {
+            let mut sizes = try_vec("sections", list.len())?;
+            sizes.extend(list.iter().filter_map(Json::as_u64).map(signed));
+            t.set("rope.dimension_sections", Some(sizes));
+            Ok(())
+        }
         false => Err(t.config.unsupported("\"mrope_section\" of another network or length")),
     }
 }

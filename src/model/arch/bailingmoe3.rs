@@ -16,7 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("attention.head_count"));
     }
     let bound = gate_bound(b)?;
-    let sections = sections(&b.keys)?;
+    let sections = sections(&b.keys, false)?;
     let pairs = if sections.is_some() { RopePairs::Halves } else { RopePairs::Adjacent };
     let mut config = b.rope_config(pairs)?;
     if matches!(config.scaling, RopeScaling::Yarn { .. }) {

@@ -9,7 +9,7 @@ use crate::model::rope::sections;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
-    let sections = sections(&b.keys)?;
+    let sections = sections(&b.keys, false)?;
     let mut config = b.rope_config(if sections.is_some() { RopePairs::Halves } else { RopePairs::Adjacent })?;
     config.sections = sections;
     let rope = b.rope(&config)?;

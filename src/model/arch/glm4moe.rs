@@ -12,7 +12,7 @@ pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::de
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let mut config = b.rope_config(RopePairs::Halves)?;
-    config.sections = sections(&b.keys)?;
+    config.sections = sections(&b.keys, false)?;
     let rope = b.rope(&config)?;
     let moe = b.told_moe(RouterScore::Sigmoid)?;
     let layer = |b: &mut Builder, x| {

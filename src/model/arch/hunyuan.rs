@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         rope.base = (f64::from(rope.base) * libm::pow(f64::from(alpha), width / (width - 2.0))) as f32;
     }
     // Sections of positions in images; where they have no effect, all are equal in text.
-    let sections = sections(&b.keys)?;
+    let sections = sections(&b.keys, false)?;
     rope.sections = sections.filter(|_| b.keys.architecture == "hunyuan_vl");
     let rope = b.rope(&rope)?;
     let moe = b.moe(true)?;

@@ -25,11 +25,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
         // Gate and up together have the width that files tell.
         "qwen" => b.hyper.ffn /= 2,
         "qwen2vl" => {
-            config.sections = sections(&b.keys)?;
+            config.sections = sections(&b.keys, false)?;
             b.leave_out(&["output.bias"]);
         }
         "paddleocr" => {
-            config.sections = sections(&b.keys)?;
+            config.sections = sections(&b.keys, false)?;
             // Its layers are dense whatever the file says.
             ["expert_count", "expert_used_count"].into_iter().for_each(|key| b.keys.ignore(key));
         }

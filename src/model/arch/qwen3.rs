@@ -18,10 +18,9 @@ pub const TRAITS: fn(&str) -> Traits = |name| Traits {
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    let config = b.rope_config(RopePairs::Halves)?;
+    let mut config = b.rope_config(RopePairs::Halves)?;
     if sees_images(b.keys.architecture) {
-        // Interleaved.
-        sections(&b.keys)?;
+        config.sections = sections(&b.keys, true)?;
         b.keys.get("n_deepstack_layers");
     }
     let rope = b.rope(&config)?;

@@ -12,9 +12,8 @@ pub const TRAITS: fn(&str) -> Traits =
     |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    let config = b.rope_config(RopePairs::Halves)?;
-    // Interleaved.
-    sections(&b.keys)?;
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    config.sections = sections(&b.keys, true)?;
     let rope = b.rope(&config)?;
     let shape = b.mamba_shape()?;
     let recurrent = b.recurrent_layers(4)?;

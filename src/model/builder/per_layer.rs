@@ -151,7 +151,7 @@ impl Builder<'_> {
         let table = self.matrix("per_layer_token_embd.weight", rows, all)?;
         let token = self.program.tensor(all);
         let scale = (width as f32).sqrt();
-        self.program.push(Op::Embed { table, rows, index: Index::Id, scale, out: token });
+        self.program.push(Op::Embed { table, rows, index: Index::Token, scale, out: token });
         let inputs = self.project(x, "per_layer_model_proj", all)?;
         self.scale(inputs, 1.0 / (self.hyper.hidden as f32).sqrt());
         self.rms_norm_groups(inputs, "per_layer_proj_norm", width)?;

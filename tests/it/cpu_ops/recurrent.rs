@@ -25,13 +25,7 @@ fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> 
             for attempt in [!abandons, true] {
                 let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut state]);
                 let mut batch = Batch {
-                    inputs: StepInputs {
-                        ids: &ids,
-                        positions: &positions,
-                        outputs: &[],
-                        rules: &[],
-                        sequences: &slots,
-                    },
+                    inputs: StepInputs { ids: &ids, positions: &positions, sequences: &slots, ..Default::default() },
                     sequences: states,
                 };
                 executor.begin(&mut batch, 0..model.program.ops.len()).unwrap();

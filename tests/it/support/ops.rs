@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use realizar::error::Result;
@@ -36,6 +37,8 @@ pub struct Model {
     sources: Vec<Matrix>,
     pub vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
+    /// The instruction set that it is loaded for; the best where none is named.
+    pub isa: Option<Isa>,
 }
 
 impl Model {
@@ -43,7 +46,8 @@ impl Model {
     pub fn new(layer: KvLayer) -> Model {
         let mut builder = ProgramBuilder::default();
         assert_eq!(builder.kv_layer(layer), KvLayerId(0));
-        Model { builder, program: Arc::default(), tensors: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
+        let (tensors, sources, vectors, ropes) = (vec![], vec![], vec![], vec![]);
+        Model { builder, program: Arc::default(), tensors, sources, vectors, ropes, isa: None }
     }
 
     pub fn tensors<const N: usize>(&mut self, widths: [usize; N]) -> [TensorId; N] {
@@ -112,7 +116,7 @@ impl Model {
             packed_at: None,
             plan: false,
             beside: None,
-            isa: None,
+            isa: self.isa,
             limits,
             cache,
         };

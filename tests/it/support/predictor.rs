@@ -74,7 +74,7 @@ fn run(
     let all: Vec<u32> = (0..ids.len() as u32).collect();
     let slots = vec![0; ids.len()];
     let mut batch = Batch {
-        inputs: StepInputs { ids, positions: &all, outputs: &all, rules: &[], sequences: &slots },
+        inputs: StepInputs { ids, positions: &all, outputs: &all, sequences: &slots, ..Default::default() },
         sequences: &mut [&mut state],
     };
     executor.begin(&mut batch, 0..program.ops.len()).unwrap();
