@@ -13,6 +13,7 @@ mod draft_model;
 mod draft_mtp;
 mod embed;
 mod embedder;
+mod encoder;
 mod executors;
 mod job;
 mod job_logprobs;
@@ -51,6 +52,7 @@ pub use conversation::{
 };
 pub use draft::{DraftParams, DraftSource};
 pub use embed::EmbedParams;
+pub use encoder::{Encoder, EncoderParams, Encoding, Run};
 pub use job::{End, Job, JobInfo, JobParams, Request};
 pub use model::Model;
 pub use plan::{GpuPlan, Plan};

@@ -24,7 +24,7 @@ use crate::tensor::DType;
 use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form};
 
 /// The way to load a model with keys or tensors that are not known.
-const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
+pub(super) const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
 
 /// Properties of a model that the C interface reports.
 #[derive(Clone, Debug, Default)]
@@ -347,7 +347,7 @@ fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, S
 }
 
 /// Names the file in errors that know only a key or a value.
-fn in_file(path: &Path, e: Error) -> Error {
+pub(super) fn in_file(path: &Path, e: Error) -> Error {
     match e {
         Error::InvalidArgument(what) => Error::format(path, what),
         Error::Unsupported(what) => Error::unsupported(format!("{what}: {}", path.display())),

@@ -1,5 +1,6 @@
 //! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
-//! `family` lists those that are known, `config` translates `config.json`, `names` the names of tensors.
+//! `family` lists those that are known, `config` translates `config.json`, `names` the names of tensors. `encoder` does
+//! the same for the part of a model that sees pictures.
 //!
 //! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
 //! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`:
@@ -7,6 +8,8 @@
 //! without a window have no values of their own, which the tensors of GGUF files tell.
 
 mod config;
+pub(super) mod encoder;
+mod encoder_names;
 mod family;
 mod folder;
 mod known;

@@ -100,6 +100,23 @@ impl Source {
         Source::open_file(files, &first.name, access)
     }
 
+    /// `open` for the encoder of pictures that belongs to a model: a GGUF file of its own, or the folder of the model.
+    pub fn open_encoder(path: &Path, access: Access) -> Result<Source> {
+        match path.is_dir() {
+            true => Source::new(hf::encoder::open(Files::Disk, path)?, access),
+            false => Source::open_file(Files::Disk, path, access),
+        }
+    }
+
+    /// `open_encoder` for files that are bytes of the caller.
+    pub fn open_encoder_from(sources: &[ByteSource], access: Access) -> Result<Source> {
+        let files = Files::Given(sources);
+        match files.exists(Path::new("config.json")) {
+            true => Source::new(hf::encoder::open(files, Path::new("."))?, access),
+            false => Source::open_from(sources, access),
+        }
+    }
+
     fn open_file(files: Files, path: &Path, access: Access) -> Result<Source> {
         let file = files.open(path)?;
         let mut head = [0; 9];

@@ -104,9 +104,9 @@ pub struct Builder<'a> {
     layer_eps: f32,
     pub(super) tensors: Tensors<'a>,
     pub(super) program: ProgramBuilder,
-    matrices: Vec<FileMatrix<'a>>,
-    vectors: Vec<Vec<f32>>,
-    ropes: Vec<Rope>,
+    pub(super) matrices: Vec<FileMatrix<'a>>,
+    pub(super) vectors: Vec<Vec<f32>>,
+    pub(super) ropes: Vec<Rope>,
     gguf_pairs: Option<RopePairs>,
     scaled: Vec<Weight>,
     /// Beginning of the names of layers.
@@ -188,7 +188,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The place of a matrix, the same one for layers that share it.
-    fn add_matrix(&mut self, matrix: FileMatrix<'a>) -> Weight {
+    pub(super) fn add_matrix(&mut self, matrix: FileMatrix<'a>) -> Weight {
         if let Some(i) = self.matrices.iter().position(|other| other.is(&matrix)) {
             return Weight(i as u32);
         }
@@ -384,7 +384,7 @@ impl<'a> Builder<'a> {
     }
 
     /// `W x`
-    fn product(&mut self, x: TensorId, weight: Weight) -> TensorId {
+    pub(super) fn product(&mut self, x: TensorId, weight: Weight) -> TensorId {
         let out = self.program.tensor(self.matrices[weight.0 as usize].rows());
         self.program.push(Op::Project { x, projections: [Projection { weight, bias: None, out }].into() });
         out

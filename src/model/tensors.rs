@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::error::{Error, Result, try_filled};
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{FileFormat, Source, TensorInfo};
 use crate::graph::weights::{MatrixSource, SharedBytes};
 use crate::quant::{self, Format};
@@ -46,12 +46,14 @@ pub struct FileMatrix<'a> {
     target: Format,
     rows: RowRuns,
     cols: usize,
+    /// Values in F32 that were made of those of the tensor, and stand for them.
+    made: Option<Vec<u8>>,
 }
 
 impl FileMatrix<'_> {
     /// True for the same rows of the same tensor.
     pub fn is(&self, other: &FileMatrix) -> bool {
-        std::ptr::eq(self.info, other.info) && self.rows == other.rows
+        std::ptr::eq(self.info, other.info) && self.rows == other.rows && self.made == other.made
     }
 
     /// Its rows, and the number of those that the tensor has.
@@ -86,6 +88,10 @@ impl MatrixSource for FileMatrix<'_> {
     }
 
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        if let Some(made) = &self.made {
+            let from = made.get(rows.start * 4 * self.cols..).and_then(|values| values.get(..out.len()));
+            return from.map(|from| out.copy_from_slice(from)).ok_or_else(|| Error::invalid("rows beyond a matrix"));
+        }
         let RowRuns { first, run, stride, .. } = self.rows;
         let bytes = out.len().checked_div(rows.len()).unwrap_or(0);
         let (mut at, mut out) = (rows.start, out);
@@ -100,7 +106,7 @@ impl MatrixSource for FileMatrix<'_> {
     }
 
     fn mapped(&self) -> Option<SharedBytes> {
-        if self.is_converted() || self.rows.count != 1 {
+        if self.is_converted() || self.rows.count != 1 || self.made.is_some() {
             return None;
         }
         let (owner, range) = self.source.mapped(self.info)?;
@@ -210,6 +216,12 @@ impl<'a> Tensors<'a> {
         usize::try_from(info.shape.rows()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 
+    /// Number of columns of a table, counted from the file.
+    pub fn cols(&self, name: &str) -> Result<usize> {
+        let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
+        usize::try_from(info.shape.cols()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
+    }
+
     /// Some rows of a matrix that has `of` of them.
     pub fn matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
         let info = self.find(name, of, cols)?;
@@ -221,7 +233,16 @@ impl<'a> Tensors<'a> {
         // Only float matrices are converted: a second rounding of quantised ones would add nothing but error.
         let target = self.quantize.filter(|t| format.block_len == 1 && cols.is_multiple_of(t.block_len));
         let (source, target) = (self.source, target.unwrap_or(format));
-        Ok(FileMatrix { source, info, format, target, rows, cols })
+        Ok(FileMatrix { source, info, format, target, rows, cols, made: None })
+    }
+
+    /// A matrix of values that were made of those of a tensor.
+    pub fn made(&self, name: &str, cols: usize, values: &[f32]) -> Result<FileMatrix<'a>> {
+        let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
+        let mut made = try_vec("a matrix", 4 * values.len())?;
+        values.iter().for_each(|value| made.extend_from_slice(&value.to_le_bytes()));
+        let (format, rows) = (quant::format(quant::F32)?, (0..values.len() / cols.max(1)).into());
+        Ok(FileMatrix { source: self.source, info, format, target: format, rows, cols, made: Some(made) })
     }
 
     /// The values of a vector, which may be written as a column.

@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::support::gguf::Gguf;
 use crate::support::published::{relative_rms, weights};
 
-fn numbers(v: &Value) -> Vec<u64> {
+pub fn numbers(v: &Value) -> Vec<u64> {
     v.as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect()
 }
 
-fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
+pub fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
     let int = |v: &Value| v.as_u64().map(|v| v as u32);
     let float = |v: &Value| v.as_f64().unwrap() as f32;
     match value {

@@ -41,5 +41,6 @@ mod text;
 #[cfg(cuda)]
 mod tiles;
 mod tokenizer_files;
+mod vision;
 mod wasm;
 mod words;

@@ -93,7 +93,8 @@ const EFFECTLESS: &[(&str, &str)] = &[
         "pictures",
         "vision_config image_token_id image_token_index boi_token_id boi_token_index eoi_token_id eoi_token_index \
          mm_tokens_per_image multimodal_projector_bias projector_hidden_act spatial_merge_size vision_feature_layer \
-         vision_start_token_id vision_end_token_id vision_token_id video_token_id video_token_index",
+         vision_start_token_id vision_end_token_id vision_token_id video_token_id video_token_index scale_factor \
+         vision_feature_select_strategy image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor",
     ),
 ];
 
@@ -198,6 +199,18 @@ pub(super) fn check(members: &Members, more: &str, passed: &RefCell<Passed>) -> 
     let is_among = |name: &str, names: &str| names.split(' ').any(|n| n == name);
     let effectless = |name: &str| is_among(name, more) || EFFECTLESS.iter().any(|(_, names)| is_among(name, names));
     refuse_unread(members, "", effectless, NEUTRAL, Some(passed))
+}
+
+/// The same for the configuration of an encoder of pictures, or of its pixels, with tables of its own.
+pub(super) fn check_encoder(
+    members: &Members,
+    more: &str,
+    neutral: &[(&str, &str, &str)],
+    passed: &RefCell<Passed>,
+) -> Result<()> {
+    let is_among = |name: &str, names: &str| names.split_whitespace().any(|n| n == name);
+    let effectless = |name: &str| is_among(name, more) || EFFECTLESS.iter().any(|(_, names)| is_among(name, names));
+    refuse_unread(members, "", effectless, &[neutral, NEUTRAL].concat(), Some(passed))
 }
 
 /// The same for a set of rope parameters.

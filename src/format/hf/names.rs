@@ -297,6 +297,7 @@ const MTP: &[(&str, &str)] = &[
 const WRAPPERS: &[&str] = &[
     "model.",
     "language_model.",
+    "text_model.",
     "transformer.",
     "gpt_neox.",
     "bert.",
@@ -345,6 +346,7 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("mtp_"), "predicts further tokens"),
     (Starts("mtp."), "predicts further tokens"),
     (Starts("multi_modal_projector."), "sees pictures"),
+    (Starts("connector."), "sees pictures"),
     (EndsQuantised(".input_scale"), "how another program rounds activations"),
     (EndsQuantised(".output_scale"), "how another program rounds activations"),
     (EndsQuantised(".k_scale"), "how another program rounds keys"),

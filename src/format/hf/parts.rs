@@ -63,7 +63,7 @@ fn function(t: &Translator, name: &str) -> Option<Function> {
     }
 }
 
-fn computed(path: &Path, tensor: TensorInfo, function: Function) -> Result<TensorInfo> {
+pub(super) fn computed(path: &Path, tensor: TensorInfo, function: Function) -> Result<TensorInfo> {
     let source_type = tensor.dtype;
     let is_plain = matches!(tensor.storage, TensorStorage::Whole(_) | TensorStorage::Doubles(_));
     if !is_plain || quant::format(source_type)?.block_len != 1 {

@@ -1,7 +1,9 @@
 //! Qwen 3: queries and keys are normalised head by head, and the heads together may be wider than the model. The
-//! mixture has experts in every layer, chosen by a softmax over all of them.
+//! mixture has experts in every layer, chosen by a softmax over all of them. Where the network sees pictures, rows of
+//! these enter behind the first layers too (DeepStack).
 
 use crate::error::Result;
+use crate::graph::op::Op;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::sections;
@@ -19,14 +21,15 @@ pub const TRAITS: fn(&str) -> Traits = |name| Traits {
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let mut config = b.rope_config(RopePairs::Halves)?;
+    let mut n_deep = 0;
     if sees_images(b.keys.architecture) {
         config.sections = sections(&b.keys, true)?;
-        b.keys.get("n_deepstack_layers");
+        n_deep = b.keys.size("n_deepstack_layers")?.unwrap_or(0);
     }
     let rope = b.rope(&config)?;
     let moe = if b.hyper.architecture.ends_with("moe") { b.moe(true)? } else { None };
     let x = b.embed(1.0)?;
-    b.layers(|b, _| {
+    b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
         b.rms_norm_groups(q, "attn_q_norm", heads.head_dim)?;
@@ -38,6 +41,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
+        if i < n_deep {
+            b.program.push(Op::AddMedia { x, part: 1 + i });
+        }
         Ok(())
     })?;
     let h = b.rms_norm(x, "output_norm")?;

@@ -64,6 +64,7 @@ pub const ALL: &[Family] = &[
         model_types: &["qwen3_vl", "qwen3_vl_text"],
         arch: "qwen3vl",
         defaults: "rope_theta=5e6 head_dim=128",
+        extras: deepstack,
         ..QWEN_VL
     },
     Family {
@@ -72,6 +73,7 @@ pub const ALL: &[Family] = &[
         keys: MIXTURE,
         effectless: TOLD_BY_TENSORS,
         defaults: "rope_theta=5e6 head_dim=128 norm_topk_prob=1",
+        extras: deepstack,
         transposed: STACKED_EXPERTS,
         either_way: true,
         ..QWEN_VL
@@ -90,6 +92,14 @@ pub const ALL: &[Family] = &[
         ..QWEN_3_5
     },
 ];
+
+/// Qwen 3 VL: the number of layers behind which rows of pictures enter again, as the encoder's configuration tells it.
+fn deepstack(t: &mut Translator) -> Result<()> {
+    let vision = t.config.find(&["vision_config"]).map(|(_, vision)| vision);
+    let layers = vision.and_then(|vision| vision.get("deepstack_visual_indexes")?.as_array());
+    t.set("n_deepstack_layers", layers.map(|layers| layers.len() as u64));
+    Ok(())
+}
 
 /// Sets the layers with a recurrence, by 1, and without one, by 0.
 fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bool>) -> Result<()> {

@@ -1,0 +1,370 @@
+//! Encoders of pictures: tiles through two programs to the rows that a model takes in the place of embeddings. What
+//! becomes of a tile depends on that tile alone, and neither on threads nor on how its work is cut.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Reservation;
+use super::cache::{CacheParams, state_spec};
+use super::model::{Model, WAY_OUT, in_file};
+use super::{Cancel, LogLevel};
+use crate::device::sequence::Sequence;
+use crate::device::{Backend, Batch, CPU_DEVICE, Executor, LoadOptions, StepBudget};
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::format::{Access, ByteSource, Source};
+use crate::graph::op::TensorId;
+use crate::graph::program::Program;
+use crate::graph::step::{StepInputs, StepLimits};
+use crate::media::{Layout, Picture};
+use crate::model::vision::{self, Facts, Piece, TileInputs};
+use crate::quant;
+use crate::tensor::DType;
+
+/// The choices of a caller for the load of an encoder.
+#[derive(Default)]
+pub struct EncoderParams<'a> {
+    /// Type that matrices of floats are converted to; 0: none.
+    pub quantize: u32,
+    /// Keys and tensors that are not known are passed over.
+    pub allow_unknown: bool,
+    pub cancel: Option<&'a Cancel>,
+    pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
+}
+
+/// A part of the sequence in which a picture stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Run {
+    Tokens(Vec<u32>),
+    /// So many of the next rows.
+    Rows(usize),
+}
+
+/// The encoder of a model with its projector. Immutable: any number of calls may use it at once.
+pub struct Encoder {
+    model: Arc<Model>,
+    facts: Facts,
+    backend: Backend,
+    encoder: Stage,
+    projector: Stage,
+    /// Bytes of its weights.
+    weight_bytes: u64,
+    _memory: Reservation,
+}
+
+/// A program with what the host writes and reads.
+struct Stage {
+    program: Arc<Program>,
+    /// Of the encoder its patches and the places of these, where it has any; of the projector blocks.
+    inputs: Vec<TensorId>,
+    results: Vec<TensorId>,
+}
+
+impl Encoder {
+    /// Loads the encoder that belongs to a model: a GGUF file with a projector, or a folder.
+    ///
+    /// # Errors
+    /// `Mismatch` where rows or the tokens around them do not fit the model.
+    pub fn load(model: &Arc<Model>, path: &Path, params: EncoderParams) -> Result<Arc<Encoder>> {
+        Encoder::open(model, Source::open_encoder(path, Access::Read)?, params)
+    }
+
+    /// `load` for files that are bytes of the caller, which are read during the call only.
+    pub fn load_from(model: &Arc<Model>, sources: &[ByteSource], params: EncoderParams) -> Result<Arc<Encoder>> {
+        Encoder::open(model, Source::open_encoder_from(sources, Access::Read)?, params)
+    }
+
+    fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
+        let EncoderParams { quantize, allow_unknown, cancel, mut progress } = params;
+        let (runtime, path) = (model.runtime().clone(), source.path());
+        let quantize = (quantize != 0).then_some(DType(quantize));
+        let (hidden, taken) = (model.info().hidden_dim as usize, model.network()?.program.media_width());
+        let network = vision::network(&source, hidden, quantize).map_err(|e| in_file(path, e))?;
+        if network.facts.row_dim != taken {
+            let what = format!("rows of {} numbers, of which the model takes {taken}", network.facts.row_dim);
+            return Err(Error::Mismatch(format!("{}: {what}", path.display())));
+        }
+        for passed in [source.passed(), &network.passed] {
+            if !allow_unknown {
+                passed.check(WAY_OUT).map_err(|e| in_file(path, e))?;
+            }
+            for what in passed.notes.iter().chain(&passed.unknown) {
+                runtime.log(LogLevel::Warning, &format!("{what}: {}", path.display()));
+            }
+        }
+        check_tokens(model, &network.facts)?;
+        let mut report = |done: u64, total: u64| {
+            Cancel::check(&[cancel])?;
+            match progress.as_mut().is_none_or(|p| p(done, total)) {
+                true => Ok(()),
+                false => Err(Error::Cancelled),
+            }
+        };
+        let (encoder, projector) = (Arc::new(network.encoder.clone()), Arc::new(network.projector.clone()));
+        let limits = StepLimits { max_tokens: 1, max_outputs: 0 };
+        let options = LoadOptions {
+            devices: vec![CPU_DEVICE],
+            shares: Vec::new(),
+            deterministic: false,
+            profile: false,
+            gpu_layers: None,
+            host_bytes: runtime.memory_left(),
+            packed_at: None,
+            plan: false,
+            beside: Some(projector.clone()),
+            isa: None,
+            limits,
+            cache: state_spec(&encoder, 1, &CacheParams::default(), limits),
+        };
+        let weights = network.weights();
+        let backend = Backend::load(&encoder, &weights, &runtime.pool, &options, &mut report)
+            .map_err(|e| runtime.with_limit(e))?;
+        let weight_bytes = backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+        drop(weights);
+        Ok(Arc::new(Encoder {
+            _memory: runtime.reserve("the encoder's weights", weight_bytes)?,
+            model: model.clone(),
+            backend,
+            weight_bytes,
+            encoder: Stage {
+                program: encoder,
+                inputs: [network.patches].into_iter().chain(network.places).collect(),
+                results: network.states,
+            },
+            projector: Stage { program: projector, inputs: network.blocks, results: vec![network.rows] },
+            facts: network.facts,
+        }))
+    }
+
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    pub fn weight_bytes(&self) -> u64 {
+        self.weight_bytes
+    }
+
+    /// A number that tells the encoder from others.
+    pub fn digest(&self) -> u64 {
+        self.backend.digest()
+    }
+
+    /// Scratch that a picture with this layout takes, in bytes.
+    pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
+        let n = self.facts.n_patches(layout);
+        let rows = self.facts.tile_grid(layout).iter().product();
+        let bytes = |stage: &Stage, max_tokens| {
+            self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
+        };
+        let kv: usize =
+            self.encoder.program.kv_layers.iter().map(|layer| layer.key_width() + layer.value_width()).sum();
+        // Patches and places, which the host holds as well, and hidden states.
+        let program = &self.encoder.program;
+        let held: usize = self.encoder.inputs.iter().chain(&self.encoder.results).map(|id| program.width(*id)).sum();
+        bytes(&self.encoder, n) + bytes(&self.projector, rows) + 4 * n.saturating_mul(kv + held) as u64
+    }
+
+    /// The tokens around and between the rows of a picture.
+    pub fn runs(&self, layout: &Layout) -> Result<Vec<Run>> {
+        let tokenizer = self.model.tokenizer()?;
+        let run = |piece: Piece| match piece {
+            Piece::Rows(n) => Ok(Run::Rows(n)),
+            Piece::Text(text) => {
+                let mut tokens = Vec::new();
+                tokenizer.encode(&text, false, true, &mut tokens)?;
+                Ok(Run::Tokens(tokens))
+            }
+        };
+        self.facts.pieces(layout).into_iter().map(run).collect()
+    }
+
+    /// The rows of a picture, `[n][row_dim]`, tile after tile.
+    pub fn encode(&self, tiles: Vec<Picture>, layout: &Layout, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
+        let cancels = &[cancel];
+        let stop = || Cancel::check(cancels).is_err();
+        let mut encoding = Encoding::new(self, tiles, layout)?;
+        match encoding.advance(self, &StepBudget::new(&stop))? {
+            true => Ok(encoding.rows),
+            false => Err(Cancel::reason(cancels)),
+        }
+    }
+}
+
+/// Refuses a model whose vocabulary lacks a token around pictures.
+fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
+    let Ok(tokenizer) = model.tokenizer() else { return Ok(()) };
+    let one = facts.sizing.layout(1, 1)?;
+    for piece in facts.pieces(&one) {
+        let Piece::Text(text) = piece else { continue };
+        for name in text.split_inclusive(['>', ']']).map(str::trim).filter(|name| !name.is_empty()) {
+            let mut tokens = Vec::new();
+            tokenizer.encode(name, false, true, &mut tokens)?;
+            if tokens.len() != 1 {
+                let what = format!("{name:?}, which stands beside pictures, is no token of the model's vocabulary");
+                return Err(Error::Mismatch(what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The work on the tiles of a picture, which may be paused.
+pub struct Encoding {
+    tiles: Vec<Picture>,
+    /// `[n][row_dim]`, those of the tiles that are done.
+    pub rows: Vec<f32>,
+    /// Number of tiles that are done.
+    done: usize,
+    /// The tile at hand.
+    inputs: TileInputs,
+    /// An executor of each program, for one tile at a time.
+    executors: [StageExecutor; 2],
+    /// Keys and values of the tile.
+    sequence: Sequence,
+    /// Hidden states of its patches, one after the other for each result of the encoder.
+    states: Vec<f32>,
+    _memory: Reservation,
+}
+
+/// An executor, and how far its step is.
+struct StageExecutor {
+    executor: Executor,
+    state: StageState,
+    ids: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StageState {
+    Fresh,
+    Open,
+    Done,
+}
+
+impl Encoding {
+    /// Sets the memory aside for tiles, which are those of `layout`.
+    pub fn new(encoder: &Encoder, tiles: Vec<Picture>, layout: &Layout) -> Result<Encoding> {
+        let facts = encoder.facts();
+        let is_tile = |tile: &Picture| (tile.width, tile.height) == (layout.tile_width, layout.tile_height);
+        if tiles.len() != layout.n_tiles() || !tiles.iter().all(is_tile) {
+            return Err(Error::invalid(format!("{} tiles of a picture with {layout:?}", tiles.len())));
+        }
+        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes(layout))?;
+        let (n, blocks) = (facts.n_patches(layout), facts.tile_grid(layout).iter().product());
+        let executor = |stage: &Stage, n: usize| {
+            let limits = StepLimits { max_tokens: n, max_outputs: 0 };
+            let mut positions = try_vec("the inputs of a step", n)?;
+            positions.extend(0..n as u32);
+            let executor = encoder.backend.new_executor(&stage.program, limits)?;
+            Ok::<_, Error>(StageExecutor {
+                executor,
+                state: StageState::Fresh,
+                ids: try_filled("the inputs of a step", n, 0u32)?,
+                positions,
+            })
+        };
+        let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
+        let limits = StepLimits { max_tokens: n, max_outputs: 0 };
+        let spec = state_spec(&encoder.encoder.program, 0, &params, limits);
+        let width = encoder.encoder.results.iter().map(|state| encoder.encoder.program.width(*state)).sum::<usize>();
+        Ok(Encoding {
+            executors: [executor(&encoder.encoder, n)?, executor(&encoder.projector, blocks)?],
+            sequence: encoder.backend.new_sequence(&spec)?,
+            states: try_filled("hidden states", n.saturating_mul(width), 0f32)?,
+            rows: try_vec("the rows of a picture", facts.n_rows(layout).saturating_mul(facts.row_dim))?,
+            tiles,
+            done: 0,
+            inputs: TileInputs::default(),
+            _memory: memory,
+        })
+    }
+
+    /// Number of tiles that are done, and of all.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.done, self.tiles.len())
+    }
+
+    /// Works until all tiles are done or `budget` pauses; true when all are done. `encoder`: the one that it was made
+    /// for.
+    pub fn advance(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
+        encoder.model.runtime().pool.check_not_within_share()?;
+        while let Some(tile) = self.tiles.get(self.done) {
+            if self.executors[0].state == StageState::Fresh {
+                self.inputs = encoder.facts.inputs(tile)?;
+            }
+            let done = self.advance_tile(encoder, budget);
+            if done.is_err() {
+                // The step is abandoned, and begins anew.
+                self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
+            }
+            if !done? {
+                return Ok(false);
+            }
+            self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
+            self.done += 1;
+        }
+        Ok(true)
+    }
+
+    fn advance_tile(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
+        let Encoding { inputs, executors: [first, second], sequence, states, rows, .. } = self;
+        if first.state != StageState::Done {
+            let written = [&inputs.patches[..], &inputs.places[..]];
+            if !first.advance(&encoder.encoder, sequence, &written, (&inputs.turns, &inputs.spans), budget)? {
+                return Ok(false);
+            }
+            let mut rest = &mut states[..];
+            for state in &encoder.encoder.results {
+                let (now, behind) = rest.split_at_mut(inputs.n * encoder.encoder.program.width(*state));
+                first.executor.read(*state, now)?;
+                rest = behind;
+            }
+        }
+        // A class token is dropped; blocks are what is left of each result, seen otherwise.
+        let (blocks, class) = (inputs.rows.len(), usize::from(encoder.facts.has_class()));
+        let each = states.len() / encoder.encoder.results.len().max(1);
+        let written: Vec<&[f32]> = states.chunks_exact(each).map(|state| &state[class * each / inputs.n..]).collect();
+        if !second.advance(&encoder.projector, sequence, &written, (&[], &[]), budget)? {
+            return Ok(false);
+        }
+        let width = encoder.facts.row_dim;
+        let mut made = try_filled("the rows of a tile", blocks * width, 0f32)?;
+        second.executor.read(encoder.projector.results[0], &mut made)?;
+        let start = rows.len();
+        rows.resize(start + made.len(), 0.0);
+        for (row, values) in inputs.rows.iter().zip(made.chunks_exact(width)) {
+            rows[start + row * width..][..width].copy_from_slice(values);
+        }
+        Ok(true)
+    }
+}
+
+impl StageExecutor {
+    /// Works on the program until it is done or `budget` pauses; true when it is done. `written`: what the inputs of a
+    /// fresh step hold.
+    fn advance(
+        &mut self,
+        stage: &Stage,
+        sequence: &mut Sequence,
+        written: &[&[f32]],
+        (turns, spans): (&[[u32; 3]], &[[u32; 2]]),
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let StageExecutor { executor, state, ids, positions } = self;
+        let inputs = StepInputs { ids, positions, sequences: ids, turns, spans, ..Default::default() };
+        let mut batch = Batch { inputs, sequences: &mut [sequence] };
+        if *state == StageState::Fresh {
+            executor.begin(&mut batch, executor.ops())?;
+            stage.inputs.iter().zip(written).try_for_each(|(tensor, values)| executor.write(*tensor, values))?;
+            *state = StageState::Open;
+        }
+        if executor.advance_at(&mut batch, budget)? {
+            executor.end()?;
+            *state = StageState::Done;
+        }
+        Ok(*state == StageState::Done)
+    }
+}

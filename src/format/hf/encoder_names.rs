@@ -1,0 +1,195 @@
+//! Names of the tensors of encoders in Hugging Face files, translated to those of GGUF.
+
+use std::path::Path;
+
+use super::parts;
+use crate::error::{Error, Result, try_vec};
+use crate::format::TensorInfo;
+use crate::format::contents::owned;
+use crate::format::safetensors::Entry;
+use crate::format::storage::{Function, Picked, TensorStorage};
+use crate::quant;
+use crate::tensor::Shape;
+
+/// The networks around encoders, the longest first, and the beginnings of all other tensors that belong to them.
+const ENCODERS: &[&str] = &["vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual."];
+const PROJECTORS: &[&str] = &["multi_modal_projector.", "connector."];
+
+/// Beginnings of the names of layers.
+const LAYERS: &[&str] = &["encoder.layers.", "encoder.layer.", "transformer.layers.", "blocks."];
+
+/// Modules of a layer.
+const LAYER: &[(&str, &str)] = &[
+    ("self_attn.q_proj", "attn_q"),
+    ("self_attn.k_proj", "attn_k"),
+    ("self_attn.v_proj", "attn_v"),
+    ("self_attn.out_proj", "attn_out"),
+    ("layer_norm1", "ln1"),
+    ("layer_norm2", "ln2"),
+    ("mlp.fc1", "ffn_up"),
+    ("mlp.fc2", "ffn_down"),
+    // InternVL.
+    ("attention.q_proj", "attn_q"),
+    ("attention.k_proj", "attn_k"),
+    ("attention.v_proj", "attn_v"),
+    ("attention.q_norm", "attn_q_norm"),
+    ("attention.k_norm", "attn_k_norm"),
+    ("attention.projection_layer", "attn_out"),
+    ("layernorm_before", "ln1"),
+    ("layernorm_after", "ln2"),
+    // Pixtral.
+    ("attention.o_proj", "attn_out"),
+    ("attention_norm", "ln1"),
+    ("ffn_norm", "ln2"),
+    ("feed_forward.gate_proj", "ffn_gate"),
+    ("feed_forward.up_proj", "ffn_up"),
+    ("feed_forward.down_proj", "ffn_down"),
+    // Qwen.
+    ("norm1", "ln1"),
+    ("norm2", "ln2"),
+    ("attn.qkv", "attn_qkv"),
+    ("attn.proj", "attn_out"),
+    ("mlp.gate_proj", "ffn_gate"),
+    ("mlp.up_proj", "ffn_up"),
+    ("mlp.down_proj", "ffn_down"),
+    ("mlp.linear_fc1", "ffn_up"),
+    ("mlp.linear_fc2", "ffn_down"),
+];
+
+/// Modules of an encoder outside of its layers.
+const TOP: &[(&str, &str)] = &[
+    ("embeddings.patch_embedding", "v.patch_embd"),
+    ("embeddings.position_embedding", "v.position_embd"),
+    ("pre_layrnorm", "v.pre_ln"),
+    ("post_layernorm", "v.post_ln"),
+    ("embeddings.patch_embeddings.projection", "v.patch_embd"),
+    ("patch_conv", "v.patch_embd"),
+    ("ln_pre", "v.pre_ln"),
+    ("patch_embed.proj", "v.patch_embd"),
+    ("pos_embed", "v.position_embd"),
+    ("merger.ln_q", "v.post_ln"),
+    ("merger.norm", "v.post_ln"),
+    ("merger.mlp.0", "mm.0"),
+    ("merger.mlp.2", "mm.2"),
+    ("merger.linear_fc1", "mm.0"),
+    ("merger.linear_fc2", "mm.2"),
+];
+
+/// Tensors without an ending, of a layer and outside.
+const ENDLESS: &[(&str, &str)] = &[
+    ("lambda_1", "ls1.weight"),
+    ("lambda_2", "ls2.weight"),
+    ("embeddings.class_embedding", "v.class_embd"),
+    ("embeddings.cls_token", "v.class_embd"),
+    ("embeddings.position_embeddings", "v.position_embd.weight"),
+    ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight"),
+];
+
+/// Modules of projectors, by the kind of the projector where several share a name.
+const PROJECTOR: &[(&str, &str, &str)] = &[
+    ("", "connector.modality_projection.proj", "mm.model.fc"),
+    ("", "multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm"),
+    ("mlp", "multi_modal_projector.linear_1", "mm.0"),
+    ("mlp", "multi_modal_projector.linear_2", "mm.2"),
+    ("internvl", "multi_modal_projector.layer_norm", "mm.model.mlp.0"),
+    ("internvl", "multi_modal_projector.linear_1", "mm.model.mlp.1"),
+    ("internvl", "multi_modal_projector.linear_2", "mm.model.mlp.3"),
+    ("pixtral", "multi_modal_projector.linear_1", "mm.1"),
+    ("pixtral", "multi_modal_projector.linear_2", "mm.2"),
+    ("pixtral", "multi_modal_projector.norm", "mm.input_norm"),
+    ("pixtral", "multi_modal_projector.patch_merger.merging_layer", "mm.patch_merger"),
+];
+
+/// The tensors of an encoder and its projector, those of the text model left out. One whose name has no translation
+/// keeps its own, by which the builder refuses it.
+pub(super) fn translate(
+    path: &Path,
+    projector: &str,
+    deepstack: &[u64],
+    entries: Vec<Entry>,
+) -> Result<Vec<TensorInfo>> {
+    let mut tensors = try_vec("tensors", entries.len().saturating_add(1))?;
+    for mut entry in entries {
+        let name = entry.name.strip_prefix("model.").unwrap_or(&entry.name);
+        let is_projector = PROJECTORS.iter().any(|start| name.starts_with(start));
+        let inner = ENCODERS.iter().find_map(|start| name.strip_prefix(start));
+        if inner.is_none() && !is_projector || name.ends_with("embeddings.position_ids") {
+            continue;
+        }
+        let ours = named(inner.unwrap_or(name), projector, deepstack);
+        let ours = ours.map_or_else(|| owned(&entry.name), Ok)?;
+        // A kernel over two frames, `[out, 3, 2, p, p]`, is two of one frame.
+        if let (true, [out, 3, 2, height, width]) = (ours == "v.patch_embd.weight", &entry.dims[..]) {
+            let (out, height, width) = (*out, *height, *width);
+            entry.dims = vec![out, 6, height, width];
+            let both = entry.tensor(path, ours)?;
+            for frame in 0..2 {
+                tensors.push(frame_of(path, &both, frame)?);
+            }
+            continue;
+        }
+        let tensor = entry.tensor(path, ours)?;
+        // Gemma stores weights of norms less 1, but not those of its encoder.
+        tensors.push(match tensor.name == "mm.soft_emb_norm.weight" {
+            true => parts::computed(path, tensor, Function::OnePlus)?,
+            false => tensor,
+        });
+    }
+    Ok(tensors)
+}
+
+/// One frame of a kernel `[out, 3 * 2, p, p]`.
+fn frame_of(path: &Path, both: &TensorInfo, frame: u64) -> Result<TensorInfo> {
+    let format = quant::format(both.dtype)?;
+    let &[out, _, height, width] = both.shape.dims() else {
+        return Err(Error::format(path, "a kernel of other than four dimensions"));
+    };
+    let unit = format.block_bytes as u64 * height * width;
+    let storage = TensorStorage::Picked(Picked {
+        source: Box::new(both.storage.clone()),
+        source_bytes: both.bytes,
+        unit,
+        run: 1,
+        stride: 2,
+        first: frame,
+    });
+    let name = if frame == 0 { "v.patch_embd.weight" } else { "v.patch_embd.weight.1" };
+    let shape = Shape::new(&[out, 3, height, width])?;
+    Ok(TensorInfo { name: name.into(), dtype: both.dtype, shape, bytes: both.bytes / 2, storage })
+}
+
+/// The name of a tensor in a GGUF file.
+fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
+    let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
+    if let Some((layer, part)) = LAYERS.iter().find_map(|start| name.strip_prefix(start)?.split_once('.')) {
+        let layer = number(layer)?;
+        if let Some(tensor) = look_up(ENDLESS, part) {
+            return Some(format!("v.blk.{layer}.{tensor}"));
+        }
+        let (part, leaf) = part.rsplit_once('.')?;
+        return Some(format!("v.blk.{layer}.{}.{}", look_up(LAYER, part)?, ending(leaf)?));
+    }
+    if let Some(tensor) = look_up(ENDLESS, name) {
+        return Some(tensor.to_owned());
+    }
+    let (part, leaf) = name.rsplit_once('.')?;
+    let leaf = ending(leaf)?;
+    if let Some((merger, part)) = part.strip_prefix("deepstack_merger_list.").and_then(|rest| rest.split_once('.')) {
+        let layer = deepstack.get(usize::try_from(number(merger)?).ok()?)?;
+        let part = look_up(&[("norm", "norm"), ("linear_fc1", "fc1"), ("linear_fc2", "fc2")], part)?;
+        return Some(format!("v.deepstack.{layer}.{part}.{leaf}"));
+    }
+    let of_projector = PROJECTOR.iter().find(|row| [projector, ""].contains(&row.0) && row.1 == part);
+    let ours = look_up(TOP, part).or(of_projector.map(|row| row.2))?;
+    Some(format!("{ours}.{leaf}"))
+}
+
+fn ending(leaf: &str) -> Option<&str> {
+    ["weight", "bias"].contains(&leaf).then_some(leaf)
+}
+
+/// Decimal without leading zeros, so that two names never mean the same.
+fn number(text: &str) -> Option<u64> {
+    let n: u64 = text.parse().ok()?;
+    (n.to_string() == text).then_some(n)
+}

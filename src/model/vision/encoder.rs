@@ -1,0 +1,528 @@
+//! Helpers in which encoders are written, beside those of `Builder`: each names its tensors in full, but for those of a
+//! layer. What comes ahead of `project_blocks` is the first program, with a row for each patch; what comes after it the
+//! second, with a row for each block of patches, which is the same memory seen otherwise.
+
+use super::facts::{Facts, Pieces, Places};
+use crate::error::{Error, Result, try_filled};
+use crate::format::{Passed, Source};
+use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId};
+use crate::graph::program::{Program, ProgramBuilder};
+use crate::graph::sequence_spec::KvLayer;
+use crate::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
+use crate::media::{Filter, Sizing};
+use crate::model::builder::{Attention, Builder};
+use crate::model::hyper::{HeadShape, Hyper, Traits};
+use crate::model::keys::Keys;
+use crate::model::tensors::FileMatrix;
+use crate::tensor::DType;
+
+/// Bound of a file's widths, far above those of any network.
+const MAX_WIDTH: usize = 1 << 20;
+
+/// Keys that change no result, after `clip.vision.`.
+const NO_EFFECT: &[&str] = &[
+    // The tensors of the projector have the width that counts.
+    "projection_dim",
+    "projector_type",
+];
+
+/// The same after `clip.`.
+const NO_EFFECT_TOP: &[&str] = &["projector_type", "has_vision_encoder", "has_audio_encoder", "has_llava_projector"];
+
+/// An encoder of pictures with its projector, and its weights in a file, of which only vectors were read.
+pub struct EncoderNetwork<'a> {
+    pub facts: Facts,
+    /// From the patches of a tile, and the places that are added to them, to hidden states.
+    pub encoder: Program,
+    pub patches: TensorId,
+    pub places: Option<TensorId>,
+    pub states: Vec<TensorId>,
+    /// From blocks of each of those, one after the other, to rows. It has the keys and values of the first, so that one
+    /// sequence serves both, and the same handles of weights.
+    pub projector: Program,
+    pub blocks: Vec<TensorId>,
+    pub rows: TensorId,
+    /// Keys and tensors that the network does not know.
+    pub passed: Passed,
+    matrices: Vec<FileMatrix<'a>>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+}
+
+impl EncoderNetwork<'_> {
+    pub fn weights(&self) -> Weights<'_> {
+        Weights {
+            matrices: self.matrices.iter().map(|m| m as &dyn MatrixSource).collect(),
+            vectors: self.vectors.clone(),
+            ropes: self.ropes.clone(),
+        }
+    }
+}
+
+pub struct EncoderBuilder<'a> {
+    pub b: Builder<'a>,
+    /// Keys that are not of the encoder of pictures.
+    clip: Keys<'a>,
+    projector: String,
+    /// Width of the model's embeddings.
+    hidden: usize,
+    patch: usize,
+    merge: usize,
+    mean: [f32; 3],
+    std: [f32; 3],
+    patches: Option<TensorId>,
+    places_input: Option<TensorId>,
+    places: Option<Places>,
+    /// The first program and its results, once the second has begun, and the inputs of that.
+    encoder: Option<Program>,
+    states: Vec<TensorId>,
+    blocks: Vec<TensorId>,
+    /// Facts that families set.
+    pub is_mutual: bool,
+    pub is_grid: bool,
+    pub window: usize,
+}
+
+impl<'a> EncoderBuilder<'a> {
+    /// Longest side of a tile or of a picture, in pixels, and most pixels.
+    pub const MAX_SIDE: usize = 8192;
+    pub const MAX_PIXELS: usize = 1 << 26;
+    /// Longest side of a patch, and of a block of them.
+    const MAX_GRAIN: usize = 65_535;
+
+    pub fn new(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
+        let metadata = &source.metadata;
+        let (keys, clip) = (Keys::new(metadata, "clip.vision"), Keys::new(metadata, "clip"));
+        let missing = |key: &str| metadata.missing(&keys.name(key));
+        let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));
+        let width = require("embedding_length", MAX_WIDTH)?;
+        let ffn = require("feed_forward_length", MAX_WIDTH)?;
+        let n_layers = require("block_count", 1024)?;
+        let n_heads = require("attention.head_count", 4096)?;
+        let patch = require("patch_size", Self::MAX_GRAIN)?;
+        told(&keys, "image_size", Self::MAX_SIDE)?;
+        if !width.is_multiple_of(n_heads) || width / n_heads > 4096 {
+            return Err(keys.unsupported("attention.head_count"));
+        }
+        for (key, n) in [("attention.head_count_kv", n_heads), ("attention.head_dim", width / n_heads)] {
+            if told(&keys, key, 4096)?.is_some_and(|told| told != n) {
+                return Err(keys.unsupported(key));
+            }
+        }
+        let numbers = patch.checked_mul(patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
+        let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
+        let [mean, std] = ["image_mean", "image_std"].map(|key| three(&keys, key));
+        let (mean, std) = (mean?, std?);
+        if std.iter().any(|std| *std < 1e-6) {
+            return Err(keys.unsupported("image_std"));
+        }
+        let head_dim = width / n_heads;
+        let hyper = Hyper {
+            architecture: "clip".to_owned(),
+            traits: Traits::default(),
+            name: metadata.str("general.name")?.unwrap_or_default().to_owned(),
+            n_layers,
+            n_predicting: 0,
+            hidden: width,
+            ffn,
+            heads: HeadShape { n_heads, n_kv_heads: n_heads, head_dim, value_dim: head_dim },
+            vocab: 1,
+            context_length: 0,
+        };
+        let mut b = Builder::new(source, keys, hyper, quantize, false)?;
+        b.stack = "v.";
+        Ok(EncoderBuilder {
+            b,
+            clip,
+            projector: projector.to_owned(),
+            hidden,
+            patch,
+            merge: 1,
+            mean,
+            std,
+            patches: None,
+            places_input: None,
+            places: None,
+            encoder: None,
+            states: Vec::new(),
+            blocks: Vec::new(),
+            is_mutual: false,
+            is_grid: false,
+            window: 0,
+        })
+    }
+
+    // ---- what the file tells
+
+    /// A number from 1 to `most`, if it is there; 0 does not count as absent.
+    pub fn told(&self, key: &str, most: usize) -> Result<Option<usize>> {
+        told(&self.b.keys, key, most)
+    }
+
+    pub fn require(&self, key: &str, most: usize) -> Result<usize> {
+        self.told(key, most)?.ok_or_else(|| self.b.keys.metadata.missing(&self.b.keys.name(key)))
+    }
+
+    /// Patches of the side of the block that becomes a row.
+    pub fn merge(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
+        let merge = match default {
+            Some(default) => self.told(key, Self::MAX_GRAIN)?.unwrap_or(default),
+            None => self.require(key, Self::MAX_GRAIN)?,
+        };
+        let width = merge.checked_mul(merge).and_then(|n| n.checked_mul(self.width()));
+        let side = merge * self.patch;
+        if width.is_none_or(|width| width > MAX_WIDTH) || side > Self::MAX_SIDE {
+            return Err(self.b.keys.unsupported(key));
+        }
+        self.merge = merge;
+        Ok(merge)
+    }
+
+    /// The side of tiles that all are of one size.
+    pub fn square(&self, merge: usize) -> Result<usize> {
+        match self.require("image_size", Self::MAX_SIDE)? {
+            side if side.is_multiple_of(self.patch * merge) => Ok(side),
+            _ => Err(self.b.keys.unsupported("image_size")),
+        }
+    }
+
+    /// The filter by which pictures are resized.
+    pub fn filter(&self, default: Filter) -> Result<Filter> {
+        match self.b.keys.size("resample")? {
+            None => Ok(default),
+            Some(1) => Ok(Filter::Lanczos),
+            Some(2) => Ok(Filter::Bilinear),
+            Some(3) => Ok(Filter::Bicubic),
+            Some(_) => Err(self.b.keys.unsupported("resample")),
+        }
+    }
+
+    /// The activation of feed-forward blocks; `gelu`: what GGUF files of the family mean by `clip.use_gelu`.
+    pub fn activation(&self, gelu: Activation) -> Result<Activation> {
+        let flags = [self.clip.flag("use_gelu")?, self.clip.flag("use_silu")?].map(|flag| flag == Some(true));
+        match (self.b.keys.str("hidden_act")?, flags) {
+            (Some("gelu_pytorch_tanh"), _) => Ok(Activation::Gelu),
+            (Some("gelu"), _) => Ok(Activation::GeluErf),
+            (Some("silu"), _) | (None, [false, true]) => Ok(Activation::Silu),
+            (Some("quick_gelu"), _) | (None, [false, false]) => Ok(Activation::QuickGelu),
+            (None, [true, false]) => Ok(gelu),
+            (Some(_), _) => Err(self.b.keys.unsupported("hidden_act")),
+            (None, [true, true]) => Err(self.clip.unsupported("use_silu")),
+        }
+    }
+
+    pub fn projector(&self) -> &str {
+        &self.projector
+    }
+
+    pub fn width(&self) -> usize {
+        self.b.hyper.hidden
+    }
+
+    pub fn patch(&self) -> usize {
+        self.patch
+    }
+
+    /// Layer norms have biases, RMS norms have none.
+    pub fn norm_kind(&self, part: &str) -> NormKind {
+        if self.b.has(&format!("{part}.bias")) { NormKind::Layer } else { NormKind::Rms }
+    }
+
+    // ---- the encoder
+
+    /// Products of patches with the kernel. The two frames of a still picture are equal, and so the two halves of a
+    /// kernel over two are added.
+    pub fn embed(&mut self) -> Result<TensorId> {
+        let (name, width, patch) = ("v.patch_embd.weight", self.width(), self.patch);
+        let numbers = 3 * patch * patch;
+        let mut values = self.b.tensors.values(name, width * 3 * patch, patch)?;
+        let second = "v.patch_embd.weight.1";
+        if let Some(more) = self.b.tensors.values_if_present(second, width * 3 * patch, patch)? {
+            values.iter_mut().zip(more).for_each(|(value, more)| *value += more);
+        }
+        let kernel = self.b.tensors.made(name, numbers, &values)?;
+        let weight = self.b.add_matrix(kernel);
+        let bias = self.b.tensors.vector_if_present("v.patch_embd.bias", width)?.map(|bias| self.b.vector(bias));
+        let (x, out) = (self.b.program.tensor(numbers), self.b.program.tensor(width));
+        self.b.program.input(x);
+        self.b.program.push(Op::Project { x, projections: [Projection { weight, bias, out }].into() });
+        self.patches = Some(x);
+        Ok(out)
+    }
+
+    /// Adds the learned vector of the place of each patch; `stretches`: they are interpolated to other grids. A class
+    /// token has a patch of zeros, whose vector makes up for the bias of the kernel.
+    pub fn add_places(&mut self, x: TensorId, stretches: bool) -> Result<()> {
+        let (name, width) = ("v.position_embd.weight", self.width());
+        let tensors = &mut self.b.tensors;
+        let n = tensors.rows(name)?;
+        let mut table = tensors.values(name, n, width)?;
+        let class = tensors.vector_if_present("v.class_embd", width)?;
+        let class = match class {
+            Some(class) if n > 0 => {
+                let bias = tensors.vector_if_present("v.patch_embd.bias", width)?;
+                let bias = bias.map_or_else(|| try_filled("a bias", width, 0f32), Ok)?;
+                let first: Vec<f32> = table.drain(..width).collect();
+                Some(class.iter().zip(first).zip(bias).map(|((class, place), bias)| class + place - bias).collect())
+            }
+            _ => None,
+        };
+        let n = n - usize::from(class.is_some());
+        let side = n.isqrt();
+        let fits = stretches || self.told("image_size", Self::MAX_SIDE)? == Some(side * self.patch);
+        if n == 0 || side * side != n || !fits {
+            return Err(tensors_damaged(&self.b, format!("{n} vectors of places are not those of the tile")));
+        }
+        let delta = self.b.program.tensor(width);
+        self.b.program.input(delta);
+        self.b.program.push(Op::Add { x, delta, scale: 1.0 });
+        self.places_input = Some(delta);
+        self.places = Some(Places { table, side, width, class, stretches });
+        Ok(())
+    }
+
+    /// Width of a head that turns by rows and columns.
+    pub fn rotary_dim(&self) -> Result<usize> {
+        match self.b.hyper.heads.head_dim {
+            dim if dim.is_multiple_of(4) => Ok(dim),
+            _ => Err(self.b.keys.unsupported("attention.head_count")),
+        }
+    }
+
+    /// A rotation whose first pairs turn by the row, the others by the column.
+    pub fn rope(&mut self, pairs: RopePairs, by_row: Vec<f64>, by_column: Vec<f64>) -> RopeChoice {
+        let axes = [vec![1; by_row.len()], vec![2; by_column.len()]].concat();
+        self.b.ropes.push(Rope { pairs, inv_freq: [by_row, by_column].concat(), axes, magnitude: 1.0 });
+        RopeChoice { table: RopeTable(self.b.ropes.len() as u32 - 1), long: None }
+    }
+
+    /// Pre-norm layers, whose norms, gates and scales are those that the file has. `windowed`: the layers whose patches
+    /// see those of their window alone. `after` is called behind each layer.
+    pub fn layers(
+        &mut self,
+        x: TensorId,
+        activation: Activation,
+        rope: Option<RopeChoice>,
+        windowed: impl Fn(usize) -> bool,
+        mut after: impl FnMut(&mut Builder<'a>, usize) -> Result<()>,
+    ) -> Result<()> {
+        let kind = self.norm_kind("v.blk.0.ln1");
+        let (heads, width) = (self.b.hyper.heads, self.width());
+        self.b.layers(|b, i| {
+            let h = b.normed(kind, x, "ln1")?;
+            let [q, k, v] = b.qkv(h, heads)?;
+            if b.has("attn_q_norm.weight") {
+                b.full_norms(q, k)?;
+            }
+            rope.iter().for_each(|rope| b.rotate(*rope, q, k));
+            let mask = if windowed(i) { Mask::Spans } else { Mask::All };
+            let a = b.attend([q, k, v], Attention { mask, ..Attention::new(heads) })?;
+            let o = b.project(a, "attn_out", width)?;
+            scale_columns(b, o, "ls1.weight")?;
+            b.add(x, o);
+            let h = b.normed(kind, x, "ln2")?;
+            let o = feed_forward(b, h, activation)?;
+            scale_columns(b, o, "ls2.weight")?;
+            b.add(x, o);
+            after(b, i)
+        })
+    }
+
+    // ---- the projector
+
+    /// Ends the encoder with some hidden states, and begins the projector with blocks of `merge` by `merge` of each.
+    pub fn project_blocks(&mut self, states: &[TensorId], merge: usize) -> Result<Vec<TensorId>> {
+        let width = merge * merge * self.width();
+        let b = &mut self.b;
+        let mut encoder = std::mem::take(&mut b.program);
+        states.iter().for_each(|state| encoder.result(*state));
+        self.encoder = Some(encoder.finish(0, &[]));
+        self.states = states.to_vec();
+        let HeadShape { n_heads, head_dim, .. } = b.hyper.heads;
+        b.program = ProgramBuilder::default();
+        b.program.kv_layer(KvLayer::new(n_heads, head_dim, 0));
+        for _ in states {
+            let block = b.program.tensor(width);
+            b.program.input(block);
+            self.blocks.push(block);
+        }
+        Ok(self.blocks.clone())
+    }
+
+    /// A norm with an epsilon of its own, of each patch of a block where it is as wide as one.
+    pub fn norm_at(&mut self, kind: NormKind, x: TensorId, part: &str, eps: f32) -> Result<TensorId> {
+        let width = self.b.program.width(x);
+        let mut norm = self.b.norm(kind, part, 1, width)?;
+        norm.eps = eps;
+        let out = self.b.program.tensor(width);
+        self.b.program.push(Op::Norm { norm, x, out });
+        Ok(out)
+    }
+
+    /// `b(activation(a x))`, as wide as the model's embeddings.
+    pub fn mlp(&mut self, x: TensorId, a: &str, b: &str, activation: Activation) -> Result<TensorId> {
+        let inner = self.b.rows(&format!("{a}.weight"))?;
+        if !(1..=MAX_WIDTH).contains(&inner) {
+            return Err(tensors_damaged(&self.b, format!("the tensor {a}.weight has {inner} rows")));
+        }
+        let gate = self.b.project(x, a, inner)?;
+        self.b.program.push(Op::Glu { gate, up: None, activation });
+        self.project_rows(gate, b)
+    }
+
+    /// A product that is as wide as the model's embeddings.
+    pub fn project_rows(&mut self, x: TensorId, part: &str) -> Result<TensorId> {
+        let rows = self.b.rows(&format!("{part}.weight"))?;
+        self.check_width(rows)?;
+        self.b.project(x, part, rows)
+    }
+
+    /// The same by a matrix whose rows are the columns of a tensor.
+    pub fn project_transposed(&mut self, x: TensorId, name: &str) -> Result<TensorId> {
+        let cols = self.b.program.width(x);
+        let rows = self.b.tensors.cols(name)?;
+        self.check_width(rows)?;
+        let values = self.b.tensors.matrix_values(name, cols, rows)?;
+        let mut turned = try_filled("a matrix", values.len(), 0f32)?;
+        for (col, values) in values.chunks_exact(rows).enumerate() {
+            values.iter().enumerate().for_each(|(row, value)| turned[row * cols + col] = *value);
+        }
+        self.project_made(x, name, &turned)
+    }
+
+    /// A product with blocks by a matrix, as wide as a patch, that has all patches of a channel together.
+    pub fn project_channels_first(&mut self, x: TensorId, name: &str, patches: usize) -> Result<TensorId> {
+        let (rows, cols) = (self.width(), self.b.program.width(x));
+        let values = self.b.tensors.matrix_values(name, rows, cols)?;
+        let mut turned = try_filled("a matrix", values.len(), 0f32)?;
+        for (values, turned) in values.chunks_exact(cols).zip(turned.chunks_exact_mut(cols)) {
+            for (i, value) in values.iter().enumerate() {
+                turned[i % patches * (cols / patches) + i / patches] = *value;
+            }
+        }
+        self.project_made(x, name, &turned)
+    }
+
+    fn project_made(&mut self, x: TensorId, name: &str, values: &[f32]) -> Result<TensorId> {
+        let matrix = self.b.tensors.made(name, self.b.program.width(x), values)?;
+        let weight = self.b.add_matrix(matrix);
+        Ok(self.b.product(x, weight))
+    }
+
+    /// `[x | tail]`
+    pub fn join(&mut self, x: TensorId, tail: TensorId) -> TensorId {
+        let out = self.b.program.tensor(self.b.program.width(x) + self.b.program.width(tail));
+        self.b.program.push(Op::JoinHeads { x, tail, heads: 1, out });
+        out
+    }
+
+    fn check_width(&self, rows: usize) -> Result<()> {
+        if rows == self.hidden {
+            return Ok(());
+        }
+        let (path, hidden) = (self.b.keys.metadata.path().display(), self.hidden);
+        Err(Error::Mismatch(format!("{path}: rows of {rows} numbers, the model's embeddings have {hidden}")))
+    }
+
+    /// Ends the projector; notes tensors and keys that the network did not use and that may change its results.
+    pub fn finish(self, rows: TensorId, sizing: Sizing, pieces: Pieces) -> Result<EncoderNetwork<'a>> {
+        let EncoderBuilder { mut b, clip, projector, places, places_input, patches, encoder, .. } = self;
+        let (Some(encoder), Some(patches)) = (encoder, patches) else {
+            return Err(Error::unsupported("an encoder without an end"));
+        };
+        let row_dim = b.program.width(rows);
+        b.program.result(rows);
+        let mut passed = Passed::default();
+        // An encoder of sound may be in the same file.
+        let is_sound = |name: &&str| ["a.", "mm.a."].iter().any(|start| name.starts_with(start));
+        for name in b.tensors.unused().filter(|name| !is_sound(name)) {
+            passed.unknown(format!("the tensor {name} has no place in an encoder of the kind {projector}"));
+        }
+        for (key, _) in b.keys.unread().into_iter().filter(|(key, _)| !NO_EFFECT.contains(key)) {
+            passed.unknown(b.keys.refusal(key));
+        }
+        let is_other = |key: &str| ["vision.", "audio."].iter().any(|start| key.starts_with(start));
+        for (key, _) in clip.unread().into_iter().filter(|(key, _)| !is_other(key) && !NO_EFFECT_TOP.contains(key)) {
+            passed.unknown(clip.refusal(key));
+        }
+        let facts = Facts {
+            projector,
+            n_layers: b.hyper.n_layers,
+            sizing,
+            patch: self.patch,
+            merge: self.merge,
+            mean: self.mean,
+            std: self.std,
+            row_dim,
+            n_deep: self.blocks.len() - 1,
+            is_mutual: self.is_mutual,
+            is_grid: self.is_grid,
+            pieces,
+            places,
+            window: self.window,
+        };
+        let program = std::mem::take(&mut b.program);
+        Ok(EncoderNetwork {
+            facts,
+            encoder,
+            patches,
+            places: places_input,
+            states: self.states,
+            projector: program.finish(0, &[]),
+            blocks: self.blocks,
+            rows,
+            passed,
+            matrices: b.matrices,
+            vectors: b.vectors,
+            ropes: b.ropes,
+        })
+    }
+}
+
+fn told(keys: &Keys, key: &str, most: usize) -> Result<Option<usize>> {
+    keys.get(key);
+    match keys.metadata.u64(&keys.name(key))? {
+        None => Ok(None),
+        Some(n) if (1..=most as u64).contains(&n) => Ok(Some(n as usize)),
+        Some(n) => Err(Error::unsupported(format!("{} is {n}, it must be from 1 to {most}", keys.name(key)))),
+    }
+}
+
+fn three(keys: &Keys, key: &str) -> Result<[f32; 3]> {
+    keys.get(key);
+    let told = keys.metadata.f32s(&keys.name(key))?.ok_or_else(|| keys.metadata.missing(&keys.name(key)))?;
+    let three = <[f32; 3]>::try_from(&told[..]).ok().filter(|three| three.iter().all(|x| x.abs() <= 1e6));
+    three.ok_or_else(|| keys.unsupported(key))
+}
+
+fn tensors_damaged(b: &Builder, what: String) -> Error {
+    b.keys.metadata.error(what)
+}
+
+fn scale_columns(b: &mut Builder, x: TensorId, part: &str) -> Result<()> {
+    let (name, width) = (b.name(part), b.program.width(x));
+    if let Some(scales) = b.tensors.vector_if_present(&name, width)? {
+        let by = b.vector(scales);
+        b.program.push(Op::ScaleColumns { x, by });
+    }
+    Ok(())
+}
+
+/// With a gate where the layer has one. Old files have the names of the two other matrices exchanged, which their
+/// shapes tell.
+fn feed_forward(b: &mut Builder, x: TensorId, activation: Activation) -> Result<TensorId> {
+    let (ffn, width) = (b.hyper.ffn, b.hyper.hidden);
+    let is_exchanged = ffn != width && b.rows("ffn_up.weight")? == width;
+    let (up, down) = if is_exchanged { ("ffn_down", "ffn_up") } else { ("ffn_up", "ffn_down") };
+    let up = b.part(up, ffn, 0..ffn, x)?;
+    let inner = if b.has("ffn_gate.weight") {
+        let gate = b.part("ffn_gate", ffn, 0..ffn, x)?;
+        let [gate, up] = b.push_projections(x, [gate, up]);
+        b.gate(gate, up, activation)
+    } else {
+        let [gate] = b.push_projections(x, [up]);
+        b.program.push(Op::Glu { gate, up: None, activation });
+        gate
+    };
+    b.project(inner, down, width)
+}

@@ -1,0 +1,47 @@
+//! SmolVLM, SmolVLM2, Idefics3: SigLIP over tiles of one size, whose blocks of patches become a row by one product.
+
+use super::encoder::{EncoderBuilder, EncoderNetwork};
+use super::facts::{Piece, text};
+use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::op::TensorId;
+use crate::media::{Filter, Layout, Sizing};
+
+pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let merge = e.merge("projector.scale_factor", None)?;
+    let tile = e.square(merge)?;
+    // Older files do not tell it; in all published folders it is that of four tiles.
+    let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(4 * tile);
+    let filter = e.filter(Filter::Lanczos)?;
+    let x = siglip(&mut e)?;
+    let x = e.project_blocks(&[x], merge)?[0];
+    let rows = e.project_rows(x, "mm.model.fc")?;
+    e.finish(rows, Sizing::SplitLongest { longest, tile, filter }, pieces)
+}
+
+/// SigLIP: patches with learned places, and a norm behind the last layer.
+pub fn siglip(e: &mut EncoderBuilder) -> Result<TensorId> {
+    let activation = e.activation(Gelu)?;
+    let x = e.embed()?;
+    e.add_places(x, false)?;
+    e.layers(x, activation, None, |_| false, |_, _| Ok(()))?;
+    e.b.layer_norm(x, "v.post_ln")
+}
+
+/// Tiles with their places, a line break behind each line of them, and the whole picture. Two line breaks are one token
+/// where the vocabulary has it.
+fn pieces(layout: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
+    let rows = Piece::Rows(columns * lines);
+    let mut pieces = Vec::new();
+    for line in 1..=layout.lines {
+        for column in (1..=layout.columns).filter(|_| layout.overview) {
+            let name = format!("<fake_token_around_image><row_{line}_col_{column}>");
+            pieces.extend([Piece::Text(name.into()), rows.clone()]);
+        }
+        if layout.overview {
+            pieces.push(text(if line == layout.lines { "\n\n" } else { "\n" }));
+        }
+    }
+    pieces.extend([text("<fake_token_around_image><global-img>"), rows, text("<fake_token_around_image>")]);
+    pieces
+}

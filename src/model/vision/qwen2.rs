@@ -1,0 +1,76 @@
+//! Qwen2-VL and Qwen2.5-VL: pictures in their own proportions, with a rotation by rows and columns. In 2.5 most layers
+//! see windows, and feed-forward blocks have gates; norms are those that the file has weights for.
+
+use super::encoder::{EncoderBuilder, EncoderNetwork};
+use super::facts::{Piece, text};
+use crate::error::Result;
+use crate::graph::op::Activation::{GeluErf, Silu};
+use crate::graph::op::RopeChoice;
+use crate::graph::weights::RopePairs;
+use crate::media::{Filter, Layout, Sizing};
+
+/// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
+const BOUNDS: [usize; 2] = [4, 16_384];
+
+pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let merge = e.merge("spatial_merge_size", Some(2))?;
+    let sizing = area(&e, merge, BOUNDS)?;
+    let activation = e.activation(Silu)?;
+    let full = full_layers(&mut e, merge)?;
+    let rope = rope(&mut e)?;
+    let x = e.embed()?;
+    e.layers(x, activation, Some(rope), |i| full.as_ref().is_some_and(|full| !full[i]), |_, _| Ok(()))?;
+    let kind = e.norm_kind("v.post_ln");
+    let x = e.norm_at(kind, x, "v.post_ln", 1e-6)?;
+    let x = e.project_blocks(&[x], merge)?[0];
+    let rows = e.mlp(x, "mm.0", "mm.2", GeluErf)?;
+    e.is_grid = true;
+    e.finish(rows, sizing, pieces)
+}
+
+/// The layers of 2.5 whose patches see all others; the others see windows.
+fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>> {
+    let (n, keys) = (e.b.hyper.n_layers, &e.b.keys);
+    let list = "wa_layer_indexes";
+    keys.get(list);
+    let listed = keys.metadata.u32s(&keys.name(list))?;
+    let period = e.told("n_wa_pattern", n.max(1 << 16))?;
+    let full = match (listed, period) {
+        (Some(list), _) => (0..n).map(|i| list.contains(&(i as u32))).collect(),
+        (None, Some(period)) => (0..n).map(|i| (i + 1).is_multiple_of(period)).collect(),
+        (None, None) if e.projector() == "qwen2.5vl_merger" => {
+            return Err(keys.metadata.missing(&keys.name("n_wa_pattern")));
+        }
+        (None, None) => return Ok(None),
+    };
+    let window = e.told("window_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(112) / merge / e.patch();
+    if window == 0 {
+        return Err(e.b.keys.unsupported("window_size"));
+    }
+    e.window = window;
+    Ok(Some(full))
+}
+
+/// The bounds of the file on areas, or those of the family on rows.
+pub fn area(e: &EncoderBuilder, merge: usize, bounds: [usize; 2]) -> Result<Sizing> {
+    let grain = e.patch() * merge;
+    let area = |rows: usize| rows.saturating_mul(grain * grain);
+    let [least, most] = ["image_min_pixels", "image_max_pixels"].map(|key| e.told(key, EncoderBuilder::MAX_PIXELS));
+    let [least, most] =
+        [least?.unwrap_or(area(bounds[0])), most?.unwrap_or(area(bounds[1]).min(EncoderBuilder::MAX_PIXELS))];
+    if least > most {
+        return Err(e.b.keys.unsupported("image_min_pixels"));
+    }
+    Ok(Sizing::Area { grain, least, most, filter: e.filter(Filter::Bicubic)? })
+}
+
+/// The same frequencies by the row and by the column, each of half of a head.
+pub fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
+    let dim = e.rotary_dim()?;
+    let half: Vec<f64> = (0..dim / 4).map(|i| libm::pow(10_000.0, -((2 * i) as f64) / (dim / 2) as f64)).collect();
+    Ok(e.rope(RopePairs::Halves, half.clone(), half))
+}
+
+pub fn pieces(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
+    vec![text("<|vision_start|>"), Piece::Rows(columns * lines), text("<|vision_end|>")]
+}

@@ -1,0 +1,504 @@
+//! Encoders of pictures, from GGUF files and folders, against an implementation in 64-bit floats (`data/README.md`).
+//! Weights and pictures follow from names and sizes.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use realizar::device::StepBudget;
+use realizar::engine::{Cancel, Encoder, EncoderParams, Encoding, LoadParams, Model, Run};
+use realizar::error::Error;
+use realizar::media::{Picture, PixelFormat};
+use realizar::quant;
+use serde_json::Value;
+
+use crate::architectures::{numbers, with_key};
+use crate::support::gguf::Gguf;
+use crate::support::published::weights;
+use crate::support::safetensors;
+
+const FAMILIES: [&str; 9] =
+    ["idefics3", "gemma3", "llava", "internvl", "qwen2", "qwen25", "qwen3", "pixtral", "mistral3"];
+/// Width of the embeddings of the tests' model.
+const HIDDEN: u64 = 64;
+
+fn data(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/vision/{name}.json"));
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// A model with a vocabulary of control tokens, bytes, and two line breaks, for a family: of two layers, behind which
+/// rows enter again, for Qwen 3.
+fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
+    let vocabulary: Vec<String> = serde_json::from_value(data("vocabulary")).unwrap();
+    let tokens: Vec<&str> = vocabulary.iter().map(String::as_str).collect();
+    let controls = tokens.iter().position(|token| *token == "!").unwrap();
+    let kinds: Vec<i32> = (0..tokens.len()).map(|i| if i < controls { 3 } else { 1 }).collect();
+    let n = tokens.len() as u64;
+    let (arch, layers) = if family == "qwen3" { ("qwen3vl", 2) } else { ("llama", 1) };
+    let key = |name: &str| format!("{arch}.{name}");
+    let mut file = Gguf::new()
+        .key("general.architecture", arch)
+        .key(&key("context_length"), 64u32)
+        .key(&key("embedding_length"), hidden as u32)
+        .key(&key("block_count"), layers as u32)
+        .key(&key("feed_forward_length"), 32u32)
+        .key(&key("attention.head_count"), 4u32)
+        .key(&key("attention.layer_norm_rms_epsilon"), 1e-5f32)
+        .key("tokenizer.ggml.model", "gpt2")
+        .key("tokenizer.ggml.pre", "smollm")
+        .key("tokenizer.ggml.tokens", tokens)
+        .key("tokenizer.ggml.token_type", kinds)
+        .key("tokenizer.ggml.merges", vec!["\u{10a} \u{10a}"]);
+    let mut shapes = vec![("token_embd".to_owned(), vec![n, hidden]), ("output_norm".to_owned(), vec![hidden])];
+    for layer in 0..layers {
+        let parts = [("attn_q", hidden), ("attn_k", hidden), ("attn_v", hidden), ("attn_output", hidden)];
+        shapes.extend(parts.map(|(part, rows)| (format!("blk.{layer}.{part}"), vec![rows, hidden])));
+        shapes.extend(["attn_norm", "ffn_norm"].map(|part| (format!("blk.{layer}.{part}"), vec![hidden])));
+        shapes.extend(["ffn_gate", "ffn_up"].map(|part| (format!("blk.{layer}.{part}"), vec![32, hidden])));
+        shapes.push((format!("blk.{layer}.ffn_down"), vec![hidden, 32]));
+        if arch == "qwen3vl" {
+            shapes.extend(["attn_q_norm", "attn_k_norm"].map(|part| (format!("blk.{layer}.{part}"), vec![hidden / 4])));
+        }
+    }
+    if arch == "qwen3vl" {
+        file = file.key(&key("n_deepstack_layers"), 2u32).key(&key("rope.dimension_sections"), vec![4u32, 2, 2, 0]);
+    }
+    for (name, shape) in shapes {
+        let name = format!("{name}.weight");
+        file = file.tensor(&name, quant::F32.0, &shape, &bytes(&weights(&name, &shape)));
+    }
+    let path = folder.join("model.gguf");
+    fs::write(&path, file.build().0).unwrap();
+    Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap()
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// The values of a tensor that both forms of a family are made of.
+fn base(data: &Value, name: &str) -> Vec<f32> {
+    let row = data["base"].as_array().unwrap().iter().find(|row| row[0] == name).unwrap();
+    let (scale, offset) = (row[2].as_f64().unwrap(), row[3].as_f64().unwrap());
+    weights(name, &numbers(&row[1])).into_iter().map(|x| (offset + scale * f64::from(x)) as f32).collect()
+}
+
+/// Name, shape and values of each tensor of a form, by the way from those that it is made of.
+fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
+    let made = |row: &Value| {
+        let (name, from) = (row[0].as_str().unwrap(), row[1].as_str().unwrap());
+        let (values, shape) = (base(data, from), numbers(&row[3]));
+        let (op, n) = row[2].as_str().unwrap().split_once(' ').unwrap_or((row[2].as_str().unwrap(), "0"));
+        let values = match op {
+            "" => values,
+            "less" => values.into_iter().map(|x| x - 1.0).collect(),
+            "part" => {
+                let (n, part): (usize, usize) = (values.len() / 3, n.parse().unwrap());
+                values[part * n..][..n].to_vec()
+            }
+            // Rows of a head from halves to pairs of neighbours.
+            "pairs" => {
+                let cols = shape[1] as usize;
+                let (rows, head) = (shape[0] as usize, shape[0] as usize / n.parse::<usize>().unwrap());
+                let from = |row: usize| row / head * head + row % head / 2 + row % 2 * (head / 2);
+                (0..rows).flat_map(|row| values[from(row) * cols..][..cols].to_vec()).collect()
+            }
+            "frames" => {
+                let (second, patch) = (base(data, "v.patch_embd.weight.1"), (shape[3] * shape[4]) as usize);
+                let both = values.chunks(patch).zip(second.chunks(patch));
+                both.flat_map(|(first, second)| [first, second].concat()).collect()
+            }
+            other => panic!("{other}"),
+        };
+        (name.to_owned(), shape, values)
+    };
+    data[form].as_array().unwrap().iter().map(made).collect()
+}
+
+fn gguf(data: &Value) -> Gguf {
+    let keys = data["keys"].as_object().unwrap();
+    let file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));
+    tensors(data, "gguf")
+        .iter()
+        .fold(file, |file, (name, shape, values)| file.tensor(name, quant::F32.0, shape, &bytes(values)))
+}
+
+/// The folder of a family: its encoder, and the text model where that is asked for.
+fn folder(data: &Value, with_text: bool) -> safetensors::Folder {
+    let folder = safetensors::Folder::new(&data["config"].to_string());
+    folder.put("preprocessor_config.json", data["pixels"].to_string());
+    let mut tensors = tensors(data, "folder");
+    for row in data["text"].as_array().unwrap().iter().filter(|_| with_text) {
+        let (name, shape) = (row[0].as_str().unwrap(), numbers(&row[1]));
+        tensors.push((name.to_owned(), shape.clone(), weights(name, &shape)));
+    }
+    let list: Vec<safetensors::Tensor> =
+        tensors.iter().map(|(name, shape, values)| (&name[..], "F32", &shape[..], bytes(values))).collect();
+    folder.put("model.safetensors", safetensors::file(&list));
+    folder
+}
+
+/// A picture that follows from its size.
+fn picture([width, height]: [usize; 2]) -> Picture {
+    let mut rgb = Vec::new();
+    for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
+        for c in 0..3 {
+            let spot = if (x / 9 + y / 7) % 5 == 0 { 90 * (c + 1) } else { 0 };
+            rgb.push((x * (3 + c) + y * (5 - c) + x * y / (7 + c) % 41 + spot) as u8);
+        }
+    }
+    Picture::from_pixels(PixelFormat::Rgb8, width, height, 0, &rgb).unwrap()
+}
+
+/// The rows of a picture.
+fn rows(encoder: &Encoder, picture: &Picture) -> Vec<f32> {
+    let sizing = encoder.facts().sizing;
+    let layout = sizing.layout(picture.width, picture.height).unwrap();
+    encoder.encode(sizing.tiles(picture, &layout).unwrap(), &layout, None).unwrap()
+}
+
+/// The tokens around the rows of a picture with the numbers of rows between.
+fn runs(encoder: &Encoder, picture: &Picture) -> Vec<Run> {
+    let layout = encoder.facts().sizing.layout(picture.width, picture.height).unwrap();
+    let mut runs: Vec<Run> = Vec::new();
+    for run in encoder.runs(&layout).unwrap() {
+        match (runs.last_mut(), run) {
+            (Some(Run::Tokens(before)), Run::Tokens(tokens)) => before.extend(tokens),
+            (Some(Run::Rows(before)), Run::Rows(n)) => *before += n,
+            (_, run) => runs.push(run),
+        }
+    }
+    runs
+}
+
+fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Encoder>, Error> {
+    Encoder::load(model, path, EncoderParams::default())
+}
+
+/// Root of the mean square difference over the spread of what is expected.
+fn off(got: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(got.len(), expected.len());
+    let n = got.len() as f64;
+    let mean = expected.iter().sum::<f64>() / n;
+    let spread = expected.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>();
+    let differences = got.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b) * (f64::from(*a) - b)).sum::<f64>();
+    (differences / spread).sqrt()
+}
+
+/// The difference of some rows from those of a case.
+fn off_case(encoder: &Encoder, rows: &[f32], case: &Value) -> f64 {
+    let width = encoder.facts().row_dim;
+    assert_eq!(rows.len(), case["n_rows"].as_u64().unwrap() as usize * width);
+    let got: Vec<f32> =
+        numbers(&case["at"]).into_iter().flat_map(|row| rows[row as usize * width..][..width].to_vec()).collect();
+    let expected = case["rows"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+    off(&got, &expected.map(|x| x.as_f64().unwrap()).collect::<Vec<f64>>())
+}
+
+/// Compares what an encoder makes of the pictures of a family.
+fn check(what: &str, encoder: &Encoder, data: &Value) {
+    for case in data["pictures"].as_array().unwrap() {
+        let size = numbers(&case["size"]);
+        let picture = picture([size[0] as usize, size[1] as usize]);
+        let run = |run: &Value| match run.as_u64() {
+            Some(n) => Run::Rows(n as usize),
+            None => Run::Tokens(numbers(run).iter().map(|id| *id as u32).collect()),
+        };
+        let expected: Vec<Run> = case["runs"].as_array().unwrap().iter().map(run).collect();
+        assert_eq!(runs(encoder, &picture), expected, "{what} {size:?}");
+        let error = off_case(encoder, &rows(encoder, &picture), case);
+        println!("{what:20} {size:?} {error:.1e}");
+        assert!(error < 1e-5, "{what} {size:?}: {error:.1e}");
+    }
+}
+
+#[test]
+fn encoders_give_the_rows_of_another_implementation() {
+    let at = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let (data, model) = (data(family), model(at.path(), family, HIDDEN));
+        let path = at.path().join("mmproj.gguf");
+        fs::write(&path, gguf(&data).build().0).unwrap();
+        let encoder = load(&model, &path).unwrap();
+        check(&format!("{family} gguf"), &encoder, &data);
+        let (is_mutual, is_grid) = (encoder.facts().is_mutual, encoder.facts().is_grid);
+        assert_eq!([is_mutual, is_grid], [family == "gemma3", family.starts_with("qwen")]);
+        let folder = folder(&data, false);
+        check(&format!("{family} folder"), &load(&model, folder.0.path()).unwrap(), &data);
+    }
+}
+
+#[test]
+fn folders_are_models_and_encoders() {
+    for family in FAMILIES {
+        let data = data(family);
+        let folder = folder(&data, true);
+        let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() });
+        let encoder = load(&model.unwrap_or_else(|e| panic!("{family}: {e}")), folder.0.path());
+        let encoder = encoder.unwrap_or_else(|e| panic!("{family}: {e}"));
+        let size = numbers(&data["pictures"][0]["size"]);
+        let rows = rows(&encoder, &picture([size[0] as usize, size[1] as usize]));
+        assert!(off_case(&encoder, &rows, &data["pictures"][0]) < 1e-5, "{family}");
+    }
+}
+
+/// A file that differs from that of a family.
+fn changed(family: &str, change: impl FnOnce(&mut Gguf)) -> (tempfile::TempDir, PathBuf) {
+    let at = tempfile::tempdir().unwrap();
+    let path = at.path().join("mmproj.gguf");
+    let mut file = gguf(&data(family));
+    change(&mut file);
+    fs::write(&path, file.build().0).unwrap();
+    (at, path)
+}
+
+fn set(file: &mut Gguf, name: &str, value: impl crate::support::gguf::Value) {
+    file.keys.retain(|(key, _)| key != name);
+    let made = Gguf::new().key(name, value);
+    file.keys.extend(made.keys);
+}
+
+#[test]
+fn files_of_other_converters_give_the_same_rows() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    // Names of the feed-forward block exchanged.
+    for family in ["idefics3", "qwen25"] {
+        let (_at, path) = changed(family, |file| {
+            for tensor in &mut file.tensors {
+                tensor.name = match tensor.name.replace("ffn_up", "ffn_down") {
+                    name if name != tensor.name => name,
+                    name => name.replace("ffn_down", "ffn_up"),
+                };
+            }
+        });
+        check(&format!("{family} exchanged"), &load(&model, &path).unwrap(), &data(family));
+    }
+    // A file that has an encoder of sound as well.
+    let (_at, path) = changed("gemma3", |file| {
+        file.keys.retain(|(key, _)| key != "clip.projector_type");
+        set(file, "clip.vision.projector_type", "gemma3");
+        set(file, "clip.audio.projector_type", "gemma3na");
+        set(file, "clip.has_audio_encoder", true);
+        let made = std::mem::replace(file, Gguf::new()).tensor("a.conv1d.0.weight", 0, &[2], &[0; 8]);
+        *file = made;
+    });
+    check("gemma3 with sound", &load(&model, &path).unwrap(), &data("gemma3"));
+    // The whole network, of which nothing tells the layer that is taken.
+    let (_at, path) = changed("llava", |file| {
+        file.keys.retain(|(key, _)| key != "clip.vision.feature_layer");
+        set(file, "clip.vision.block_count", 4u32);
+        let made = std::mem::replace(file, Gguf::new());
+        let last: Vec<_> = made.tensors.iter().filter(|tensor| tensor.name.starts_with("v.blk.1.")).collect();
+        let copies: Vec<_> = [2, 3]
+            .iter()
+            .flat_map(|i| {
+                last.iter().map(move |t| (t.name.replace("blk.1", &format!("blk.{i}")), t.dims.clone(), t.data.clone()))
+            })
+            .collect();
+        *file = copies.iter().fold(made, |file, (name, dims, data)| file.tensor(name, 0, dims, data));
+    });
+    assert_eq!(load(&model, &path).unwrap().facts().n_layers, 3);
+    // One layer less than was trained, as old converters write it.
+    let (_at, path) = changed("llava", |file| {
+        file.keys.retain(|(key, _)| key != "clip.vision.feature_layer");
+        file.tensors.retain(|tensor| !tensor.name.starts_with("v.blk.1."));
+        set(file, "clip.vision.block_count", 1u32);
+    });
+    assert_eq!(load(&model, &path).unwrap().facts().n_layers, 1);
+}
+
+#[test]
+fn encoders_that_do_not_fit_are_refused_by_name() {
+    let at = tempfile::tempdir().unwrap();
+    let model_of = |family: &str, hidden: u64| model(at.path(), family, hidden);
+    let model = model_of("", HIDDEN);
+    type Change = Box<dyn Fn(&mut Gguf)>;
+    let key = |name: &'static str, value: u32| -> Change {
+        Box::new(move |file| set(file, &format!("clip.vision.{name}"), value))
+    };
+    let cases: Vec<(&str, Change, &str)> = vec![
+        ("gemma3", key("image_size", 8200), "image_size is 8200"),
+        ("gemma3", key("image_size", 0), "image_size is 0"),
+        ("gemma3", key("image_size", 100), "image_size is 100"),
+        ("gemma3", key("patch_size", 0), "patch_size is 0"),
+        ("gemma3", key("patch_size", 70_000), "patch_size is 70000"),
+        ("gemma3", key("patch_size", 65_535), "patch_size is 65535"),
+        ("idefics3", key("projector.scale_factor", 0), "scale_factor is 0"),
+        ("idefics3", key("projector.scale_factor", 65_536), "scale_factor is 65536"),
+        ("idefics3", key("projector.scale_factor", 65_535), "scale_factor is 65535"),
+        ("idefics3", key("preproc_image_size", 0), "preproc_image_size is 0"),
+        ("internvl", key("preproc_min_tiles", 13), "preproc_min_tiles is 13"),
+        ("internvl", key("preproc_max_tiles", 1_000_000), "preproc_max_tiles is 1000000"),
+        ("internvl", key("attention.head_count", 5), "head_count is 5"),
+        ("internvl", key("attention.head_count", 0), "head_count is 0"),
+        ("internvl", key("attention.head_count_kv", 1), "head_count_kv is 1"),
+        ("qwen25", Box::new(|file| file.keys.retain(|(key, _)| !key.ends_with("n_wa_pattern"))), "n_wa_pattern"),
+        ("qwen25", key("attention.head_count", 24), "head_count is 24"),
+        ("qwen25", key("n_wa_pattern", 0), "n_wa_pattern is 0"),
+        ("qwen25", key("window_size", 0), "window_size is 0"),
+        ("qwen25", key("window_size", 27), "window_size is 27"),
+        ("qwen25", key("spatial_merge_size", 0), "spatial_merge_size is 0"),
+        ("qwen25", key("image_min_pixels", 70_000_000), "image_min_pixels is 70000000"),
+        ("pixtral", key("spatial_merge_size", 2), "spatial_merge_size is 2"),
+        ("llava", key("block_count", 0), "block_count is 0"),
+        ("gemma3", key("magic", 1), "clip.vision.magic is 1"),
+        ("gemma3", Box::new(|file| set(file, "clip.magic", 1u32)), "clip.magic is 1"),
+        ("gemma3", Box::new(|file| set(file, "clip.projector_type", "resampler")), "\"resampler\""),
+        ("gemma3", Box::new(|file| set(file, "clip.has_vision_encoder", false)), "no encoder of pictures"),
+        ("gemma3", Box::new(|file| set(file, "general.architecture", "llama")), "no encoder of pictures"),
+        ("gemma3", Box::new(|file| set(file, "clip.vision.image_std", vec![0.0f32, 1.0, 1.0])), "image_std"),
+        ("gemma3", Box::new(|file| set(file, "clip.vision.image_mean", vec![0.5f32])), "image_mean"),
+        ("qwen3", Box::new(|file| set(file, "clip.vision.is_deepstack_layers", vec![true])), "is_deepstack_layers"),
+        ("llava", Box::new(|file| set(file, "clip.vision.feature_layer", vec![9u32])), "feature_layer"),
+        ("gemma3", Box::new(|file| file.tensors[0].name = "v.magic".into()), "v.patch_embd.weight is missing"),
+        (
+            "gemma3",
+            Box::new(|file| {
+                let made = std::mem::replace(file, Gguf::new()).tensor("v.magic", 0, &[2], &[0; 8]);
+                *file = made;
+            }),
+            "the tensor v.magic has no place",
+        ),
+    ];
+    for (family, change, expected) in cases {
+        let (_at, path) = changed(family, |file| change(file));
+        let error = load(&model, &path).err().unwrap_or_else(|| panic!("{family}: {expected}")).to_string();
+        assert!(error.contains(expected), "{family}: {error}, expected {expected}");
+    }
+    // Rows as wide as another model's embeddings.
+    let narrow = model_of("", 48);
+    for family in FAMILIES {
+        let (_at, path) = changed(family, |_| {});
+        let error = load(&narrow, &path).err().unwrap();
+        assert!(matches!(error, Error::Mismatch(_)), "{family}: {error}");
+    }
+    // A model that takes fewer numbers of a row than the encoder makes, and one that takes more.
+    for (family, of) in [("qwen3", ""), ("gemma3", "qwen3")] {
+        let (_at, path) = changed(family, |_| {});
+        let error = load(&model_of(of, HIDDEN), &path).err().unwrap();
+        assert!(matches!(error, Error::Mismatch(_)), "{family}: {error}");
+    }
+}
+
+#[test]
+fn pauses_change_no_bit_and_a_cancel_ends_the_work() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    for family in ["internvl", "qwen25"] {
+        let (_at, path) = changed(family, |_| {});
+        let encoder = load(&model, &path).unwrap();
+        let picture = picture([190, 137]);
+        let sizing = encoder.facts().sizing;
+        let layout = sizing.layout(190, 137).unwrap();
+        let tiles = sizing.tiles(&picture, &layout).unwrap();
+        let asks = Cell::new(0);
+        let stop = || asks.replace(asks.get() + 1) % 5 == 4;
+        let mut encoding = Encoding::new(&encoder, tiles.clone(), &layout).unwrap();
+        let mut pauses = 0;
+        while !encoding.advance(&encoder, &StepBudget::new(&stop)).unwrap() {
+            pauses += 1;
+        }
+        assert!(pauses > 5, "{family}: {pauses} pauses");
+        assert!(encoding.rows == rows(&encoder, &picture), "{family}");
+        let cancel = Cancel::default();
+        cancel.fire();
+        assert!(matches!(encoder.encode(tiles.clone(), &layout, Some(&cancel)), Err(Error::Cancelled)));
+        assert!(matches!(encoder.encode(tiles[1..].to_vec(), &layout, None), Err(Error::InvalidArgument(_))));
+    }
+}
+
+#[test]
+fn no_number_nor_shape_of_a_file_ends_the_process() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    let path = at.path().join("mmproj.gguf");
+    let mut refused = 0;
+    for family in ["idefics3", "internvl", "llava", "pixtral", "qwen25", "qwen3"] {
+        let data = data(family);
+        let mut try_file = |file: Gguf| {
+            fs::write(&path, file.build().0).unwrap();
+            refused += usize::from(load(&model, &path).is_err());
+        };
+        for key in data["keys"].as_object().unwrap().keys().filter(|key| key.starts_with("clip.")) {
+            let without = |mut file: Gguf| {
+                file.keys.retain(|(name, _)| name != key);
+                file
+            };
+            try_file(without(gguf(&data)));
+            for value in [1u32, 3, 7, 4096, 65_535, u32::MAX] {
+                try_file(without(gguf(&data)).key(key, value));
+            }
+            try_file(without(gguf(&data)).key(key, f32::NAN));
+            try_file(without(gguf(&data)).key(key, vec![u32::MAX, 0, 1]));
+        }
+        for i in 0..data["gguf"].as_array().unwrap().len() {
+            for dims in [vec![], vec![1], vec![1, 1], vec![3, 5, 7, 2], vec![0, 48], vec![48, 0]] {
+                let mut file = gguf(&data);
+                let n = dims.iter().product::<u64>() as usize;
+                (file.tensors[i].data, file.tensors[i].dims) = (vec![0; 4 * n], dims);
+                try_file(file);
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn keys_without_effect_and_defaults_change_nothing() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    for family in ["idefics3", "gemma3", "pixtral"] {
+        let mut data = data(family);
+        let vision = data["config"]["vision_config"].as_object_mut().unwrap();
+        for (name, value) in [("tie_word_embeddings", false), ("add_cross_attention", false), ("use_cache", true)] {
+            vision.insert(name.to_owned(), value.into());
+        }
+        // What configurations leave out is as transformers has it.
+        if family != "pixtral" {
+            assert!(vision.remove("layer_norm_eps").is_some() && vision.remove("hidden_act").is_some());
+        } else {
+            assert!(vision.remove("rope_theta").is_some() && vision.remove("head_dim").is_some());
+        }
+        // The newest folders have the configuration of pixels within another.
+        let pixels = serde_json::json!({"image_processor": data["pixels"], "processor_class": "Some"});
+        let folder = folder(&data, false);
+        fs::remove_file(folder.0.path().join("preprocessor_config.json")).unwrap();
+        folder.put("processor_config.json", pixels.to_string());
+        check(&format!("{family} defaults"), &load(&model, folder.0.path()).unwrap(), &data);
+    }
+}
+
+#[test]
+fn folders_whose_keys_nobody_knows_are_refused() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    for (family, file, pointer, value, expected) in [
+        ("gemma3", "config", "/vision_config/magic", Value::from(1), "\"magic\" with the value 1"),
+        ("gemma3", "config", "/vision_config/hidden_act", "relu".into(), "\"hidden_act\" with the value \"relu\""),
+        ("gemma3", "config", "/vision_config/num_channels", 4.into(), "num_channels"),
+        ("gemma3", "config", "/model_type", "paligemma".into(), "paligemma"),
+        ("gemma3", "pixels", "/do_pan_and_scan", true.into(), "do_pan_and_scan"),
+        ("gemma3", "pixels", "/magic", true.into(), "\"magic\" with the value true"),
+        ("gemma3", "pixels", "/rescale_factor", 1.into(), "rescale_factor"),
+        ("gemma3", "pixels", "/image_mean", Value::Null, "image_mean"),
+        ("llava", "config", "/vision_feature_layer", Value::from(-9), "vision_feature_layer"),
+        ("llava", "config", "/vision_feature_select_strategy", "full".into(), "vision_feature_select_strategy"),
+        ("llava", "config", "/projector_hidden_act", "relu".into(), "\"projector_hidden_act\" with the value \"relu\""),
+        ("internvl", "config", "/vision_feature_layer", Value::from(-2), "\"vision_feature_layer\" with the value -2"),
+        ("llava", "pixels", "/do_center_crop", false.into(), "do_center_crop"),
+        ("idefics3", "pixels", "/do_image_splitting", false.into(), "do_image_splitting"),
+        ("qwen3", "config", "/vision_config/temporal_patch_size", 1.into(), "temporal_patch_size"),
+        ("qwen25", "config", "/vision_config/fullatt_block_indexes", vec![9].into(), "fullatt_block_indexes"),
+    ] {
+        let mut data = data(family);
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let object = data[file].pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        object.insert(name.to_owned(), value);
+        let folder = folder(&data, false);
+        let error = load(&model, folder.0.path()).err().unwrap_or_else(|| panic!("{family}: {expected}")).to_string();
+        assert!(error.contains(expected), "{family}: {error}, expected {expected}");
+    }
+}
