@@ -40,7 +40,7 @@ STAGE := $(CURDIR)/build/stage
 STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
-PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
+PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/no_exceptions
 
 .PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
@@ -92,7 +92,7 @@ stage: $(LINKED)
 
 programs: $(PROGRAMS) ## Build the example programs in C and C++
 
-build/minimal build/chat build/extract build/frame build/serve: build/%: bindings/c/%.c include/realizar.h | stage
+build/minimal build/chat build/extract build/frame build/see build/serve: build/%: bindings/c/%.c include/realizar.h | stage
 	$(CC) $(STRICT_C) $(CFLAGS) -o $@ $< $(LINK) $(LDFLAGS)
 
 build/example: bindings/cpp/example.cpp

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 26] = [
+const GROUPS: [(&str, &str); 29] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -31,6 +31,9 @@ const GROUPS: [(&str, &str); 26] = [
     ("saved.rs", "Saved caches"),
     ("plan.rs", "What a model will take"),
     ("generate.rs", "Generating"),
+    ("media.rs", "Pictures and sounds"),
+    ("encoder.rs", "Encoders of pictures"),
+    ("prompt.rs", "Prompts with pictures and sounds"),
     ("job.rs", "Jobs: generating in slices of time"),
     ("store.rs", "Stores of prefixes"),
     ("conversation.rs", "Conversations"),
@@ -179,7 +182,7 @@ impl Line {
         let is_constant = line.starts_with("#define");
         // A macro's negative value in parentheses, so that it stays one value in any expression.
         let code = match line.rsplit_once(" -") {
-            Some((name, value)) if is_constant => format!("{name} (-{value})"),
+            Some((name, value)) if is_constant && !value.starts_with(' ') => format!("{name} (-{value})"),
             _ => line.to_owned(),
         };
         match comment {

@@ -23,8 +23,9 @@ pub const FILES: [(&str, Writer); 8] = [
 ];
 
 /// Types of C, and what they are in Python, Java, C# and Go.
-const NUMBERS: [(&str, [&str; 4]); 8] = [
+const NUMBERS: [(&str, [&str; 4]); 9] = [
     ("char", ["c_char", "JAVA_BYTE", "byte", "byte"]),
+    ("uint8_t", ["c_uint8", "JAVA_BYTE", "byte", "byte"]),
     ("int32_t", ["c_int32", "JAVA_INT", "int", "int32"]),
     ("rz_status", ["c_int32", "JAVA_INT", "int", "int32"]),
     ("uint32_t", ["c_uint32", "JAVA_INT", "uint", "uint32"]),
@@ -142,7 +143,7 @@ impl Header {
     /// Panics at a constant or a type that has no translation.
     fn check(&self) {
         for (name, value) in &self.constants {
-            assert!(value.parse::<i32>().is_ok() || value.ends_with("_MAX"), "{name} is {value}, which is no number");
+            assert!(value.parse::<i32>().is_ok() || value.starts_with("UINT"), "{name} is {value}, which is no number");
         }
         let fields = self.structs.iter().flat_map(|(_, fields)| fields);
         let functions = self.functions.iter().chain(&self.callbacks);
@@ -190,17 +191,13 @@ fn without_comments(code: &str) -> String {
 }
 
 /// A constant's value, with words of the language for the greatest numbers.
-fn number<'a>(value: &'a str, greatest_32: &'a str, greatest_64: &'a str) -> &'a str {
-    match value {
-        "UINT32_MAX" => greatest_32,
-        "UINT64_MAX" => greatest_64,
-        value => value,
-    }
+fn number(value: &str, greatest_32: &str, greatest_64: &str) -> String {
+    value.replace("UINT32_MAX", greatest_32).replace("UINT64_MAX", greatest_64)
 }
 
 const PYTHON_HEAD: &str = r#""""The constants, structs and functions of realizar.h under its names. The build writes this file: `make header`."""
 
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p, sizeof
 from typing import Any
 
 
@@ -464,9 +461,9 @@ fn csharp(header: &Header) -> String {
     }
     text += "\n    internal static unsafe partial class Native\n    {\n";
     for (name, value) in &header.constants {
-        let kind = match value.as_str() {
-            "UINT32_MAX" => "uint",
-            "UINT64_MAX" => "ulong",
+        let kind = match value.get(..6) {
+            Some("UINT32") => "uint",
+            Some("UINT64") => "ulong",
             _ => "int",
         };
         let value = number(value, "uint.MaxValue", "ulong.MaxValue");

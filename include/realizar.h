@@ -1347,6 +1347,322 @@ rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, siz
 rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
+ * Pictures and sounds
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_MEDIA_IMAGE 1  /* Kind of a medium: a picture. */
+#define RZ_MEDIA_AUDIO 2  /* Kind of a medium: a sound. */
+
+/* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a token. */
+#define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
+
+/* The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts, caches and
+ * jobs. Immutable: any number of calls may use it at once. */
+typedef struct rz_media rz_media;
+
+/* Description of a medium. Since 0.1.0. */
+typedef struct rz_media_info {
+  uint32_t struct_size;  /* sizeof(rz_media_info), set by the caller. */
+  uint32_t kind;         /* RZ_MEDIA_... */
+  uint32_t n_rows;       /* Rows, each of which takes the place of a token in a cache. */
+  /* Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
+  uint32_t n_tokens;
+  uint32_t row_dim;  /* Numbers of a row. */
+  /* Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile. */
+  uint32_t columns;
+  uint32_t lines;
+  uint32_t tile_columns;  /* Tiles beside and above one another; 0 where the picture is one tile. */
+  uint32_t tile_lines;
+  uint32_t has_overview;  /* 1: a tile with the whole picture comes with them. */
+  uint32_t width;         /* Pixels of the picture, turned upright; 0 for rows of the caller. */
+  uint32_t height;
+  /* Pixels of all tiles together as the model sees them, by which places that it names are mapped back. */
+  uint32_t seen_width;
+  uint32_t seen_height;
+  uint64_t bytes;      /* Bytes of memory that it takes. */
+  uint64_t encode_ns;  /* Nanoseconds that its encoding took. */
+  /* The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of the caller. */
+  uint8_t hash[32];
+} rz_media_info;
+
+/* Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are taken as
+ * one picture, or one sound, by `kind`, RZ_MEDIA_...
+ *
+ * `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows as wide as
+ * rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with rz_media_free, before or
+ * after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a number that is not finite, an
+ * unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT (also more rows that see each other than a step of
+ * the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_media_from_rows(const rz_model *model,
+                             uint32_t kind,
+                             const float *rows,
+                             size_t n_rows,
+                             uint32_t row_dim,
+                             uint32_t columns,
+                             uint32_t lines,
+                             rz_media **out,
+                             rz_error *err);
+
+/* Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_media_info_get(const rz_media *media,
+                            rz_media_info *out,
+                            rz_error *err);
+
+/* Copies the rows of a medium, `[n_rows][row_dim]`.
+ *
+ * `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_media_rows_into(const rz_media *media, float *out, size_t capacity, size_t *n, rz_error *err);
+
+/* Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_media_save(const rz_media *media, rz_write_callback write, void *user, rz_error *err);
+
+/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is freed with
+ * rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium, or a damaged one),
+ * RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT.
+ * Since 0.1.0. */
+rz_status rz_media_load(const rz_model *model,
+                        rz_read_callback read,
+                        void *user,
+                        rz_media **out,
+                        rz_error *err);
+
+/* Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0. */
+void rz_media_free(rz_media *media);
+
+/* ------------------------------------------------------------------------------------------------
+ * Encoders of pictures
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_PIXELS_RGB8 1  /* Format of pixels: three bytes, red first. */
+
+/* Format of pixels: four bytes, red first. The fourth is not used, as the makers of models do not. */
+#define RZ_PIXELS_RGBA8 2
+
+#define RZ_PIXELS_BGRA8 3  /* Format of pixels: four bytes, blue first. The fourth is not used. */
+#define RZ_PIXELS_GRAY8 4  /* Format of pixels: one byte. */
+
+/* The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's embeddings.
+ * Immutable: any number of calls may use it at once. */
+typedef struct rz_encoder rz_encoder;
+
+/* Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_encoder_params {
+  uint32_t struct_size;           /* sizeof(rz_encoder_params). */
+  uint32_t flags;                 /* RZ_MODEL_ALLOW_UNKNOWN, or 0. */
+  uint32_t device;                /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
+  uint32_t quantize;              /* GGML type id to which matrices of floats are converted; 0: none. */
+  uint32_t max_rows;              /* The most rows that a picture may have; 0: what the files allow, but at most 4096. */
+  uint32_t reserved;              /* 0. */
+  rz_progress_callback progress;  /* Told how far the load is, in bytes; NULL: nobody. */
+  void *progress_user;            /* Handed to `progress` as it is. */
+  const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
+} rz_encoder_params;
+
+/* Description of an encoder. Since 0.1.0. */
+typedef struct rz_encoder_info {
+  uint32_t struct_size;  /* sizeof(rz_encoder_info), set by the caller. */
+  uint32_t is_mutual;    /* 1: the rows of a picture see each other, so that one step of the model computes them. */
+  char projector[32];    /* Kind of the projector, such as "qwen3vl_merger". */
+  /* Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter. */
+  uint32_t row_dim;
+  uint32_t n_layers;   /* Layers of the encoder. */
+  uint32_t tile_side;  /* Pixels of the side of a tile; 0: a picture is one tile of any size. */
+  uint32_t grain;      /* Pixels of which the sides of tiles are multiples. */
+  uint32_t min_rows;   /* The fewest and the most rows of a picture. */
+  uint32_t max_rows;
+  uint64_t weight_bytes;   /* Bytes of weights in memory. */
+  uint64_t scratch_bytes;  /* Bytes of scratch that each call takes which encodes a picture, at most. */
+} rz_encoder_info;
+
+/* Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0. */
+typedef struct rz_encoder_plan {
+  uint32_t struct_size;   /* sizeof(rz_encoder_plan), set by the caller. */
+  uint32_t max_rows;      /* Rows of the largest picture. */
+  uint64_t weights_host;  /* Weights, as they are packed. */
+  uint64_t scratch_host;  /* Scratch of a call that encodes a picture, at most. */
+  uint64_t row;           /* One row of a medium. */
+} rz_encoder_plan;
+
+/* A picture in memory, its rows from the top. Since 0.1.0. */
+typedef struct rz_pixels {
+  uint32_t struct_size;  /* sizeof(rz_pixels). */
+  uint32_t format;       /* RZ_PIXELS_... */
+  uint32_t width;        /* Pixels of a row, 1 to 65535. */
+  uint32_t height;       /* Rows, 1 to 65535. */
+  size_t stride;         /* Bytes from one row to the next; 0: rows follow one another. */
+  const void *data;      /* The first byte. Read during the call only. */
+} rz_pixels;
+
+/* Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_media_params {
+  uint32_t struct_size;  /* sizeof(rz_media_params). */
+  /* The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
+  uint32_t min_rows;
+  uint32_t max_rows;   /* The most rows: larger pictures are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  uint32_t max_tiles;  /* The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
+  /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64 million. */
+  uint32_t max_pixels;
+  uint32_t reserved;  /* 0. */
+  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. */
+  rz_progress_callback progress;
+  void *progress_user;      /* Handed to `progress` as it is. */
+  const rz_cancel *cancel;  /* Stops the call when fired; NULL: nothing does. */
+} rz_media_params;
+
+/* Loads the encoder that belongs to `model`.
+ *
+ * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the
+ * model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the model. `params` may be
+ * NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as long as reading the files does.
+ * Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other), RZ_ERR_UNSUPPORTED (no encoder in there, a
+ * projector that is not implemented, which the message names; a device other than the CPU), RZ_ERR_MISMATCH (rows that are not
+ * those the model takes, or tokens around pictures that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_VERSION. Since 0.1.0. */
+rz_status rz_encoder_load(const rz_model *model,
+                          const char *path,
+                          const rz_encoder_params *params,
+                          rz_encoder **out,
+                          rz_error *err);
+
+/* Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0. */
+void rz_encoder_free(rz_encoder *encoder);
+
+/* Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_encoder_info_get(const rz_encoder *encoder,
+                              rz_encoder_info *out,
+                              rz_error *err);
+
+/* Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller.
+ * Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
+rz_status rz_encoder_plan_get(const rz_model *model,
+                              const char *path,
+                              const rz_encoder_params *params,
+                              rz_encoder_plan *out,
+                              rz_error *err);
+
+/* Encodes a picture in memory.
+ *
+ * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on other calls.
+ * `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count against
+ * rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows), RZ_ERR_LIMIT
+ * (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+rz_status rz_media_from_pixels(const rz_encoder *encoder,
+                               const rz_pixels *pixels,
+                               const rz_media_params *params,
+                               rz_media **out,
+                               rz_error *err);
+
+/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the first
+ * picture.
+ *
+ * A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8, colours are
+ * taken as they are. A file that ends too early is refused and not shown in part; bits that changed within its data can go
+ * unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
+ * such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+rz_status rz_media_from_image(const rz_encoder *encoder,
+                              const void *data,
+                              size_t size,
+                              const rz_media_params *params,
+                              rz_media **out,
+                              rz_error *err);
+
+/* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles and sizes;
+ * time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+ * rz_media_from_pixels. Since 0.1.0. */
+rz_status rz_media_measure(const rz_encoder *encoder,
+                           uint32_t width,
+                           uint32_t height,
+                           const rz_media_params *params,
+                           rz_media_info *out,
+                           rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Prompts with pictures and sounds
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them. */
+#define RZ_PROMPT_BARE 1
+
+/* Tokens and media in their order. Immutable: any number of calls may use it at once. */
+typedef struct rz_prompt rz_prompt;
+
+/* A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0. */
+typedef struct rz_part {
+  const uint32_t *tokens;  /* Tokens, which are copied; NULL for a medium. */
+  size_t n_tokens;         /* Number of `tokens`. */
+  const rz_media *media;   /* A medium, which the prompt keeps alive; NULL for tokens. It may occur several times. */
+} rz_part;
+
+/* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
+ *
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the vocabulary;
+ * the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION
+ * (unknown flags). Since 0.1.0. */
+rz_status rz_prompt_new(const rz_model *model,
+                        const rz_part *parts,
+                        size_t n,
+                        uint32_t flags,
+                        rz_prompt **out,
+                        rz_error *err);
+
+/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message may also have
+ * parts of the type "image" with a member "media", the number of one of the `n_media` media:
+ *
+ * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
+ *
+ * "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands where the
+ * template writes a placeholder for it, with those of the model's tokens around it that the template does not write itself. To a
+ * template that knows no parts the content is a text, and the medium stands where its part stood. Placeholders that messages spell
+ * are text, like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that
+ * begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without
+ * a medium, a medium without a part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0. */
+rz_status rz_prompt_from_chat(const rz_model *model,
+                              const char *json,
+                              size_t json_len,
+                              uint32_t flags,
+                              const rz_media *const *media,
+                              size_t n_media,
+                              rz_prompt **out,
+                              rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+void rz_prompt_free(rz_prompt *prompt);
+
+/* Tokens of the prompt, each row of a medium counted as one. 0 for NULL. Any thread. Since 0.1.0. */
+size_t rz_prompt_len(const rz_prompt *prompt);
+
+/* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_prompt_tokens_into(const rz_prompt *prompt, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
+
+/* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see each other the
+ * result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a prompt of another model).
+ * Since 0.1.0. */
+rz_status rz_cache_match_prompt(const rz_cache *cache,
+                                const rz_prompt *prompt,
+                                uint32_t *common,
+                                rz_error *err);
+
+/* rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what rz_cache_match_prompt wrote,
+ * once the cache was rewound to it.
+ *
+ * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like any other;
+ * a saved cache has its media in it. Where the rows of a picture see each other they are computed in one step:
+ * rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures as a whole or not
+ * at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first`
+ * is behind the last token, or between such rows), RZ_ERR_UNSUPPORTED (layers on a GPU). Since 0.1.0. */
+rz_status rz_prefill_prompt(rz_cache *cache,
+                            const rz_prompt *prompt,
+                            size_t first,
+                            const rz_cancel *cancel,
+                            rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Jobs: generating in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
@@ -1415,6 +1731,9 @@ typedef struct rz_job_params {
    * reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
   const char *chat;
   size_t chat_len;
+  /* The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive. */
+  const rz_prompt *prompt;
+  size_t prompt_first;  /* Number of the first of its tokens that is appended, as in rz_prefill_prompt. */
 } rz_job_params;
 
 /* The state of a job. Since 0.1.0. */
@@ -1442,9 +1761,9 @@ typedef struct rz_job_info {
 /* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
  *
  * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where
  * the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a
- * grammar of another vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of
+ * grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of
  * rz_chat_parser_new. Since 0.1.0.
  *
  * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes

@@ -49,6 +49,7 @@ expect "minimal, a template that leaves the first token to the tokenizer" "${exp
     "$(run minimal "$temporary/without.gguf" "$prompt" 2>/dev/null || true)"
 expect "minimal, an answer that goes on with the prompt" " time, there was a little girl" "$(run minimal "$chat" "Once upon a" 2>/dev/null || true)"
 expect "minimal, a missing file" "RZ_ERR_IO: " "$(run minimal "$temporary/none.gguf" x 2>&1 || true)"
+expect "see, an encoder that is none" "RZ_ERR_UNSUPPORTED: " "$(run see "$chat" "$chat" "$chat" x 2>&1 || true)"
 expect "example" "," "$(run example "$chat" "$prompt" 2>/dev/null || true)"
 
 expect "the C++ handles" ok "$(run handles $story $adapter "$temporary/tools.gguf")"

@@ -9,6 +9,8 @@ use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::pass::{Lane, Pass};
 use super::pipelined::{self, Lanes};
+use super::prompt::Prompt;
+use super::runs::Text;
 use super::session::{Logits, Session};
 use crate::device::StepBudget;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -33,18 +35,41 @@ impl Session {
     /// Computes the last token again, for its logits.
     fn read_last(&mut self) -> Result<()> {
         let Some(before) = self.len().checked_sub(1) else { return Ok(()) };
+        let before = self.runs().whole(before);
         self.restore(before, None)?;
-        Session::step(Lane { again: 1, outputs: 1, ..Lane::new(self, &[]) }, None).map(|_| ())
+        let again = self.len() - before;
+        Session::step(Lane { again, outputs: 1, ..Lane::new(self, &[]) }, None).map(|_| ())
     }
 
     /// Appends tokens; afterwards the logits of the last one are there.
     pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
-        self.check(tokens, None)?;
+        self.prefill_text(Text::plain(tokens), cancel)
+    }
+
+    /// Appends the tokens of a prompt from number `first` on, at least one.
+    pub fn prefill_prompt(&mut self, prompt: &Prompt, first: usize, cancel: Option<&Cancel>) -> Result<()> {
+        let text = prompt.from(first, self.model())?;
+        match text.tokens.is_empty() {
+            true => Err(Error::invalid("there are no tokens to append")),
+            false => self.prefill_text(text, cancel),
+        }
+    }
+
+    fn prefill_text(&mut self, text: Text, cancel: Option<&Cancel>) -> Result<()> {
+        self.check_text(text, None)?;
+        self.expect(Some(self.runs_with(text)?));
+        let appended = self.append_all(text.tokens, cancel);
+        self.expect(None);
+        appended
+    }
+
+    fn append_all(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
         let started = Instant::now();
         let (before, logits_at) = (self.len(), self.logits_at());
         let mut rest = tokens;
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.len().min(self.network().call_piece()));
+            let n = self.runs().piece(self.len(), rest.len(), self.network().call_piece());
+            let (piece, after) = rest.split_at(n);
             rest = after;
             // Those of before are still there where this fails, because logits are read with the last piece only.
             let outputs = usize::from(rest.is_empty());
@@ -95,7 +120,8 @@ impl Session {
         let memory = self.fresh_memory()?;
         self.step_back(len, memory);
         while self.sequence().len() < len {
-            let again = (len - self.sequence().len()).min(self.network().limits.max_tokens);
+            let held = self.sequence().len();
+            let again = self.runs().piece(held, len - held, self.network().limits.max_tokens);
             Session::step(Lane { again, ..Lane::new(self, &[]) }, cancel)?;
         }
         Ok(())

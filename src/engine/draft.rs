@@ -15,6 +15,7 @@ use super::prompt_lookup;
 use super::session::Session;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_vec};
+use crate::graph::step::MEDIA_ROW;
 
 /// Tokens of a draft, at most, and where the caller leaves it open.
 pub const MOST: usize = 32;
@@ -65,7 +66,10 @@ impl Source {
     /// The token that a network chooses after a history; `None` where `budget` pauses.
     fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
-            Source::Model(model) => model.next(history, budget),
+            Source::Model(model) => {
+                let behind = history.iter().rposition(|id| *id == MEDIA_ROW).map_or(0, |last| last + 1);
+                model.next(&history[behind..], budget)
+            }
             Source::Mtp(mtp) => mtp.next(history, budget),
             _ => Err(Error::invalid("a source of drafts without a network")),
         }
@@ -228,6 +232,9 @@ impl Draft {
                 if let Some((from, len)) = prompt_lookup::find(&self.history) {
                     // Every token that is right makes the match longer.
                     for i in 0..most - self.kinds.len() {
+                        if self.history[from + i] == MEDIA_ROW {
+                            break;
+                        }
                         let kind = MATCHES.iter().filter(|longer| len + i >= **longer).count() as u8;
                         self.push(self.history[from + i], kind);
                     }

@@ -27,6 +27,8 @@ pub struct EncoderParams<'a> {
     pub quantize: u32,
     /// Keys and tensors that are not known are passed over.
     pub allow_unknown: bool,
+    /// Nothing is read but metadata.
+    pub plan: bool,
     pub cancel: Option<&'a Cancel>,
     pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
 }
@@ -74,7 +76,7 @@ impl Encoder {
     }
 
     fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
-        let EncoderParams { quantize, allow_unknown, cancel, mut progress } = params;
+        let EncoderParams { quantize, allow_unknown, plan, cancel, mut progress } = params;
         let (runtime, path) = (model.runtime().clone(), source.path());
         let quantize = (quantize != 0).then_some(DType(quantize));
         let (hidden, taken) = (model.info().hidden_dim as usize, model.network()?.program.media_width());
@@ -107,9 +109,9 @@ impl Encoder {
             deterministic: false,
             profile: false,
             gpu_layers: None,
-            host_bytes: runtime.memory_left(),
+            host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
             packed_at: None,
-            plan: false,
+            plan,
             beside: Some(projector.clone()),
             isa: None,
             limits,
@@ -121,7 +123,7 @@ impl Encoder {
         let weight_bytes = backend.weight_bytes().map(|(_, bytes)| bytes).sum();
         drop(weights);
         Ok(Arc::new(Encoder {
-            _memory: runtime.reserve("the encoder's weights", weight_bytes)?,
+            _memory: runtime.reserve("the encoder's weights", if plan { 0 } else { weight_bytes })?,
             model: model.clone(),
             backend,
             weight_bytes,

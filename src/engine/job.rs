@@ -14,6 +14,8 @@ use super::job_text::JobText;
 use super::network::Network;
 use super::parked::{Member, Parked};
 use super::pass::{Lane, Pass};
+use super::prompt::Prompt;
+use super::runs::{Runs, Text};
 use super::session::{Logits, Memory, Session};
 use crate::device::StepBudget;
 use crate::error::{Error, Result, try_vec};
@@ -144,6 +146,8 @@ struct Taken {
 /// A job that can be made of a session: everything that can fail has been done.
 pub struct Request {
     prompt: Vec<u32>,
+    /// The media of the session and of the prompt behind it.
+    runs: Runs,
     /// Tokens to append in the open step, of a job that makes tokens: the one made last, and a draft.
     step: Vec<u32>,
     draft: Option<Draft>,
@@ -165,15 +169,25 @@ pub struct Request {
 impl Request {
     /// Refuses what could not be done with the session as it is.
     pub fn new(session: &Session, prompt: &[u32], params: JobParams) -> Result<Request> {
+        Request::of_text(session, Text::plain(prompt), params)
+    }
+
+    /// A request with the tokens of a prompt from number `first` on.
+    pub fn of_prompt(session: &Session, prompt: &Prompt, first: usize, params: JobParams) -> Result<Request> {
+        Request::of_text(session, prompt.from(first, session.model())?, params)
+    }
+
+    fn of_text(session: &Session, text: Text, params: JobParams) -> Result<Request> {
+        let prompt = text.tokens;
         if prompt.is_empty() {
             return Err(Error::invalid("a job needs a prompt of at least one token"));
         }
-        session.check(prompt, params.chooser.as_ref())?;
+        session.check_text(text, params.chooser.as_ref())?;
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
         }
         let stops = Stops::new(params.stops)?;
-        let text = match params.reply {
+        let job_text = match params.reply {
             Some(reply) => {
                 let mut text = JobText::reply(ReplyParser::new(Arc::new(reply), stops));
                 for &token in params.continued {
@@ -200,13 +214,14 @@ impl Request {
         Ok(Request {
             logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
             prompt: copy,
+            runs: session.runs_with(text)?,
             only_content_logprobs: params.only_content_logprobs,
             reasoning: params.reasoning,
             step: try_vec("the tokens of drafts", MOST + 1)?,
             draft: Draft::new(session, params.chooser.as_ref(), params.draft)?,
             made: try_vec("a job's tokens", max_tokens.min(room))?,
             max_tokens,
-            text,
+            text: job_text,
             chooser: params.chooser,
             priority: params.priority,
             cancel: params.cancel,
@@ -220,6 +235,7 @@ impl Job {
     pub fn new(mut session: Session, mut request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
         session.step_back(session.len(), request.memory.take());
+        session.expect(Some(std::mem::take(&mut request.runs)));
         Job {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             session,
@@ -245,7 +261,8 @@ impl Job {
     }
 
     /// The session, with all tokens whose steps are done.
-    pub fn into_session(self) -> Session {
+    pub fn into_session(mut self) -> Session {
+        self.session.expect(None);
         self.session
     }
 
@@ -374,9 +391,16 @@ impl Job {
     /// The next tokens of a job that reads its prompt, `room` at most, and those of its session ahead of them.
     pub(super) fn next_of_prompt(&self, room: usize) -> Member {
         let (pending, left) = (self.session.pending().len(), self.request.prompt.len() - self.appended);
-        let again = pending.min(room);
-        let tokens = left.min(room - again);
+        let n = self.session.runs().fit(self.session.sequence().len(), pending + left, room);
+        let again = pending.min(n);
+        let tokens = n - again;
         Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }
+    }
+
+    /// Number of the next tokens of a job that reads its prompt which one pass has to take: a picture whose rows see
+    /// each other.
+    pub(super) fn due_of_prompt(&self) -> usize {
+        self.session.runs().due(self.session.sequence().len())
     }
 
     /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `budget` pauses.
@@ -493,7 +517,13 @@ impl Job {
             true => self.take_draft(member, pass, output, stats, jobs, taken.choice),
             false => Ok(()),
         };
-        let positions = taken.before..self.cache_len();
+        // Drafts begin behind media.
+        let behind = self.session.runs().end().saturating_sub(1);
+        let (first, end) = (taken.before.max(behind), self.cache_len());
+        if first >= end {
+            return result;
+        }
+        let (row, positions) = (row + first - taken.before, first..end);
         let draft = self.request.draft.as_mut();
         let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, row, positions));
         result.and(followed)
@@ -553,7 +583,9 @@ impl Job {
 
     /// Forgets steps that were begun ahead and are not wanted.
     pub(super) fn forget_ahead(&mut self) {
-        self.session.rewind(self.session.len(), self.session.logits_at());
+        if !self.reads_prompt() {
+            self.session.rewind(self.session.len(), self.session.logits_at());
+        }
     }
 
     /// True where there are logits of which no token was chosen: those of the pass at hand, or choosing has failed.

@@ -31,6 +31,8 @@ const SHARED_STEP_TOKENS: usize = 128;
 const PROMPT_TOKENS_BESIDE: usize = 64;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
+/// The least room of a step where rows of a picture see each other: 256 of them, and single tokens beside.
+const MUTUAL_STEP_TOKENS: usize = 320;
 /// Sequences whose logits one step can give; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
 
@@ -44,6 +46,10 @@ pub struct Network {
     pub limits: StepLimits,
     /// Tokens of prompts, at most, in a pass that has single tokens too.
     pub prompt_tokens_beside: usize,
+    /// The network turns by time, row and column of media, and not by places.
+    pub has_turns: bool,
+    /// Rows of a picture see each other.
+    pub is_mutual: bool,
     /// The context that the file declares.
     pub context_length: u32,
     /// The other tokens of a step never change a bit of a result.
@@ -97,12 +103,17 @@ impl Network {
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
         network.states.check(&network.weights())?;
+        let has_turns = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
+        let is_mutual = network.hyper.traits.mutual_media;
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
             .map_err(|e| runtime.with_limit(e))?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         let max_tokens = match backend.is_on_cpu() {
-            true => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
+            true => {
+                let least = if is_mutual { MUTUAL_STEP_TOKENS } else { 32 };
+                (STEP_BYTES / (4 * program.scratch_width())).clamp(least, MAX_STEP_TOKENS) / 32 * 32
+            }
             false => MAX_STEP_TOKENS,
         };
         let limits = StepLimits { max_tokens, ..full };
@@ -128,6 +139,8 @@ impl Network {
                 0 => PROMPT_TOKENS_BESIDE,
                 n => n.min(limits.max_tokens),
             },
+            has_turns,
+            is_mutual,
             context_length,
             has_same_bits,
             embedder,

@@ -102,7 +102,7 @@ impl Pass {
     pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
         let Pass { network, lent, is_apart, chosen } = self;
         let step = lent.step();
-        add(step, lanes)?;
+        add(step, lanes, network, 0)?;
         let done = with_rules(network, lanes, step.is_fresh().then_some(chosen), |sequences, rules| {
             step.run(sequences, rules, |_| Ok(()), budget)
         })?;
@@ -122,7 +122,7 @@ impl Pass {
     pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
         let Pass { network, lent, chosen, .. } = self;
         let step = lent.step();
-        add(step.clear(), lanes)?;
+        add(step.clear(), lanes, network, ahead)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
             // Such a step is short: only ahead of it the caller is asked.
             step.advance(sequences, step.executor.ops(), (rules, ahead), |_| Ok(()), &StepBudget::new(&|| false))
@@ -158,8 +158,8 @@ impl Pass {
     }
 }
 
-/// Gives a step the tokens of lanes, unless it has them.
-fn add(step: &mut Step, lanes: &[Lane]) -> Result<()> {
+/// Gives a step the tokens of lanes, after `ahead` steps that are under way, unless it has them.
+fn add(step: &mut Step, lanes: &[Lane], network: &Network, ahead: usize) -> Result<()> {
     if !step.is_empty() {
         return Ok(());
     }
@@ -169,6 +169,7 @@ fn add(step: &mut Step, lanes: &[Lane]) -> Result<()> {
             return Err(Error::invalid("the layers have forgotten what the step needs"));
         }
         step.add(pending[..*again].iter().chain(*tokens), *outputs);
+        step.see(session.runs(), session.sequence().len() + ahead, network.has_turns)?;
     }
     Ok(())
 }

@@ -1,18 +1,20 @@
 //! Drafts out of the text itself: what followed the last tokens where they stood before.
 
+use crate::graph::step::MEDIA_ROW;
+
 /// Tokens that a match is looked for in, the last ones, and its length at most.
 const WINDOW: usize = 1 << 16;
 const LONGEST: usize = 16;
 
 /// The place after the longest match of the end of a history with an earlier part of it, the last of those as long, and
-/// the length of the match. Takes time in proportion to the history.
+/// the length of the match. Rows of media match nothing. Takes time in proportion to the history.
 pub fn find(history: &[u32]) -> Option<(usize, usize)> {
     let (&last, before) = history.split_last()?;
     let first = history.len().saturating_sub(WINDOW);
     let mut best = None;
     for at in (first..before.len()).rev().filter(|&at| before[at] == last) {
         let ends = history[..=at].iter().rev().zip(history.iter().rev());
-        let len = ends.take(LONGEST).take_while(|(a, b)| a == b).count();
+        let len = ends.take(LONGEST).take_while(|(a, b)| a == b && **a != MEDIA_ROW).count();
         if best.is_none_or(|(_, longest)| len > longest) {
             best = Some((at + 1, len));
             if len == LONGEST {
@@ -35,6 +37,7 @@ mod tests {
         assert_eq!(find(&[7, 7]), Some((1, 1)));
         assert_eq!(find(&[1, 2, 3, 9, 2, 3, 1, 2, 3]), Some((3, 3)));
         assert_eq!(find(&[2, 3, 4, 2, 3, 5, 2, 3]), Some((5, 2)));
+        assert_eq!(find(&[2, MEDIA_ROW, 4, 9, 2, MEDIA_ROW, 4]), Some((3, 1)));
         let mut long: Vec<u32> = (0..100).chain(0..50).collect();
         assert_eq!(find(&long), Some((50, LONGEST)));
         // Nothing is found outside the window.

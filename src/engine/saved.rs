@@ -1,41 +1,38 @@
-//! Saved caches: the form in which a session goes to a file and comes back. A head of fixed size, the tokens, the
-//! logits, and what the state remembers in the order of `Sequence::save`; after the head and after all of it a
-//! checksum. Numbers are in the byte order of the machine, which the first of them shows.
+//! Saved caches: the form in which a session goes to a file and comes back. A head of fixed size, the tokens, the media
+//! among them, the logits, and what the state remembers in the order of `Sequence::save`; after the head and after all
+//! of it a checksum. Numbers are in the byte order of the machine, which the first of them shows.
 //!
 //! A saved cache may be damaged or hostile: nothing of it decides on memory but the capacity, which counts against the
 //! ceiling like that of any cache.
 
 use std::hash::Hasher;
-use std::path::Path;
 use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
 use super::cache::CacheParams;
 use super::model::Model;
+use super::runs::Runs;
+use super::saved_media;
+pub(super) use super::saved_parts::{PIECE, damaged};
+pub use super::saved_parts::{Read, Write};
+use super::saved_parts::{bytes_of, read_floats};
 use super::session::{Logits, Session};
 use crate::device::Checkpoints;
 use crate::device::sequence::{Extent, Sequence};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::step::MEDIA_ROW;
 use crate::tensor::DType;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
-pub(super) const VERSION: u64 = 1;
-
-/// Bytes that go through a callback at once, at most.
-pub(super) const PIECE: usize = 256 << 10;
+pub(super) const VERSION: u64 = 2;
 
 /// Number of checkpoints of recurrent states.
 const CHECKPOINTS: usize = 6;
 
 /// The head: the numbers below, then their checksum. It stays the same in all versions.
 const WORDS: usize = 10 + CHECKPOINTS;
-
-/// Receives bytes.
-pub type Write<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
-/// Fills memory with the bytes that come next.
-pub type Read<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
 
 /// Choices for a cache that is loaded; `None`: as it was saved.
 #[derive(Default)]
@@ -47,23 +44,8 @@ pub struct RestoreParams {
     pub v_type: Option<DType>,
 }
 
-pub(super) fn damaged(what: impl Into<String>) -> Error {
-    Error::format(Path::new("the saved cache"), what)
-}
-
 fn head_checksum(words: &[u8]) -> u64 {
     XxHash64::oneshot(0, words)
-}
-
-/// Values as they lie in memory.
-fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], write: Write) -> Result<()> {
-    let mut piece = Vec::new();
-    for values in values.chunks(1024) {
-        piece.clear();
-        piece.extend(values.iter().flat_map(|x| bytes(*x)));
-        write(&piece)?;
-    }
-    Ok(())
 }
 
 /// Returns what tells a model with adapters of a digest from others.
@@ -113,6 +95,9 @@ pub(super) fn save_adapted(session: &Session, adapters: u64, write: Write) -> Re
         })
     };
     bytes_of(session.tokens(), u32::to_ne_bytes, &mut counted)?;
+    if session.tokens().contains(&MEDIA_ROW) {
+        saved_media::write_runs(session.runs(), &mut counted)?;
+    }
     bytes_of(session.logits().unwrap_or(&[]), f32::to_ne_bytes, &mut counted)?;
     session.sequence().save(&mut counted)?;
     write(&hash.finish().to_ne_bytes())
@@ -222,11 +207,18 @@ fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
     let head = read_head(fingerprint(model, params.adapters)?, read)?;
     let params = cache_params(model, params, &head)?;
-    Session::filled(model, &params, |tokens, logits, sequence| fill(head, tokens, logits, sequence, read))
+    Session::filled(model, &params, |text, logits, sequence| fill(model, head, text, logits, sequence, read))
 }
 
 /// Fills an empty session with what follows the head.
-fn fill(head: Head, tokens: &mut Vec<u32>, logits: &mut [f32], sequence: &mut Sequence, read: Read) -> Result<Logits> {
+fn fill(
+    model: &Model,
+    head: Head,
+    (tokens, runs): (&mut Vec<u32>, &mut Runs),
+    logits: &mut [f32],
+    sequence: &mut Sequence,
+    read: Read,
+) -> Result<Logits> {
     let Head { capacity: was, n_tokens, extent, logits_at, .. } = head;
     let mut hash = XxHash64::with_seed(0);
     let mut counted = |bytes: &mut [u8]| {
@@ -238,18 +230,13 @@ fn fill(head: Head, tokens: &mut Vec<u32>, logits: &mut [f32], sequence: &mut Se
     };
     let vocab = logits.len();
     read_tokens(tokens, n_tokens, &mut counted)?;
-    let mut piece = [0; 4096];
-    if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab) {
+    if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab && **token != MEDIA_ROW) {
         return Err(damaged(format!("token {token} of {vocab}")));
     }
-    let logits = if logits_at == Logits::OnHost { logits } else { &mut [] };
-    for logits in logits.chunks_mut(1024) {
-        let piece = &mut piece[..4 * logits.len()];
-        counted(piece)?;
-        for (logit, bytes) in logits.iter_mut().zip(piece.as_chunks().0) {
-            *logit = f32::from_ne_bytes(*bytes);
-        }
+    if tokens.contains(&MEDIA_ROW) {
+        *runs = saved_media::read_runs(model, tokens, &mut counted)?;
     }
+    read_floats(if logits_at == Logits::OnHost { logits } else { &mut [] }, &mut counted)?;
     let saved = SequenceSpec { capacity: was, ..sequence.spec().clone() };
     sequence.load(&saved, extent, &mut counted)?;
     let computed = hash.finish().to_ne_bytes();

@@ -142,7 +142,9 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
 
     // However many jobs make tokens, prompts have an output, and a part of the tokens.
     let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
-    let tokens = limits.max_tokens - kept * network.prompt_tokens_beside.min(limits.max_tokens / 4);
+    let due = readers.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
+    let beside = (kept * network.prompt_tokens_beside.min(limits.max_tokens / 4)).max(due);
+    let tokens = limits.max_tokens.saturating_sub(beside);
     let mut outputs = tokens.min(most - kept);
     let spare = most - outputs;
     order(&mut makers, jobs, outputs / 4, |_| 0);
@@ -169,8 +171,14 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     let room = limits.max_tokens.min(pass.tokens() + beside);
     let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
     for (n, &i) in readers.iter().enumerate() {
-        let left = room - pass.tokens();
-        let member = jobs[i].next_of_prompt(if n < n_aged && readers.len() > 1 { left.div_ceil(4) } else { left });
+        let mut left = room.saturating_sub(pass.tokens());
+        // A picture whose rows see each other goes through as a whole.
+        let due = jobs[i].due_of_prompt();
+        if left > 0 && pass.tokens() + due <= limits.max_tokens {
+            left = left.max(due);
+        }
+        let shared = if n < n_aged && readers.len() > 1 { left.div_ceil(4).max(due) } else { left };
+        let member = jobs[i].next_of_prompt(shared.min(left));
         if member.len() > 0 && member.outputs <= outputs {
             outputs -= member.outputs;
             pass.members.push(member);

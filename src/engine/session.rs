@@ -9,11 +9,14 @@ use super::cache::{CacheParams, state_spec};
 use super::chooser::Chooser;
 use super::model::Model;
 use super::network::Network;
+use super::prompt::Prompt;
+use super::runs::{Runs, Text};
 use super::{Cancel, LogLevel, Reservation};
 use crate::cpu::adapter::AdapterSet;
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::step::MEDIA_ROW;
 use crate::quant;
 use crate::sampling;
 
@@ -36,6 +39,8 @@ pub struct Session {
     sequence: Sequence,
     /// The committed tokens, of which `sequence` has the first.
     tokens: Vec<u32>,
+    /// The rows of media among them, and among tokens that a call or a job is about to append.
+    runs: Runs,
     /// Logits after the last token, `[vocab]`; valid where `logits_at` is `OnHost`.
     logits: Vec<f32>,
     logits_at: Logits,
@@ -69,10 +74,11 @@ impl Session {
     pub(super) fn filled(
         model: &Arc<Model>,
         params: &CacheParams,
-        fill: impl FnOnce(&mut Vec<u32>, &mut [f32], &mut Sequence) -> Result<Logits>,
+        fill: impl FnOnce((&mut Vec<u32>, &mut Runs), &mut [f32], &mut Sequence) -> Result<Logits>,
     ) -> Result<Session> {
         let mut session = Session::new(model, params)?;
-        session.logits_at = fill(&mut session.tokens, &mut session.logits, &mut session.sequence)?;
+        let text = (&mut session.tokens, &mut session.runs);
+        session.logits_at = fill(text, &mut session.logits, &mut session.sequence)?;
         Ok(session)
     }
 
@@ -92,6 +98,7 @@ impl Session {
         let network = model.network()?;
         Ok(Session {
             tokens: try_vec("the cache's tokens", sequence.spec().capacity)?,
+            runs: Runs::default(),
             logits: try_filled("logits", network.program.vocab, 0.0)?,
             logits_at: Logits::None,
             model: model.clone(),
@@ -146,6 +153,31 @@ impl Session {
 
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
+    }
+
+    /// The rows of media among the tokens and those to come.
+    pub(super) fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// The tokens with their media.
+    pub(super) fn text(&self) -> Text<'_> {
+        Text { tokens: &self.tokens, runs: &self.runs, from: 0 }
+    }
+
+    /// The rows of media once a text is appended.
+    pub(super) fn runs_with(&self, text: Text) -> Result<Runs> {
+        let mut runs = self.runs.copy(self.len())?;
+        runs.append(text.runs, text.from, self.len())?;
+        Ok(runs)
+    }
+
+    /// Takes note of the media of a text that is about to be appended; `None`: it is not.
+    pub(super) fn expect(&mut self, runs: Option<Runs>) {
+        match runs {
+            Some(runs) => self.runs = runs,
+            None => self.runs.truncate(self.tokens.len()),
+        }
     }
 
     pub(super) fn sequence(&self) -> &Sequence {
@@ -213,6 +245,9 @@ impl Session {
             return Err(Error::invalid(format!("the cache holds {len} tokens, it can't forget {keep} to {end}")));
         }
         if drop > 0 {
+            self.runs.check_cut(keep)?;
+            self.runs.check_cut(end)?;
+            self.runs.remove(keep..end)?;
             self.sequence.truncate(keep);
             self.tokens.drain(keep..end);
             self.logits_at = if end == len { Logits::None } else { Logits::OnDevice };
@@ -227,10 +262,21 @@ impl Session {
         Ok(())
     }
 
-    /// Number of the first of some tokens that the cache holds and can be rewound to without computing any again.
+    /// `matching_text` for tokens without media.
     pub fn matching(&self, tokens: &[u32]) -> usize {
-        let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        self.sequence.reach(same)
+        self.matching_text(Text::plain(tokens))
+    }
+
+    /// `matching_text` for a prompt.
+    pub fn matching_prompt(&self, prompt: &Prompt) -> Result<usize> {
+        Ok(self.matching_text(prompt.from(0, &self.model)?))
+    }
+
+    /// Number of the first tokens of a whole text that the cache holds and can be rewound to without computing any
+    /// again.
+    pub(super) fn matching_text(&self, text: Text) -> usize {
+        let same = self.sequence.reach(self.text().common(text));
+        self.sequence.reach(self.runs.whole(text.runs.whole(same)))
     }
 
     /// Rewinds to the first `len` tokens.
@@ -239,6 +285,7 @@ impl Session {
         if len > now {
             return Err(Error::invalid(format!("the cache holds {now} tokens, it can't be rewound to {len}")));
         }
+        self.runs.check_cut(len)?;
         if len < now {
             self.rewind(len, Logits::None);
         }
@@ -249,6 +296,7 @@ impl Session {
     pub(super) fn rewind(&mut self, len: usize, logits_at: Logits) {
         self.sequence.truncate(len);
         self.tokens.truncate(len);
+        self.runs.truncate(len);
         self.logits_at = logits_at;
     }
 
@@ -306,6 +354,7 @@ impl Session {
         sequence.set_adapters(AdapterSet::default());
         let mut fork = Session::with_sequence(&self.model, sequence, memory)?;
         fork.tokens.extend_from_slice(&self.tokens);
+        fork.runs = self.runs.copy(self.len())?;
         fork.logits.copy_from_slice(&self.logits);
         fork.logits_at = self.logits_at;
         Ok(fork)
@@ -313,18 +362,24 @@ impl Session {
 
     /// Refuses tokens that cannot be appended, and a chooser of another vocabulary.
     pub(super) fn check(&self, tokens: &[u32], chooser: Option<&Chooser>) -> Result<()> {
+        self.check_text(Text::plain(tokens), chooser)
+    }
+
+    /// `check` for a text, which was made for the session's model.
+    pub(super) fn check_text(&self, text: Text, chooser: Option<&Chooser>) -> Result<()> {
         if self.logits.is_empty() {
             let architecture = &self.model.info().architecture;
             return Err(Error::unsupported(format!(
                 "{architecture} makes no logits here, embeddings alone: rz_embed_into"
             )));
         }
-        let vocab = self.logits.len();
-        if let Some((i, t)) = tokens.iter().enumerate().find(|(_, t)| **t as usize >= vocab) {
+        let (vocab, n) = (self.logits.len(), text.tokens.len());
+        let is_known = |id: u32| (id as usize) < vocab || id == MEDIA_ROW && text.runs.end() > 0;
+        if let Some((i, t)) = text.tokens.iter().enumerate().find(|(_, t)| !is_known(**t)) {
             return Err(Error::invalid(format!("token {t} at index {i} is outside the vocabulary of {vocab}")));
         }
-        if tokens.len() > self.capacity() - self.len() {
-            return Err(Error::ContextFull { len: self.len(), capacity: self.capacity(), more: tokens.len() });
+        if n > self.capacity() - self.len() {
+            return Err(Error::ContextFull { len: self.len(), capacity: self.capacity(), more: n });
         }
         chooser.map_or(Ok(()), |chooser| chooser.check_vocab(vocab))
     }

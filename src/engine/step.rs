@@ -3,12 +3,18 @@
 //! `Step::advance`.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::media::Media;
+use super::runs::Runs;
 use crate::device::{Batch, Executor, Sequence, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::StepInputs;
 use crate::sampling::SamplingRule;
+
+/// Stands for the position of a token until that is known.
+const BY_POSITION: [u32; 3] = [u32::MAX; 3];
 
 /// An executor, the tokens of its step, and how far its work is. Memory is set aside once, for the largest step.
 pub struct Step {
@@ -20,6 +26,10 @@ pub struct Step {
     positions: Vec<u32>,
     numbers: Vec<u32>,
     outputs: Vec<u32>,
+    /// The rows of media among the tokens, and the other inputs that follow from them; empty where there are none.
+    media: Vec<(Arc<Media>, Range<usize>)>,
+    turns: Vec<[u32; 3]>,
+    spans: Vec<[u32; 2]>,
     begun: bool,
     /// Time that was worked.
     busy: Duration,
@@ -31,13 +41,18 @@ impl Step {
         let list = || try_vec("the inputs of a step", max_tokens);
         let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
         let lanes = try_vec("the inputs of a step", max_tokens)?;
-        Ok(Step { executor, ids, lanes, positions, numbers, outputs, begun: false, busy: Duration::ZERO })
+        let (media, turns, spans) = Default::default();
+        let (begun, busy) = (false, Duration::ZERO);
+        Ok(Step { executor, ids, lanes, positions, numbers, outputs, media, turns, spans, begun, busy })
     }
 
     /// Empties it for the next step.
     pub fn clear(&mut self) -> &mut Step {
         self.ids.clear();
         self.lanes.clear();
+        self.media.clear();
+        self.turns.clear();
+        self.spans.clear();
         self.begun = false;
         self.busy = Duration::ZERO;
         self
@@ -50,6 +65,28 @@ impl Step {
         let n = self.ids.len() - before;
         self.lanes.push([n, outputs.min(n)]);
         self
+    }
+
+    /// Takes what follows from the media of a sequence for the tokens of it that were added last, from its place
+    /// `first` on. `has_turns`: the network turns by time, row and column.
+    pub fn see(&mut self, runs: &Runs, first: usize, has_turns: bool) -> Result<()> {
+        let n = self.lanes.last().map_or(0, |[n, _]| *n);
+        let (before, places) = (self.ids.len() - n, first..first + n);
+        let most = self.ids.capacity();
+        let out_of_memory = |_| Error::OutOfMemory { what: "the inputs of a step", bytes: 0 };
+        if has_turns && runs.begin() < places.end {
+            self.turns.try_reserve(most).map_err(out_of_memory)?;
+            self.turns.resize(before, BY_POSITION);
+            runs.turns(places.clone(), &mut self.turns);
+        }
+        if runs.due_within(places.clone()) {
+            self.spans.try_reserve(most).map_err(out_of_memory)?;
+            self.spans.resize(before, [0; 2]);
+            runs.spans(places.clone(), &mut self.spans);
+        }
+        self.media.try_reserve(runs.within(places.clone()).count()).map_err(out_of_memory)?;
+        self.media.extend(runs.within(places).map(|(run, rows)| (run.media.clone(), rows)));
+        Ok(())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -102,12 +139,16 @@ impl Step {
         if is_fresh {
             self.place(sequences, ahead)?;
         }
-        let Step { executor, ids, positions, numbers, outputs, .. } = self;
+        let Step { executor, ids, positions, numbers, outputs, turns, spans, .. } = self;
         let rules = if is_fresh { rules } else { &[] };
-        let mut batch = Batch {
-            inputs: StepInputs { ids, positions, sequences: numbers, outputs, rules, ..Default::default() },
-            sequences,
-        };
+        let mut media: Vec<&[f32]> = Vec::new();
+        if !self.media.is_empty() {
+            media = try_vec("the rows of a step", ids.len())?;
+            media.extend(self.media.iter().flat_map(|(media, rows)| rows.clone().map(|row| media.row(row))));
+        }
+        let media = &media;
+        let inputs = StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans };
+        let mut batch = Batch { inputs, sequences };
         if is_fresh {
             executor.begin(&mut batch, ops)?;
             write(executor)?;
@@ -131,6 +172,14 @@ impl Step {
             self.numbers.extend(std::iter::repeat_n(number, n));
             let end = self.numbers.len() as u32;
             self.outputs.extend(end - outputs as u32..end);
+        }
+        if !self.turns.is_empty() {
+            self.turns.resize(self.ids.len(), BY_POSITION);
+            let by_position = self.turns.iter_mut().zip(&self.positions).filter(|(turn, _)| **turn == BY_POSITION);
+            by_position.for_each(|(turn, position)| *turn = [*position; 3]);
+        }
+        if !self.spans.is_empty() {
+            self.spans.resize(self.ids.len(), [0; 2]);
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ use super::LogLevel;
 use super::adapter::Adapters;
 use super::cache::CacheParams;
 use super::model::Model;
+use super::runs::Text;
 use super::saved::{self, RestoreParams};
 use super::session::Session;
 use crate::cpu::kv::CpuKv;
@@ -275,11 +276,11 @@ impl Store {
         if !Arc::ptr_eq(session.model(), &shared.model) {
             return Err(Error::Mismatch("the cache is one of another model than the store".to_owned()));
         }
-        if session.matching(session.tokens()) < shared.min_tokens {
+        if session.matching_text(session.text()) < shared.min_tokens {
             return Ok(());
         }
         let kind = Kind::new(&session.params(), session.adapters(), session.is_long());
-        let covers = |a: &Session, b: &Session| a.capacity() == b.capacity() && a.matching(b.tokens()) == b.len();
+        let covers = |a: &Session, b: &Session| a.capacity() == b.capacity() && a.matching_text(b.text()) == b.len();
         let mut state = shared.state();
         let now = state.tick();
         let mut of_kind = state.entries.iter_mut().filter(|entry| entry.kind == kind);
@@ -497,6 +498,7 @@ impl Shared {
         let Some(folder) = &self.folder else { return Ok(None) };
         let mut hash = XxHash64::with_seed(kind.types[0] << 32 | kind.types[1] << 1 | u64::from(kind.is_long));
         session.tokens().iter().for_each(|token| hash.write_u32(*token));
+        session.runs().iter().for_each(|run| hash.write(run.media.hash()));
         let name = format!("{}{:016x}-{:016x}{SUFFIX}", self.prefix, kind.adapters, hash.finish()).into();
         folder.write(&name, |file, path| {
             let mut write = |piece: &[u8]| file.write_all(piece).map_err(|e| Error::io(path, "cannot write", &e));
@@ -534,7 +536,7 @@ impl State {
 
     /// The file that has the most of some tokens at its beginning, more than `least`, and the number of its tokens.
     fn best_file(&self, wanted: &[u32], kind: Kind, least: usize, tried: &[OsString]) -> Option<(OsString, usize)> {
-        let common = |tokens: &[u32]| tokens.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+        let common = |tokens: &[u32]| Text::plain(tokens).common(Text::plain(wanted));
         let of_kind = self.files.iter().filter(|(name, (_, of))| *of == kind && !tried.contains(name));
         let best = of_kind.map(|(name, (tokens, _))| (common(tokens), name, tokens.len())).max_by_key(|(n, ..)| *n);
         best.filter(|(n, ..)| *n > least).map(|(_, name, len)| (name.clone(), len))

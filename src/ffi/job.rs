@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{
-    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Model, Request, Runtime, SamplerParams, step_jobs,
+    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Model, Request, Runtime, SamplerParams, Session,
+    step_jobs,
 };
 use crate::error::{Error, Result, try_vec};
 
@@ -17,6 +18,7 @@ use super::grammar::rz_grammar;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, Held, taken};
 use super::model::rz_model;
+use super::prompt::rz_prompt;
 use super::reply::{PartOut, reply};
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
@@ -105,6 +107,10 @@ pub struct rz_job_params {
     /// reply alone, not on reasoning, calls and tags. NULL: the job gives a text.
     pub chat: *const c_char,
     pub chat_len: usize,
+    /// The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive.
+    pub prompt: *const rz_prompt,
+    /// Number of the first of its tokens that is appended, as in rz_prefill_prompt.
+    pub prompt_first: usize,
 }
 
 versioned!(rz_job_params {
@@ -126,6 +132,8 @@ versioned!(rz_job_params {
     priority,
     chat,
     chat_len,
+    prompt,
+    prompt_first,
 } reserved reserved);
 
 /// No drafts of a job's next tokens, but for those that a grammar forces.
@@ -209,9 +217,9 @@ versioned!(rz_job_info {
 /// Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
 ///
 /// `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where
+/// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where
 /// the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a
-/// grammar of another vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of
+/// grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of
 /// rz_chat_parser_new. Since 0.1.0.
 ///
 /// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
@@ -237,6 +245,11 @@ pub unsafe extern "C" fn rz_job_new(
         call.flags(params.flags, 0, "rz_job_params.flags")?;
         let grammar = call.optional(params.grammar)?;
         let tokens = call.slice(params.tokens, params.n_tokens, "rz_job_params.tokens")?;
+        let prompt = call.optional(params.prompt)?;
+        if prompt.is_some() && !tokens.is_empty() {
+            return Err(Error::invalid("rz_job_params has both tokens and a prompt"));
+        }
+        let first = params.prompt_first;
         let stops = stop_strings(call, params.stops, params.n_stops)?;
         let sampler = call.optional(params.sampler)?;
         let mut sampler = sampler.map(|s| taken(s.0.try_lock(), rz_sampler::NAME)?.copy()).transpose()?;
@@ -250,11 +263,19 @@ pub unsafe extern "C" fn rz_job_new(
         let logprobs = params.logprobs as usize;
         let model: Arc<Model> = cache.read(|session| Ok(Arc::clone(session.model())))?;
         let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
-        let reply = if params.chat.is_null() { None } else { Some(reply(&model, chat)?) };
+        let reply = if params.chat.is_null() {
+            None
+        } else {
+            Some(reply(&model, chat, if prompt.is_some() { usize::MAX } else { 0 })?)
+        };
         let (chooser, priority, stops) = (sampler, params.priority, &stops[..]);
         let params =
             JobParams { max_tokens, chooser, stops, reply, logprobs, draft, priority, cancel, ..JobParams::default() };
-        let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
+        let request = |session: &Session| match &prompt {
+            Some(prompt) => Request::of_prompt(session, &prompt.0, first, params),
+            None => Request::new(session, tokens, params),
+        };
+        let job = cache.lend(request, Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)
     })

@@ -10,13 +10,16 @@ use super::chat::rz_chat_message;
 use super::conversation::{rz_conversation_info, rz_conversation_params, rz_reply_params};
 use super::device::rz_device_info;
 use super::embed::rz_embed_params;
+use super::encoder::{rz_encoder_info, rz_encoder_params, rz_encoder_plan, rz_media_params, rz_pixels};
 use super::field::write_text;
 use super::guard::guarded;
 use super::job::{rz_job_info, rz_job_params};
 use super::kernels::{rz_attention_params, rz_kv_params};
+use super::media::rz_media_info;
 use super::metrics::{rz_backend_metrics, rz_metrics, rz_phase_metrics};
 use super::model::{rz_model_info, rz_model_params, rz_model_sampling};
 use super::plan::rz_plan;
+use super::prompt::rz_part;
 use super::runtime::rz_runtime_params;
 use super::sampler::{rz_logit_bias, rz_sampler_params, rz_token_sequence};
 use super::source::rz_source;
@@ -68,6 +71,13 @@ const STRUCTS: &[Struct] = &[
     of::<rz_token_sequence>(),
     of::<rz_sampler_params>(),
     of::<rz_cache_params>(),
+    of::<rz_media_info>(),
+    of::<rz_encoder_params>(),
+    of::<rz_encoder_info>(),
+    of::<rz_encoder_plan>(),
+    of::<rz_pixels>(),
+    of::<rz_media_params>(),
+    of::<rz_part>(),
     of::<rz_job_params>(),
     of::<rz_job_info>(),
     of::<rz_store_params>(),

@@ -27,6 +27,8 @@ pub struct Traits {
     pub modern_classifier: bool,
     /// Scores of classifiers are probabilities.
     pub softmax_classifier: bool,
+    /// Rows of a picture see each other.
+    pub mutual_media: bool,
 }
 
 /// Query heads, key-value heads, and the widths of a key and of a value.

@@ -2,7 +2,11 @@
 
 use super::candidates::reserve;
 use super::params::{MAX_REPETITION, SamplerParams};
+use super::rule::NO_TOKEN;
 use crate::error::Result;
+
+/// Stands for a row of a picture, which repeats nothing.
+const MEDIA_ROW: u32 = NO_TOKEN - 1;
 
 /// Tokens so far, oldest first, in two parts.
 pub(super) type Recent<'a> = [&'a [u32]; 2];
@@ -32,7 +36,7 @@ impl Repetitions {
         for i in 1..=len {
             let mut n = if i < right { (self.lengths[i - left] as usize).min(right - i) } else { 0 };
             if i + n >= right {
-                while n < most && i + n < len && at(i + n) == at(n) {
+                while n < most && i + n < len && at(i + n) == at(n) && at(n) < Some(MEDIA_ROW) {
                     n += 1;
                 }
                 (left, right) = (i, i + n);

@@ -69,7 +69,12 @@ impl Chat {
     /// # Errors `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content
     /// other than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
-        let (chat, has_messages) = Chat::read(text, add_generation_prompt)?;
+        Chat::parse_with_media(text, add_generation_prompt, 0)
+    }
+
+    /// `parse` for a conversation whose messages may have parts that are some of so many media, by their numbers.
+    pub fn parse_with_media(text: &str, add_generation_prompt: bool, n_media: usize) -> Result<Chat> {
+        let (chat, has_messages) = Chat::read(text, add_generation_prompt, n_media)?;
         match has_messages {
             true => Ok(chat),
             false => Err(Error::invalid("the conversation has no \"messages\"")),
@@ -78,11 +83,11 @@ impl Chat {
 
     /// `parse` for what a conversation begins with, which may be without messages.
     pub fn begun(text: &str) -> Result<Chat> {
-        Ok(Chat::read(text, true)?.0)
+        Ok(Chat::read(text, true, 0)?.0)
     }
 
     /// Reads a conversation, and tells whether it has messages.
-    fn read(text: &str, add_generation_prompt: bool) -> Result<(Chat, bool)> {
+    fn read(text: &str, add_generation_prompt: bool, n_media: usize) -> Result<(Chat, bool)> {
         let Json::Object(members) = exact_json("the conversation", text)? else {
             return Err(Error::invalid("the conversation is no JSON object"));
         };
@@ -93,7 +98,8 @@ impl Chat {
             match (name.as_str(), value) {
                 (_, Json::Null) => {}
                 ("messages", Json::Array(list)) => {
-                    let list = list.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m));
+                    let list = list.into_iter().enumerate();
+                    let list = list.map(|(i, m)| message(&format!("messages[{i}]"), m, n_media));
                     chat.variables.insert(name, Json::Array(list.collect::<Result<_>>()?));
                 }
                 ("tools", Json::Array(list)) => {
@@ -152,7 +158,7 @@ impl Chat {
             Json::Array(list) => list,
             one => vec![one],
         };
-        let list = list.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m));
+        let list = list.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, 0));
         let list = list.collect::<Result<Vec<_>>>()?;
         self.change_messages(|messages| messages.extend(list));
         Ok(())
@@ -160,7 +166,7 @@ impl Chat {
 
     /// Appends a message that has the form of one.
     pub fn push(&mut self, new: Json) -> Result<()> {
-        let new = message("the message", new)?;
+        let new = message("the message", new, 0)?;
         self.change_messages(|messages| messages.push(new));
         Ok(())
     }
@@ -234,6 +240,44 @@ impl Chat {
     /// The messages as they were given, but for texts that came in parts.
     pub fn messages(&self) -> &[Json] {
         self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The numbers of the media among the parts of messages, in their order.
+    pub fn media(&self) -> Vec<usize> {
+        let parts = self.messages().iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
+        parts.filter_map(|part| part["media"].as_u64()).map(|i| i as usize).collect()
+    }
+
+    /// The conversation with media as templates have them that know parts: by their type alone.
+    pub fn with_bare_media(&self) -> Chat {
+        let mut chat = self.clone();
+        chat.each_parts(|content| {
+            for part in content.as_array_mut().into_iter().flatten() {
+                part.as_object_mut().map(|part| part.remove("media"));
+            }
+        });
+        chat
+    }
+
+    /// The conversation with texts alone: a marker, which it does not have elsewhere, for each of the media.
+    pub fn with_markers(&self) -> (Chat, String) {
+        let mut chat = self.clone();
+        let mut texts = String::new();
+        self.variables.values().for_each(|value| each_text(value, &mut |text| texts.push_str(text)));
+        let marker = ('\u{e000}'..='\u{f8ff}').find(|c| !texts.contains(*c)).unwrap_or('\u{e000}').to_string();
+        chat.each_parts(|content| {
+            let text = |part: &Json| part["text"].as_str().unwrap_or(&marker).to_owned();
+            let texts: String = content.as_array().into_iter().flatten().map(text).collect();
+            *content = Json::from(texts);
+        });
+        (chat, marker)
+    }
+
+    /// Changes contents that are lists of parts.
+    fn each_parts(&mut self, change: impl Fn(&mut Json)) {
+        self.change_messages(|messages| {
+            messages.iter_mut().map(|m| &mut m["content"]).filter(|content| content.is_array()).for_each(change);
+        });
     }
 
     /// True for a conversation with a system message, or one of a developer, from number `first` on.
@@ -419,8 +463,17 @@ fn wide_integer(text: &str) -> Option<&str> {
     None
 }
 
-/// Checks a message, and joins the parts of its content.
-fn message(place: &str, mut message: Json) -> Result<Json> {
+/// The part of a content that is one of `n_media` media.
+fn media_part(place: &str, part: &Json, n_media: usize) -> Result<Json> {
+    match part["media"].as_u64() {
+        Some(number) if number < n_media as u64 => Ok(json!({"type": "image", "media": number})),
+        Some(number) => Err(Error::invalid(format!("{place}.media is {number}, there are {n_media} media"))),
+        None => Err(Error::invalid(format!("{place}.media is no number of a medium"))),
+    }
+}
+
+/// Checks a message, and joins the parts of its content, unless some are media.
+fn message(place: &str, mut message: Json, n_media: usize) -> Result<Json> {
     let wrong = |what: &str| Err(Error::invalid(format!("{place}{what}")));
     let Some(members) = message.as_object_mut() else { return wrong(" is no object") };
     if !members.get("role").is_some_and(Json::is_string) {
@@ -430,10 +483,13 @@ fn message(place: &str, mut message: Json) -> Result<Json> {
     match content {
         Json::Null | Json::String(_) => {}
         Json::Array(parts) => {
-            let mut text = String::new();
-            for (i, part) in parts.iter().enumerate() {
+            let (mut text, mut media) = (String::new(), false);
+            for (i, part) in parts.iter_mut().enumerate() {
                 match (part["type"].as_str(), part["text"].as_str()) {
                     (Some("text"), Some(part)) => text.push_str(part),
+                    (Some("image" | "image_url"), _) if n_media > 0 => {
+                        (*part, media) = (media_part(&format!("{place}.content[{i}]"), part, n_media)?, true);
+                    }
                     (Some("text") | None, _) => return wrong(&format!(".content[{i}] is no part with a text")),
                     (Some(other), _) => {
                         let what = format!("{place}.content[{i}] is of type {other:?}; only text is supported");
@@ -441,7 +497,9 @@ fn message(place: &str, mut message: Json) -> Result<Json> {
                     }
                 }
             }
-            *content = Json::from(text);
+            if !media {
+                *content = Json::from(text);
+            }
         }
         _ => return wrong(".content is neither a text nor a list of parts"),
     }
@@ -488,7 +546,11 @@ fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
             continue;
         }
         if message["role"] == "user" && !waiting.is_empty() {
-            message["content"] = Json::from(std::mem::take(&mut waiting) + &text_of(&message));
+            let ahead = std::mem::take(&mut waiting);
+            match message["content"].as_array_mut() {
+                Some(parts) => parts.insert(0, json!({"type": "text", "text": ahead})),
+                None => message["content"] = Json::from(ahead + &text_of(&message)),
+            }
         }
         out.push(message);
     }

@@ -18,19 +18,24 @@ use crate::support::gguf::Gguf;
 use crate::support::published::weights;
 use crate::support::safetensors;
 
+/// A template that knows pictures, as Qwen's does.
+const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m.role }}{% if m.content is string %}{{ m.content }}\
+    {% else %}{% for p in m.content %}{% if p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>\
+    {% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}";
+
 const FAMILIES: [&str; 9] =
     ["idefics3", "gemma3", "llava", "internvl", "qwen2", "qwen25", "qwen3", "pixtral", "mistral3"];
 /// Width of the embeddings of the tests' model.
 const HIDDEN: u64 = 64;
 
-fn data(name: &str) -> Value {
+pub fn data(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/vision/{name}.json"));
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 /// A model with a vocabulary of control tokens, bytes, and two line breaks, for a family: of two layers, behind which
 /// rows enter again, for Qwen 3.
-fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
+pub fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
     let vocabulary: Vec<String> = serde_json::from_value(data("vocabulary")).unwrap();
     let tokens: Vec<&str> = vocabulary.iter().map(String::as_str).collect();
     let controls = tokens.iter().position(|token| *token == "!").unwrap();
@@ -50,7 +55,8 @@ fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
         .key("tokenizer.ggml.pre", "smollm")
         .key("tokenizer.ggml.tokens", tokens)
         .key("tokenizer.ggml.token_type", kinds)
-        .key("tokenizer.ggml.merges", vec!["\u{10a} \u{10a}"]);
+        .key("tokenizer.ggml.merges", vec!["\u{10a} \u{10a}"])
+        .key("tokenizer.chat_template", TEMPLATE);
     let mut shapes = vec![("token_embd".to_owned(), vec![n, hidden]), ("output_norm".to_owned(), vec![hidden])];
     for layer in 0..layers {
         let parts = [("attn_q", hidden), ("attn_k", hidden), ("attn_v", hidden), ("attn_output", hidden)];
@@ -117,7 +123,7 @@ fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
     data[form].as_array().unwrap().iter().map(made).collect()
 }
 
-fn gguf(data: &Value) -> Gguf {
+pub fn gguf(data: &Value) -> Gguf {
     let keys = data["keys"].as_object().unwrap();
     let file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));
     tensors(data, "gguf")
@@ -141,7 +147,7 @@ fn folder(data: &Value, with_text: bool) -> safetensors::Folder {
 }
 
 /// A picture that follows from its size.
-fn picture([width, height]: [usize; 2]) -> Picture {
+pub fn picture([width, height]: [usize; 2]) -> Picture {
     let mut rgb = Vec::new();
     for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
         for c in 0..3 {

@@ -206,6 +206,101 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_media_info
+    {
+        public uint struct_size;
+        public uint kind;
+        public uint n_rows;
+        public uint n_tokens;
+        public uint row_dim;
+        public uint columns;
+        public uint lines;
+        public uint tile_columns;
+        public uint tile_lines;
+        public uint has_overview;
+        public uint width;
+        public uint height;
+        public uint seen_width;
+        public uint seen_height;
+        public ulong bytes;
+        public ulong encode_ns;
+        public fixed byte hash[32];
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_encoder_params
+    {
+        public uint struct_size;
+        public uint flags;
+        public uint device;
+        public uint quantize;
+        public uint max_rows;
+        public uint reserved;
+        public IntPtr progress;
+        public IntPtr progress_user;
+        public IntPtr cancel;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct rz_encoder_info
+    {
+        public uint struct_size;
+        public uint is_mutual;
+        public fixed byte projector[32];
+        public uint row_dim;
+        public uint n_layers;
+        public uint tile_side;
+        public uint grain;
+        public uint min_rows;
+        public uint max_rows;
+        public ulong weight_bytes;
+        public ulong scratch_bytes;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_encoder_plan
+    {
+        public uint struct_size;
+        public uint max_rows;
+        public ulong weights_host;
+        public ulong scratch_host;
+        public ulong row;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_pixels
+    {
+        public uint struct_size;
+        public uint format;
+        public uint width;
+        public uint height;
+        public UIntPtr stride;
+        public IntPtr data;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_media_params
+    {
+        public uint struct_size;
+        public uint min_rows;
+        public uint max_rows;
+        public uint max_tiles;
+        public uint max_pixels;
+        public uint reserved;
+        public IntPtr progress;
+        public IntPtr progress_user;
+        public IntPtr cancel;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_part
+    {
+        public IntPtr tokens;
+        public UIntPtr n_tokens;
+        public IntPtr media;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
     internal struct rz_job_params
     {
         public uint struct_size;
@@ -226,6 +321,8 @@ namespace Realizar
         public int priority;
         public IntPtr chat;
         public UIntPtr chat_len;
+        public IntPtr prompt;
+        public UIntPtr prompt_first;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -443,6 +540,13 @@ namespace Realizar
         protected override bool ReleaseHandle() { Native.rz_conversation_free(handle); return true; }
     }
 
+    internal sealed class EncoderHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly EncoderHandle None = new EncoderHandle();
+        protected override bool ReleaseHandle() { Native.rz_encoder_free(handle); return true; }
+    }
+
     internal sealed class GrammarHandle : Handle
     {
         /// <summary>Stands for NULL.</summary>
@@ -457,11 +561,25 @@ namespace Realizar
         protected override bool ReleaseHandle() { Native.rz_job_free(handle); return true; }
     }
 
+    internal sealed class MediaHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly MediaHandle None = new MediaHandle();
+        protected override bool ReleaseHandle() { Native.rz_media_free(handle); return true; }
+    }
+
     internal sealed class ModelHandle : Handle
     {
         /// <summary>Stands for NULL.</summary>
         internal static readonly ModelHandle None = new ModelHandle();
         protected override bool ReleaseHandle() { Native.rz_model_free(handle); return true; }
+    }
+
+    internal sealed class PromptHandle : Handle
+    {
+        /// <summary>Stands for NULL.</summary>
+        internal static readonly PromptHandle None = new PromptHandle();
+        protected override bool ReleaseHandle() { Native.rz_prompt_free(handle); return true; }
     }
 
     internal sealed class RuntimeHandle : Handle
@@ -576,6 +694,14 @@ namespace Realizar
         internal const int RZ_CACHE_TYPE_Q8_0 = 8;
         internal const int RZ_CACHE_TYPE_Q4_0 = 2;
         internal const int RZ_CACHE_TYPE_F32 = 256;
+        internal const int RZ_MEDIA_IMAGE = 1;
+        internal const int RZ_MEDIA_AUDIO = 2;
+        internal const uint RZ_TOKEN_MEDIA = uint.MaxValue - 1;
+        internal const int RZ_PIXELS_RGB8 = 1;
+        internal const int RZ_PIXELS_RGBA8 = 2;
+        internal const int RZ_PIXELS_BGRA8 = 3;
+        internal const int RZ_PIXELS_GRAY8 = 4;
+        internal const int RZ_PROMPT_BARE = 1;
         internal const int RZ_DRAFT_NONE = 0;
         internal const int RZ_DRAFT_LOOKUP = 1;
         internal const int RZ_DRAFT_MODEL = 2;
@@ -618,6 +744,13 @@ namespace Realizar
             typeof(rz_sampler_params),
             typeof(rz_cache_params),
             typeof(rz_plan),
+            typeof(rz_media_info),
+            typeof(rz_encoder_params),
+            typeof(rz_encoder_info),
+            typeof(rz_encoder_plan),
+            typeof(rz_pixels),
+            typeof(rz_media_params),
+            typeof(rz_part),
             typeof(rz_job_params),
             typeof(rz_job_info),
             typeof(rz_store_params),
@@ -698,6 +831,26 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_batch(IntPtr* caches, uint* tokens, UIntPtr n, IntPtr* samplers, uint* next, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_logits_into(CacheHandle cache, float* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sample(CacheHandle cache, SamplerHandle sampler, uint* token, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_rows(ModelHandle model, uint kind, float* rows, UIntPtr n_rows, uint row_dim, uint columns, uint lines, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_info_get(MediaHandle media, rz_media_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_rows_into(MediaHandle media, float* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_save(MediaHandle media, IntPtr write, IntPtr user, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_load(ModelHandle model, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_media_free(IntPtr media);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_load(ModelHandle model, byte* path, rz_encoder_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_encoder_free(IntPtr encoder);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_info_get(EncoderHandle encoder, rz_encoder_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_plan_get(ModelHandle model, byte* path, rz_encoder_params* @params, rz_encoder_plan* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_pixels(EncoderHandle encoder, rz_pixels* pixels, rz_media_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_image(EncoderHandle encoder, void* data, UIntPtr size, rz_media_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_measure(EncoderHandle encoder, uint width, uint height, rz_media_params* @params, rz_media_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_new(ModelHandle model, rz_part* parts, UIntPtr n, uint flags, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_from_chat(ModelHandle model, byte* json, UIntPtr json_len, uint flags, IntPtr* media, UIntPtr n_media, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_prompt_free(IntPtr prompt);
+        [DllImport(Library, CallingConvention = C)] internal static extern UIntPtr rz_prompt_len(PromptHandle prompt);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_tokens_into(PromptHandle prompt, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_match_prompt(CacheHandle cache, PromptHandle prompt, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prefill_prompt(CacheHandle cache, PromptHandle prompt, UIntPtr first, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_new(CacheHandle cache, rz_job_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_step(JobHandle job, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_jobs_step(IntPtr* jobs, UIntPtr n, ulong budget_us, rz_error* err);

@@ -87,6 +87,14 @@ const (
 	rz_CACHE_TYPE_Q8_0            = 8
 	rz_CACHE_TYPE_Q4_0            = 2
 	rz_CACHE_TYPE_F32             = 256
+	rz_MEDIA_IMAGE                = 1
+	rz_MEDIA_AUDIO                = 2
+	rz_TOKEN_MEDIA                = 0xFFFFFFFF - 1
+	rz_PIXELS_RGB8                = 1
+	rz_PIXELS_RGBA8               = 2
+	rz_PIXELS_BGRA8               = 3
+	rz_PIXELS_GRAY8               = 4
+	rz_PROMPT_BARE                = 1
 	rz_DRAFT_NONE                 = 0
 	rz_DRAFT_LOOKUP               = 1
 	rz_DRAFT_MODEL                = 2
@@ -291,25 +299,108 @@ type rz_plan struct {
 	device_total   [16]uint64
 }
 
-type rz_job_params struct {
+type rz_media_info struct {
+	struct_size  uint32
+	kind         uint32
+	n_rows       uint32
+	n_tokens     uint32
+	row_dim      uint32
+	columns      uint32
+	lines        uint32
+	tile_columns uint32
+	tile_lines   uint32
+	has_overview uint32
+	width        uint32
+	height       uint32
+	seen_width   uint32
+	seen_height  uint32
+	bytes        uint64
+	encode_ns    uint64
+	hash         [32]byte
+}
+
+type rz_encoder_params struct {
+	struct_size   uint32
+	flags         uint32
+	device        uint32
+	quantize      uint32
+	max_rows      uint32
+	reserved      uint32
+	progress      uintptr
+	progress_user uintptr
+	cancel        uintptr
+}
+
+type rz_encoder_info struct {
+	struct_size   uint32
+	is_mutual     uint32
+	projector     [32]byte
+	row_dim       uint32
+	n_layers      uint32
+	tile_side     uint32
+	grain         uint32
+	min_rows      uint32
+	max_rows      uint32
+	weight_bytes  uint64
+	scratch_bytes uint64
+}
+
+type rz_encoder_plan struct {
+	struct_size  uint32
+	max_rows     uint32
+	weights_host uint64
+	scratch_host uint64
+	row          uint64
+}
+
+type rz_pixels struct {
 	struct_size uint32
-	max_tokens  uint32
-	tokens      *uint32
-	n_tokens    uintptr
-	sampler     uintptr
-	grammar     uintptr
-	stops       **byte
-	n_stops     uintptr
-	cancel      uintptr
-	flags       uint32
-	reserved    uint32
-	draft       uint32
-	draft_max   uint32
-	draft_model uintptr
-	logprobs    uint32
-	priority    int32
-	chat        *byte
-	chat_len    uintptr
+	format      uint32
+	width       uint32
+	height      uint32
+	stride      uintptr
+	data        *byte
+}
+
+type rz_media_params struct {
+	struct_size   uint32
+	min_rows      uint32
+	max_rows      uint32
+	max_tiles     uint32
+	max_pixels    uint32
+	reserved      uint32
+	progress      uintptr
+	progress_user uintptr
+	cancel        uintptr
+}
+
+type rz_part struct {
+	tokens   *uint32
+	n_tokens uintptr
+	media    uintptr
+}
+
+type rz_job_params struct {
+	struct_size  uint32
+	max_tokens   uint32
+	tokens       *uint32
+	n_tokens     uintptr
+	sampler      uintptr
+	grammar      uintptr
+	stops        **byte
+	n_stops      uintptr
+	cancel       uintptr
+	flags        uint32
+	reserved     uint32
+	draft        uint32
+	draft_max    uint32
+	draft_model  uintptr
+	logprobs     uint32
+	priority     int32
+	chat         *byte
+	chat_len     uintptr
+	prompt       uintptr
+	prompt_first uintptr
 }
 
 type rz_job_info struct {
@@ -468,6 +559,13 @@ var structs = []any{
 	rz_sampler_params{},
 	rz_cache_params{},
 	rz_plan{},
+	rz_media_info{},
+	rz_encoder_params{},
+	rz_encoder_info{},
+	rz_encoder_plan{},
+	rz_pixels{},
+	rz_media_params{},
+	rz_part{},
 	rz_job_params{},
 	rz_job_info{},
 	rz_store_params{},
@@ -550,6 +648,26 @@ type functions struct {
 	rz_decode_batch               func(caches *uintptr, tokens *uint32, n uintptr, samplers *uintptr, next *uint32, err *rz_error) int32
 	rz_logits_into                func(cache uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_sample                     func(cache uintptr, sampler uintptr, token *uint32, err *rz_error) int32
+	rz_media_from_rows            func(model uintptr, kind uint32, rows *float32, n_rows uintptr, row_dim uint32, columns uint32, lines uint32, out *uintptr, err *rz_error) int32
+	rz_media_info_get             func(media uintptr, out *rz_media_info, err *rz_error) int32
+	rz_media_rows_into            func(media uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_media_save                 func(media uintptr, write uintptr, user uintptr, err *rz_error) int32
+	rz_media_load                 func(model uintptr, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_media_free                 func(media uintptr)
+	rz_encoder_load               func(model uintptr, path *byte, params *rz_encoder_params, out *uintptr, err *rz_error) int32
+	rz_encoder_free               func(encoder uintptr)
+	rz_encoder_info_get           func(encoder uintptr, out *rz_encoder_info, err *rz_error) int32
+	rz_encoder_plan_get           func(model uintptr, path *byte, params *rz_encoder_params, out *rz_encoder_plan, err *rz_error) int32
+	rz_media_from_pixels          func(encoder uintptr, pixels *rz_pixels, params *rz_media_params, out *uintptr, err *rz_error) int32
+	rz_media_from_image           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
+	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
+	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32
+	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, out *uintptr, err *rz_error) int32
+	rz_prompt_free                func(prompt uintptr)
+	rz_prompt_len                 func(prompt uintptr) uintptr
+	rz_prompt_tokens_into         func(prompt uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_cache_match_prompt         func(cache uintptr, prompt uintptr, common *uint32, err *rz_error) int32
+	rz_prefill_prompt             func(cache uintptr, prompt uintptr, first uintptr, cancel uintptr, err *rz_error) int32
 	rz_job_new                    func(cache uintptr, params *rz_job_params, out *uintptr, err *rz_error) int32
 	rz_job_step                   func(job uintptr, budget_us uint64, err *rz_error) int32
 	rz_jobs_step                  func(jobs *uintptr, n uintptr, budget_us uint64, err *rz_error) int32

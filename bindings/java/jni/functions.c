@@ -266,6 +266,86 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1sample(JNIEnv *env, jobjec
     return rz_sample((void *)(intptr_t)cache, (void *)(intptr_t)sampler, (void *)(intptr_t)token, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1rows(JNIEnv *env, jobject self, jlong model, jint kind, jlong rows, jlong n_rows, jint row_dim, jint columns, jint lines, jlong out, jlong err) {
+    return rz_media_from_rows((void *)(intptr_t)model, kind, (void *)(intptr_t)rows, n_rows, row_dim, columns, lines, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1info_1get(JNIEnv *env, jobject self, jlong media, jlong out, jlong err) {
+    return rz_media_info_get((void *)(intptr_t)media, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1rows_1into(JNIEnv *env, jobject self, jlong media, jlong out, jlong capacity, jlong n, jlong err) {
+    return rz_media_rows_into((void *)(intptr_t)media, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1save(JNIEnv *env, jobject self, jlong media, jlong write, jlong user, jlong err) {
+    return rz_media_save((void *)(intptr_t)media, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1load(JNIEnv *env, jobject self, jlong model, jlong read, jlong user, jlong out, jlong err) {
+    return rz_media_load((void *)(intptr_t)model, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1media_1free(JNIEnv *env, jobject self, jlong media) {
+    rz_media_free((void *)(intptr_t)media);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1load(JNIEnv *env, jobject self, jlong model, jlong path, jlong params, jlong out, jlong err) {
+    return rz_encoder_load((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1encoder_1free(JNIEnv *env, jobject self, jlong encoder) {
+    rz_encoder_free((void *)(intptr_t)encoder);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1info_1get(JNIEnv *env, jobject self, jlong encoder, jlong out, jlong err) {
+    return rz_encoder_info_get((void *)(intptr_t)encoder, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1plan_1get(JNIEnv *env, jobject self, jlong model, jlong path, jlong params, jlong out, jlong err) {
+    return rz_encoder_plan_get((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1pixels(JNIEnv *env, jobject self, jlong encoder, jlong pixels, jlong params, jlong out, jlong err) {
+    return rz_media_from_pixels((void *)(intptr_t)encoder, (void *)(intptr_t)pixels, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1image(JNIEnv *env, jobject self, jlong encoder, jlong data, jlong size, jlong params, jlong out, jlong err) {
+    return rz_media_from_image((void *)(intptr_t)encoder, (void *)(intptr_t)data, size, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1measure(JNIEnv *env, jobject self, jlong encoder, jint width, jint height, jlong params, jlong out, jlong err) {
+    return rz_media_measure((void *)(intptr_t)encoder, width, height, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1new(JNIEnv *env, jobject self, jlong model, jlong parts, jlong n, jint flags, jlong out, jlong err) {
+    return rz_prompt_new((void *)(intptr_t)model, (void *)(intptr_t)parts, n, flags, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1from_1chat(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong media, jlong n_media, jlong out, jlong err) {
+    return rz_prompt_from_chat((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)media, n_media, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1prompt_1free(JNIEnv *env, jobject self, jlong prompt) {
+    rz_prompt_free((void *)(intptr_t)prompt);
+}
+
+JNIEXPORT jlong JNICALL Java_realizar_JniFunctions_rz_1prompt_1len(JNIEnv *env, jobject self, jlong prompt) {
+    return rz_prompt_len((void *)(intptr_t)prompt);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1tokens_1into(JNIEnv *env, jobject self, jlong prompt, jlong out, jlong capacity, jlong n, jlong err) {
+    return rz_prompt_tokens_into((void *)(intptr_t)prompt, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1match_1prompt(JNIEnv *env, jobject self, jlong cache, jlong prompt, jlong common, jlong err) {
+    return rz_cache_match_prompt((void *)(intptr_t)cache, (void *)(intptr_t)prompt, (void *)(intptr_t)common, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prefill_1prompt(JNIEnv *env, jobject self, jlong cache, jlong prompt, jlong first, jlong cancel, jlong err) {
+    return rz_prefill_prompt((void *)(intptr_t)cache, (void *)(intptr_t)prompt, first, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1job_1new(JNIEnv *env, jobject self, jlong cache, jlong params, jlong out, jlong err) {
     return rz_job_new((void *)(intptr_t)cache, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }

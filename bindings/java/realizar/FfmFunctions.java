@@ -74,6 +74,26 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_decode_batch = Ffm.function("rz_decode_batch", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_logits_into = Ffm.function("rz_logits_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_sample = Ffm.function("rz_sample", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_from_rows = Ffm.function("rz_media_from_rows", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_info_get = Ffm.function("rz_media_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_rows_into = Ffm.function("rz_media_rows_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_save = Ffm.function("rz_media_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_load = Ffm.function("rz_media_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_free = Ffm.function("rz_media_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_encoder_load = Ffm.function("rz_encoder_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_encoder_free = Ffm.function("rz_encoder_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_encoder_info_get = Ffm.function("rz_encoder_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_encoder_plan_get = Ffm.function("rz_encoder_plan_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_from_pixels = Ffm.function("rz_media_from_pixels", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_from_image = Ffm.function("rz_media_from_image", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_measure = Ffm.function("rz_media_measure", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prompt_new = Ffm.function("rz_prompt_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prompt_from_chat = Ffm.function("rz_prompt_from_chat", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prompt_free = Ffm.function("rz_prompt_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_prompt_len = Ffm.function("rz_prompt_len", FunctionDescriptor.of(JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prompt_tokens_into = Ffm.function("rz_prompt_tokens_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_match_prompt = Ffm.function("rz_cache_match_prompt", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prefill_prompt = Ffm.function("rz_prefill_prompt", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_new = Ffm.function("rz_job_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_step = Ffm.function("rz_job_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_jobs_step = Ffm.function("rz_jobs_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -703,6 +723,186 @@ final class FfmFunctions implements Functions {
     public int rz_sample(long cache, long sampler, long token, long err) {
         try {
             return (int) rz_sample.invokeExact(cache, sampler, token, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_from_rows(long model, int kind, long rows, long n_rows, int row_dim, int columns, int lines, long out, long err) {
+        try {
+            return (int) rz_media_from_rows.invokeExact(model, kind, rows, n_rows, row_dim, columns, lines, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_info_get(long media, long out, long err) {
+        try {
+            return (int) rz_media_info_get.invokeExact(media, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_rows_into(long media, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_media_rows_into.invokeExact(media, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_save(long media, long write, long user, long err) {
+        try {
+            return (int) rz_media_save.invokeExact(media, write, user, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_load(long model, long read, long user, long out, long err) {
+        try {
+            return (int) rz_media_load.invokeExact(model, read, user, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_media_free(long media) {
+        try {
+            rz_media_free.invokeExact(media);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_encoder_load(long model, long path, long params, long out, long err) {
+        try {
+            return (int) rz_encoder_load.invokeExact(model, path, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_encoder_free(long encoder) {
+        try {
+            rz_encoder_free.invokeExact(encoder);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_encoder_info_get(long encoder, long out, long err) {
+        try {
+            return (int) rz_encoder_info_get.invokeExact(encoder, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_encoder_plan_get(long model, long path, long params, long out, long err) {
+        try {
+            return (int) rz_encoder_plan_get.invokeExact(model, path, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_from_pixels(long encoder, long pixels, long params, long out, long err) {
+        try {
+            return (int) rz_media_from_pixels.invokeExact(encoder, pixels, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_from_image(long encoder, long data, long size, long params, long out, long err) {
+        try {
+            return (int) rz_media_from_image.invokeExact(encoder, data, size, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_measure(long encoder, int width, int height, long params, long out, long err) {
+        try {
+            return (int) rz_media_measure.invokeExact(encoder, width, height, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_prompt_new(long model, long parts, long n, int flags, long out, long err) {
+        try {
+            return (int) rz_prompt_new.invokeExact(model, parts, n, flags, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long out, long err) {
+        try {
+            return (int) rz_prompt_from_chat.invokeExact(model, json, json_len, flags, media, n_media, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public void rz_prompt_free(long prompt) {
+        try {
+            rz_prompt_free.invokeExact(prompt);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public long rz_prompt_len(long prompt) {
+        try {
+            return (long) rz_prompt_len.invokeExact(prompt);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_prompt_tokens_into(long prompt, long out, long capacity, long n, long err) {
+        try {
+            return (int) rz_prompt_tokens_into.invokeExact(prompt, out, capacity, n, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cache_match_prompt(long cache, long prompt, long common, long err) {
+        try {
+            return (int) rz_cache_match_prompt.invokeExact(cache, prompt, common, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_prefill_prompt(long cache, long prompt, long first, long cancel, long err) {
+        try {
+            return (int) rz_prefill_prompt.invokeExact(cache, prompt, first, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -84,6 +84,14 @@ final class Header {
     static final int RZ_CACHE_TYPE_Q8_0 = 8;
     static final int RZ_CACHE_TYPE_Q4_0 = 2;
     static final int RZ_CACHE_TYPE_F32 = 256;
+    static final int RZ_MEDIA_IMAGE = 1;
+    static final int RZ_MEDIA_AUDIO = 2;
+    static final int RZ_TOKEN_MEDIA = -1 - 1;
+    static final int RZ_PIXELS_RGB8 = 1;
+    static final int RZ_PIXELS_RGBA8 = 2;
+    static final int RZ_PIXELS_BGRA8 = 3;
+    static final int RZ_PIXELS_GRAY8 = 4;
+    static final int RZ_PROMPT_BARE = 1;
     static final int RZ_DRAFT_NONE = 0;
     static final int RZ_DRAFT_LOOKUP = 1;
     static final int RZ_DRAFT_MODEL = 2;
@@ -274,6 +282,80 @@ final class Header {
         .field("device_scratch", 8 * 16)
         .field("device_total", 8 * 16);
 
+    static final Struct rz_media_info = new Struct("rz_media_info")
+        .field("struct_size", 4)
+        .field("kind", 4)
+        .field("n_rows", 4)
+        .field("n_tokens", 4)
+        .field("row_dim", 4)
+        .field("columns", 4)
+        .field("lines", 4)
+        .field("tile_columns", 4)
+        .field("tile_lines", 4)
+        .field("has_overview", 4)
+        .field("width", 4)
+        .field("height", 4)
+        .field("seen_width", 4)
+        .field("seen_height", 4)
+        .field("bytes", 8)
+        .field("encode_ns", 8)
+        .field("hash", 1 * 32);
+
+    static final Struct rz_encoder_params = new Struct("rz_encoder_params")
+        .field("struct_size", 4)
+        .field("flags", 4)
+        .field("device", 4)
+        .field("quantize", 4)
+        .field("max_rows", 4)
+        .field("reserved", 4)
+        .field("progress", 8)
+        .field("progress_user", 8)
+        .field("cancel", 8);
+
+    static final Struct rz_encoder_info = new Struct("rz_encoder_info")
+        .field("struct_size", 4)
+        .field("is_mutual", 4)
+        .field("projector", 1 * 32)
+        .field("row_dim", 4)
+        .field("n_layers", 4)
+        .field("tile_side", 4)
+        .field("grain", 4)
+        .field("min_rows", 4)
+        .field("max_rows", 4)
+        .field("weight_bytes", 8)
+        .field("scratch_bytes", 8);
+
+    static final Struct rz_encoder_plan = new Struct("rz_encoder_plan")
+        .field("struct_size", 4)
+        .field("max_rows", 4)
+        .field("weights_host", 8)
+        .field("scratch_host", 8)
+        .field("row", 8);
+
+    static final Struct rz_pixels = new Struct("rz_pixels")
+        .field("struct_size", 4)
+        .field("format", 4)
+        .field("width", 4)
+        .field("height", 4)
+        .field("stride", 8)
+        .field("data", 8);
+
+    static final Struct rz_media_params = new Struct("rz_media_params")
+        .field("struct_size", 4)
+        .field("min_rows", 4)
+        .field("max_rows", 4)
+        .field("max_tiles", 4)
+        .field("max_pixels", 4)
+        .field("reserved", 4)
+        .field("progress", 8)
+        .field("progress_user", 8)
+        .field("cancel", 8);
+
+    static final Struct rz_part = new Struct("rz_part")
+        .field("tokens", 8)
+        .field("n_tokens", 8)
+        .field("media", 8);
+
     static final Struct rz_job_params = new Struct("rz_job_params")
         .field("struct_size", 4)
         .field("max_tokens", 4)
@@ -292,7 +374,9 @@ final class Header {
         .field("logprobs", 4)
         .field("priority", 4)
         .field("chat", 8)
-        .field("chat_len", 8);
+        .field("chat_len", 8)
+        .field("prompt", 8)
+        .field("prompt_first", 8);
 
     static final Struct rz_job_info = new Struct("rz_job_info")
         .field("struct_size", 4)
@@ -438,6 +522,13 @@ final class Header {
         rz_sampler_params,
         rz_cache_params,
         rz_plan,
+        rz_media_info,
+        rz_encoder_params,
+        rz_encoder_info,
+        rz_encoder_plan,
+        rz_pixels,
+        rz_media_params,
+        rz_part,
         rz_job_params,
         rz_job_info,
         rz_store_params,
@@ -713,6 +804,86 @@ final class Header {
 
     static int rz_sample(Memory cache, Memory sampler, Memory token, Memory err) {
         return Native.LIBRARY.rz_sample(cache.address, sampler.address, token.address, err.address);
+    }
+
+    static int rz_media_from_rows(Memory model, int kind, Memory rows, long n_rows, int row_dim, int columns, int lines, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_rows(model.address, kind, rows.address, n_rows, row_dim, columns, lines, out.address, err.address);
+    }
+
+    static int rz_media_info_get(Memory media, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_info_get(media.address, out.address, err.address);
+    }
+
+    static int rz_media_rows_into(Memory media, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_media_rows_into(media.address, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_media_save(Memory media, Memory write, Memory user, Memory err) {
+        return Native.LIBRARY.rz_media_save(media.address, write.address, user.address, err.address);
+    }
+
+    static int rz_media_load(Memory model, Memory read, Memory user, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_load(model.address, read.address, user.address, out.address, err.address);
+    }
+
+    static void rz_media_free(Memory media) {
+        Native.LIBRARY.rz_media_free(media.address);
+    }
+
+    static int rz_encoder_load(Memory model, Memory path, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_encoder_load(model.address, path.address, params.address, out.address, err.address);
+    }
+
+    static void rz_encoder_free(Memory encoder) {
+        Native.LIBRARY.rz_encoder_free(encoder.address);
+    }
+
+    static int rz_encoder_info_get(Memory encoder, Memory out, Memory err) {
+        return Native.LIBRARY.rz_encoder_info_get(encoder.address, out.address, err.address);
+    }
+
+    static int rz_encoder_plan_get(Memory model, Memory path, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_encoder_plan_get(model.address, path.address, params.address, out.address, err.address);
+    }
+
+    static int rz_media_from_pixels(Memory encoder, Memory pixels, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_pixels(encoder.address, pixels.address, params.address, out.address, err.address);
+    }
+
+    static int rz_media_from_image(Memory encoder, Memory data, long size, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_image(encoder.address, data.address, size, params.address, out.address, err.address);
+    }
+
+    static int rz_media_measure(Memory encoder, int width, int height, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_measure(encoder.address, width, height, params.address, out.address, err.address);
+    }
+
+    static int rz_prompt_new(Memory model, Memory parts, long n, int flags, Memory out, Memory err) {
+        return Native.LIBRARY.rz_prompt_new(model.address, parts.address, n, flags, out.address, err.address);
+    }
+
+    static int rz_prompt_from_chat(Memory model, Memory json, long json_len, int flags, Memory media, long n_media, Memory out, Memory err) {
+        return Native.LIBRARY.rz_prompt_from_chat(model.address, json.address, json_len, flags, media.address, n_media, out.address, err.address);
+    }
+
+    static void rz_prompt_free(Memory prompt) {
+        Native.LIBRARY.rz_prompt_free(prompt.address);
+    }
+
+    static long rz_prompt_len(Memory prompt) {
+        return Native.LIBRARY.rz_prompt_len(prompt.address);
+    }
+
+    static int rz_prompt_tokens_into(Memory prompt, Memory out, long capacity, Memory n, Memory err) {
+        return Native.LIBRARY.rz_prompt_tokens_into(prompt.address, out.address, capacity, n.address, err.address);
+    }
+
+    static int rz_cache_match_prompt(Memory cache, Memory prompt, Memory common, Memory err) {
+        return Native.LIBRARY.rz_cache_match_prompt(cache.address, prompt.address, common.address, err.address);
+    }
+
+    static int rz_prefill_prompt(Memory cache, Memory prompt, long first, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_prefill_prompt(cache.address, prompt.address, first, cancel.address, err.address);
     }
 
     static int rz_job_new(Memory cache, Memory params, Memory out, Memory err) {

@@ -135,6 +135,46 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_sample(long cache, long sampler, long token, long err);
     @Override
+    public native int rz_media_from_rows(long model, int kind, long rows, long n_rows, int row_dim, int columns, int lines, long out, long err);
+    @Override
+    public native int rz_media_info_get(long media, long out, long err);
+    @Override
+    public native int rz_media_rows_into(long media, long out, long capacity, long n, long err);
+    @Override
+    public native int rz_media_save(long media, long write, long user, long err);
+    @Override
+    public native int rz_media_load(long model, long read, long user, long out, long err);
+    @Override
+    public native void rz_media_free(long media);
+    @Override
+    public native int rz_encoder_load(long model, long path, long params, long out, long err);
+    @Override
+    public native void rz_encoder_free(long encoder);
+    @Override
+    public native int rz_encoder_info_get(long encoder, long out, long err);
+    @Override
+    public native int rz_encoder_plan_get(long model, long path, long params, long out, long err);
+    @Override
+    public native int rz_media_from_pixels(long encoder, long pixels, long params, long out, long err);
+    @Override
+    public native int rz_media_from_image(long encoder, long data, long size, long params, long out, long err);
+    @Override
+    public native int rz_media_measure(long encoder, int width, int height, long params, long out, long err);
+    @Override
+    public native int rz_prompt_new(long model, long parts, long n, int flags, long out, long err);
+    @Override
+    public native int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long out, long err);
+    @Override
+    public native void rz_prompt_free(long prompt);
+    @Override
+    public native long rz_prompt_len(long prompt);
+    @Override
+    public native int rz_prompt_tokens_into(long prompt, long out, long capacity, long n, long err);
+    @Override
+    public native int rz_cache_match_prompt(long cache, long prompt, long common, long err);
+    @Override
+    public native int rz_prefill_prompt(long cache, long prompt, long first, long cancel, long err);
+    @Override
     public native int rz_job_new(long cache, long params, long out, long err);
     @Override
     public native int rz_job_step(long job, long budget_us, long err);

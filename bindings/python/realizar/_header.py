@@ -1,6 +1,6 @@
 """The constants, structs and functions of realizar.h under its names. The build writes this file: `make header`."""
 
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p, sizeof
 from typing import Any
 
 
@@ -93,6 +93,14 @@ RZ_CACHE_TYPE_F16 = 1
 RZ_CACHE_TYPE_Q8_0 = 8
 RZ_CACHE_TYPE_Q4_0 = 2
 RZ_CACHE_TYPE_F32 = 256
+RZ_MEDIA_IMAGE = 1
+RZ_MEDIA_AUDIO = 2
+RZ_TOKEN_MEDIA = 0xFFFFFFFF - 1
+RZ_PIXELS_RGB8 = 1
+RZ_PIXELS_RGBA8 = 2
+RZ_PIXELS_BGRA8 = 3
+RZ_PIXELS_GRAY8 = 4
+RZ_PROMPT_BARE = 1
 RZ_DRAFT_NONE = 0
 RZ_DRAFT_LOOKUP = 1
 RZ_DRAFT_MODEL = 2
@@ -332,6 +340,101 @@ class rz_plan(Sized):
     ]
 
 
+class rz_media_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_uint32),
+        ("n_rows", c_uint32),
+        ("n_tokens", c_uint32),
+        ("row_dim", c_uint32),
+        ("columns", c_uint32),
+        ("lines", c_uint32),
+        ("tile_columns", c_uint32),
+        ("tile_lines", c_uint32),
+        ("has_overview", c_uint32),
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("seen_width", c_uint32),
+        ("seen_height", c_uint32),
+        ("bytes", c_uint64),
+        ("encode_ns", c_uint64),
+        ("hash", c_uint8 * 32),
+    ]
+
+
+class rz_encoder_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("device", c_uint32),
+        ("quantize", c_uint32),
+        ("max_rows", c_uint32),
+        ("reserved", c_uint32),
+        ("progress", rz_progress_callback),
+        ("progress_user", c_void_p),
+        ("cancel", c_void_p),
+    ]
+
+
+class rz_encoder_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("is_mutual", c_uint32),
+        ("projector", c_char * 32),
+        ("row_dim", c_uint32),
+        ("n_layers", c_uint32),
+        ("tile_side", c_uint32),
+        ("grain", c_uint32),
+        ("min_rows", c_uint32),
+        ("max_rows", c_uint32),
+        ("weight_bytes", c_uint64),
+        ("scratch_bytes", c_uint64),
+    ]
+
+
+class rz_encoder_plan(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("max_rows", c_uint32),
+        ("weights_host", c_uint64),
+        ("scratch_host", c_uint64),
+        ("row", c_uint64),
+    ]
+
+
+class rz_pixels(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("format", c_uint32),
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("stride", c_size_t),
+        ("data", c_void_p),
+    ]
+
+
+class rz_media_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("min_rows", c_uint32),
+        ("max_rows", c_uint32),
+        ("max_tiles", c_uint32),
+        ("max_pixels", c_uint32),
+        ("reserved", c_uint32),
+        ("progress", rz_progress_callback),
+        ("progress_user", c_void_p),
+        ("cancel", c_void_p),
+    ]
+
+
+class rz_part(Structure):
+    _fields_ = [
+        ("tokens", POINTER(c_uint32)),
+        ("n_tokens", c_size_t),
+        ("media", c_void_p),
+    ]
+
+
 class rz_job_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -352,6 +455,8 @@ class rz_job_params(Sized):
         ("priority", c_int32),
         ("chat", c_char_p),
         ("chat_len", c_size_t),
+        ("prompt", c_void_p),
+        ("prompt_first", c_size_t),
     ]
 
 
@@ -532,6 +637,13 @@ STRUCTS = (
     rz_sampler_params,
     rz_cache_params,
     rz_plan,
+    rz_media_info,
+    rz_encoder_params,
+    rz_encoder_info,
+    rz_encoder_plan,
+    rz_pixels,
+    rz_media_params,
+    rz_part,
     rz_job_params,
     rz_job_info,
     rz_store_params,
@@ -614,6 +726,26 @@ FUNCTIONS = {
     "rz_decode_batch": (c_int32, [POINTER(c_void_p), POINTER(c_uint32), c_size_t, POINTER(c_void_p), POINTER(c_uint32), POINTER(rz_error)]),
     "rz_logits_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_sample": (c_int32, [c_void_p, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_media_from_rows": (c_int32, [c_void_p, c_uint32, POINTER(c_float), c_size_t, c_uint32, c_uint32, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_info_get": (c_int32, [c_void_p, POINTER(rz_media_info), POINTER(rz_error)]),
+    "rz_media_rows_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_media_save": (c_int32, [c_void_p, rz_write_callback, c_void_p, POINTER(rz_error)]),
+    "rz_media_load": (c_int32, [c_void_p, rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_free": (None, [c_void_p]),
+    "rz_encoder_load": (c_int32, [c_void_p, c_char_p, POINTER(rz_encoder_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_encoder_free": (None, [c_void_p]),
+    "rz_encoder_info_get": (c_int32, [c_void_p, POINTER(rz_encoder_info), POINTER(rz_error)]),
+    "rz_encoder_plan_get": (c_int32, [c_void_p, c_char_p, POINTER(rz_encoder_params), POINTER(rz_encoder_plan), POINTER(rz_error)]),
+    "rz_media_from_pixels": (c_int32, [c_void_p, POINTER(rz_pixels), POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_from_image": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_measure": (c_int32, [c_void_p, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(rz_media_info), POINTER(rz_error)]),
+    "rz_prompt_new": (c_int32, [c_void_p, POINTER(rz_part), c_size_t, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_prompt_from_chat": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, POINTER(c_void_p), c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_prompt_free": (None, [c_void_p]),
+    "rz_prompt_len": (c_size_t, [c_void_p]),
+    "rz_prompt_tokens_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_cache_match_prompt": (c_int32, [c_void_p, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_prefill_prompt": (c_int32, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(rz_error)]),
     "rz_job_new": (c_int32, [c_void_p, POINTER(rz_job_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_job_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_jobs_step": (c_int32, [POINTER(c_void_p), c_size_t, c_uint64, POINTER(rz_error)]),

@@ -7,7 +7,10 @@ use crate::graph::op::Activation::Gelu;
 use crate::graph::op::Mask;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
+use crate::model::hyper::Traits;
 use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { mutual_media: name == "gemma3", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

@@ -102,7 +102,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "qwen3tts"], qwen3::build, qwen3::TRAITS),
     (&["gemma"], gemma::build, PLAIN),
     (&["gemma2"], gemma2::build, PLAIN),
-    (&["gemma3", "gemma-embedding"], gemma3::build, PLAIN),
+    (&["gemma3", "gemma-embedding"], gemma3::build, gemma3::TRAITS),
     (&["phi3"], phi3::build, PLAIN),
     (&["gpt2", "starcoder"], gpt2::build, PLAIN),
     (&["starcoder2", "codeshell"], starcoder2::build, starcoder2::TRAITS),

@@ -2,6 +2,7 @@
 //! file, `gguf` and `huggingface` build it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::error::{Error, Result, secured};
 use crate::text::marks::MarkedText;
@@ -144,28 +145,42 @@ impl Tokenizer {
     /// # Errors
     /// Those of `encode`.
     pub fn encode_chat(&self, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
-        let mut tokens = Vec::new();
+        self.encode_chat_around(chat, &[])?.iter().try_for_each(|tokens| extend(out, tokens))
+    }
+
+    /// The tokens of a rendered conversation around parts of its text that are no text, ascending: a list more than
+    /// there are such parts.
+    ///
+    /// # Errors
+    /// Those of `encode`.
+    pub fn encode_chat_around(&self, chat: &MarkedText, parts: &[Range<usize>]) -> Result<Vec<Vec<u32>>> {
         let mut work = Work::default();
         let plain = |c| chat.marks.unmark_char(c);
-        self.added.split_control(&chat.text, plain, |part| match part {
-            TextOrToken::Token(id) => push(&mut tokens, id),
-            TextOrToken::Text(text, start) => self.added_normalized.split_control(text, plain, |part| match part {
+        let ends = parts.iter().map(|part| part.start).chain([chat.text.len()]);
+        let mut lists = Vec::new();
+        for (from, to) in [0].into_iter().chain(parts.iter().map(|part| part.end)).zip(ends) {
+            let mut tokens = Vec::new();
+            self.added.split_control(&chat.text[from..to], plain, |part| match part {
                 TextOrToken::Token(id) => push(&mut tokens, id),
-                TextOrToken::Text(text, at) => {
-                    let at_start = start + at == 0;
-                    self.added.split(&chat.marks.unmark(text), false, |part| match part {
-                        TextOrToken::Token(id) => push(&mut tokens, id),
-                        TextOrToken::Text(text, at) => {
-                            self.encode_text(text, at_start && at == 0, false, &mut work, &mut tokens)
-                        }
-                    })
-                }
-            }),
-        })?;
-        if !tokens.starts_with(&self.special.prefix) {
-            extend(out, &self.special.prefix)?;
+                TextOrToken::Text(text, start) => self.added_normalized.split_control(text, plain, |part| match part {
+                    TextOrToken::Token(id) => push(&mut tokens, id),
+                    TextOrToken::Text(text, at) => {
+                        let at_start = from + start + at == 0;
+                        self.added.split(&chat.marks.unmark(text), false, |part| match part {
+                            TextOrToken::Token(id) => push(&mut tokens, id),
+                            TextOrToken::Text(text, at) => {
+                                self.encode_text(text, at_start && at == 0, false, &mut work, &mut tokens)
+                            }
+                        })
+                    }
+                }),
+            })?;
+            lists.push(tokens);
         }
-        extend(out, &tokens)
+        if let Some(first) = lists.first_mut().filter(|first| !first.starts_with(&self.special.prefix)) {
+            first.splice(0..0, self.special.prefix.iter().copied());
+        }
+        Ok(lists)
     }
 
     /// Hands on the control tokens that are spelled in a text, and the texts between them.

@@ -51,7 +51,7 @@ pub fn computed_of(code: &str, pointer: usize) -> BTreeMap<String, Struct> {
                 None => (name, 1),
             };
             let (size, align) = match kind {
-                "char" => (1, 1),
+                "char" | "uint8_t" => (1, 1),
                 "int32_t" | "uint32_t" | "float" => (4, 4),
                 "uint64_t" | "double" => (8, 8),
                 "size_t" => (pointer, pointer),

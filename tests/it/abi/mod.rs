@@ -16,7 +16,9 @@ mod host;
 mod jobs;
 mod kernels;
 mod layouts;
+mod media;
 mod paths;
+mod pictures;
 #[cfg(unix)]
 mod programs;
 mod reply;

@@ -1,0 +1,102 @@
+//! The rows of a picture or a sound, as a network takes them among its tokens. *Invariant:* immutable, and what it is
+//! is told by its hash.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Reservation;
+use crate::graph::program::Program;
+
+/// SHA-256 of all that a medium was made of.
+pub type MediaHash = [u8; 32];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MediaKind {
+    Image,
+    Audio,
+}
+
+/// A part of a medium as prompts write it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MediaPart {
+    /// One of the model's tokens around and between rows.
+    Token(u32),
+    /// So many of the next rows.
+    Rows(usize),
+}
+
+/// The order of the rows, and the sizes of the picture that they came of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MediaLayout {
+    /// Rows of a line and number of lines, of the whole where it is one tile, else of a tile.
+    pub columns: usize,
+    pub lines: usize,
+    /// Number of tiles beside and above one another; 0 where there is one.
+    pub tile_columns: usize,
+    pub tile_lines: usize,
+    pub has_overview: bool,
+    /// Pixels of the picture, and of all tiles together as the network sees them; samples and 0 of a sound.
+    pub size: [usize; 2],
+    pub seen: [usize; 2],
+    pub parts: Vec<MediaPart>,
+}
+
+impl MediaLayout {
+    pub fn n_rows(&self) -> usize {
+        let rows = |part: &MediaPart| if let MediaPart::Rows(n) = part { *n } else { 0 };
+        self.parts.iter().map(rows).fold(0, usize::saturating_add)
+    }
+
+    /// Number of tokens that it takes with those around and between.
+    pub fn n_tokens(&self) -> usize {
+        let tokens = |part: &&MediaPart| matches!(part, MediaPart::Token(_));
+        self.n_rows() + self.parts.iter().filter(tokens).count()
+    }
+}
+
+pub struct Media {
+    pub(super) kind: MediaKind,
+    pub(super) layout: MediaLayout,
+    /// Numbers of a row.
+    pub(super) row_dim: usize,
+    /// `[n_rows, row_dim]`
+    pub(super) rows: Vec<f32>,
+    /// The rows of a part see each other, so that one step computes them.
+    pub(super) is_mutual: bool,
+    pub(super) hash: MediaHash,
+    /// Time that its encoding took.
+    pub(super) encoding: Duration,
+    /// That of the model that it is for.
+    pub(super) program: Arc<Program>,
+    pub(super) _memory: Reservation,
+}
+
+impl Media {
+    pub fn kind(&self) -> MediaKind {
+        self.kind
+    }
+
+    pub fn layout(&self) -> &MediaLayout {
+        &self.layout
+    }
+
+    pub fn row_dim(&self) -> usize {
+        self.row_dim
+    }
+
+    pub fn rows(&self) -> &[f32] {
+        &self.rows
+    }
+
+    pub fn hash(&self) -> &MediaHash {
+        &self.hash
+    }
+
+    pub fn encoding(&self) -> Duration {
+        self.encoding
+    }
+
+    pub(super) fn row(&self, i: usize) -> &[f32] {
+        &self.rows[i * self.row_dim..][..self.row_dim]
+    }
+}

@@ -1,0 +1,170 @@
+//! Tokens and media in their order, for any number of sessions of one model: of parts, or of a conversation, in which
+//! the media stand where its template writes what stands for them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::media::{Media, MediaPart};
+use super::model::Model;
+use super::runs::{Run, Runs, Text};
+use crate::error::{Error, Result, secured, try_vec};
+use crate::graph::step::MEDIA_ROW;
+use crate::text::{Chat, MarkedText, Reply};
+
+/// What templates write where a picture stands.
+const PLACEHOLDERS: [&str; 7] =
+    ["<|image_pad|>", "<start_of_image>", "[IMG]", "<IMG_CONTEXT>", "<image>", "<|image|>", "<image_soft_token>"];
+
+/// A part of a prompt.
+pub enum PromptPart<'a> {
+    Tokens(&'a [u32]),
+    Media(&'a Arc<Media>),
+}
+
+pub struct Prompt {
+    model: Arc<Model>,
+    tokens: Vec<u32>,
+    runs: Runs,
+}
+
+impl Prompt {
+    /// `bare`: without the model's tokens around and between the rows of media.
+    pub fn new(model: &Arc<Model>, parts: &[PromptPart], bare: bool) -> Result<Prompt> {
+        let size = |part: &PromptPart| match part {
+            PromptPart::Tokens(tokens) => tokens.len(),
+            PromptPart::Media(media) => media.layout.n_tokens(),
+        };
+        let room = parts.iter().map(size).fold(0, usize::saturating_add);
+        let mut list = List { tokens: try_vec("a prompt", room)?, runs: Vec::new() };
+        let vocab = model.network()?.program.vocab;
+        for (i, part) in parts.iter().enumerate() {
+            match part {
+                PromptPart::Tokens(ids) => {
+                    if let Some((at, id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab) {
+                        let what = format!("token {id} at index {at} is outside the vocabulary of {vocab}");
+                        return Err(Error::invalid(what).of_entry(i));
+                    }
+                    list.tokens.extend_from_slice(ids);
+                }
+                PromptPart::Media(media) => {
+                    check_model(model, media).map_err(|e| e.of_entry(i))?;
+                    let parts = media.layout.parts.iter();
+                    list.push(media, parts.filter(|part| !bare || matches!(part, MediaPart::Rows(_))));
+                }
+            }
+        }
+        Ok(list.prompt(model))
+    }
+
+    /// The prompt of a conversation with media, by their numbers.
+    pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[&Arc<Media>]) -> Result<Prompt> {
+        let order = chat.media();
+        if let Some(i) = (0..media.len()).find(|i| !order.contains(i)) {
+            return Err(Error::invalid("no part of a message has this medium").of_entry(i));
+        }
+        for (i, media) in media.iter().enumerate() {
+            check_model(model, media).map_err(|e| e.of_entry(i))?;
+        }
+        let (text, places) = render(model, chat, order.len())?;
+        let tokenizer = model.tokenizer()?;
+        let texts = secured("tokens", 32 * text.text.len(), || tokenizer.encode_chat_around(&text, &places))?;
+        let size = texts.iter().map(Vec::len).chain(order.iter().map(|i| media[*i].layout.n_tokens())).sum();
+        let mut list = List { tokens: try_vec("a prompt", size)?, runs: Vec::new() };
+        for (i, tokens) in texts.iter().enumerate() {
+            list.tokens.extend_from_slice(tokens);
+            let (Some(media), Some(behind)) = (order.get(i).map(|i| media[*i]), texts.get(i + 1)) else { continue };
+            // The template may have written the tokens around the rows itself.
+            let parts = &media.layout.parts[..];
+            let ahead = parts.iter().position(|part| matches!(part, MediaPart::Rows(_))).unwrap_or(0);
+            let last = parts.iter().rposition(|part| matches!(part, MediaPart::Rows(_))).map_or(0, |last| last + 1);
+            let [before, after] = [&parts[..ahead], &parts[last..]].map(|parts| {
+                let id = |part: &MediaPart| if let MediaPart::Token(id) = part { Some(*id) } else { None };
+                parts.iter().filter_map(id).collect::<Vec<u32>>()
+            });
+            let from = if list.tokens.ends_with(&before) { ahead } else { 0 };
+            let to = if behind.starts_with(&after) { last } else { parts.len() };
+            list.push(media, &parts[from..to]);
+        }
+        Ok(list.prompt(model))
+    }
+
+    /// The tokens, `MEDIA_ROW` for each row of a medium.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// What there is from token `first` on for a session of `model`.
+    pub(super) fn from(&self, first: usize, model: &Arc<Model>) -> Result<Text<'_>> {
+        if !Arc::ptr_eq(model, &self.model) {
+            return Err(Error::Mismatch("the prompt is one of another model".to_owned()));
+        }
+        let Some(tokens) = self.tokens.get(first..) else {
+            return Err(Error::invalid(format!("the prompt has {} tokens, none is number {first}", self.tokens.len())));
+        };
+        self.runs.check_cut(first)?;
+        Ok(Text { tokens, runs: &self.runs, from: first })
+    }
+}
+
+fn check_model(model: &Model, media: &Media) -> Result<()> {
+    match Arc::ptr_eq(&media.program, &model.network()?.program) {
+        true => Ok(()),
+        false => Err(Error::Mismatch("the medium is one of another model".to_owned())),
+    }
+}
+
+/// A prompt in the making.
+struct List {
+    tokens: Vec<u32>,
+    runs: Vec<Run>,
+}
+
+impl List {
+    /// Appends parts of a medium, all its rows among them.
+    fn push<'p>(&mut self, media: &Arc<Media>, parts: impl IntoIterator<Item = &'p MediaPart>) {
+        let mut first = 0;
+        for part in parts {
+            match *part {
+                MediaPart::Token(id) => self.tokens.push(id),
+                MediaPart::Rows(len) => {
+                    self.runs.push(Run { media: media.clone(), first, place: self.tokens.len(), len });
+                    self.tokens.extend(std::iter::repeat_n(MEDIA_ROW, len));
+                    first += len;
+                }
+            }
+        }
+    }
+
+    fn prompt(self, model: &Arc<Model>) -> Prompt {
+        Prompt { model: model.clone(), tokens: self.tokens, runs: Runs::new(self.runs) }
+    }
+}
+
+/// The possible replies to a conversation with media.
+pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
+    model.reply_to(chat, &render(model, chat, chat.media().len())?.0)
+}
+
+/// The text of a conversation with `n` media, and their places in it.
+fn render(model: &Model, chat: &Chat, n: usize) -> Result<(MarkedText, Vec<Range<usize>>)> {
+    let template = model.chat_template()?;
+    let found = |text: &MarkedText, what: &str| {
+        let places: Vec<_> = text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect();
+        (places.len() == n).then_some(places)
+    };
+    if n == 0 {
+        return Ok((template.render(chat)?, Vec::new()));
+    }
+    // What messages say is marked, so that a placeholder that is found is the template's.
+    if let Ok(text) = template.render(&chat.with_bare_media())
+        && let Some(places) = PLACEHOLDERS.iter().find_map(|placeholder| found(&text, placeholder))
+    {
+        return Ok((text, places));
+    }
+    // A template that knows no parts.
+    let (chat, marker) = chat.with_markers();
+    let text = template.render(&chat)?;
+    let places = found(&text, &text.marks.mark(&marker));
+    let places = places.ok_or_else(|| Error::unsupported("the chat template leaves out a picture"))?;
+    Ok((text, places))
+}

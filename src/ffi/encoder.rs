@@ -1,0 +1,432 @@
+//! Encoders of pictures, and the media that they make.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use crate::engine::{
+    Encoder, EncoderParams, Media, Picture, PictureBounds, PixelFormat, Runtime, Sizing, encoder_extent,
+    measure_picture, media_from_picture,
+};
+use crate::error::{Error, Result};
+
+use super::arguments::Call;
+use super::cancel::rz_cancel;
+use super::field::write_text;
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
+use super::job::count;
+use super::media::{rz_media, rz_media_info};
+use super::model::{rz_model, rz_progress_callback};
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
+
+/// The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's embeddings.
+/// Immutable: any number of calls may use it at once.
+pub struct rz_encoder {
+    encoder: Arc<Encoder>,
+    /// The most rows of a picture.
+    max_rows: usize,
+}
+
+impl Handle for rz_encoder {
+    const NAME: &'static str = "encoder";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.encoder.model().runtime())
+    }
+}
+
+/// Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_encoder_params {
+    /// sizeof(rz_encoder_params).
+    pub struct_size: u32,
+    /// RZ_MODEL_ALLOW_UNKNOWN, or 0.
+    pub flags: u32,
+    /// Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED.
+    pub device: u32,
+    /// GGML type id to which matrices of floats are converted; 0: none.
+    pub quantize: u32,
+    /// The most rows that a picture may have; 0: what the files allow, but at most 4096.
+    pub max_rows: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Told how far the load is, in bytes; NULL: nobody.
+    pub progress: rz_progress_callback,
+    /// Handed to `progress` as it is.
+    pub progress_user: *mut c_void,
+    /// Stops the load when fired; NULL: nothing does.
+    pub cancel: *const rz_cancel,
+}
+
+versioned!(rz_encoder_params {
+    struct_size,
+    flags,
+    device,
+    quantize,
+    max_rows,
+    reserved,
+    progress,
+    progress_user,
+    cancel,
+} reserved reserved);
+
+/// Description of an encoder. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_encoder_info {
+    /// sizeof(rz_encoder_info), set by the caller.
+    pub struct_size: u32,
+    /// 1: the rows of a picture see each other, so that one step of the model computes them.
+    pub is_mutual: u32,
+    /// Kind of the projector, such as "qwen3vl_merger".
+    pub projector: [c_char; 32],
+    /// Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter.
+    pub row_dim: u32,
+    /// Layers of the encoder.
+    pub n_layers: u32,
+    /// Pixels of the side of a tile; 0: a picture is one tile of any size.
+    pub tile_side: u32,
+    /// Pixels of which the sides of tiles are multiples.
+    pub grain: u32,
+    /// The fewest and the most rows of a picture.
+    pub min_rows: u32,
+    pub max_rows: u32,
+    /// Bytes of weights in memory.
+    pub weight_bytes: u64,
+    /// Bytes of scratch that each call takes which encodes a picture, at most.
+    pub scratch_bytes: u64,
+}
+
+versioned!(rz_encoder_info {
+    struct_size,
+    is_mutual,
+    projector,
+    row_dim,
+    n_layers,
+    tile_side,
+    grain,
+    min_rows,
+    max_rows,
+    weight_bytes,
+    scratch_bytes,
+});
+
+/// Loads the encoder that belongs to `model`.
+///
+/// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the
+/// model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the model. `params` may be
+/// NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as long as reading the files does.
+/// Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other), RZ_ERR_UNSUPPORTED (no encoder in there, a
+/// projector that is not implemented, which the message names; a device other than the CPU), RZ_ERR_MISMATCH (rows that are not
+/// those the model takes, or tokens around pictures that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_VERSION. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_encoder_load(
+    model: *const rz_model,
+    path: *const c_char,
+    params: *const rz_encoder_params,
+    out: *mut *mut rz_encoder,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let path = call.path(path, "path")?;
+        let out = call.out(out, "out")?;
+        let (encoder, max_rows) = with_params(call, params, |params| Encoder::load(&model.0, path, params))?;
+        out.set_handle(rz_encoder { encoder, max_rows });
+        Ok(RZ_OK)
+    })
+}
+
+/// Reads the parameters of a load for a function; its result, and the most rows of a picture.
+fn with_params<T>(
+    call: &Call,
+    params: *const rz_encoder_params,
+    load: impl FnOnce(EncoderParams) -> Result<T>,
+) -> Result<(T, usize)> {
+    let params: rz_encoder_params = call.params(params)?;
+    call.flags(params.flags, super::model::RZ_MODEL_ALLOW_UNKNOWN, "rz_encoder_params.flags")?;
+    if params.device > 1 {
+        return Err(Error::unsupported(format!("an encoder on device {}; 1 is the CPU", params.device)));
+    }
+    let cancel = call.optional(params.cancel)?;
+    let mut progress = told(params.progress, params.progress_user);
+    let loaded = load(EncoderParams {
+        quantize: params.quantize,
+        allow_unknown: params.flags != 0,
+        cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
+        progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
+        ..EncoderParams::default()
+    })?;
+    Ok((loaded, params.max_rows as usize))
+}
+
+/// A caller's function that is told of progress.
+fn told(progress: rz_progress_callback, user: *mut c_void) -> Option<impl FnMut(u64, u64) -> bool> {
+    // SAFETY: the header asks for a function that may be called so during the call.
+    progress.map(|progress| move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 })
+}
+
+/// Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_encoder_free(encoder: *mut rz_encoder) {
+    guarded_or!((), |call| call.release(encoder))
+}
+
+/// Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_encoder_info_get(
+    encoder: *const rz_encoder,
+    out: *mut rz_encoder_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let handle = call.handle(encoder)?;
+        let out = call.out_struct(out)?;
+        let (encoder, facts) = (&handle.encoder, handle.encoder.facts());
+        let ([min_rows, max_rows], largest) = encoder_extent(encoder, handle.max_rows)?;
+        let tile_side = match facts.sizing {
+            Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => side,
+            Sizing::SplitLongest { tile, .. } | Sizing::SplitRatio { tile, .. } => tile,
+            Sizing::Area { .. } | Sizing::LongestEdge { .. } => 0,
+        };
+        let mut projector = [0; 32];
+        write_text(&mut projector, format_args!("{}", facts.projector));
+        out.set(rz_encoder_info {
+            struct_size: 0,
+            is_mutual: u32::from(facts.is_mutual),
+            projector,
+            row_dim: count(facts.row_dim),
+            n_layers: count(facts.n_layers),
+            tile_side: count(tile_side),
+            grain: count(facts.patch * facts.merge),
+            min_rows: count(min_rows),
+            max_rows: count(max_rows),
+            weight_bytes: encoder.weight_bytes(),
+            scratch_bytes: encoder.scratch_bytes(&largest),
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_encoder_plan {
+    /// sizeof(rz_encoder_plan), set by the caller.
+    pub struct_size: u32,
+    /// Rows of the largest picture.
+    pub max_rows: u32,
+    /// Weights, as they are packed.
+    pub weights_host: u64,
+    /// Scratch of a call that encodes a picture, at most.
+    pub scratch_host: u64,
+    /// One row of a medium.
+    pub row: u64,
+}
+
+versioned!(rz_encoder_plan { struct_size, max_rows, weights_host, scratch_host, row });
+
+/// Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller.
+/// Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_encoder_plan_get(
+    model: *const rz_model,
+    path: *const c_char,
+    params: *const rz_encoder_params,
+    out: *mut rz_encoder_plan,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let path = call.path(path, "path")?;
+        let out = call.out_struct(out)?;
+        let (encoder, max_rows) =
+            with_params(call, params, |params| Encoder::load(&model.0, path, EncoderParams { plan: true, ..params }))?;
+        let ([_, max_rows], largest) = encoder_extent(&encoder, max_rows)?;
+        out.set(rz_encoder_plan {
+            struct_size: 0,
+            max_rows: count(max_rows),
+            weights_host: encoder.weight_bytes(),
+            scratch_host: encoder.scratch_bytes(&largest),
+            row: 4 * encoder.facts().row_dim as u64,
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Format of pixels: three bytes, red first.
+pub const RZ_PIXELS_RGB8: u32 = 1;
+/// Format of pixels: four bytes, red first. The fourth is not used, as the makers of models do not.
+pub const RZ_PIXELS_RGBA8: u32 = 2;
+/// Format of pixels: four bytes, blue first. The fourth is not used.
+pub const RZ_PIXELS_BGRA8: u32 = 3;
+/// Format of pixels: one byte.
+pub const RZ_PIXELS_GRAY8: u32 = 4;
+
+/// A picture in memory, its rows from the top. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_pixels {
+    /// sizeof(rz_pixels).
+    pub struct_size: u32,
+    /// RZ_PIXELS_...
+    pub format: u32,
+    /// Pixels of a row, 1 to 65535.
+    pub width: u32,
+    /// Rows, 1 to 65535.
+    pub height: u32,
+    /// Bytes from one row to the next; 0: rows follow one another.
+    pub stride: usize,
+    /// The first byte. Read during the call only.
+    pub data: *const c_void,
+}
+
+versioned!(rz_pixels { struct_size, format, width, height, stride, data });
+
+/// Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_media_params {
+    /// sizeof(rz_media_params).
+    pub struct_size: u32,
+    /// The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's.
+    pub min_rows: u32,
+    /// The most rows: larger pictures are shrunk, or cut into fewer tiles; 0: the encoder's.
+    pub max_rows: u32,
+    /// The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone.
+    pub max_tiles: u32,
+    /// The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64 million.
+    pub max_pixels: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Told how many tiles are done, and their number, some times a second; NULL: nobody.
+    pub progress: rz_progress_callback,
+    /// Handed to `progress` as it is.
+    pub progress_user: *mut c_void,
+    /// Stops the call when fired; NULL: nothing does.
+    pub cancel: *const rz_cancel,
+}
+
+versioned!(rz_media_params {
+    struct_size,
+    min_rows,
+    max_rows,
+    max_tiles,
+    max_pixels,
+    reserved,
+    progress,
+    progress_user,
+    cancel,
+} reserved reserved);
+
+/// The most pixels of a picture in a file where the caller leaves it open.
+const MAX_PIXELS: u64 = 64 << 20;
+
+impl rz_encoder {
+    fn bounds(&self, params: &rz_media_params) -> PictureBounds {
+        let [min_rows, max_rows, max_tiles] = [params.min_rows, params.max_rows, params.max_tiles].map(|n| n as usize);
+        PictureBounds { min_rows, max_rows: if max_rows == 0 { self.max_rows } else { max_rows }, max_tiles }
+    }
+
+    fn encode(&self, call: &Call, picture: &Picture, params: &rz_media_params) -> Result<Arc<Media>> {
+        let cancel = call.optional(params.cancel)?;
+        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        let mut progress = told(params.progress, params.progress_user);
+        let progress = progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool);
+        media_from_picture(&self.encoder, picture, self.bounds(params), cancel, progress)
+    }
+}
+
+/// Encodes a picture in memory.
+///
+/// It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on other calls.
+/// `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count against
+/// rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
+/// RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows), RZ_ERR_LIMIT
+/// (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_from_pixels(
+    encoder: *const rz_encoder,
+    pixels: *const rz_pixels,
+    params: *const rz_media_params,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let encoder = call.handle(encoder)?;
+        call.checked(pixels, "pixels")?;
+        let pixels: rz_pixels = call.params(pixels)?;
+        let params = call.params(params)?;
+        let out = call.out(out, "out")?;
+        let (format, width) = match pixels.format {
+            RZ_PIXELS_RGB8 => (PixelFormat::Rgb8, 3),
+            RZ_PIXELS_RGBA8 => (PixelFormat::Rgba8, 4),
+            RZ_PIXELS_BGRA8 => (PixelFormat::Bgra8, 4),
+            RZ_PIXELS_GRAY8 => (PixelFormat::Gray8, 1),
+            other => return Err(Error::invalid(format!("rz_pixels.format is {other}, not one of RZ_PIXELS_..."))),
+        };
+        let [columns, lines] = [pixels.width, pixels.height].map(|n| n as usize);
+        let of_row = columns.saturating_mul(width);
+        let stride = if pixels.stride == 0 { of_row } else { pixels.stride };
+        // A row may end where its pixels do.
+        let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
+        let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
+        let picture = Picture::from_pixels(format, columns, lines, pixels.stride, data)?;
+        out.set_handle(rz_media::new(encoder.encode(call, &picture, &params)?, encoder.encoder.model()));
+        Ok(RZ_OK)
+    })
+}
+
+/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the first
+/// picture.
+///
+/// A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8, colours are
+/// taken as they are. A file that ends too early is refused and not shown in part; bits that changed within its data can go
+/// unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
+/// such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_from_image(
+    encoder: *const rz_encoder,
+    data: *const c_void,
+    size: usize,
+    params: *const rz_media_params,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let encoder = call.handle(encoder)?;
+        let data = call.slice(data.cast::<u8>(), size, "data")?;
+        let params: rz_media_params = call.params(params)?;
+        let out = call.out(out, "out")?;
+        let max_pixels = if params.max_pixels == 0 { MAX_PIXELS } else { params.max_pixels.into() };
+        let picture = Picture::decode(data, max_pixels)?;
+        out.set_handle(rz_media::new(encoder.encode(call, &picture, &params)?, encoder.encoder.model()));
+        Ok(RZ_OK)
+    })
+}
+
+/// Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles and sizes;
+/// time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+/// rz_media_from_pixels. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_measure(
+    encoder: *const rz_encoder,
+    width: u32,
+    height: u32,
+    params: *const rz_media_params,
+    out: *mut rz_media_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let encoder = call.handle(encoder)?;
+        let params = call.params(params)?;
+        let out = call.out_struct(out)?;
+        let size = [width, height].map(|n| n as usize);
+        let layout = measure_picture(&encoder.encoder, size, encoder.bounds(&params))?;
+        out.set(rz_media_info::of(&layout, encoder.encoder.facts().row_dim));
+        Ok(RZ_OK)
+    })
+}

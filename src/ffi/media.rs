@@ -1,0 +1,251 @@
+//! The rows of pictures and sounds.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::engine::{MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, media_from_rows, saved_media};
+use crate::error::Error;
+
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
+use super::job::{count, ns};
+use super::model::rz_model;
+use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
+
+/// Kind of a medium: a picture.
+pub const RZ_MEDIA_IMAGE: u32 = 1;
+/// Kind of a medium: a sound.
+pub const RZ_MEDIA_AUDIO: u32 = 2;
+
+/// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a token.
+pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
+const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
+
+/// The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts, caches and
+/// jobs. Immutable: any number of calls may use it at once.
+pub struct rz_media {
+    pub(super) media: Arc<Media>,
+    model: Arc<Model>,
+}
+
+impl Handle for rz_media {
+    const NAME: &'static str = "media";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.model.runtime())
+    }
+}
+
+impl rz_media {
+    pub(super) fn new(media: Arc<Media>, model: &Arc<Model>) -> rz_media {
+        rz_media { media, model: model.clone() }
+    }
+}
+
+/// Description of a medium. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_media_info {
+    /// sizeof(rz_media_info), set by the caller.
+    pub struct_size: u32,
+    /// RZ_MEDIA_...
+    pub kind: u32,
+    /// Rows, each of which takes the place of a token in a cache.
+    pub n_rows: u32,
+    /// Tokens of a prompt that it takes: its rows, and the model's tokens around and between them.
+    pub n_tokens: u32,
+    /// Numbers of a row.
+    pub row_dim: u32,
+    /// Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile.
+    pub columns: u32,
+    pub lines: u32,
+    /// Tiles beside and above one another; 0 where the picture is one tile.
+    pub tile_columns: u32,
+    pub tile_lines: u32,
+    /// 1: a tile with the whole picture comes with them.
+    pub has_overview: u32,
+    /// Pixels of the picture, turned upright; 0 for rows of the caller.
+    pub width: u32,
+    pub height: u32,
+    /// Pixels of all tiles together as the model sees them, by which places that it names are mapped back.
+    pub seen_width: u32,
+    pub seen_height: u32,
+    /// Bytes of memory that it takes.
+    pub bytes: u64,
+    /// Nanoseconds that its encoding took.
+    pub encode_ns: u64,
+    /// The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of the caller.
+    pub hash: [u8; 32],
+}
+
+versioned!(rz_media_info {
+    struct_size,
+    kind,
+    n_rows,
+    n_tokens,
+    row_dim,
+    columns,
+    lines,
+    tile_columns,
+    tile_lines,
+    has_overview,
+    width,
+    height,
+    seen_width,
+    seen_height,
+    bytes,
+    encode_ns,
+    hash,
+});
+
+impl rz_media_info {
+    /// What there is to say of a picture by its layout.
+    pub(super) fn of(layout: &MediaLayout, row_dim: usize) -> rz_media_info {
+        let ([width, height], [seen_width, seen_height]) = (layout.size.map(count), layout.seen.map(count));
+        rz_media_info {
+            struct_size: 0,
+            kind: RZ_MEDIA_IMAGE,
+            n_rows: count(layout.n_rows()),
+            n_tokens: count(layout.n_tokens()),
+            row_dim: count(row_dim),
+            columns: count(layout.columns),
+            lines: count(layout.lines),
+            tile_columns: count(layout.tile_columns),
+            tile_lines: count(layout.tile_lines),
+            has_overview: u32::from(layout.has_overview),
+            width,
+            height,
+            seen_width,
+            seen_height,
+            bytes: 4 * layout.n_rows().saturating_mul(row_dim) as u64,
+            encode_ns: 0,
+            hash: [0; 32],
+        }
+    }
+}
+
+/// Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are taken as
+/// one picture, or one sound, by `kind`, RZ_MEDIA_...
+///
+/// `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows as wide as
+/// rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with rz_media_free, before or
+/// after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a number that is not finite, an
+/// unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT (also more rows that see each other than a step of
+/// the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_from_rows(
+    model: *const rz_model,
+    kind: u32,
+    rows: *const f32,
+    n_rows: usize,
+    row_dim: u32,
+    columns: u32,
+    lines: u32,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let kind = match kind {
+            RZ_MEDIA_IMAGE => MediaKind::Image,
+            RZ_MEDIA_AUDIO => MediaKind::Audio,
+            other => return Err(Error::invalid(format!("kind is {other}, not one of RZ_MEDIA_IMAGE, _AUDIO"))),
+        };
+        let numbers =
+            n_rows.checked_mul(row_dim as usize).ok_or_else(|| Error::invalid("rows are larger than memory"))?;
+        let rows = call.slice(rows, numbers, "rows")?;
+        let out = call.out(out, "out")?;
+        let media = media_from_rows(&model.0, kind, rows, row_dim as usize, [columns, lines].map(|n| n as usize))?;
+        out.set_handle(rz_media::new(media, &model.0));
+        Ok(RZ_OK)
+    })
+}
+
+/// Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_info_get(
+    media: *const rz_media,
+    out: *mut rz_media_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let media = &call.handle(media)?.media;
+        let out = call.out_struct(out)?;
+        out.set(rz_media_info {
+            kind: match media.kind() {
+                MediaKind::Image => RZ_MEDIA_IMAGE,
+                MediaKind::Audio => RZ_MEDIA_AUDIO,
+            },
+            encode_ns: ns(media.encoding()),
+            hash: *media.hash(),
+            ..rz_media_info::of(media.layout(), media.row_dim())
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Copies the rows of a medium, `[n_rows][row_dim]`.
+///
+/// `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_rows_into(
+    media: *const rz_media,
+    out: *mut f32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let media = call.handle(media)?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        out.fill(media.media.rows())?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
+/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_save(
+    media: *const rz_media,
+    write: rz_write_callback,
+    user: *mut c_void,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let media = call.handle(media)?;
+        let mut write = writer(write, user)?;
+        saved_media::save(&media.model, &media.media, &mut write)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is freed with
+/// rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium, or a damaged one),
+/// RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_load(
+    model: *const rz_model,
+    read: rz_read_callback,
+    user: *mut c_void,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let mut read = reader(read, user)?;
+        out.set_handle(rz_media::new(saved_media::load(&model.0, &mut read)?, &model.0));
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_free(media: *mut rz_media) {
+    guarded_or!((), |call| call.release(media))
+}

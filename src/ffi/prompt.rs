@@ -1,0 +1,218 @@
+//! Prompts of tokens and media.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use crate::engine::{Model, Prompt, PromptPart, Runtime, apart};
+use crate::error::{Error, Result, try_vec};
+
+use super::arguments::{Call, Plain};
+use super::cache::rz_cache;
+use super::cancel::rz_cancel;
+use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, Held};
+use super::job::count;
+use super::media::rz_media;
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::layout;
+
+/// A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_part {
+    /// Tokens, which are copied; NULL for a medium.
+    pub tokens: *const u32,
+    /// Number of `tokens`.
+    pub n_tokens: usize,
+    /// A medium, which the prompt keeps alive; NULL for tokens. It may occur several times.
+    pub media: *const rz_media,
+}
+
+layout!(rz_part { tokens, n_tokens, media });
+// SAFETY: pointers and a number, which have no invalid bit patterns; they are read through `Call`.
+unsafe impl Plain for rz_part {}
+
+/// Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them.
+pub const RZ_PROMPT_BARE: u32 = 1;
+
+/// Tokens and media in their order. Immutable: any number of calls may use it at once.
+pub struct rz_prompt(pub(super) Prompt, Arc<Model>);
+
+impl Handle for rz_prompt {
+    const NAME: &'static str = "prompt";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.1.runtime())
+    }
+}
+
+/// Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
+///
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the vocabulary;
+/// the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION
+/// (unknown flags). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prompt_new(
+    model: *const rz_model,
+    parts: *const rz_part,
+    n: usize,
+    flags: u32,
+    out: *mut *mut rz_prompt,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let parts = call.slice(parts, n, "parts")?;
+        call.flags(flags, RZ_PROMPT_BARE, "flags")?;
+        let out = call.out(out, "out")?;
+        let media = all_media(call, parts.iter().map(|part| part.media))?;
+        let mut list = try_vec("a prompt", n)?;
+        for (i, (part, media)) in parts.iter().zip(&media).enumerate() {
+            list.push(match media {
+                Some(_) if !part.tokens.is_null() => {
+                    return Err(Error::invalid("both tokens and a medium").of_entry(i));
+                }
+                Some(media) => PromptPart::Media(&media.media),
+                None => PromptPart::Tokens({
+                    call.checked(part.tokens, "tokens").map_err(|e| e.of_entry(i))?;
+                    call.slice(part.tokens, part.n_tokens, "tokens").map_err(|e| e.of_entry(i))?
+                }),
+            });
+        }
+        let prompt = Prompt::new(&model.0, &list, flags & RZ_PROMPT_BARE != 0)?;
+        out.set_handle(rz_prompt(prompt, model.0.clone()));
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message may also have
+/// parts of the type "image" with a member "media", the number of one of the `n_media` media:
+///
+/// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
+///
+/// "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands where the
+/// template writes a placeholder for it, with those of the model's tokens around it that the template does not write itself. To a
+/// template that knows no parts the content is a text, and the medium stands where its part stood. Placeholders that messages spell
+/// are text, like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that
+/// begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without
+/// a medium, a medium without a part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prompt_from_chat(
+    model: *const rz_model,
+    json: *const c_char,
+    json_len: usize,
+    flags: u32,
+    media: *const *const rz_media,
+    n_media: usize,
+    out: *mut *mut rz_prompt,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let json = call.text(json, json_len, "json")?;
+        call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
+        let handles = call.slice(media, n_media, "media")?;
+        let out = call.out(out, "out")?;
+        let held = all_media(call, handles.iter().copied())?;
+        let mut media = try_vec("media", n_media)?;
+        for (i, handle) in held.iter().enumerate() {
+            let handle = handle.as_ref().ok_or_else(|| Error::invalid("media is NULL").of_entry(i))?;
+            media.push(&handle.media);
+        }
+        let chat = parse(json, flags, n_media)?;
+        let prompt = apart(|| Prompt::of_chat(&model.0, &chat, &media))?;
+        out.set_handle(rz_prompt(prompt, model.0.clone()));
+        Ok(RZ_OK)
+    })
+}
+
+/// The media behind some handles; `None` for NULL.
+fn all_media(
+    call: &Call,
+    handles: impl ExactSizeIterator<Item = *const rz_media>,
+) -> Result<Vec<Option<Held<rz_media>>>> {
+    let mut media = try_vec("media", handles.len())?;
+    for (i, handle) in handles.enumerate() {
+        media.push(call.optional(handle).map_err(|e| e.of_entry(i))?);
+    }
+    Ok(media)
+}
+
+/// Frees the handle; NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prompt_free(prompt: *mut rz_prompt) {
+    guarded_or!((), |call| call.release(prompt))
+}
+
+/// Tokens of the prompt, each row of a medium counted as one. 0 for NULL. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prompt_len(prompt: *const rz_prompt) -> usize {
+    guarded_or!(0, |call| Ok(call.handle(prompt)?.0.tokens().len()))
+}
+
+/// Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
+///
+/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prompt_tokens_into(
+    prompt: *const rz_prompt,
+    out: *mut u32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let prompt = call.handle(prompt)?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        out.fill(prompt.0.tokens())?;
+        Ok(RZ_OK)
+    })
+}
+
+/// rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see each other the
+/// result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a prompt of another model).
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_match_prompt(
+    cache: *const rz_cache,
+    prompt: *const rz_prompt,
+    common: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let prompt = call.handle(prompt)?;
+        let common = call.out(common, "common")?;
+        common.set(count(cache.read(|session| session.matching_prompt(&prompt.0))?));
+        Ok(RZ_OK)
+    })
+}
+
+/// rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what rz_cache_match_prompt wrote,
+/// once the cache was rewound to it.
+///
+/// The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like any other;
+/// a saved cache has its media in it. Where the rows of a picture see each other they are computed in one step:
+/// rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures as a whole or not
+/// at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first`
+/// is behind the last token, or between such rows), RZ_ERR_UNSUPPORTED (layers on a GPU). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prefill_prompt(
+    cache: *mut rz_cache,
+    prompt: *const rz_prompt,
+    first: usize,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let prompt = call.handle(prompt)?;
+        let cancel = call.optional(cancel)?;
+        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        cache.change(|session| session.prefill_prompt(&prompt.0, first, cancel))?;
+        Ok(RZ_OK)
+    })
+}
