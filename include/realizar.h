@@ -1655,7 +1655,7 @@ rz_status rz_cache_match_prompt(const rz_cache *cache,
  * a saved cache has its media in it. Where the rows of a picture see each other they are computed in one step:
  * rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures as a whole or not
  * at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first`
- * is behind the last token, or between such rows), RZ_ERR_UNSUPPORTED (layers on a GPU). Since 0.1.0. */
+ * is behind the last token, or between such rows). Since 0.1.0. */
 rz_status rz_prefill_prompt(rz_cache *cache,
                             const rz_prompt *prompt,
                             size_t first,

@@ -20,6 +20,8 @@ constexpr u32 kWarp = 32;
 
 constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that the step before has chosen.
 
+constexpr u32 kMediaRow = 4294967294;  // In place of a token: a row of media.
+
 // Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
 constexpr u32 kInputStep = 256;
 
@@ -122,6 +124,7 @@ enum Modification : u32 {
     kBySigmoid = 4,  // x *= sigmoid(by[row, column / length])
     kByGate = 5,  // x *= by[row, column / length]
     kXielu = 6,  // x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
+    kAddMedia = 7,  // x += by[row, column] for rows of media, with `length` columns
 };
 
 // How scores of experts become weights.
@@ -204,22 +207,29 @@ struct StepArgs {
     ConstPtr<u32> outputs;  // `[n_outputs]`, indices of the tokens that need logits.
     ConstPtr<DeviceTile> tiles;  // `[n_tiles]`
     ConstPtr<DeviceKv> kvs;  // One for each sequence of the step.
+    ConstPtr<float> media;  // `[n, media_width]`, the numbers of tokens that are rows of media, or null: none is.
+    // `[n, 3]`, what time, row and column of each token are ahead of its position, or null: nothing.
+    ConstPtr<u32> turns;
+    // `[n, 2]`, the last position that each token sees, and that of its sequence in the step, or null: its own.
+    ConstPtr<u32> last;
     u32 n;  // Tokens.
     u32 n_outputs;
     u32 n_tiles;
-    u32 pad;
+    u32 media_width;
 };
 
-// x = scale * row of a table, or x += that.
+// x = scale * row of a table, or x += that. For `MEDIA_ROW` x = the first numbers of the row of media, or row 0 of the
+// table counts.
 struct EmbedArgs {
     DeviceMatrix table;
     ConstPtr<u32> rows;  // `[n]`, the row of each token, or null for row 0.
     ConstPtr<u32> following;  // `[n]`, the rows that `CHOSEN_BEFORE` stands for.
+    ConstPtr<float> media;  // `[n, media_width]`, or null.
     Ptr<float> x;  // `[n, width]`
     u32 width;
     u32 accumulate;  // Boolean: adds to x instead of replacing it.
     float scale;
-    u32 pad;
+    u32 media_width;
 };
 
 // Copies rows of two activations: to[i][r] = from[i][rows[r]].
@@ -320,6 +330,7 @@ struct HeadsArgs {
     DeviceNorm q_norm;
     DeviceNorm k_norm;
     ConstPtr<double> inv_freq;  // `[n_pairs]`, radians a position, or null: no rotation.
+    ConstPtr<u8> axes;  // `[n_pairs]`, the turn of each pair, or null: 0 for all.
     u32 n_pairs;
     u32 adjacent;  // Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; all after `first`.
     float magnitude;  // Factor on sine and cosine.
@@ -375,7 +386,8 @@ struct GluArgs {
 // Changes rows of `width` values in place.
 struct ModifyArgs {
     Ptr<float> x;  // `[rows, width]`
-    ConstPtr<float> by;  // `[width]`, or `[rows, width / length]`.
+    ConstPtr<float> by;  // `[width]`, `[rows, width / length]`, or `[rows, length]`.
+    ConstPtr<u32> ids;  // `[rows]`
     ConstPtr<u32> positions;  // `[rows]`
     u32 width;
     u32 kind;  // `Modification`.

@@ -41,7 +41,7 @@ struct Walk {
         : seen(a, rows, a.step.positions[rows.last_token]) {
         // Positions ascend within a tile.
         const u32 newest = a.step.positions[rows.last_token];
-        end = last_seen(a, a.step.positions[rows.first_token + rows.tokens - 1], newest) + 1;
+        end = last_seen_by_any(a, rows, a.step.positions[rows.first_token + rows.tokens - 1], newest) + 1;
         const u32 start = first_seen(a, a.step.positions[rows.first_token]) / kAttendRows;
         // The unit of a position depends on its place in the sequence alone, not on the tile.
         begin = kAttendRows * (start + (unit + units - start % units) % units);
@@ -215,7 +215,9 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     copy_async_commit();
     // Rows without a head are 0.
     for (u32 i = threadIdx.x; i < 2 * kDim; i += blockDim.x) store(shared + 16 * i, uint4{0, 0, 0, 0});
-    if (threadIdx.x < pairs) angle(h, position, inv_freq, angles[2 * threadIdx.x], angles[2 * threadIdx.x + 1]);
+    if (threadIdx.x < pairs)
+        angle(h, turn_of(h, token, position, threadIdx.x), inv_freq, angles[2 * threadIdx.x],
+              angles[2 * threadIdx.x + 1]);
     copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };

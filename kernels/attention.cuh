@@ -75,7 +75,7 @@ template <u32 kDim> struct Queries<kDim, true> {
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;
 
 // The first and the last position that a token sees, at `position` of a sequence whose last one in the step is
-// `newest`.
+// `newest`, without a span.
 DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
     if (a.mask == kAround) return position > a.window ? position - a.window : 0;
     if (a.mask == kOwnChunk) return position - position % a.window;
@@ -85,6 +85,12 @@ DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
     return a.mask == kAround ? position + min_u32(a.window, newest - position) : position;
 }
 
+// A bound of what the rows of a tile up to `position` see. Spans end with the step, and positions that a row does not
+// see have no weight.
+DEVICE u32 last_seen_by_any(const AttendArgs& a, const Rows& rows, u32 position, u32 newest) {
+    return a.step.last ? a.step.last[2 * rows.last_token + 1] : last_seen(a, position, newest);
+}
+
 // What the rows of a lane see; nothing after the used ones.
 struct Seen {
     u32 first[2];
@@ -92,8 +98,8 @@ struct Seen {
     DEVICE_MEMBER Seen(const AttendArgs& a, const Rows& rows, u32 newest) {
         UNROLL for (u32 i = 0; i < 2; i++) {
             const bool used = rows.row(i) < rows.used();
-            const u32 position = a.step.positions[rows.token(rows.row(i))];
-            last[i] = used ? last_seen(a, position, newest) : 0;
+            const u32 token = rows.token(rows.row(i)), position = a.step.positions[token];
+            last[i] = !used ? 0 : a.step.last ? a.step.last[2 * token] : last_seen(a, position, newest);
             first[i] = used ? first_seen(a, position) : 1;
         }
     }

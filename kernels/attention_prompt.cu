@@ -94,11 +94,12 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     // Positions ascend within a tile. What the block sees, what any row of the warp sees, and what all of them see.
     auto position = [&](u32 row) { return a.step.positions[rows.token(row)]; };
     const u32 newest = a.step.positions[rows.last_token], end_row = min_u32(rows.first + kAttendRows, rows.used());
-    const u32 from = first_seen(a, position(first_row)), to = last_seen(a, position(work.end() - 1), newest);
+    const u32 from = first_seen(a, position(first_row)),
+              to = last_seen_by_any(a, rows, position(work.end() - 1), newest);
     const Seen seen(a, rows, newest);
     const u32 low = position(min_u32(rows.first, rows.used() - 1)), high = position(end_row - 1);
     const bool has_rows = rows.first < rows.used();
-    const u32 any_first = first_seen(a, low), any_last = last_seen(a, high, newest);
+    const u32 any_first = first_seen(a, low), any_last = last_seen_by_any(a, rows, high, newest);
     const u32 all_first = first_seen(a, high), all_last = last_seen(a, low, newest);
 
     const Planes feed = {kv, a.layer, planes, from, to, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};

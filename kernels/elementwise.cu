@@ -38,6 +38,9 @@ KERNEL(modify, ModifyArgs, 256, 1) {
             case kBySigmoid: x[i] *= sigmoid(gate[i / a.length]); break;
             case kByGate: x[i] *= gate[i / a.length]; break;
             case kXielu: x[i] = xielu(x[i], a); break;
+            case kAddMedia:
+                if (a.ids[row] == kMediaRow) x[i] += a.by[(u64)row * a.length + i];
+                break;
             default: x[i] *= factor;
         }
     }

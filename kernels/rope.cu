@@ -13,7 +13,9 @@ KERNEL(heads, HeadsArgs, 128, 1) {
     const u32 token = blockIdx.y, d = a.head_dim;
     if (head >= a.heads + (a.v ? 2 : 1) * a.kv_heads) return;
     const u32 position = a.step.positions[token];
-    auto angle_of = [&](u32 i, float& sine, float& cosine) { angle(a, position, a.inv_freq[i], sine, cosine); };
+    auto angle_of = [&](u32 i, float& sine, float& cosine) {
+        angle(a, turn_of(a, token, position, i), a.inv_freq[i], sine, cosine);
+    };
     if (head < a.heads) {
         turn(a, a.q + ((u64)token * a.heads + head) * d, a.q_norm, a.own_norms & 1 ? head * d : 0, lane, angle_of);
         return;

@@ -1,7 +1,7 @@
 // Parts of a pass over heads between projection and attention: norm, rotation, and writing to the cache, one warp a
 // head.
 //
-//     angle = position * inv_freq;  (x0, x1) = (x0 cos - x1 sin, x0 sin + x1 cos), times the magnitude
+//     angle = turn * inv_freq;  (x0, x1) = (x0 cos - x1 sin, x0 sin + x1 cos), times the magnitude
 //
 // Angles are in f64, because an f32 product is off by a hundredth of a turn at position 100,000. Products and sums are
 // fused or rounded as written here, so that every kernel gives a head the same bits.
@@ -13,11 +13,15 @@
 DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i : i); }
 DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i + 1 : i + a.n_pairs); }
 
-// Sine and cosine of a pair at a position, times the magnitude.
-DEVICE void angle(const HeadsArgs& a, u32 position, double inv_freq, float& sine, float& cosine) {
-    const double turns = (double)position * inv_freq * 0.15915494309189535;
+// Sine and cosine of a pair with a turn, times the magnitude.
+DEVICE void angle(const HeadsArgs& a, u32 turn, double inv_freq, float& sine, float& cosine) {
+    const double turns = (double)turn * inv_freq * 0.15915494309189535;
     sincos_half_turns((float)(2. * (turns - rint(turns))), sine, cosine);
     sine *= a.magnitude, cosine *= a.magnitude;
+}
+// The turn of pair `i` of a token at a position.
+DEVICE u32 turn_of(const HeadsArgs& a, u32 token, u32 position, u32 i) {
+    return a.step.turns ? position + a.step.turns[3 * token + (a.axes ? a.axes[i] : 0)] : position;
 }
 DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
 

@@ -1,6 +1,6 @@
 // Selection of rows: embeddings and learned positions, and rows of activations.
 //
-//     embed:      x[token] = scale * table[rows[token]], or x[token] += that
+//     embed:      x[token] = scale * table[rows[token]], or x[token] += that, or x[token] = row of media
 //     keep_rows:  to[r] = from[rows[r]]
 //
 // One block for each row. Shapes: those of `EmbedArgs`, `KeepRowsArgs`.
@@ -11,8 +11,16 @@ KERNEL(embed, EmbedArgs, 128, 1) {
     wait_for_previous();
     u32 row = a.rows ? a.rows[blockIdx.x] : 0;
     if (row == kChosenBefore) row = a.following[blockIdx.x];
-    row = min_u32(row, a.table.rows - 1);
     float* x = a.x + (u64)blockIdx.x * a.width;
+    if (row == kMediaRow) {
+        row = 0;
+        if (a.media) {
+            const float* from = a.media + (u64)blockIdx.x * a.media_width;
+            for (u32 i = threadIdx.x; i < a.width; i += blockDim.x) x[i] = from[i];
+            return;
+        }
+    }
+    row = min_u32(row, a.table.rows - 1);
     for (u32 unit = threadIdx.x; unit < a.table.cols / 8; unit += blockDim.x) {
         float y[8];
         decode8(a.table, load8(a.table, row, unit / 4, unit % 4), unit / 4, unit % 4, y);

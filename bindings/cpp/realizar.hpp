@@ -596,6 +596,155 @@ private:
     detail::Handle<rz_adapter, rz_adapter_free> handle_;
 };
 
+/// The rows of a picture or a sound, which a model takes among its tokens. Immutable: any number of calls may use it at
+/// once.
+class Media {
+public:
+    explicit Media(rz_media *owned) noexcept : handle_(owned) {}
+    /// `n` rows of `row_dim` numbers that an encoder of the caller gave. `columns` times `lines` is `n`, for models
+    /// whose positions go by both; 0 for both: one line.
+    static Result<Media> from_rows(const Model &model, uint32_t kind, const float *rows, size_t n, uint32_t row_dim, uint32_t columns = 0,
+                                   uint32_t lines = 0) {
+        return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
+            return rz_media_from_rows(model.get(), kind, rows, n, row_dim, columns, lines, out, error);
+        });
+    }
+    rz_media_info info() const { return try_info().value(); }
+    Result<rz_media_info> try_info() const {
+        return detail::called<rz_media_info>([&](rz_media_info *out, rz_error *error) { return rz_media_info_get(get(), out, error); },
+                                             params<rz_media_info>());
+    }
+    /// The rows one behind the other.
+    std::vector<float> rows() const { return try_rows().value(); }
+    Result<std::vector<float>> try_rows() const {
+        return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_media_rows_into(get(), out, capacity, n, error);
+        });
+    }
+    /// Hands the medium to `write(data, n)`, which returns 0 or an errno and throws nothing.
+    template <class Write> void save(Write &&write) const { try_save(write).value(); }
+    template <class Write> Result<rz_status> try_save(Write &&write) const {
+        return detail::done([&](rz_error *error) {
+            auto call = [](void *user, const void *data, size_t n) noexcept -> int32_t {
+                return (*static_cast<std::remove_reference_t<Write> *>(user))(data, n);
+            };
+            return rz_media_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
+        });
+    }
+    /// A medium that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws
+    /// nothing.
+    template <class Read> static Result<Media> load(const Model &model, Read &&read) {
+        return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
+            auto call = [](void *user, void *to, size_t n) noexcept -> int32_t {
+                return (*static_cast<std::remove_reference_t<Read> *>(user))(to, n);
+            };
+            return rz_media_load(model.get(), call, const_cast<void *>(static_cast<const void *>(&read)), out, error);
+        });
+    }
+    rz_media *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_media, rz_media_free> handle_;
+};
+
+/// The encoder of a model that sees. Immutable: any number of calls may use it at once.
+class Encoder {
+public:
+    /// A .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
+    /// both.
+    Encoder(const Model &model, const char *path, const rz_encoder_params &params = realizar::params<rz_encoder_params>())
+        : Encoder(make(model, path, params).value()) {}
+    explicit Encoder(rz_encoder *owned) noexcept : handle_(owned) {}
+    static Result<Encoder> make(const Model &model, const char *path,
+                                const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
+        return detail::called<Encoder, rz_encoder *>(
+            [&](rz_encoder **out, rz_error *error) { return rz_encoder_load(model.get(), path, &params, out, error); });
+    }
+    /// What an encoder will take, before a weight is read.
+    static Result<rz_encoder_plan> plan(const Model &model, const char *path,
+                                        const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
+        return detail::called<rz_encoder_plan>(
+            [&](rz_encoder_plan *out, rz_error *error) { return rz_encoder_plan_get(model.get(), path, &params, out, error); },
+            realizar::params<rz_encoder_plan>());
+    }
+    rz_encoder_info info() const { return try_info().value(); }
+    Result<rz_encoder_info> try_info() const {
+        return detail::called<rz_encoder_info>(
+            [&](rz_encoder_info *out, rz_error *error) { return rz_encoder_info_get(get(), out, error); }, params<rz_encoder_info>());
+    }
+    /// Encodes a picture in memory.
+    Media encode(const rz_pixels &pixels, const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return try_encode(pixels, params).value();
+    }
+    Result<Media> try_encode(const rz_pixels &pixels, const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return detail::called<Media, rz_media *>(
+            [&](rz_media **out, rz_error *error) { return rz_media_from_pixels(get(), &pixels, &params, out, error); });
+    }
+    /// Encodes the picture in `size` bytes of a PNG, JPEG, WebP or BMP file.
+    Media encode(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return try_encode(file, size, params).value();
+    }
+    Result<Media> try_encode(const void *file, size_t size,
+                             const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return detail::called<Media, rz_media *>(
+            [&](rz_media **out, rz_error *error) { return rz_media_from_image(get(), file, size, &params, out, error); });
+    }
+    /// What the info of a picture of so many pixels would say, without one.
+    rz_media_info measure(uint32_t width, uint32_t height,
+                          const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return try_measure(width, height, params).value();
+    }
+    Result<rz_media_info> try_measure(uint32_t width, uint32_t height,
+                                      const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return detail::called<rz_media_info>(
+            [&](rz_media_info *out, rz_error *error) { return rz_media_measure(get(), width, height, &params, out, error); },
+            realizar::params<rz_media_info>());
+    }
+    rz_encoder *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_encoder, rz_encoder_free> handle_;
+};
+
+/// Parts of a prompt. Views: tokens and media live until the prompt is made.
+inline rz_part part(Tokens tokens) noexcept { return {tokens.data(), tokens.size(), nullptr}; }
+inline rz_part part(const Media &media) noexcept { return {nullptr, 0, media.get()}; }
+
+/// Tokens and media in their order. Immutable: any number of calls may use it at once.
+class Prompt {
+public:
+    /// `flags`: RZ_PROMPT_BARE, or 0.
+    Prompt(const Model &model, const std::vector<rz_part> &parts, uint32_t flags = 0) : Prompt(make(model, parts, flags).value()) {}
+    explicit Prompt(rz_prompt *owned) noexcept : handle_(owned) {}
+    static Result<Prompt> make(const Model &model, const std::vector<rz_part> &parts, uint32_t flags = 0) {
+        return detail::called<Prompt, rz_prompt *>([&](rz_prompt **out, rz_error *error) {
+            return rz_prompt_new(model.get(), parts.data(), parts.size(), flags, out, error);
+        });
+    }
+    /// A prompt of a conversation in JSON, whose messages may have parts with the numbers of media.
+    static Result<Prompt> of_chat(const Model &model, std::string_view json, const std::vector<const Media *> &media,
+                                  uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) {
+        std::vector<const rz_media *> raw;
+        raw.reserve(media.size());
+        for (const Media *one : media) raw.push_back(detail::raw(one));
+        return detail::called<Prompt, rz_prompt *>([&](rz_prompt **out, rz_error *error) {
+            return rz_prompt_from_chat(model.get(), json.data(), json.size(), flags, raw.data(), raw.size(), out, error);
+        });
+    }
+    size_t size() const noexcept { return rz_prompt_len(get()); }
+    /// The tokens, with RZ_TOKEN_MEDIA for each row of a medium.
+    std::vector<uint32_t> tokens() const { return try_tokens().value(); }
+    Result<std::vector<uint32_t>> try_tokens() const {
+        return detail::sized(std::vector<uint32_t>(size()), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_prompt_tokens_into(get(), out, capacity, n, error);
+        });
+    }
+    rz_prompt *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_prompt, rz_prompt_free> handle_;
+};
+
 /// The parameters of a sampler as the makers of a model advise them, for transformers and so in its order.
 inline rz_sampler_params sampler_params(const rz_model_sampling &advice) noexcept {
     auto sampling = params<rz_sampler_params>();
@@ -682,6 +831,20 @@ public:
         return detail::called<uint32_t>([&](uint32_t *common, rz_error *error) {
             return rz_cache_match(get(), tokens.data(), tokens.size(), common, error);
         });
+    }
+    uint32_t match_prompt(const Prompt &prompt) const { return try_match_prompt(prompt).value(); }
+    Result<uint32_t> try_match_prompt(const Prompt &prompt) const {
+        return detail::called<uint32_t>(
+            [&](uint32_t *common, rz_error *error) { return rz_cache_match_prompt(get(), prompt.get(), common, error); });
+    }
+    /// Appends the tokens of a prompt from number `first` on, at least one: 0, or what `match_prompt` gave once the
+    /// cache was truncated to it.
+    void prefill_prompt(const Prompt &prompt, size_t first = 0, const Cancel *cancel = nullptr) {
+        try_prefill_prompt(prompt, first, cancel).value();
+    }
+    Result<rz_status> try_prefill_prompt(const Prompt &prompt, size_t first = 0, const Cancel *cancel = nullptr) {
+        return detail::done(
+            [&](rz_error *error) { return rz_prefill_prompt(get(), prompt.get(), first, detail::raw(cancel), error); });
     }
     std::vector<uint32_t> tokens() const { return try_tokens().value(); }
     Result<std::vector<uint32_t>> try_tokens() const {
@@ -847,7 +1010,17 @@ public:
     /// `params`: tokens and n_tokens, which it sets to those of `prompt`, may be left out.
     Job(Cache &cache, Tokens prompt, const rz_job_params &params = realizar::params<rz_job_params>())
         : Job(make(cache, prompt, params).value()) {}
+    /// The same for a prompt with media, from token number `first` on, as of Cache::prefill_prompt.
+    Job(Cache &cache, const Prompt &prompt, size_t first, const rz_job_params &params = realizar::params<rz_job_params>())
+        : Job(make(cache, prompt, first, params).value()) {}
     explicit Job(rz_job *owned) noexcept : handle_(owned) {}
+    static Result<Job> make(Cache &cache, const Prompt &prompt, size_t first,
+                            rz_job_params params = realizar::params<rz_job_params>()) {
+        params.prompt = prompt.get();
+        params.prompt_first = first;
+        return detail::called<Job, rz_job *>(
+            [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
+    }
     static Result<Job> make(Cache &cache, Tokens prompt, rz_job_params params = realizar::params<rz_job_params>()) {
         params.tokens = prompt.data();
         params.n_tokens = prompt.size();

@@ -38,6 +38,9 @@ type JobOptions struct {
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
 	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text
+	// Prompt in place of tokens, which are nil then, from token number PromptFirst on, as of Session.PrefillPrompt.
+	Prompt      *Prompt
+	PromptFirst int
 }
 
 // Draft is a source of drafts.
@@ -93,6 +96,11 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		return nil, err
 	}
 	defer releaseDraft()
+	media, releaseMedia, err := options.Prompt.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer releaseMedia()
 	stops, free, err := cStops(options.Stops)
 	if err != nil {
 		return nil, err
@@ -104,7 +112,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		max_tokens: count(options.MaxTokens), tokens: (*C.uint32_t)(pinned(&pinner, prompt)), n_tokens: C.size_t(len(prompt)),
 		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: C.size_t(len(stops)),
 		draft: C.uint32_t(options.Draft), draft_max: count(options.DraftMax), draft_model: draft, logprobs: count(options.Logprobs),
-		priority: C.int32_t(options.Priority),
+		priority: C.int32_t(options.Priority), prompt: media, prompt_first: C.size_t(max(options.PromptFirst, 0)),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.Chat != nil {

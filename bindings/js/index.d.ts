@@ -177,6 +177,143 @@ export class Adapter extends Handle {
   private constructor();
 }
 
+export interface EncoderOptions {
+  /** Index of a device: 1, the CPU, or 0. */
+  device?: number;
+  /** GGML type to which matrices of floats are converted. */
+  quantize?: number;
+  /** The most rows that a picture may have; 0: what the files allow, at most 4096. */
+  maxRows?: number;
+  allowUnknown?: boolean;
+}
+export interface EncoderInfo {
+  projector: string;
+  /** The rows of a picture see each other, so that one step of the model computes them. */
+  isMutual: boolean;
+  rowDim: number;
+  nLayers: number;
+  /** Pixels of the side of a tile; 0: a picture is one tile of any size. */
+  tileSide: number;
+  /** Pixels of which the sides of tiles are multiples. */
+  grain: number;
+  minRows: number;
+  maxRows: number;
+  weightBytes: number;
+  scratchBytes: number;
+}
+export interface EncoderPlan {
+  maxRows: number;
+  weightsHost: number;
+  scratchHost: number;
+  /** Bytes of a row. */
+  row: number;
+}
+/** A picture in memory, its rows from the top, such as an ImageData. */
+export interface Pixels {
+  data: Uint8Array | Uint8ClampedArray;
+  width: number;
+  height: number;
+  /** "rgba8" where it is absent. */
+  format?: "rgb8" | "rgba8" | "bgra8" | "gray8";
+  /** Bytes from one row to the next. */
+  stride?: number;
+}
+export interface MediaOptions {
+  /** Smaller pictures are enlarged and larger ones shrunk, where the model takes any size. */
+  minRows?: number;
+  maxRows?: number;
+  /** The most tiles, an overview not counted; 1: the whole picture alone. */
+  maxTiles?: number;
+  /** The most pixels of a picture in a file; 0: 64 million. */
+  maxPixels?: number;
+}
+
+/** The encoder of a model that sees. Any number of calls may use one at once. */
+export class Encoder extends Handle {
+  private constructor();
+  /** The .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
+   * both. */
+  static load(
+    model: Model,
+    path: string,
+    options?: EncoderOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
+  ): Promise<Encoder>;
+  /** Bytes that an encoder will take, before a weight is read. */
+  static plan(model: Model, path: string, options?: EncoderOptions): Promise<EncoderPlan>;
+  readonly info: EncoderInfo;
+  /** A medium of the bytes of a PNG, JPEG, WebP or BMP file, or of pixels. */
+  encode(
+    image: Uint8Array | Pixels,
+    options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
+  ): Promise<Media>;
+  /** The info of a picture of so many pixels, without one; time and hash are zero. */
+  measure(width: number, height: number, options?: MediaOptions): MediaInfo;
+}
+
+export interface MediaInfo {
+  kind: "image" | "audio";
+  /** Rows, each of which takes the place of a token in a session. */
+  nRows: number;
+  /** Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
+  nTokens: number;
+  rowDim: number;
+  /** Rows of a line, and lines, of a tile where there are several. */
+  columns: number;
+  lines: number;
+  /** 0 where the picture is one tile. */
+  tileColumns: number;
+  tileLines: number;
+  hasOverview: boolean;
+  width: number;
+  height: number;
+  /** Pixels as the model sees them, by which places that it names are mapped back. */
+  seenWidth: number;
+  seenHeight: number;
+  bytes: number;
+  encodeNs: number;
+  hash: Uint8Array;
+}
+
+/** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. */
+export class Media extends Handle {
+  private constructor();
+  /** Rows that an encoder of the caller gave, one behind the other. `columns` times `lines` is their number, for models
+   * whose positions go by both. */
+  static fromRows(
+    model: Model,
+    rows: Float32Array,
+    options: { rowDim: number; kind?: "image" | "audio"; columns?: number; lines?: number },
+  ): Media;
+  static load(model: Model, bytes: Uint8Array): Promise<Media>;
+  save(): Promise<Uint8Array>;
+  readonly info: MediaInfo;
+  /** 32 bytes, the same for the same pixels, options and encoder: a key for tables. */
+  readonly hash: Uint8Array;
+  /** The rows one behind the other, each of `info.rowDim` numbers. */
+  rows(): Float32Array;
+}
+
+/** Instead of a token in the tokens of sessions and prompts: a row of a medium. */
+export const MEDIA_TOKEN: number;
+
+/** Tokens and media in their order. */
+export class Prompt extends Handle {
+  /** A text as the first part has the tokens that begin a text. `bare`: the rows of media alone, without the model's
+   * tokens around and between them. */
+  constructor(model: Model, parts: (string | Tokens | Media)[], options?: { bare?: boolean });
+  /** Messages up to where the answer begins. Their content may have media: {type: "image", media}. */
+  static ofChat(
+    model: Model,
+    messages: (Omit<Message, "content"> & {
+      content?: string | null | ({ type: "text"; text: string } | { type: "image"; media: Media })[];
+    })[],
+    rest?: { tools?: object[]; variables?: Record<string, unknown> },
+  ): Prompt;
+  readonly length: number;
+  /** With MEDIA_TOKEN for each row of a medium. */
+  readonly tokens: Uint32Array;
+}
+
 export interface StoreOptions {
   /** Folder for what has no room in memory. */
   path?: string;
@@ -344,7 +481,7 @@ export class Session extends Handle {
   truncate(length: number): void;
   fork(): Session;
   save(): Promise<Uint8Array>;
-  /** Goes on with a text, or tokens; what the session holds of them from its start is not computed again. Without
-   * `sampling` the most likely token is chosen. */
-  generate(prompt: string | Tokens, options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /** Goes on with a text, tokens or a prompt; what the session holds of them from its start is not computed again.
+   * Without `sampling` the most likely token is chosen. */
+  generate(prompt: string | Tokens | Prompt, options?: GenerateOptions): AsyncGenerator<string, void, void>;
 }

@@ -99,6 +99,36 @@ async function cancellable(signal, work) {
   }
 }
 
+/** The same for something that is made, with progress, which is told some times a second: what it throws ends the work. */
+async function watched(signal, progress, work) {
+  return cancellable(signal, async (cancel) => {
+    let failed;
+    const tell = () => {
+      try {
+        const [done, total] = native.progress(cancel);
+        if (total) progress(done, total);
+      } catch (error) {
+        failed ??= { error };
+        native.fire(cancel);
+      }
+    };
+    const timer = progress && setInterval(tell, 50);
+    try {
+      const object = await work(cancel);
+      if (progress && !failed) tell();
+      if (failed) {
+        object.close();
+        throw failed.error;
+      }
+      return object;
+    } catch (error) {
+      throw failed ? failed.error : error;
+    } finally {
+      clearInterval(timer);
+    }
+  });
+}
+
 function reasonOf(signal, error) {
   return signal?.aborted && error?.code === "RZ_ERR_CANCELLED" ? signal.reason : error;
 }
@@ -135,32 +165,10 @@ class Model extends Handle {
   /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
   static async load(source, { signal, progress, ...options } = {}) {
     if (typeof source === "string" && source.startsWith("hf:")) source = await fetchModel(source, { signal, progress });
-    return cancellable(signal, async (cancel) => {
-      let failed;
-      const tell = () => {
-        try {
-          const [done, total] = native.progress(cancel);
-          if (total) progress(done, total);
-        } catch (error) {
-          failed ??= { error };
-          native.fire(cancel);
-        }
-      };
-      const timer = progress && setInterval(tell, 50);
-      try {
-        const model = made(Model, await native.load(source, options, cancel));
-        steps.set(model, new Steps());
-        if (progress && !failed) tell();
-        if (failed) {
-          model.close();
-          throw failed.error;
-        }
-        return model;
-      } catch (error) {
-        throw failed ? failed.error : error;
-      } finally {
-        clearInterval(timer);
-      }
+    return watched(signal, progress, async (cancel) => {
+      const model = made(Model, await native.load(source, options, cancel));
+      steps.set(model, new Steps());
+      return model;
     });
   }
 
@@ -210,6 +218,125 @@ class Model extends Handle {
 class Adapter extends Handle {
   constructor() {
     throw new TypeError("an adapter is made by model.adapter");
+  }
+}
+
+/** Bytes of a view of memory. */
+function bytesOf(view, name) {
+  if (!ArrayBuffer.isView(view)) throw invalid(`${name} are no view of memory`);
+  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}
+
+/** The encoder of a model that sees. Any number of calls may use one at once. */
+class Encoder extends Handle {
+  constructor() {
+    throw new TypeError("an encoder is made by Encoder.load");
+  }
+
+  /** Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
+   * config.json, that of the model where it has both. */
+  static async load(model, file, { signal, progress, ...options } = {}) {
+    const handle = handleOf(model, Model);
+    return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
+  }
+
+  /** Bytes that an encoder will take, before a weight is read. */
+  static async plan(model, file, options = {}) {
+    return native.encoderPlan(handleOf(model, Model), file, options);
+  }
+
+  get info() {
+    return native.info(handles.get(this));
+  }
+
+  /** A medium of the bytes of a PNG, JPEG, WebP or BMP file, or of pixels, {data, width, height, format, stride}, such
+   * as an ImageData. */
+  async encode(image, { signal, progress, ...options } = {}) {
+    const isFile = ArrayBuffer.isView(image);
+    const bytes = bytesOf(isFile ? image : image?.data, "the pixels");
+    const { width, height, stride, format = "rgba8" } = image;
+    const pixels = isFile ? undefined : { width, height, stride, format };
+    return watched(signal, progress, async (cancel) =>
+      made(Media, await native.encode(handles.get(this), bytes, pixels, options, cancel)),
+    );
+  }
+
+  /** The info of a picture of so many pixels, without one; time and hash are zero. */
+  measure(width, height, options = {}) {
+    return native.measure(handles.get(this), width, height, options);
+  }
+}
+
+/** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. */
+class Media extends Handle {
+  constructor() {
+    throw new TypeError("a medium is made by encoder.encode, Media.fromRows or Media.load");
+  }
+
+  /** A medium of rows that an encoder of the caller gave, one behind the other in a Float32Array. */
+  static fromRows(model, rows, { rowDim, kind = "image", columns = 0, lines = 0 }) {
+    if (!(rows instanceof Float32Array)) throw invalid("rows are no Float32Array");
+    const shape = { rowDim, kind, columns, lines };
+    return made(Media, native.mediaOfRows(handleOf(model, Model), bytesOf(rows, "rows"), shape));
+  }
+
+  /** The medium that `save` has written; no encoder is needed. */
+  static async load(model, bytes) {
+    return made(Media, await native.restoreMedia(handleOf(model, Model), bytes));
+  }
+
+  async save() {
+    return native.save(handles.get(this));
+  }
+
+  get info() {
+    return native.info(handles.get(this));
+  }
+
+  /** 32 bytes, the same for the same pixels, options and encoder: a key for tables. */
+  get hash() {
+    return this.info.hash;
+  }
+
+  /** The rows one behind the other, each of `info.rowDim` numbers. */
+  rows() {
+    return native.rowsOf(handles.get(this));
+  }
+}
+
+/** Instead of a token in the tokens of sessions and prompts: a row of a medium. */
+const MEDIA_TOKEN = 0xfffffffe;
+
+/** Tokens and media in their order. */
+class Prompt extends Handle {
+  /** `parts`: media, lists of tokens, and texts, of which the first has the tokens that begin a text if it is the first
+   * part. `bare`: the rows of media alone, without the model's tokens around and between them. */
+  constructor(model, parts, { bare = false } = {}) {
+    super();
+    const handle = handleOf(model, Model);
+    const taken = parts.map((part, i) => {
+      if (typeof part === "string") return model.tokenize(part, { special: i === 0 });
+      return part instanceof Media ? handles.get(part) : Uint32Array.from(part);
+    });
+    handles.set(this, native.prompt(handle, taken, { bare }));
+  }
+
+  /** A prompt of messages, up to where the answer begins, whose content may have parts with media:
+   * {type: "image", media}. `rest`: tools and variables, as of a conversation. */
+  static ofChat(model, messages, rest = {}) {
+    const media = [];
+    const number = (_, value) => (value instanceof Media ? media.push(handles.get(value)) - 1 : value);
+    const json = JSON.stringify({ messages, ...rest }, number);
+    return made(Prompt, native.chatPrompt(handleOf(model, Model), json, media));
+  }
+
+  get length() {
+    return this.tokens.length;
+  }
+
+  /** The tokens, with MEDIA_TOKEN for each row of a medium. */
+  get tokens() {
+    return native.promptTokens(handles.get(this));
   }
 }
 
@@ -541,21 +668,28 @@ class Session extends Handle {
     super.close();
   }
 
-  /** Goes on with a text, or tokens, piece by piece. What the session holds of them from its start is not computed
-   * again. */
+  /** Goes on with a text, tokens or a prompt, piece by piece. What the session holds of them from its start is not
+   * computed again. */
   async *generate(prompt, { signal, ...options } = {}) {
     const turn = this.#turn.take("session", signal);
     const handle = handles.get(this);
     try {
-      const tokens = typeof prompt === "string" ? this.model.tokenize(prompt) : Uint32Array.from(prompt);
-      // The last token of a prompt is always computed, because the answer starts from its logits.
-      const kept = Math.min(native.match(handle, tokens), Math.max(tokens.length - 1, 0));
+      const media = prompt instanceof Prompt ? handles.get(prompt) : undefined;
+      if (typeof prompt === "string") prompt = this.model.tokenize(prompt);
+      const tokens = media ? prompt.tokens : Uint32Array.from(prompt);
+      let kept = media ? native.matchPrompt(handle, media) : native.match(handle, tokens);
+      // The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are
+      // as a whole, because they may see each other.
+      if (kept === tokens.length) {
+        kept = Math.max(kept - 1, 0);
+        while (kept && tokens[kept] === MEDIA_TOKEN) kept--;
+      }
       native.truncate(handle, kept);
       const job = await native.job(
         handle,
         handles.get(this.model),
-        tokens.subarray(kept),
-        replyOptions(options),
+        media ? undefined : tokens.subarray(kept),
+        { ...replyOptions(options), prompt: media, promptFirst: media ? kept : 0 },
         turn.cancel,
       );
       turn.cleanUp = () => native.close(job);
@@ -577,4 +711,19 @@ class Session extends Handle {
   }
 }
 
-module.exports = { Adapter, Conversation, Model, RealizarError, Session, Store, devices, fetchModel, plan, version };
+module.exports = {
+  Adapter,
+  Conversation,
+  Encoder,
+  MEDIA_TOKEN,
+  Media,
+  Model,
+  Prompt,
+  RealizarError,
+  Session,
+  Store,
+  devices,
+  fetchModel,
+  plan,
+  version,
+};

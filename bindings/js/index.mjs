@@ -1,7 +1,11 @@
 export {
   Adapter,
   Conversation,
+  Encoder,
+  MEDIA_TOKEN,
+  Media,
   Model,
+  Prompt,
   RealizarError,
   Session,
   Store,

@@ -115,6 +115,21 @@ static class Guides
     }
     // --8<-- [end:embeddings]
 
+    // --8<-- [start:pictures]
+    static void Pictures(Model model, string projector, string picture)
+    {
+        var json = "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, "
+            + "{\"type\": \"text\", \"text\": \"What is this?\"}]}]}";
+        using (var encoder = new Encoder(model, projector)) // "mmproj-....gguf", or the folder of the model
+        using (var media = encoder.Encode(File.ReadAllBytes(picture)))
+        using (var prompt = Prompt.OfChat(model, json, media))
+        using (var session = model.NewSession())
+        using (var job = session.NewJob(prompt, new JobOptions { MaxTokens = 200 }))
+            for (var going = true; going; Console.Write(job.Text()))
+                going = job.Step();
+    }
+    // --8<-- [end:pictures]
+
     // --8<-- [start:adapters]
     static void Adapters(Model model, string path)
     {
@@ -261,6 +276,8 @@ static class Guides
             Check(Structured(model).StartsWith("{\"name\":", StringComparison.Ordinal), "structured");
             Check(Tools(model).StartsWith("weather{\"city\":", StringComparison.Ordinal), "tools");
             Check(Embeddings(model) > 0.5, "embeddings");
+            try { Pictures(model, arguments[0], arguments[0]); Check(false, "an encoder"); }
+            catch (RealizarException e) { Check(e.Status == Status.Unsupported, "no encoder"); }
             Adapters(model, arguments[1]);
             Check(Saving(model).Length > 10, "saving");
             Check(Prefixes(model, arguments[2]).Hits > 0, "store");

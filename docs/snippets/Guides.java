@@ -3,6 +3,7 @@
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -13,10 +14,12 @@ import realizar.Adapter;
 import realizar.CacheType;
 import realizar.Conversation;
 import realizar.Device;
+import realizar.Encoder;
 import realizar.Model;
 import realizar.Options;
 import realizar.Part;
 import realizar.Plan;
+import realizar.Prompt;
 import realizar.RealizarException;
 import realizar.Reply;
 import realizar.Store;
@@ -125,6 +128,20 @@ class Guides {
         return similarity;
     }
     // --8<-- [end:embeddings]
+
+    // --8<-- [start:pictures]
+    static void pictures(Model model, Path projector, Path picture) throws IOException {
+        var question = List.of(Map.of("type", "image", "media", 0), Map.of("type", "text", "text", "What is this?"));
+        var transcript = new Transcript().add(Map.of("role", "user", "content", question));
+        try (var encoder = Encoder.load(model, projector); // "mmproj-....gguf", or the folder of the model
+            var media = encoder.encode(Files.readAllBytes(picture), new Encoder.Choices());
+            var prompt = Prompt.of(model, transcript, media);
+            var session = model.newSession();
+            var generation = session.generate(prompt, new Options().maxTokens(200))) {
+            for (String piece : generation) System.out.print(piece);
+        }
+    }
+    // --8<-- [end:pictures]
 
     // --8<-- [start:adapters]
     static void adapters(Model model, String path) {
@@ -268,6 +285,12 @@ class Guides {
             check(structured(model).startsWith("{\"name\":"), "structured");
             check(tools(model).startsWith("weather{\"city\":"), "tools");
             check(embeddings(model) > 0.5, "embeddings");
+            try {
+                pictures(model, Path.of(path), Path.of(path));
+                throw new IllegalStateException("an encoder");
+            } catch (RealizarException e) {
+                check(e.status() == RealizarException.Status.UNSUPPORTED, "no encoder");
+            }
             adapters(model, arguments[1]);
             check(saving(model) == 2, "saving");
             check(prefixes(model, arguments[2]).hits() > 0, "store");

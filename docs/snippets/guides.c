@@ -199,6 +199,48 @@ static rz_status embeddings(const rz_model *model) {
 }
 /* --8<-- [end:embeddings] */
 
+/* --8<-- [start:pictures] */
+/* `file`: the bytes of a PNG, JPEG, WebP or BMP file. */
+static rz_status pictures(const rz_model *model, const char *projector, const void *file, size_t size) {
+    static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, "
+                               "{\"type\": \"text\", \"text\": \"What is this?\"}]}]}";
+    rz_error err;
+    rz_encoder *encoder = NULL;
+    rz_media *media[1] = {NULL};
+    rz_prompt *prompt = NULL;
+    rz_cache *cache = NULL;
+    rz_job *job = NULL;
+    rz_job_params params = {.struct_size = sizeof params, .max_tokens = 200};
+    rz_status status = rz_encoder_load(model, projector, NULL, &encoder, &err);
+    if (status >= 0)
+        status = rz_media_from_image(encoder, file, size, NULL, &media[0], &err);
+    if (status >= 0)
+        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT,
+                                     (const rz_media *const *)media, 1, &prompt, &err);
+    params.prompt = prompt;
+    if (status >= 0)
+        status = rz_cache_new(model, NULL, &cache, &err);
+    if (status >= 0)
+        status = rz_job_new(cache, &params, &job, &err);
+    while (status >= 0) {
+        char text[4096];
+        size_t len;
+        status = rz_job_step(job, RZ_NO_LIMIT, &err);
+        if (status < 0 || rz_job_text_into(job, text, sizeof text, &len, &err) < 0)
+            break;
+        fwrite(text, 1, len, stdout);
+        if (status == RZ_DONE)
+            break;
+    }
+    rz_job_free(job);
+    rz_cache_free(cache);
+    rz_prompt_free(prompt);
+    rz_media_free(media[0]);
+    rz_encoder_free(encoder);
+    return status < 0 ? failed(&err) : RZ_OK;
+}
+/* --8<-- [end:pictures] */
+
 /* --8<-- [start:rerank] */
 static rz_status rerank(const rz_model *reranker, const uint32_t *pair, size_t n, float *score) {
     rz_error err;
@@ -488,6 +530,7 @@ int main(int argc, char **argv) {
     RUN(tools(model), RZ_OK);
     RUN(embeddings(model), RZ_OK);
     RUN(rerank(model, pair, 3, &score), RZ_ERR_UNSUPPORTED);
+    RUN(pictures(model, argv[1], "", 0), RZ_ERR_UNSUPPORTED);
     RUN(adapters(model, argv[2]), RZ_OK);
     RUN(saving(model), RZ_OK);
     RUN(prefixes(model, argv[3]), RZ_OK);

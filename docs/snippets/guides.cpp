@@ -132,6 +132,20 @@ static double embeddings(const realizar::Model &model) {
 }
 // --8<-- [end:embeddings]
 
+// --8<-- [start:pictures]
+static void pictures(const realizar::Model &model, const char *projector, const std::string &file) {
+    realizar::Encoder encoder(model, projector); // "mmproj-....gguf", or the folder of the model
+    realizar::Media media = encoder.encode(file.data(), file.size());
+    auto prompt = realizar::Prompt::of_chat(model, R"({"messages": [{"role": "user", "content": [
+        {"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}]})", {&media}).value();
+    auto params = realizar::params<rz_job_params>();
+    params.max_tokens = 200;
+    realizar::Cache cache(model);
+    realizar::Job job(cache, prompt, 0, params);
+    while (auto piece = job.next()) std::cout << *piece << std::flush;
+}
+// --8<-- [end:pictures]
+
 // --8<-- [start:adapters]
 static void adapters(const realizar::Model &model, const char *path) {
     realizar::Adapter adapter(model, path);
@@ -285,6 +299,12 @@ int main(int argc, char **argv) try {
     if (structured(model).rfind("{\"name\":", 0) != 0) return fail("structured");
     if (tools(model).rfind("weather{\"city\":", 0) != 0) return fail("tools");
     if (!(embeddings(model) > 0.5)) return fail("embeddings");
+    try {
+        pictures(model, argv[1], "");
+        return fail("an encoder");
+    } catch (const realizar::Error &error) {
+        if (error.code() != RZ_ERR_UNSUPPORTED) return fail("pictures");
+    }
     adapters(model, argv[2]);
     saving(model);
     if (prefixes(model, argv[3]) == 0) return fail("store");

@@ -230,6 +230,46 @@ func embeddings(ctx context.Context, model *realizar.Model) (similarity float32,
 
 // --8<-- [end:embeddings]
 
+// --8<-- [start:pictures]
+func pictures(ctx context.Context, model *realizar.Model, projector, picture string) error {
+	encoder, err := model.LoadEncoder(ctx, projector, nil) // "mmproj-....gguf", or the folder of the model
+	if err != nil {
+		return err
+	}
+	file, err := os.ReadFile(picture)
+	if err != nil {
+		return err
+	}
+	media, err := encoder.EncodeImage(ctx, file, nil)
+	if err != nil {
+		return err
+	}
+	question := []map[string]any{{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}}
+	messages := []any{map[string]any{"role": "user", "content": question}}
+	prompt, err := model.NewChatPrompt(&realizar.Transcript{Messages: messages}, media)
+	if err != nil {
+		return err
+	}
+	session, err := model.NewSession(nil)
+	if err != nil {
+		return err
+	}
+	job, err := session.NewJob(ctx, nil, &realizar.JobOptions{Prompt: prompt, MaxTokens: 200})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	for piece, err := range job.Stream() {
+		if err != nil {
+			return err
+		}
+		fmt.Print(piece)
+	}
+	return nil
+}
+
+// --8<-- [end:pictures]
+
 // --8<-- [start:adapters]
 func adapters(ctx context.Context, model *realizar.Model, path string) error {
 	adapter, err := model.LoadAdapter(path)
@@ -486,6 +526,9 @@ func main() {
 	check(err)
 	if similarity < 0.5 {
 		log.Fatal(similarity)
+	}
+	if err := pictures(ctx, model, path, path); !errors.Is(err, realizar.ErrUnsupported) {
+		log.Fatal(err)
 	}
 	check(adapters(ctx, model, os.Args[2]))
 	check(saving(ctx, model))

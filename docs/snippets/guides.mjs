@@ -1,8 +1,9 @@
 // The JavaScript blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
 // guides.mjs MODEL ADAPTER FOLDER
 import assert from "node:assert";
+import fs from "node:fs";
 import readline from "node:readline";
-import { Conversation, Model, RealizarError, Store, devices, plan } from "realizar";
+import { Conversation, Encoder, Model, Prompt, RealizarError, Session, Store, devices, plan } from "realizar";
 
 // --8<-- [start:start]
 async function start(path) {
@@ -112,6 +113,19 @@ async function embeddings(model) {
 }
 // --8<-- [end:embeddings]
 
+// --8<-- [start:pictures]
+async function pictures(model, projector, picture) {
+  const encoder = await Encoder.load(model, projector); // "mmproj-....gguf", or the folder of the model
+  const media = await encoder.encode(fs.readFileSync(picture)); // or {data, width, height}, such as an ImageData
+  const question = [
+    { type: "image", media },
+    { type: "text", text: "What is this?" },
+  ];
+  const prompt = Prompt.ofChat(model, [{ role: "user", content: question }]);
+  for await (const text of new Session(model).generate(prompt, { maxTokens: 200 })) process.stdout.write(text);
+}
+// --8<-- [end:pictures]
+
 // --8<-- [start:rerank]
 function rerank(reranker, pairs) {
   return reranker.embed(pairs, { pooling: "rank" }); // the scores of each list of tokens
@@ -220,6 +234,7 @@ assert(Number.isInteger((await structured(model)).age));
 assert(["Paris", "Tokyo"].includes(await tools(model)));
 assert((await embeddings(model)) > 0.5);
 await assert.rejects(rerank(model, [[1, 2, 3]]), { code: "RZ_ERR_UNSUPPORTED" });
+await assert.rejects(pictures(model, path, path), { code: "RZ_ERR_UNSUPPORTED" });
 await adapters(model, adapter);
 assert.equal((await saving(model)).messages().length, 2);
 assert((await prefixes(model, folder)).hits > 0);

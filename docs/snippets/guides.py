@@ -118,6 +118,18 @@ def embeddings(model):
 # --8<-- [end:embeddings]
 
 
+# --8<-- [start:pictures]
+def pictures(model, projector, picture):
+    encoder = realizar.Encoder(model, projector)  # "mmproj-....gguf", or the folder of the model
+    with open(picture, "rb") as file:
+        media = encoder.encode(file)  # or an array of pixels, or a picture of Pillow
+    question = [{"type": "image", "media": media}, {"type": "text", "text": "What is this?"}]
+    prompt = realizar.Prompt.of_chat(model, [{"role": "user", "content": question}])
+    for piece in model.session().generate(prompt, max_tokens=200):
+        print(piece, end="", flush=True)
+# --8<-- [end:pictures]
+
+
 # --8<-- [start:rerank]
 def rerank(reranker, pairs):
     return reranker.embed(pairs, pooling="rank")  # a row of scores for each list of tokens
@@ -247,6 +259,11 @@ def main(path, adapter, folder):
     try:
         rerank(model, [[1, 2, 3]])
         raise AssertionError("a reranker")
+    except realizar.Unsupported:
+        pass
+    try:
+        pictures(model, path, path)
+        raise AssertionError("an encoder")
     except realizar.Unsupported:
         pass
     adapters(model, adapter)

@@ -108,6 +108,20 @@ func embeddings(_ model: Model) throws -> Float {
 }
 // --8<-- [end:embeddings]
 
+// --8<-- [start:pictures]
+func pictures(_ model: Model, _ projector: String, _ picture: String) throws {
+    let encoder = try Encoder(model, projector) // "mmproj-....gguf", or the folder of the model
+    let media = try encoder.encode(file: [UInt8](Data(contentsOf: URL(fileURLWithPath: picture))))
+    let json = """
+        {"messages": [{"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}]}
+        """
+    let prompt = try Prompt(model, conversation: json, media: [media])
+    let job = try model.session().job(prompt, Options(maxTokens: 200))
+    while try job.step() { print(try job.text(), terminator: "") }
+    print(try job.text())
+}
+// --8<-- [end:pictures]
+
 // --8<-- [start:adapters]
 func adapters(_ model: Model, _ path: String) async throws {
     var options = ConversationOptions()
@@ -231,6 +245,12 @@ let call = try await tools(model)
 precondition(call.hasPrefix("weather{\"city\":"))
 let similarity = try embeddings(model)
 precondition(similarity > 0.5)
+do {
+    try pictures(model, path, path)
+    preconditionFailure("an encoder")
+} catch let error as RealizarError {
+    precondition(error.code == .unsupported)
+}
 try await adapters(model, CommandLine.arguments[2])
 let kept = try await saving(model)
 precondition(kept == 2)

@@ -188,17 +188,27 @@ pub struct StepArgs {
     pub tiles: ConstPtr<DeviceTile>,
     /// One for each sequence of the step.
     pub kvs: ConstPtr<DeviceKv>,
+    /// `[n, media_width]`, the numbers of tokens that are rows of media, or null: none is.
+    pub media: ConstPtr<f32>,
+    /// `[n, 3]`, what time, row and column of each token are ahead of its position, or null: nothing.
+    pub turns: ConstPtr<u32>,
+    /// `[n, 2]`, the last position that each token sees, and that of its sequence in the step, or null: its own.
+    pub last: ConstPtr<u32>,
     /// Tokens.
     pub n: u32,
     pub n_outputs: u32,
     pub n_tiles: u32,
-    pub pad: u32,
+    pub media_width: u32,
 }
 
 /// In place of a token: the one that the step before has chosen.
 pub const CHOSEN_BEFORE: u32 = 0xffffffff;
 
-/// x = scale * row of a table, or x += that.
+/// In place of a token: a row of media.
+pub const MEDIA_ROW: u32 = 0xfffffffe;
+
+/// x = scale * row of a table, or x += that. For `MEDIA_ROW` x = the first numbers of the row of media, or row 0 of the
+/// table counts.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct EmbedArgs {
@@ -207,13 +217,15 @@ pub struct EmbedArgs {
     pub rows: ConstPtr<u32>,
     /// `[n]`, the rows that `CHOSEN_BEFORE` stands for.
     pub following: ConstPtr<u32>,
+    /// `[n, media_width]`, or null.
+    pub media: ConstPtr<f32>,
     /// `[n, width]`
     pub x: Ptr<f32>,
     pub width: u32,
     /// Boolean: adds to x instead of replacing it.
     pub accumulate: u32,
     pub scale: f32,
-    pub pad: u32,
+    pub media_width: u32,
 }
 
 /// Copies rows of two activations: to[i][r] = from[i][rows[r]].
@@ -416,6 +428,8 @@ pub struct HeadsArgs {
     pub k_norm: DeviceNorm,
     /// `[n_pairs]`, radians a position, or null: no rotation.
     pub inv_freq: ConstPtr<f64>,
+    /// `[n_pairs]`, the turn of each pair, or null: 0 for all.
+    pub axes: ConstPtr<u8>,
     pub n_pairs: u32,
     /// Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; all after `first`.
     pub adjacent: u32,
@@ -533,6 +547,8 @@ pub enum Modification {
     ByGate = 5,
     /// x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
     Xielu = 6,
+    /// x += by[row, column] for rows of media, with `length` columns
+    AddMedia = 7,
 }
 
 /// Changes rows of `width` values in place.
@@ -541,8 +557,10 @@ pub enum Modification {
 pub struct ModifyArgs {
     /// `[rows, width]`
     pub x: Ptr<f32>,
-    /// `[width]`, or `[rows, width / length]`.
+    /// `[width]`, `[rows, width / length]`, or `[rows, length]`.
     pub by: ConstPtr<f32>,
+    /// `[rows]`
+    pub ids: ConstPtr<u32>,
     /// `[rows]`
     pub positions: ConstPtr<u32>,
     pub width: u32,
@@ -944,7 +962,7 @@ pub struct ChooseArgs {
 
 // What kernels know as constants and other parts of the library define.
 const _: () = {
-    assert!(CHOSEN_BEFORE == step::CHOSEN_BEFORE);
+    assert!(CHOSEN_BEFORE == step::CHOSEN_BEFORE && MEDIA_ROW == step::MEDIA_ROW);
     assert!(NormKind::NoNorm as u32 == 0, "the kind of a default norm");
     assert!(Type::F32 as u32 == quant::F32.0 && Type::F16 as u32 == quant::F16.0 && Type::BF16 as u32 == quant::BF16.0);
     assert!(Type::Q4_0 as u32 == quant::Q4_0.0 && Type::Q4_1 as u32 == quant::Q4_1.0);

@@ -17,10 +17,10 @@ use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::graph::op::{Index, Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
+use crate::graph::op::{Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
-use crate::graph::step::{StepInputs, StepLimits};
+use crate::graph::step::StepLimits;
 use crate::graph::weights::{Progress, Weights};
 use crate::tensor::DType;
 
@@ -293,20 +293,6 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
-        _ => None,
-    })
-}
-
-/// The inputs of a step that some ops would read and that there are no kernels for.
-pub(super) fn unread(program: &Program, inputs: &StepInputs) -> Option<&'static str> {
-    program.ops.iter().find_map(|op| match op {
-        Op::Embed { index: Index::Id | Index::Token, .. } | Op::AddMedia { .. } if !inputs.media.is_empty() => {
-            Some("rows of media")
-        }
-        Op::Rope { .. } if !inputs.turns.is_empty() => Some("rotations by turns"),
-        Op::Attend(a) if !inputs.spans.is_empty() && matches!(a.mask, Mask::Causal | Mask::Window(_)) => {
-            Some("attention within spans")
-        }
         _ => None,
     })
 }

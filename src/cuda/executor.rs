@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{DeviceKv, GEMV_ROWS, KvPlace, StepArgs};
-use super::device::{CudaModel, unread};
+use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
-use super::inputs::{InputStaging, Tilings};
-use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
+use super::inputs::{InputStaging, Tilings, turns_ahead};
+use super::launch::{Context, Current, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, Lowering, StepShape};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
@@ -39,6 +39,28 @@ const TRANSFER_BYTES: usize = 256 << 10;
 fn memory_places(recurrent: &[usize]) -> Vec<u64> {
     let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
     recurrent.iter().scan(0, place).collect()
+}
+
+/// Queues values for `to` from some byte on; of `transfer` some bytes are in use.
+fn queue_values(
+    (current, stream): (&Current, &Stream),
+    (to, mut offset): (&DeviceBuffer, usize),
+    (transfer, used): (&mut PinnedBuffer, &mut usize),
+    values: &[f32],
+) -> Result<()> {
+    for piece in values.chunks(TRANSFER_BYTES / 4) {
+        let bytes = size_of_val(piece);
+        if *used + bytes > TRANSFER_BYTES {
+            current.synchronize(stream)?;
+            *used = 0;
+        }
+        let room = &mut transfer.bytes_mut()[*used..][..bytes];
+        room.as_chunks_mut().0.iter_mut().zip(piece).for_each(|(to, v)| *to = v.to_le_bytes());
+        current.upload(stream, to, offset, transfer, *used, bytes)?;
+        *used += bytes;
+        offset += bytes;
+    }
+    Ok(())
 }
 
 /// An executor of steps with a stream of its own.
@@ -72,10 +94,13 @@ pub struct CudaExecutor {
     in_flight: usize,
     /// The step before has left its tokens on the device.
     leads: bool,
-    /// Positions and caches of the step that was begun last, where all of its tokens were outputs.
+    /// Positions, turns ahead of them and caches of the step that was begun last, where all its tokens were outputs.
     positions: Vec<u32>,
+    turns: Vec<[u32; 3]>,
     caches: Vec<DeviceKv>,
-    /// Activations queued from the host, and the bytes taken since the last wait for the device.
+    /// `[max_tokens, media_width]`, taken by the first step with rows of media.
+    media: Option<DeviceBuffer>,
+    /// Values queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
     transfer_used: usize,
     graphs: Graphs,
@@ -141,6 +166,8 @@ impl CudaExecutor {
             in_flight: 0,
             leads: false,
             positions: try_vec("outputs", limits.max_outputs)?,
+            turns: try_vec("outputs", limits.max_outputs)?,
+            media: None,
             caches: Vec::new(),
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
             transfer_used: 0,
@@ -196,9 +223,6 @@ impl CudaExecutor {
         if self.in_flight == SLOTS {
             return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
         }
-        if let Some(what) = unread(&self.program, inputs) {
-            return Err(Error::unsupported(format!("{what} on a GPU")));
-        }
         let context = self.model.device.context.clone();
         // Reported now where the device is gone, before a caller has put work into the step.
         let current = context.enter()?;
@@ -225,6 +249,7 @@ impl CudaExecutor {
             self.kept_slots.extend(inputs.outputs.iter().map(|&t| inputs.sequences[t as usize]));
             (self.steps, self.rules) =
                 self.inputs.send(to, self.slot, inputs, &self.kept_slots, &caches, &self.dims.tilings)?;
+            self.send_media(&current, inputs)?;
         }
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
         let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
@@ -246,10 +271,13 @@ impl CudaExecutor {
             reach: self.dims.reach(longest),
             halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
             longer_than: self.rope_bounds.iter().copied().filter(is_longer).max(),
+            turns: !inputs.turns.is_empty(),
         };
         self.positions.clear();
+        self.turns.clear();
         if inputs.outputs.len() == inputs.ids.len() {
             self.positions.extend_from_slice(inputs.positions);
+            self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
         }
         self.caches = caches;
         self.launched.clear();
@@ -263,6 +291,28 @@ impl CudaExecutor {
         Ok(())
     }
 
+    /// Queues the rows of media of a step, where ops read them.
+    fn send_media(&mut self, current: &Current, inputs: &StepInputs) -> Result<()> {
+        let width = self.program.media_width();
+        if inputs.media.is_empty() || width == 0 {
+            return Ok(());
+        }
+        let CudaExecutor { stream, transfer, transfer_used, media, dims, steps, .. } = self;
+        let buffer = match media.take() {
+            Some(buffer) => buffer,
+            None => current.alloc("rows of media", dims.limits.max_tokens.saturating_mul(width).saturating_mul(4))?,
+        };
+        for (t, row) in inputs.media_rows() {
+            let to = (&buffer, 4 * t * width);
+            queue_values((current, stream), to, (transfer, transfer_used), &row[..width])?;
+        }
+        for (step, _) in steps {
+            (step.media, step.media_width) = (buffer.address(), width as u32);
+        }
+        *media = Some(buffer);
+        Ok(())
+    }
+
     /// Tells whether a step is the one after the last one, with the tokens that were chosen there: the device has moved
     /// ids, positions and rules on by itself.
     fn goes_on(&self, inputs: &StepInputs, caches: &[DeviceKv]) -> bool {
@@ -272,6 +322,9 @@ impl CudaExecutor {
             && inputs.ids.iter().all(|id| *id == CHOSEN_BEFORE)
             && inputs.outputs.len() == inputs.ids.len()
             && inputs.positions.iter().copied().eq(self.positions.iter().map(|position| position + 1))
+            && (0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)).eq(self.turns.iter().copied())
+            && inputs.spans.is_empty()
+            && self.steps[0].0.last == 0
             && inputs.sequences == self.kept_slots
             && caches.iter().map(place).eq(self.caches.iter().map(place))
     }
@@ -299,7 +352,9 @@ impl CudaExecutor {
         let stride = dims.limits.max_outputs as u32;
         let answers = Answers { address: self.answers.address(), slots: SLOTS as u32, stride };
         let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
-        let records = self.untouched && self.whole && shape.n <= GEMV_ROWS && profile.is_none();
+        // Few steps with pictures are alike.
+        let has_picture = all.0.media != 0 || all.0.last != 0;
+        let records = self.untouched && self.whole && shape.n <= GEMV_ROWS && profile.is_none() && !has_picture;
         let mut launch = |stop: &dyn Fn() -> bool| {
             let mut lowering = Lowering {
                 model,
@@ -419,25 +474,14 @@ impl CudaExecutor {
     }
 
     pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
-        let (len, mut offset) = self.place(tensor);
+        let (len, offset) = self.place(tensor);
         if values.len() != len {
             return Err(Error::invalid(format!("{} values for the {len} of {tensor:?}", values.len())));
         }
         let context = self.model.device.context.clone();
         let current = context.enter()?;
-        for piece in values.chunks(TRANSFER_BYTES / 4) {
-            let bytes = size_of_val(piece);
-            if self.transfer_used + bytes > TRANSFER_BYTES {
-                current.synchronize(&self.stream)?;
-                self.transfer_used = 0;
-            }
-            let transfer = &mut self.transfer.bytes_mut()[self.transfer_used..][..bytes];
-            transfer.as_chunks_mut().0.iter_mut().zip(piece).for_each(|(to, v)| *to = v.to_le_bytes());
-            current.upload(&self.stream, &self.buffer, offset, &self.transfer, self.transfer_used, bytes)?;
-            self.transfer_used += bytes;
-            offset += bytes;
-        }
-        Ok(())
+        let CudaExecutor { stream, buffer, transfer, transfer_used, .. } = self;
+        queue_values((&current, stream), (buffer, offset), (transfer, transfer_used), values)
     }
 
     /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::args::ATTEND_ROWS;
 use super::scratch::AttentionShape;
-use crate::graph::op::{KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
+use crate::graph::op::{Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
 /// The ops that are executed together, by the first of them.
@@ -134,8 +134,12 @@ impl Chooser<'_> {
                 self.fusions.delayed[out.0 as usize] = Some((*norm, *x));
                 Fusion::Delayed
             }
-            [Op::Embed { scale, out, .. }, Op::Add { delta, scale: factor, .. }, ..]
-                if out == delta && self.ends(*out, at + 1) && (*scale == 1.0 || *factor == 1.0) =>
+            // Rows of media are not scaled.
+            [Op::Embed { scale, index, out, .. }, Op::Add { delta, scale: factor, .. }, ..]
+                if out == delta
+                    && *index != Index::Id
+                    && self.ends(*out, at + 1)
+                    && (*scale == 1.0 || *factor == 1.0) =>
             {
                 Fusion::EmbedSum
             }

@@ -1,5 +1,5 @@
-//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, and rules by which tokens
-//! are chosen.
+//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, turns and spans, and rules
+//! by which tokens are chosen.
 //!
 //! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded
 //! step serves every token, position and cache.
@@ -36,11 +36,11 @@ pub struct InputStaging {
 pub type Sent = ([(StepArgs, Tilings); 2], StepRules);
 
 impl InputStaging {
-    /// Bytes of the inputs of one step: seven arrays, two for each tiling, and rules.
+    /// Bytes of the inputs of one step: eleven arrays, two for each tiling, and rules.
     pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize, vocab: usize) -> usize {
         let tiles = tilings * size_of::<DeviceTile>();
-        let (token, output) = (3 * 4 + tiles + size_of::<DeviceKv>(), 3 * 4 + tiles);
-        let arrays = max_tokens * token + max_outputs * output + (7 + 2 * tilings) * ALIGN;
+        let (token, output) = (8 * 4 + tiles + size_of::<DeviceKv>(), 8 * 4 + tiles);
+        let arrays = max_tokens * token + max_outputs * output + (11 + 2 * tilings) * ALIGN;
         arrays + rules::bytes(max_outputs, vocab)
     }
 
@@ -71,23 +71,23 @@ impl InputStaging {
         let bytes = &mut self.staging.bytes_mut()[first..][..self.device.len()];
         let mut writer = Writer::new(bytes, self.device.address());
         let tilings = writer.tilings(inputs.sequences, tile_tokens);
-        let step = StepArgs {
+        let mut step = StepArgs {
             ids: writer.words(inputs.ids),
             positions: writer.words(inputs.positions),
             slots: writer.words(inputs.sequences),
             outputs: writer.words(inputs.outputs),
-            tiles: 0,
             kvs: writer.kvs(caches),
             n: inputs.ids.len() as u32,
             n_outputs: inputs.outputs.len() as u32,
-            n_tiles: 0,
-            pad: 0,
+            ..StepArgs::default()
         };
+        writer.turns_and_spans(inputs, 0..inputs.ids.len(), &mut step);
         let (mut kept, mut kept_tilings) = (step, tilings);
         if step.n_outputs < step.n {
             kept.positions = writer.array();
             inputs.outputs.iter().for_each(|&t| writer.put(inputs.positions[t as usize].to_le_bytes()));
             kept.slots = writer.words(kept_slots);
+            writer.turns_and_spans(inputs, inputs.outputs.iter().map(|&t| t as usize), &mut kept);
             kept_tilings = writer.tilings(kept_slots, tile_tokens);
             kept.n = step.n_outputs;
         }
@@ -113,7 +113,29 @@ impl InputStaging {
     }
 }
 
+/// The turns of a token less its position, which the device moves on by itself.
+pub fn turns_ahead(inputs: &StepInputs, token: usize) -> [u32; 3] {
+    inputs.turns[token].map(|turn| turn.wrapping_sub(inputs.positions[token]))
+}
+
 impl Writer<'_> {
+    /// Writes the turns and spans of some tokens where the step has them.
+    fn turns_and_spans(&mut self, inputs: &StepInputs, tokens: impl Iterator<Item = usize> + Clone, to: &mut StepArgs) {
+        if !inputs.turns.is_empty() {
+            to.turns = self.array();
+            tokens.clone().flat_map(|t| turns_ahead(inputs, t)).for_each(|turn| self.put(turn.to_le_bytes()));
+        }
+        if !inputs.spans.is_empty() {
+            to.last = self.array();
+            for t in tokens {
+                let [position, sequence] = [inputs.positions[t], inputs.sequences[t]];
+                let end = inputs.sequences.partition_point(|&s| s <= sequence);
+                self.put(position.max(inputs.spans[t][1].saturating_sub(1)).to_le_bytes());
+                self.put(inputs.positions[end - 1].to_le_bytes());
+            }
+        }
+    }
+
     /// Writes tiles of up to `most` consecutive tokens of one sequence.
     fn tiles(&mut self, slots: &[u32], most: usize) -> Tiling {
         let (address, mut first, mut n) = (self.array(), 0, 0);

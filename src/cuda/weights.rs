@@ -108,7 +108,8 @@ impl WeightLayout {
         let mut arena = Arena::default();
         let matrices = weights.matrices.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<_>>()?;
         let vectors = weights.vectors.iter().map(|v| arena.add(v.len(), 4)).collect::<Result<_>>()?;
-        let ropes = weights.ropes.iter().map(|r| arena.add(r.inv_freq.len(), 8)).collect::<Result<_>>()?;
+        let ropes = weights.ropes.iter().map(|r| arena.add(8 * r.inv_freq.len() + r.axes.len(), 1));
+        let ropes = ropes.collect::<Result<_>>()?;
         Ok(WeightLayout { arena, matrices, vectors, ropes })
     }
 }
@@ -124,6 +125,8 @@ pub struct DeviceRope {
     pub pairs: usize,
     /// `[pairs]`, double precision.
     pub inv_freq: Address,
+    /// `[pairs]` bytes, or null.
+    pub axes: Address,
     pub magnitude: f32,
 }
 
@@ -225,7 +228,8 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         current.synchronize(stream)?;
     }
     let vectors = weights.vectors.iter().map(|v| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
-    let ropes = weights.ropes.iter().map(|r| r.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect());
+    let bytes_of = |r: &Rope| r.inv_freq.iter().flat_map(|f| f.to_le_bytes()).chain(r.axes.iter().copied()).collect();
+    let ropes = weights.ropes.iter().map(bytes_of);
     for (bytes, offset) in vectors.zip(&layout.vectors).chain(ropes.zip(&layout.ropes)) {
         let Some((stream, pinned)) = lanes.first_mut() else { break };
         hash.write(&bytes);
@@ -242,6 +246,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         order: rope.pairs,
         pairs: rope.inv_freq.len(),
         inv_freq: base + *offset as Address,
+        axes: if rope.axes.is_empty() { 0 } else { base + (*offset + 8 * rope.inv_freq.len()) as Address },
         magnitude: rope.magnitude,
     };
     Ok(DeviceWeights {

@@ -110,7 +110,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
     Ok((rows, largest))
 }
 
-/// Encodes a picture. `progress` is told the tiles that are done, and their number; where it says false the call ends.
+/// Encodes a picture. `progress` gets the tiles that are done, and their number; where it says false the call ends.
 pub fn media_from_picture(
     encoder: &Encoder,
     picture: &Picture,

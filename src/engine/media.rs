@@ -1,5 +1,5 @@
-//! The rows of a picture or a sound, as a network takes them among its tokens. *Invariant:* immutable, and what it is
-//! is told by its hash.
+//! The rows of a picture or a sound, as a network takes them among its tokens. *Invariant:* immutable, and its hash
+//! says what it is.
 
 use std::sync::Arc;
 use std::time::Duration;

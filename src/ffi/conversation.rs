@@ -18,14 +18,14 @@ use super::generate::distinct;
 use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_kind};
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
-use super::job::{count, draft_params, end_code, ns, state_code, stop_strings};
+use super::job::{draft_params, end_code, state_code, stop_strings};
 use super::model::rz_model;
 use super::reply::PartOut;
 use super::sampler::{rz_sampler_params, sampler_params};
 use super::saved::{reader, restore_params, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
-use super::structs::versioned;
+use super::structs::{count, ns, versioned};
 
 /// Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
 /// time: a second one gets RZ_ERR_BUSY. Conversations of one model work side by side.

@@ -14,11 +14,10 @@ use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::job::count;
 use super::media::{rz_media, rz_media_info};
 use super::model::{rz_model, rz_progress_callback};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
+use super::structs::{count, versioned};
 
 /// The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's embeddings.
 /// Immutable: any number of calls may use it at once.

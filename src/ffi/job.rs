@@ -2,7 +2,6 @@
 
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::engine::{
     Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Model, Request, Runtime, SamplerParams, Session,
@@ -22,7 +21,7 @@ use super::prompt::rz_prompt;
 use super::reply::{PartOut, reply};
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
+use super::structs::{count, ns, versioned};
 
 /// A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
 /// so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
@@ -521,14 +520,6 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
         });
         Ok(RZ_OK)
     })
-}
-
-pub(super) fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-pub(super) fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The RZ_JOB_STATE_... of a job.

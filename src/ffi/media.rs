@@ -8,11 +8,10 @@ use crate::error::Error;
 
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::job::{count, ns};
 use super::model::rz_model;
 use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
+use super::structs::{count, ns, versioned};
 
 /// Kind of a medium: a picture.
 pub const RZ_MEDIA_IMAGE: u32 = 1;

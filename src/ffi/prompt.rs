@@ -12,11 +12,10 @@ use super::cancel::rz_cancel;
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, Held};
-use super::job::count;
 use super::media::rz_media;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::layout;
+use super::structs::{count, layout};
 
 /// A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0.
 #[repr(C)]
@@ -198,7 +197,7 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
 /// a saved cache has its media in it. Where the rows of a picture see each other they are computed in one step:
 /// rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures as a whole or not
 /// at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first`
-/// is behind the last token, or between such rows), RZ_ERR_UNSUPPORTED (layers on a GPU). Since 0.1.0.
+/// is behind the last token, or between such rows). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

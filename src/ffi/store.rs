@@ -8,10 +8,9 @@ use crate::engine::{Adapters, Runtime, Session, Store, StoreParams};
 use super::cache::{cache_params, rz_cache, rz_cache_params};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::job::count;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
+use super::structs::{count, versioned};
 
 /// Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
 /// computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any

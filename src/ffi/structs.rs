@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 
@@ -67,6 +68,16 @@ pub(super) use versioned;
 /// Bytes of the field that a projection selects.
 pub(super) const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
     size_of::<F>()
+}
+
+/// A number for a field of a struct; the largest where it has no room.
+pub(super) fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The same of nanoseconds.
+pub(super) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A struct_size beyond this is an uninitialised one, and reading that far would crash.

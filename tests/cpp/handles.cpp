@@ -22,6 +22,7 @@ constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_no
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
 static_assert(move_only<realizar::Grammar> && move_only<realizar::Adapter> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::ChatParser> && move_only<realizar::Cancel>);
 static_assert(move_only<realizar::Job> && move_only<realizar::Store>);
+static_assert(move_only<realizar::Encoder> && move_only<realizar::Media> && move_only<realizar::Prompt>);
 #ifdef __cpp_lib_ranges
 static_assert(std::ranges::input_range<realizar::Job> && std::input_iterator<realizar::Job::Iterator>);
 #endif
@@ -44,6 +45,56 @@ static realizar::Model load(const char *path) {
     return realizar::Model(path, params); // keeps the runtime alive
 }
 
+/// Rows of media that are the embeddings of tokens, the first tensor of the tiny model, give what these tokens give.
+static void media(const realizar::Model &model, const char *path, const std::vector<uint32_t> &tokens) {
+    std::ifstream file(path, std::ios::binary);
+    std::vector<float> table(512 * 64), rows;
+    file.seekg(14176);
+    file.read(reinterpret_cast<char *>(table.data()), std::streamsize(table.size() * sizeof(float)));
+    for (size_t i = 1; i < 4; i++) rows.insert(rows.end(), &table[tokens[i] * 64], &table[tokens[i] * 64] + 64);
+    const realizar::Media media = realizar::Media::from_rows(model, RZ_MEDIA_IMAGE, rows.data(), 3, 64).value();
+    EXPECT(media.info().n_rows == 3 && media.info().columns == 3 && media.rows() == rows);
+    const std::vector<uint32_t> rest(tokens.begin() + 4, tokens.end());
+    const realizar::Prompt prompt(model, {realizar::part({tokens[0]}), realizar::part(media), realizar::part(rest)}, RZ_PROMPT_BARE);
+    std::vector<uint32_t> expected = tokens;
+    std::fill(expected.begin() + 1, expected.begin() + 4, RZ_TOKEN_MEDIA);
+    EXPECT(prompt.size() == tokens.size() && prompt.tokens() == expected);
+    realizar::Cache plain(model), cache(model);
+    plain.prefill(tokens);
+    cache.prefill_prompt(prompt);
+    EXPECT(plain.logits() == cache.logits() && cache.tokens() == expected);
+    EXPECT(cache.match_prompt(prompt) == tokens.size() && cache.match(tokens) == 1);
+    cache.truncate(2);
+    auto params = realizar::params<rz_job_params>();
+    params.max_tokens = 20;
+    plain.truncate(0);
+    realizar::Job said(plain, tokens, params), seen(cache, prompt, 2, params);
+    while (said.step()) {}
+    while (seen.step()) {}
+    EXPECT(said.text() == seen.text() && !said.tokens().empty());
+
+    std::vector<char> saved;
+    media.save([&](const void *data, size_t n) {
+        saved.insert(saved.end(), static_cast<const char *>(data), static_cast<const char *>(data) + n);
+        return 0;
+    });
+    size_t at = 0;
+    const realizar::Media again = realizar::Media::load(model, [&](void *out, size_t n) {
+        if (saved.size() - at < n) return 5;
+        std::memcpy(out, saved.data() + at, n);
+        at += n;
+        return 0;
+    }).value();
+    EXPECT(!std::memcmp(again.info().hash, media.info().hash, 32) && again.rows() == rows);
+
+    EXPECT(realizar::Media::from_rows(model, RZ_MEDIA_IMAGE, rows.data(), 1, 63).status() == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(realizar::Prompt::make(model, {realizar::part({512})}).status() == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(failure([&] { realizar::Encoder(model, path); }) == RZ_ERR_UNSUPPORTED);
+    const char *chat = "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}]}]}";
+    EXPECT(realizar::Prompt::of_chat(model, chat, {&media}).status() == RZ_ERR_UNSUPPORTED); // no template
+    EXPECT(realizar::Encoder::plan(model, "no such file.gguf").status() == RZ_ERR_IO);
+}
+
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
     const std::string prompt = "Once upon a time";
@@ -59,6 +110,7 @@ int main(int argc, char **argv) {
     EXPECT(failure([&] { model.render_chat({{"user", "x"}}); }) == RZ_ERR_UNSUPPORTED);
     const std::vector<uint32_t> tokens = model.tokenize(prompt);
     EXPECT(tokens.size() == 5 && model.detokenize(tokens) == prompt);
+    media(model, argv[1], tokens);
 
     const char *hello = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}";
     EXPECT(failure([&] { model.render_chat_json(hello); }) == RZ_ERR_UNSUPPORTED);

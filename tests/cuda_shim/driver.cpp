@@ -533,7 +533,8 @@ static const Allocation* allocation(uint64_t address, size_t bytes = 1) {
     auto it = allocations.upper_bound(address);
     if (it == allocations.begin()) return nullptr;
     --it;
-    return address + bytes <= it->first + it->second.bytes ? &it->second : nullptr;
+    const uint64_t at = address - it->first, all = it->second.bytes;
+    return at <= all && bytes <= all - at ? &it->second : nullptr;
 }
 // True if `bytes` from `address` on lie in one allocation of a context.
 static bool inside(uint64_t address, size_t bytes, const Context* context = nullptr) {

@@ -21,7 +21,7 @@ const GENERATED: [(&str, &str); 8] = [
 ];
 
 /// Constants that callers pass, by what their names begin with.
-const PASSED: [&str; 16] = [
+const PASSED: [&str; 19] = [
     "RZ_OVERFLOW_",
     "RZ_REASONING_",
     "RZ_REPLY_",
@@ -38,6 +38,9 @@ const PASSED: [&str; 16] = [
     "RZ_EMBED_",
     "RZ_DEVICE_",
     "RZ_NO_",
+    "RZ_MEDIA_",
+    "RZ_PIXELS_",
+    "RZ_PROMPT_",
 ];
 
 /// What bindings call some of them in place of the ends of their names.

@@ -2,6 +2,8 @@
 //! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
 #![allow(unsafe_code)]
 
+mod media;
+
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,12 +25,13 @@ use realizar::graph::op::{
 };
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
-use realizar::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
+use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
 
+use self::media::Pictures;
 use crate::support::matrix::Matrix;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
@@ -615,7 +618,7 @@ fn an_image_that_does_not_fit_is_told() {
     assert!(why().starts_with("looking up the kernel embed failed"), "{}", why());
     shim.leave_out("");
     let (why, _) = shim.lying((c"cuFuncGetParamInfo", 0, Lie::LargestInt), why);
-    assert_eq!(why, "looking up the kernel embed: its parameter has 2147483647 bytes, not 88");
+    assert_eq!(why, "looking up the kernel embed: its parameter has 2147483647 bytes, not 96");
     open(&shim).unwrap();
 }
 
@@ -735,27 +738,6 @@ fn the_state_of_the_host_is_left_alone() {
     assert!(!recording(false));
     assert!(hears_signals());
     assert_eq!(shim.number("shim_memory_used"), 0);
-}
-
-/// There are no kernels for what pictures add to a step.
-#[test]
-fn inputs_of_pictures_are_refused_by_name() {
-    let Some(shim) = shim() else { return };
-    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
-    let model = load(&path, open(&shim).unwrap()).unwrap();
-    let expected = model.prompt(quant::F16, 1).unwrap();
-    let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
-    let step = StepInputs { ids: &[1], positions: &[0], outputs: &[0], sequences: &[0], ..Default::default() };
-    for (inputs, what) in [
-        (StepInputs { ids: &[MEDIA_ROW], media: &[&[0.0; 64]], ..step }, "rows of media on a GPU"),
-        (StepInputs { turns: &[[0; 3]], ..step }, "rotations by turns on a GPU"),
-        (StepInputs { spans: &[[0, 1]], ..step }, "attention within spans on a GPU"),
-    ] {
-        let batch = &mut Batch { inputs, sequences: &mut [&mut state] };
-        let refused = executor.begin(batch, 0..model.program.ops.len()).unwrap_err().to_string();
-        assert!(refused.contains(what), "{refused}");
-    }
-    assert!(model.prompt(quant::F16, 1).unwrap() == expected);
 }
 
 /// Memory goes only when the work in it has ended.
@@ -1424,6 +1406,34 @@ struct CaseModels {
     outs: Vec<TensorId>,
     cpu: Backend,
     cuda: Backend,
+    /// Steps have pictures.
+    sees: bool,
+}
+
+fn case_matrices() -> Vec<Matrix> {
+    let values_of = |(seed, (dtype, rows, cols))| Matrix::new(dtype, rows, cols, &values(rows * cols, seed));
+    (1..).zip(MATRICES).map(values_of).collect()
+}
+
+fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
+    let vector_of = |(i, n)| {
+        let sign = |x: f32| if RATES.contains(&i) { -x.abs() } else { x };
+        values(n, i as u64 + 1).into_iter().map(sign).collect()
+    };
+    let ropes = [
+        (RopePairs::Halves, vec![0, 1, 2, 1]),
+        (RopePairs::Adjacent, vec![2, 0, 1, 1, 2, 0]),
+        (RopePairs::Halves, vec![]),
+    ];
+    let rope_of = |(pairs, axes): (RopePairs, Vec<u8>)| {
+        let inv_freq = inv_freq(10_000.0, if axes.is_empty() { 8 } else { 2 * axes.len() });
+        Rope { pairs, inv_freq, axes, magnitude: 1.25 }
+    };
+    Weights {
+        matrices: matrices.iter().map(|s| s as &dyn MatrixSource).collect(),
+        vectors: (0..).zip(VECTORS).map(vector_of).collect(),
+        ropes: ropes.map(rope_of).into(),
+    }
 }
 
 impl CaseModels {
@@ -1439,27 +1449,16 @@ impl CaseModels {
         let outs = ops(&o, &inputs);
         inputs.iter().for_each(|&tensor| o.0.borrow_mut().input(tensor));
         let program = Arc::new(o.0.into_inner().finish(VOCAB, &outs));
-        let values_of = |(seed, (dtype, rows, cols))| Matrix::new(dtype, rows, cols, &values(rows * cols, seed));
-        let sources: Vec<Matrix> = (1..).zip(MATRICES).map(values_of).collect();
-        let vector_of = |(i, n)| {
-            let sign = |x: f32| if RATES.contains(&i) { -x.abs() } else { x };
-            values(n, i as u64 + 1).into_iter().map(sign).collect()
-        };
-        let ropes = [(RopePairs::Halves, 4), (RopePairs::Adjacent, 6)];
-        let weights = Weights {
-            matrices: sources.iter().map(|s| s as &dyn MatrixSource).collect(),
-            vectors: (0..).zip(VECTORS).map(vector_of).collect(),
-            ropes: ropes
-                .map(|(pairs, n)| Rope { pairs, inv_freq: inv_freq(10_000.0, 2 * n), axes: vec![], magnitude: 1.25 })
-                .into(),
-        };
+        let sources = case_matrices();
+        let weights = case_weights(&sources);
         program.check(&weights).unwrap();
         let pool = Arc::new(Pool::new(1).unwrap());
         let cpu =
             CpuBackend::load(&pool, Isa::detect(), &[&program], &weights, None, u64::MAX, true, &mut |_, _| Ok(()))
                 .unwrap();
         let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
-        CaseModels { program, inputs, outs, cpu: Backend::Cpu(Arc::new(cpu)), cuda: Backend::Cuda(Arc::new(cuda)) }
+        let (cpu, cuda) = (Backend::Cpu(Arc::new(cpu)), Backend::Cuda(Arc::new(cuda)));
+        CaseModels { program, inputs, outs, cpu, cuda, sees: false }
     }
 
     /// One step of `n` tokens, as one range of ops or op by op: the activations to compare, or the logits.
@@ -1483,10 +1482,12 @@ impl CaseModels {
         let positions: Vec<u32> = (0..n).map(|i| if slots[i] == 0 { i } else { i - n.div_ceil(2) } as u32).collect();
         let ids: Vec<u32> = (0..n as u32).map(|i| i * 7919 % VOCAB as u32).collect();
         let states = &mut states.each_mut()[..];
-        let batch = &mut Batch {
-            inputs: StepInputs { ids: &ids, positions: &positions, outputs, sequences: &slots, ..Default::default() },
-            sequences: states,
-        };
+        let lengths = [n.div_ceil(2) as u32, n as u32 / 2];
+        let pictures = Pictures::new(&ids, &positions, &slots, &lengths, self.program.media_width());
+        let rows = pictures.rows();
+        let inputs = StepInputs { ids: &ids, positions: &positions, outputs, sequences: &slots, ..Default::default() };
+        let inputs = if self.sees { pictures.add(&rows, inputs) } else { inputs };
+        let batch = &mut Batch { inputs, sequences: states };
         let all = self.program.ops.len();
         let step = if one_by_one { 1 } else { all };
         for first in (0..all).step_by(step) {
@@ -1540,19 +1541,26 @@ fn prompts_agree_with_the_cpu() {
             let cpu =
                 CpuBackend::load(&pool, Isa::detect(), &[&program], &weights, None, u64::MAX, true, &mut |_, _| Ok(()));
             let cpu = Backend::Cpu(Arc::new(cpu.unwrap()));
-            for (dtype, limit) in [(quant::F16, 4e-3), (quant::F32, 4e-3), (quant::Q8_0, 3e-2)] {
-                let expected = attended(&cpu, &program, [q, k, v, out], dtype).into_iter().map(f64::from).collect();
-                let got = attended(&cuda, &program, [q, k, v, out], dtype);
-                let difference = relative_rms(&[expected], &[got]);
-                println!("{heads} heads, {layer:?}, cache type {}: {difference:.2e}", dtype.0);
-                assert!(difference < limit, "{heads} heads, {layer:?}, cache type {}: {difference}", dtype.0);
+            let types = [(quant::F16, 4e-3, false), (quant::F32, 4e-3, true), (quant::Q8_0, 3e-2, false)];
+            for (dtype, limit, sees) in [(quant::F16, 4e-3, true)].into_iter().chain(types) {
+                let run = |backend| attended(backend, &program, [q, k, v, out], dtype, sees);
+                let difference = relative_rms(&[run(&cpu).into_iter().map(f64::from).collect()], &[run(&cuda)]);
+                let what = format!("{heads} heads, {layer:?}, cache type {}, spans: {sees}", dtype.0);
+                println!("{what}: {difference:.2e}");
+                assert!(difference < limit, "{what}: {difference}");
             }
         }
     }
 }
 
-/// Results of the attention of a program to two prompts in two steps.
-fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId; 4], dtype: DType) -> Vec<f32> {
+/// Results of the attention of a program to two prompts in two steps, in which tokens of pictures see all of them.
+fn attended(
+    backend: &Backend,
+    program: &Arc<Program>,
+    [q, k, v, out]: [TensorId; 4],
+    dtype: DType,
+    sees: bool,
+) -> Vec<f32> {
     let limits = StepLimits { max_tokens: 120, max_outputs: 1 };
     let (layers, max_step) = (program.kv_layers.clone(), limits.max_tokens);
     let spec = SequenceSpec { layers, recurrent: [].into(), capacity: 150, k_type: dtype, v_type: dtype, max_step };
@@ -1565,16 +1573,12 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId
         let (slots, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
         let (n, ids) = (slots.len(), vec![0; slots.len()]);
         let states_of = &mut states.each_mut()[..];
-        let batch = &mut Batch {
-            inputs: StepInputs {
-                ids: &ids,
-                positions: &positions,
-                outputs: &[0],
-                sequences: &slots,
-                ..Default::default()
-            },
-            sequences: states_of,
-        };
+        let (lengths, sequences) = ([0, 1].map(|slot| (lengths[slot] + counts[slot]) as u32), &slots[..]);
+        let pictures = Pictures::new(&ids, &positions, sequences, &lengths, 0);
+        let rows = pictures.rows();
+        let inputs = StepInputs { ids: &ids, positions: &positions, outputs: &[0], sequences, ..Default::default() };
+        let inputs = if sees { pictures.add(&rows, inputs) } else { inputs };
+        let batch = &mut Batch { inputs, sequences: states_of };
         executor.begin(batch, 0..program.ops.len()).unwrap();
         for (tensor, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
             executor.write(tensor, &values(n * program.width(tensor), seed)).unwrap();

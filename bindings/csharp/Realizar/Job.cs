@@ -96,7 +96,7 @@ namespace Realizar
         private readonly CancellationToken cancellation;
         private readonly int row;
 
-        internal unsafe Job(CacheHandle cache, Model model, uint[] tokens, JobOptions options, CancellationToken cancellation)
+        internal unsafe Job(CacheHandle cache, Model model, uint[] tokens, Prompt prompt, int first, JobOptions options, CancellationToken cancellation)
         {
             this.cancellation = cancellation;
             row = options.Row(model);
@@ -108,7 +108,7 @@ namespace Realizar
                 {
                     var p = new rz_job_params {
                         struct_size = (uint)sizeof(rz_job_params), max_tokens = checked((uint)options.MaxTokens), tokens = pins.Of(tokens),
-                        n_tokens = (UIntPtr)tokens.Length, grammar = pins.Of(options.Grammar?.Handle),
+                        n_tokens = (UIntPtr)(tokens?.Length ?? 0), prompt = pins.Of(prompt?.Handle), prompt_first = (UIntPtr)(uint)first, grammar = pins.Of(options.Grammar?.Handle),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
                         cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax),
                         draft_model = pins.Of(options.DraftModel?.Handle), logprobs = checked((uint)options.Logprobs), priority = options.Priority,

@@ -98,14 +98,6 @@ namespace Realizar
         internal readonly ModelHandle Handle = new ModelHandle();
         public ModelInfo Info { get; private set; }
 
-        private static readonly rz_progress_callback Forward = ForwardProgress;
-
-        private sealed class Progressing
-        {
-            internal Action<ulong, ulong> Call;
-            internal Exception Raised;
-        }
-
         private Model() { }
 
         /// <summary>Loads a .gguf file, a .safetensors file, or a folder with a config.json.</summary>
@@ -192,37 +184,18 @@ namespace Realizar
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
                     | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u),
             };
-            var progressing = new Progressing { Call = options.Progress };
-            var user = GCHandle.Alloc(progressing);
-            try
+            using (var pins = new Pins())
+            using (var cancelling = new Cancelling(cancellation))
+            using (var progressing = new Progressing(options.Progress))
             {
-                using (var pins = new Pins())
-                using (var cancelling = new Cancelling(cancellation))
-                {
-                    p.runtime = pins.Of(options.Runtime?.Handle);
-                    p.cancel = pins.Of(cancelling.Handle);
-                    if (options.Progress != null)
-                    {
-                        p.progress = Marshal.GetFunctionPointerForDelegate(Forward);
-                        p.progress_user = GCHandle.ToIntPtr(user);
-                    }
-                    p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
-                    (p.devices, p.n_devices, p.shares) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
-                    rz_error err;
-                    var status = call(&p, &err);
-                    if (progressing.Raised != null) throw progressing.Raised;
-                    RealizarException.Check(status, &err, cancellation);
-                }
+                p.runtime = pins.Of(options.Runtime?.Handle);
+                p.cancel = pins.Of(cancelling.Handle);
+                (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
+                p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
+                (p.devices, p.n_devices, p.shares) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
+                rz_error err;
+                progressing.Check(call(&p, &err), &err, cancellation);
             }
-            finally { user.Free(); }
-        }
-
-        [MonoPInvokeCallback(typeof(rz_progress_callback))]
-        private static int ForwardProgress(ulong done, ulong total, IntPtr user)
-        {
-            var progressing = (Progressing)GCHandle.FromIntPtr(user).Target;
-            try { progressing.Call(done, total); return 0; }
-            catch (Exception e) { progressing.Raised = e; return 1; } // an exception must not reach native code
         }
 
         private unsafe void Describe()

@@ -170,6 +170,24 @@ namespace Realizar
                     RealizarException.Check(Native.rz_prefill(Handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
         }
 
+        /// <summary>How many of the first tokens of a prompt the session need not compute again.</summary>
+        public unsafe int Match(Prompt prompt)
+        {
+            rz_error err;
+            uint common;
+            RealizarException.Check(Native.rz_cache_match_prompt(Handle, prompt.Handle, &common, &err), &err);
+            return (int)common;
+        }
+
+        /// <summary>Appends the tokens of a prompt from number <paramref name="first"/> on, at least one: 0, or what
+        /// Match gave once the session was truncated to it.</summary>
+        public unsafe void Prefill(Prompt prompt, int first = 0, CancellationToken cancellation = default(CancellationToken))
+        {
+            rz_error err;
+            using (var cancelling = new Cancelling(cancellation))
+                RealizarException.Check(Native.rz_prefill_prompt(Handle, prompt.Handle, (UIntPtr)checked((uint)first), cancelling.Handle, &err), &err, cancellation);
+        }
+
         /// <summary>Chooses a token from the logits, the most likely one without a sampler.</summary>
         public unsafe uint Sample(Sampler sampler = null)
         {
@@ -246,7 +264,19 @@ namespace Realizar
             // The last token of a prompt is always computed, because the answer starts from its logits.
             var kept = Math.Min((int)common, Math.Max(prompt.Length - 1, 0));
             Truncate(kept);
-            return new Job(Handle, Model, prompt.Skip(kept).ToArray(), options ?? new JobOptions(), cancellation);
+            return new Job(Handle, Model, prompt.Skip(kept).ToArray(), null, 0, options ?? new JobOptions(), cancellation);
+        }
+
+        /// <summary>The same for a prompt with media.</summary>
+        public Job NewJob(Prompt prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken))
+        {
+            var kept = Match(prompt);
+            var tokens = prompt.Tokens();
+            // Rows at its end are computed as a whole, because they may see each other.
+            if (kept == tokens.Length)
+                for (kept = Math.Max(kept - 1, 0); kept > 0 && tokens[kept] == Prompt.MediaToken;) kept--;
+            Truncate(kept);
+            return new Job(Handle, Model, null, prompt, kept, options ?? new JobOptions(), cancellation);
         }
 
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>

@@ -50,6 +50,7 @@ internal static class Tests
             Embeddings(model);
             TokenByToken(model);
             Together(model);
+            Pictures(model, arguments[0]);
             Check(model.GetMetrics().Prefill.Count > 0, "metrics");
             Check(Device.All()[0].Unavailable == "", "the CPU is available");
         }
@@ -58,6 +59,7 @@ internal static class Tests
         using (var model = Model.Load(arguments[1]))
         {
             Conversing(model);
+            Seeing(model);
             Stopping(model);
             Calls(model);
             Kept(model);
@@ -276,6 +278,63 @@ internal static class Tests
         Check(model.GetWork().Dispatches > 0 && model.GetWork().LatencyHistogram.Length == 32, "work");
         model.ResetMetrics();
         Check(model.GetWork().Dispatches == 0 && model.GetMetrics().Prefill.Count == 0, "no work");
+    }
+
+    private static void Pictures(Model model, string path)
+    {
+        // The embeddings of tokens, the first tensor of the tiny model.
+        var table = new float[512 * 64];
+        Buffer.BlockCopy(File.ReadAllBytes(path), 14176, table, 0, 4 * table.Length);
+        var tokens = model.Tokenize(Prompt);
+        var rows = tokens.Skip(1).Take(3).SelectMany(token => table.Skip((int)token * 64).Take(64)).ToArray();
+        using (var media = Media.FromRows(model, rows, 64))
+        using (var session = model.NewSession())
+        using (var seeing = model.NewSession())
+        {
+            Check(media.Info.Kind == MediaKind.Image && media.Info.Rows == 3 && media.Info.RowDim == 64 && media.Info.Columns == 3, "a medium");
+            Check(media.Rows().SequenceEqual(rows), "its rows");
+            var ids = tokens.Select((token, i) => i >= 1 && i <= 3 ? Realizar.Prompt.MediaToken : token).ToArray();
+            using (var prompt = new Prompt(model, new PromptPart[] { tokens.Take(1).ToArray(), media, tokens.Skip(4).ToArray() }, true))
+            {
+                Check(prompt.Length == tokens.Length && prompt.Tokens().SequenceEqual(ids), "tokens of a prompt");
+                var expected = string.Concat(session.Generate(Prompt, maxTokens: 25));
+                for (var i = 0; i < 2; i++)
+                    using (var job = seeing.NewJob(prompt, new JobOptions { MaxTokens = 25 }))
+                    {
+                        while (job.Step()) { }
+                        Check(job.Text() == expected, "rows that stand for tokens");
+                    }
+                Check(seeing.Match(prompt) == ids.Length && seeing.Tokens().Take(ids.Length).SequenceEqual(ids), "a session with rows");
+                seeing.Truncate(2);
+                seeing.Prefill(prompt, 2);
+                Check(seeing.Length == ids.Length, "the rest of a prompt");
+                Check(Throws<RealizarException>(() => seeing.Prefill(prompt, ids.Length), "no tokens").Status == Status.InvalidArgument, "no tokens");
+            }
+            var stream = new MemoryStream();
+            media.Save(stream);
+            stream.Position = 0;
+            using (var again = Media.Load(model, stream)) Check(again.Hash.SequenceEqual(media.Hash) && media.Hash.Length == 32, "a saved medium");
+            using (var other = Media.FromRows(model, new float[192], 64)) Check(!other.Hash.SequenceEqual(media.Hash), "another medium");
+            var e = Throws<RealizarException>(() => new Prompt(model, new uint[] { 512 }), "a token that there is not");
+            Check(e.Status == Status.InvalidArgument, "a token that there is not");
+        }
+        Check(Throws<RealizarException>(() => Media.FromRows(model, new float[63], 63), "a wrong width").Status == Status.InvalidArgument, "a wrong width");
+        Throws<ArgumentException>(() => Media.FromRows(model, new float[63], 64), "no whole rows");
+        Check(Throws<RealizarException>(() => new Encoder(model, path), "no encoder").Status == Status.Unsupported, "no encoder");
+        Check(Throws<RealizarException>(() => Encoder.Plan(model, "/none.gguf"), "no file").Status == Status.IO, "no file");
+    }
+
+    private static void Seeing(Model model)
+    {
+        var json = "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, {\"type\": \"text\", \"text\": \"Once\"}]}]}";
+        using (var media = Media.FromRows(model, new float[192], 64))
+        using (var prompt = Realizar.Prompt.OfChat(model, json, media))
+        {
+            var tokens = prompt.Tokens();
+            Check(tokens.Count(token => token == Realizar.Prompt.MediaToken) == 3 && tokens[1] == Realizar.Prompt.MediaToken, "a medium in a message");
+            var e = Throws<RealizarException>(() => Realizar.Prompt.OfChat(model, json, media, media), "a medium without a part");
+            Check(e.Status == Status.InvalidArgument, "a medium without a part");
+        }
     }
 
     private static void Together(Model model)

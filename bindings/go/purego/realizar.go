@@ -472,6 +472,9 @@ type JobOptions struct {
 	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
 	DraftModel *Model
 	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text
+	// Prompt in place of tokens, which are nil then, from token number PromptFirst on, as of Session.PrefillPrompt.
+	Prompt      *Prompt
+	PromptFirst int
 }
 
 // Draft is a source of drafts.
@@ -508,6 +511,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	params := rz_job_params{
 		max_tokens: count(options.MaxTokens), n_tokens: uintptr(len(prompt)), logprobs: count(options.Logprobs),
 		draft: uint32(options.Draft), draft_max: count(options.DraftMax), priority: options.Priority,
+		prompt_first: uintptr(max(options.PromptFirst, 0)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.tokens = pinned(&pinner, prompt)
@@ -518,6 +522,11 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		}
 		params.chat, params.chat_len = pinned(&pinner, chat), uintptr(len(chat))
 	}
+	media := options.Prompt.handle()
+	if params.prompt, err = media.acquire(); err != nil {
+		return nil, err
+	}
+	defer media.release()
 	draft := options.DraftModel.handle()
 	if params.draft_model, err = draft.acquire(); err != nil {
 		return nil, err

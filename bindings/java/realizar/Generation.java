@@ -19,19 +19,20 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private final int row;
     private String next;
 
-    Generation(Memory cache, Session session, int[] tokens, Options options) {
-        this(cache, session, tokens, options, new Cancel());
+    /** Of tokens, or of a prompt from its token number {@code first} on. */
+    Generation(Memory cache, Session session, int[] tokens, Prompt prompt, int first, Options options) {
+        this(cache, session, tokens, prompt, first, options, new Cancel());
     }
 
-    private Generation(Memory cache, Session session, int[] tokens, Options options, Cancel cancel) {
-        super(start(cache, session.model(), tokens, options, cancel), Header::rz_job_free);
+    private Generation(Memory cache, Session session, int[] tokens, Prompt prompt, int first, Options options, Cancel cancel) {
+        super(start(cache, session.model(), tokens, prompt, first, options, cancel), Header::rz_job_free);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
         row = Math.min(options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
-    private static Memory start(Memory cache, Model model, int[] tokens, Options options, Cancel cancel) {
+    private static Memory start(Memory cache, Model model, int[] tokens, Prompt prompt, int first, Options options, Cancel cancel) {
         // A GPU need not bring logits back without a sampler. The job copies it.
         boolean compiles = options.grammar == null && options.grammarKind != 0;
         try (Arena arena = new Arena(); Sampler chooser = options.isGreedy() ? null : new Sampler(options);
@@ -46,13 +47,15 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
             Native.set(params, Header.rz_job_params, "priority", options.priority);
             Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);
-            return cancel.use(fired -> use(chooser, sampler -> use(compiles ? own : options.grammar, grammar -> use(options.draftModel, draft -> {
+            Native.set(params, Header.rz_job_params, "prompt_first", (long) first);
+            return cancel.use(fired -> use(chooser, sampler -> use(compiles ? own : options.grammar, grammar -> use(options.draftModel, draft -> use(prompt, media -> {
+                Native.set(params, Header.rz_job_params, "prompt", media);
                 Native.set(params, Header.rz_job_params, "cancel", fired);
                 Native.set(params, Header.rz_job_params, "sampler", sampler);
                 Native.set(params, Header.rz_job_params, "grammar", grammar);
                 Native.set(params, Header.rz_job_params, "draft_model", draft);
                 return Native.made(arena, out -> e -> Header.rz_job_new(cache, params, out, e));
-            }))));
+            })))));
         }
     }
 

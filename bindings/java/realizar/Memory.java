@@ -71,6 +71,10 @@ final class Memory {
         if (from.length > 0) all().duplicate().put(from);
     }
 
+    void copy(float[] from) {
+        if (from.length > 0) all().asFloatBuffer().put(from);
+    }
+
     byte[] bytes() {
         byte[] array = new byte[Math.toIntExact(size)];
         if (size > 0) all().duplicate().get(array);

@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 
 /** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once. */
@@ -133,7 +134,8 @@ public final class Model extends Handle {
         }
     }
 
-    private static final class Forward implements Platform.Callback {
+    /** Who is told of a long call, and what that has thrown. */
+    static final class Forward implements Platform.Callback {
         private final Load.Progress progress;
         private Throwable met;
 
@@ -148,6 +150,21 @@ public final class Model extends Handle {
             } catch (Throwable e) {
                 met = e;
                 return 1;
+            }
+        }
+
+        /** The callback for the time of a call; NULL for nobody. */
+        Platform.Upcall told(Arena arena) {
+            return progress == null ? new Platform.Upcall(Memory.NULL, Memory.NULL) : Native.PLATFORM.callback(arena, Platform.Kind.PROGRESS, this);
+        }
+
+        /** Makes the call; what was thrown there counts in place of what it throws. */
+        <T> T run(Supplier<T> call) {
+            try {
+                return call.get();
+            } catch (RuntimeException e) {
+                if (met != null) throw Native.rethrown(met);
+                throw e;
             }
         }
     }
@@ -276,21 +293,14 @@ public final class Model extends Handle {
             }
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
             var forward = new Forward(load.progress);
-            if (load.progress != null) {
-                var told = Native.PLATFORM.callback(arena, Platform.Kind.PROGRESS, forward);
-                Native.set(params, Header.rz_model_params, "progress", told.function());
-                Native.set(params, Header.rz_model_params, "progress_user", told.user());
-            }
-            try {
-                use(own == null ? load.runtime : own, runtime -> use(load.cancel, cancel -> {
-                    Native.set(params, Header.rz_model_params, "runtime", runtime);
-                    Native.set(params, Header.rz_model_params, "cancel", cancel);
-                    return Native.check(arena, e -> call.apply(params, e));
-                }));
-            } catch (RuntimeException e) {
-                if (forward.met != null) throw Native.rethrown(forward.met);
-                throw e;
-            }
+            var told = forward.told(arena);
+            Native.set(params, Header.rz_model_params, "progress", told.function());
+            Native.set(params, Header.rz_model_params, "progress_user", told.user());
+            forward.run(() -> use(own == null ? load.runtime : own, runtime -> use(load.cancel, cancel -> {
+                Native.set(params, Header.rz_model_params, "runtime", runtime);
+                Native.set(params, Header.rz_model_params, "cancel", cancel);
+                return Native.check(arena, e -> call.apply(params, e));
+            })));
         }
     }
 

@@ -43,8 +43,39 @@ public final class Session extends Handle {
             if (tokens.length == 0) throw new IllegalArgumentException("no tokens to continue");
             int held = Math.min(match(tokens), tokens.length - 1);
             truncate(held);
-            return new Generation(cache, this, Arrays.copyOfRange(tokens, held, tokens.length), options);
+            return new Generation(cache, this, Arrays.copyOfRange(tokens, held, tokens.length), null, 0, options);
         });
+    }
+
+    /** Continues a prompt with media in the same way. */
+    public Generation generate(Prompt prompt, Options options) {
+        return call((arena, cache) -> {
+            int[] tokens = prompt.tokens();
+            int held = match(prompt);
+            // Rows at its end are computed as a whole, because they may see each other.
+            if (held > 0 && held == tokens.length) {
+                do held--;
+                while (held > 0 && tokens[held] == Prompt.MEDIA_TOKEN);
+            }
+            truncate(held);
+            return new Generation(cache, this, new int[0], prompt, held, options);
+        });
+    }
+
+    /** How many of the first tokens of a prompt need not be computed again. */
+    public int match(Prompt prompt) {
+        return call((arena, cache) -> prompt.use(pointer -> {
+            Memory common = arena.allocate(4);
+            Native.check(arena, e -> Header.rz_cache_match_prompt(cache, pointer, common, e));
+            return common.getInt(0);
+        }));
+    }
+
+    /** Appends the tokens of a prompt from number {@code first} on, at least one: 0, or what {@link #match} gave once
+     * the session was truncated to it. {@code cancel}, which may be null, stops it. */
+    public void prefill(Prompt prompt, int first, Cancel cancel) {
+        call((arena, cache) -> prompt.use(pointer -> use(cancel, fired ->
+            Native.check(arena, e -> Header.rz_prefill_prompt(cache, pointer, first, fired, e)))));
     }
 
     /** How many of the first of some tokens need not be computed again. */

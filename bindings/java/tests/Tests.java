@@ -1,7 +1,11 @@
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
@@ -9,13 +13,16 @@ import realizar.CacheType;
 import realizar.Cancel;
 import realizar.Conversation;
 import realizar.Device;
+import realizar.Encoder;
 import realizar.Filter;
 import realizar.Generation;
 import realizar.Grammar;
 import realizar.Json;
+import realizar.Media;
 import realizar.Model;
 import realizar.Options;
 import realizar.Part;
+import realizar.Prompt;
 import realizar.RealizarException;
 import realizar.RealizarException.Status;
 import realizar.Reply;
@@ -59,12 +66,14 @@ class Tests {
             failures(model, path);
             tokenByToken(model);
             together(model);
+            pictures(model, path);
             forgotten(path);
         }
         packed(path);
         loading(path);
         try (var model = Model.load(Path.of(arguments[1]), new Model.Load().threads(2))) {
             parts(model);
+            seeing(model);
             talking(model);
             calling(model);
             reasoning(model);
@@ -76,6 +85,62 @@ class Tests {
         }
         if (arguments.length > 2) real(Path.of(arguments[2]));
         System.out.println("ok");
+    }
+
+    private static void pictures(Model model, Path path) throws Exception {
+        // The embeddings of tokens, the first tensor of the tiny model.
+        var table = ByteBuffer.wrap(Files.readAllBytes(path)).order(ByteOrder.LITTLE_ENDIAN).position(14176).slice().order(ByteOrder.LITTLE_ENDIAN);
+        int[] tokens = model.tokenize(PROMPT), ids = tokens.clone();
+        float[] rows = new float[3 * 64];
+        for (int i = 0; i < 3; i++) {
+            ids[i + 1] = Prompt.MEDIA_TOKEN;
+            table.asFloatBuffer().get(tokens[i + 1] * 64, rows, i * 64, 64);
+        }
+        try (var media = Media.ofRows(model, Media.Kind.IMAGE, rows, 64, 0, 0);
+            var prompt = Prompt.of(model, new Prompt.Parts().tokens(tokens[0]).media(media).tokens(Arrays.copyOfRange(tokens, 4, tokens.length)).bare());
+            var session = model.newSession(200); var seeing = model.newSession(200)) {
+            check(media.info().rows() == 3 && media.info().rowDim() == 64 && media.info().columns() == 3, "a medium");
+            check(media.info().kind() == Media.Kind.IMAGE && Arrays.equals(media.rows(), rows), "its rows");
+            check(prompt.length() == tokens.length && Arrays.equals(prompt.tokens(), ids), "tokens of a prompt");
+            String text;
+            try (var generation = session.generate(PROMPT, new Options().maxTokens(25))) {
+                text = generation.readAll();
+            }
+            for (int i = 0; i < 2; i++) {
+                try (var generation = seeing.generate(prompt, new Options().maxTokens(25))) {
+                    check(generation.readAll().equals(text), "rows that stand for tokens");
+                }
+            }
+            check(seeing.match(prompt) == ids.length && Arrays.equals(Arrays.copyOf(seeing.tokens(), ids.length), ids), "a session with rows");
+            seeing.truncate(2);
+            seeing.prefill(prompt, 2, null);
+            check(seeing.length() == ids.length, "the rest of a prompt");
+            check(thrown(RealizarException.class, () -> seeing.prefill(prompt, ids.length, null)).status() == Status.INVALID_ARGUMENT, "no tokens");
+            var saved = new ByteArrayOutputStream();
+            media.save(saved);
+            try (var again = Media.load(model, new ByteArrayInputStream(saved.toByteArray()));
+                var other = Media.ofRows(model, Media.Kind.IMAGE, new float[192], 64, 3, 1)) {
+                check(Arrays.equals(again.hash(), media.hash()) && media.hash().length == 32, "a saved medium");
+                check(!Arrays.equals(other.hash(), media.hash()), "another medium");
+            }
+        }
+        thrown(IllegalArgumentException.class, () -> Media.ofRows(model, Media.Kind.IMAGE, new float[63], 64, 0, 0));
+        for (Runnable wrong : List.<Runnable>of(() -> Media.ofRows(model, Media.Kind.IMAGE, new float[63], 63, 0, 0),
+            () -> Media.ofRows(model, Media.Kind.AUDIO, new float[256], 64, 3, 1), () -> Prompt.of(model, new Prompt.Parts().tokens(512)))) {
+            check(thrown(RealizarException.class, wrong).status() == Status.INVALID_ARGUMENT, "a wrong medium or token");
+        }
+        check(thrown(RealizarException.class, () -> Encoder.load(model, path)).status() == Status.UNSUPPORTED, "no encoder");
+        check(thrown(RealizarException.class, () -> Encoder.plan(model, Path.of("/none.gguf"), new Encoder.Load())).status() == Status.IO, "no file");
+    }
+
+    private static void seeing(Model model) {
+        var parts = List.of(Map.of("type", "image", "media", 0), Map.of("type", "text", "text", "Once"));
+        var transcript = new Transcript().add(Map.of("role", "user", "content", parts));
+        try (var media = Media.ofRows(model, Media.Kind.IMAGE, new float[192], 64, 0, 0); var prompt = Prompt.of(model, transcript, media)) {
+            int[] tokens = prompt.tokens();
+            check(tokens[1] == Prompt.MEDIA_TOKEN && Arrays.stream(tokens).filter(token -> token == Prompt.MEDIA_TOKEN).count() == 3, "a medium in a message");
+            check(thrown(RealizarException.class, () -> Prompt.of(model, transcript, media, media)).status() == Status.INVALID_ARGUMENT, "a medium without a part");
+        }
     }
 
     private static void texts(Model model) {

@@ -14,7 +14,8 @@ static const napi_type_tag TAG = {0x8f1d5c2ab77e4f10, 0xa3c4d09be1276855};
 
 static const char *kind_name(kind k) {
     static const char *const names[] = {"object",  "model",        "cancel",  "store",
-                                        "adapter", "conversation", "session", "job"};
+                                        "adapter", "conversation", "session", "job",
+                                        "encoder", "medium",       "prompt"};
     return names[k];
 }
 
@@ -60,6 +61,9 @@ static void free_pointer(const library *lib, kind k, void *pointer) {
     case CONVERSATION: lib->rz_conversation_free(pointer); break;
     case SESSION: lib->rz_cache_free(pointer); break;
     case JOB: lib->rz_job_free(pointer); break;
+    case ENCODER: lib->rz_encoder_free(pointer); break;
+    case MEDIA: lib->rz_media_free(pointer); break;
+    case PROMPT: lib->rz_prompt_free(pointer); break;
     case NONE: break;
     }
 }
@@ -95,7 +99,7 @@ static void handle_free(napi_env env, handle *h) {
     int64_t now;
     if (h->external && !h->instance->ending) napi_adjust_external_memory(env, -h->external, &now);
     h->external = 0;
-    bool is_quick = h->kind == CANCEL || h->kind == JOB;
+    bool is_quick = h->kind == CANCEL || h->kind == JOB || h->kind == PROMPT;
     freeing *f = is_quick || h->instance->ending ? NULL : calloc(1, sizeof *f);
     napi_value name;
     if (f) {
@@ -361,6 +365,7 @@ NAPI_MODULE_INIT() {
     export_models(env, exports);
     export_texts(env, exports);
     export_conversations(env, exports);
+    export_media(env, exports);
     export_lock(env, exports);
     return exports;
 }

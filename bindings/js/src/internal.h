@@ -26,7 +26,11 @@
     F(rz_conversation_add_text) F(rz_conversation_reply) F(rz_conversation_step) F(rz_conversation_next_into)     \
     F(rz_conversation_logprobs_into) F(rz_conversation_json_into) F(rz_conversation_rewind)                       \
     F(rz_conversation_fork) F(rz_conversation_save) F(rz_conversation_load) F(rz_conversation_info_get)           \
-    F(rz_conversation_free) F(rz_conversations_step) F(rz_embed_into)
+    F(rz_conversation_free) F(rz_conversations_step) F(rz_embed_into) F(rz_encoder_load) F(rz_encoder_plan_get)   \
+    F(rz_encoder_info_get) F(rz_encoder_free) F(rz_media_from_image) F(rz_media_from_pixels) F(rz_media_from_rows)\
+    F(rz_media_measure) F(rz_media_info_get) F(rz_media_rows_into) F(rz_media_save) F(rz_media_load)              \
+    F(rz_media_free) F(rz_prompt_new) F(rz_prompt_len) F(rz_prompt_tokens_into) F(rz_prompt_free)                 \
+    F(rz_cache_match_prompt) F(rz_prompt_from_chat)
 /* clang-format on */
 
 /* The functions of the library, which is opened at run time. */
@@ -50,7 +54,7 @@ typedef struct instance {
     bool ending; /* The environment ends: no work can be queued any more. */
 } instance;
 
-typedef enum kind { NONE, MODEL, CANCEL, STORE, ADAPTER, CONVERSATION, SESSION, JOB } kind;
+typedef enum kind { NONE, MODEL, CANCEL, STORE, ADAPTER, CONVERSATION, SESSION, JOB, ENCODER, MEDIA, PROMPT } kind;
 
 /* The handle of the library that a JavaScript object stands for. */
 typedef struct handle {
@@ -175,10 +179,18 @@ extern const choice DRAFTS[];
 
 uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n);
 
+/* Tells a cancel, a handle, how far a call is. */
+int32_t on_progress(uint64_t done, uint64_t total, void *cancel);
+
+/* The members that describe an object. */
+void encoder_info(task *t, napi_value object, const void *encoder);
+void media_info(task *t, napi_value object, const void *media);
+
 /* The functions that JavaScript calls, by groups. */
 void export_models(napi_env env, napi_value exports);
 void export_texts(napi_env env, napi_value exports);
 void export_conversations(napi_env env, napi_value exports);
+void export_media(napi_env env, napi_value exports);
 void export_lock(napi_env env, napi_value exports);
 void export_function(napi_env env, napi_value exports, const char *name, napi_callback function);
 

@@ -103,7 +103,7 @@ typedef struct load {
     rz_plan plan;
 } load;
 
-static int32_t on_progress(uint64_t done, uint64_t total, void *user) {
+int32_t on_progress(uint64_t done, uint64_t total, void *user) {
     handle *cancel = user;
     atomic_store(&cancel->done, done);
     atomic_store(&cancel->total, total);
@@ -304,6 +304,8 @@ static napi_value call_info(napi_env env, napi_callback_info info) {
         set_member(env, object, "len", number_value(env, t.lib->rz_cache_len(pointer)));
         set_member(env, object, "capacity", number_value(env, t.lib->rz_cache_capacity(pointer)));
         break;
+    case ENCODER: encoder_info(&t, object, pointer); break;
+    case MEDIA: media_info(&t, object, pointer); break;
     default: break;
     }
     return task_return(&t, object);

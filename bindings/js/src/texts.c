@@ -248,8 +248,11 @@ static int32_t on_write(void *user, const void *data, size_t n) {
 
 static void run_save(task *t) {
     saved *s = t->data;
-    t->status = s->kind == CONVERSATION ? t->lib->rz_conversation_save(s->pointer, on_write, s, &t->error)
-                                        : t->lib->rz_cache_save(s->pointer, on_write, s, &t->error);
+    switch (s->kind) {
+    case CONVERSATION: t->status = t->lib->rz_conversation_save(s->pointer, on_write, s, &t->error); break;
+    case MEDIA: t->status = t->lib->rz_media_save(s->pointer, on_write, s, &t->error); break;
+    default: t->status = t->lib->rz_cache_save(s->pointer, on_write, s, &t->error);
+    }
     if (t->status < 0) {
         free(s->data);
         s->data = NULL;
@@ -276,13 +279,13 @@ static napi_value finish_save(task *t) {
     return array;
 }
 
-/* save(session or conversation): a promise of a Uint8Array. */
+/* save(session, conversation or medium): a promise of a Uint8Array. */
 static napi_value call_save(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     saved *s = t.data = task_alloc(&t, sizeof *s);
     if (s && (s->pointer = task_use(&t, arguments[0], NONE))) s->kind = t.uses[0].handle->kind;
-    if (s && s->kind != CONVERSATION && s->kind != SESSION)
+    if (s && s->kind != CONVERSATION && s->kind != SESSION && s->kind != MEDIA)
         task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "it cannot be saved");
     return task_start(&t, run_save, finish_save);
 }
@@ -315,7 +318,8 @@ static void run_job(task *t) {
     t->made_kind = JOB;
 }
 
-/* job(session, model, tokens, options, cancel): a promise of a job. */
+/* job(session, model, tokens, options, cancel): a promise of a job. In place of tokens, which are undefined then,
+ * options have a prompt, and the number of its first token. */
 static napi_value call_job(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
@@ -326,7 +330,9 @@ static napi_value call_job(napi_env env, napi_callback_info info) {
     g->cache = task_use(&t, arguments[0], SESSION);
     g->model = task_use(&t, arguments[1], MODEL);
     params->struct_size = sizeof *params;
-    params->tokens = tokens_of(&t, arguments[2], "tokens", &params->n_tokens);
+    params->prompt = task_use_optional(&t, member_of(&t, options, "prompt"), PROMPT);
+    params->prompt_first = uint_member(&t, options, "prompt_first", UINT32_MAX);
+    if (!params->prompt) params->tokens = tokens_of(&t, arguments[2], "tokens", &params->n_tokens);
     params->cancel = task_use(&t, arguments[4], CANCEL);
     U32(&t, options, params, max_tokens);
     params->draft = choice_member(&t, options, "draft", DRAFTS);

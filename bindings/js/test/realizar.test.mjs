@@ -25,7 +25,8 @@ import {
 
 const home = process.env.REALIZAR_PACKAGE;
 const index = pathToFileURL(path.join(home, "index.mjs")).href;
-const { Conversation, Model, RealizarError, Session, Store, devices, plan, version } = await import(index);
+const { Conversation, Encoder, MEDIA_TOKEN, Media, Model, Prompt, RealizarError, Session, Store, devices, plan, version } =
+  await import(index);
 
 const chat = chatModel();
 const model = await Model.load(chat, { threads: 2 });
@@ -83,6 +84,48 @@ test("a session goes on with a text", async () => {
   for (const draft of ["lookup", model]) {
     assert.equal(await all(session.generate(PROMPT, { maxTokens: 25, draft, draftMax: 4 })), pieces.join(""));
   }
+});
+
+test("rows of media stand for tokens, and wrong ones are refused", async () => {
+  // The embeddings of tokens, the first tensor of the tiny model.
+  const table = new Float32Array(fs.readFileSync(STORY).subarray(14176).buffer.slice(14176, 14176 + 4 * 512 * 64));
+  const ids = model.tokenize(PROMPT);
+  const rows = Float32Array.from([...ids.subarray(1, 4)].flatMap((token) => [...table.subarray(token * 64, token * 64 + 64)]));
+  const media = Media.fromRows(model, rows, { rowDim: 64 });
+  const { kind, nRows, rowDim, columns, lines } = media.info;
+  assert.deepEqual([kind, nRows, rowDim, columns, lines], ["image", 3, 64, 3, 1]);
+  assert.deepEqual(media.rows(), rows);
+  const prompt = new Prompt(model, [ids.subarray(0, 1), media, [...ids.subarray(4)]], { bare: true });
+  const tokens = ids.map((id, i) => (i >= 1 && i <= 3 ? MEDIA_TOKEN : id));
+  assert.deepEqual(prompt.tokens, tokens);
+  const expected = await all(new Session(model).generate(PROMPT, { maxTokens: 25 }));
+  const session = new Session(model);
+  for (let i = 0; i < 2; i++) assert.deepEqual(await all(session.generate(prompt, { maxTokens: 25 })), expected);
+  assert.deepEqual(session.tokens.subarray(0, tokens.length), tokens);
+  const again = await Media.load(model, await media.save());
+  assert.deepEqual([again.hash, media.hash.length], [media.hash, 32]);
+  assert.notDeepEqual(Media.fromRows(model, new Float32Array(192), { rowDim: 64 }).hash, media.hash);
+
+  const parts = [
+    { type: "image", media },
+    { type: "text", text: "Once" },
+  ];
+  const seen = Prompt.ofChat(model, [{ role: "user", content: parts }]).tokens;
+  assert.deepEqual([seen[1], seen.filter((token) => token === MEDIA_TOKEN).length], [MEDIA_TOKEN, 3]);
+
+  const wrong = fails("RZ_ERR_INVALID_ARGUMENT");
+  parts.push({ type: "image", media: 7 });
+  assert.throws(() => Prompt.ofChat(model, [{ role: "user", content: parts }]), wrong);
+  assert.throws(() => Media.fromRows(model, new Float32Array(63), { rowDim: 63 }), wrong);
+  assert.throws(() => Media.fromRows(model, new Float32Array(63), { rowDim: 64 }), wrong);
+  assert.throws(() => Media.fromRows(model, rows, { rowDim: 64, kind: "smell" }), wrong);
+  assert.throws(() => new Prompt(model, [[512]]), wrong);
+  assert.throws(() => new Prompt(reasons, [media]), fails("RZ_ERR_MISMATCH"));
+  await assert.rejects(Encoder.load(model, STORY), fails("RZ_ERR_UNSUPPORTED"));
+  await assert.rejects(Encoder.plan(model, "none.gguf"), fails("RZ_ERR_IO"));
+  media.close();
+  assert.throws(() => new Prompt(model, [media]), wrong);
+  assert.equal(prompt.length, tokens.length);
 });
 
 test("what is said comes in pieces, and the next turn costs its new end", async () => {

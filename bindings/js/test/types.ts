@@ -1,5 +1,17 @@
 // Compiled, not run: what index.d.ts has to allow, and what it has to refuse.
-import { Conversation, Model, RealizarError, Session, Store, devices, fetchModel, plan, type Part } from "realizar";
+import {
+  Conversation,
+  Encoder,
+  Model,
+  Prompt,
+  RealizarError,
+  Session,
+  Store,
+  devices,
+  fetchModel,
+  plan,
+  type Part,
+} from "realizar";
 
 export async function use(signal: AbortSignal): Promise<string> {
   const model = await Model.load("model.gguf", {
@@ -26,6 +38,11 @@ export async function use(signal: AbortSignal): Promise<string> {
   const [vector] = await model.embed(["text", model.tokenize("x")], { pooling: "mean" });
   const other = await Conversation.load(model, await conversation.save());
   for await (const text of new Session(other.model).generate("Once", { stops: ["."] })) said += text;
+  const encoder = await Encoder.load(model, "mmproj.gguf", { signal });
+  const media = await encoder.encode({ data: new Uint8ClampedArray(4), width: 1, height: 1 }, { maxTiles: 1 });
+  const prompt = new Prompt(model, ["What is it? ", media, [1]]);
+  Prompt.ofChat(model, [{ role: "user", content: [{ type: "image", media }] }]);
+  for await (const text of new Session(model).generate(prompt)) said += text + media.info.nRows;
   const total: number = vector.length + devices().length + (await plan("model.gguf")).totalHost + kinds.length;
   try {
     conversation.rewind(0);

@@ -34,9 +34,9 @@ from ._errors import error_of as _error_of
 from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
-    "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part",
-    "Phase", "Plan", "Runtime", "Sampler", "Sampling", "Session", "Store", "StoreInfo", "TextStream", "TokenLogprobs", "Work",
-    "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
+    "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderPlan", "Grammar",
+    "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "Sampler", "Sampling", "Session", "Store",
+    "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
     "Unsupported", "VersionError",
@@ -310,6 +310,42 @@ _CACHE_TYPES = _numbers("RZ_CACHE_TYPE_")
 Source = Union[bytes, bytearray, memoryview, "np.ndarray", BinaryIO]
 
 
+Progress = Callable[[int, int], Optional[bool]]
+
+
+class _Watch:
+    """What is told of a long call, and what stops it."""
+
+    def __init__(self, progress: Optional[Progress], cancel: Optional[Cancel]) -> None:
+        self.raised: List[BaseException] = []
+
+        def forward(done, total, _user):  # type: ignore[no-untyped-def]
+            assert progress is not None
+            try:
+                return int(progress(done, total) is False)
+            except BaseException as e:  # noqa: BLE001 - goes on where the call ends
+                self.raised.append(e)
+                return 1
+
+        self.progress = _c.rz_progress_callback(forward) if progress else _c.rz_progress_callback()
+        self.cancel = cancel if cancel is not None else Cancel()
+
+    def run(self, params: Any, call: Callable[[Any], Any]) -> Any:
+        """Makes a call with parameters that both belong to."""
+        params.progress = self.progress
+
+        def made() -> Any:
+            with self.cancel._use() as params.cancel:
+                return call(byref(params))
+
+        try:
+            return interruptible(made, self.cancel)
+        except Cancelled:
+            if self.raised:
+                raise self.raised[0]
+            raise
+
+
 class _Loading:
     """Parameters of a load, and what they point to."""
 
@@ -331,26 +367,16 @@ class _Loading:
         mtp: bool = False,
         allow_unknown: bool = False,
         packed_path: Union[str, "os.PathLike[str]", None] = None,
-        progress: Optional[Callable[[int, int], Optional[bool]]] = None,
+        progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None,
     ) -> None:
-        self.raised: List[BaseException] = []
-
-        def forward(done, total, _user):  # type: ignore[no-untyped-def]
-            assert progress is not None
-            try:
-                return int(progress(done, total) is False)
-            except BaseException as e:  # noqa: BLE001 - goes on where the call ends
-                self.raised.append(e)
-                return 1
-
         flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile, "mtp": mtp,
                  "allow_unknown": allow_unknown}  # fmt: skip
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
-        self.cancel = cancel if cancel is not None else Cancel()
+        self.watch = _Watch(progress, cancel)
         self.params = _c.rz_model_params(
-            device=device, gpu_layers=gpu_layers, quantize=quantize, progress=_c.rz_progress_callback(forward) if progress else _c.rz_progress_callback(),
+            device=device, gpu_layers=gpu_layers, quantize=quantize,
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), prompt_tokens_beside=prompt_tokens_beside,
         )  # fmt: skip
         self.devices = _ids(devices)
@@ -366,16 +392,12 @@ class _Loading:
     def run(self, call: Callable[[Any], Any]) -> Any:
         """Makes a call with the parameters."""
 
-        def made() -> Any:
-            with self.runtime._use() as self.params.runtime, self.cancel._use() as self.params.cancel:
-                return call(byref(self.params))
+        def made(params: Any) -> Any:
+            with self.runtime._use() as self.params.runtime:
+                return call(params)
 
         try:
-            return interruptible(made, self.cancel)
-        except Cancelled:
-            if self.raised:
-                raise self.raised[0]
-            raise
+            return self.watch.run(self.params, made)
         finally:
             if self.is_own:
                 self.runtime.close()  # a model keeps it alive
@@ -778,6 +800,261 @@ def _scales(adapters: Adapters) -> List[float]:
     return list(adapters.values()) if isinstance(adapters, Mapping) else [1.0] * len(adapters)
 
 
+class EncoderInfo(NamedTuple):
+    projector: str
+    is_mutual: bool
+    """The rows of a picture see each other, so that one step of the model computes them."""
+    row_dim: int
+    n_layers: int
+    tile_side: int
+    """Pixels of the side of a tile; 0: a picture is one tile of any size."""
+    grain: int
+    """Pixels of which the sides of tiles are multiples."""
+    min_rows: int
+    max_rows: int
+    weight_bytes: int
+    scratch_bytes: int
+
+
+class EncoderPlan(NamedTuple):
+    """Memory that an encoder takes beside that of its model, in bytes."""
+
+    max_rows: int
+    """Rows of the largest picture."""
+    weights_host: int
+    scratch_host: int
+    row: int
+
+
+class MediaInfo(NamedTuple):
+    kind: str
+    """ "image" or "audio"."""
+    n_rows: int
+    """Rows, each of which takes the place of a token in a session."""
+    n_tokens: int
+    """Tokens of a prompt that it takes: its rows, and the model's tokens around and between them."""
+    row_dim: int
+    columns: int
+    """Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile."""
+    lines: int
+    tile_columns: int
+    """Tiles beside and above one another; 0 where the picture is one tile."""
+    tile_lines: int
+    has_overview: bool
+    width: int
+    """Pixels of the picture, turned upright; 0 for rows of the caller."""
+    height: int
+    seen_width: int
+    """Pixels of all tiles together as the model sees them, by which places that it names are mapped back."""
+    seen_height: int
+    bytes: int
+    encode_ns: int
+    hash: bytes
+    """The same for the same pixels, parameters and encoder, whatever the format of the file was."""
+
+
+_PIXELS = _numbers("RZ_PIXELS_")
+_MEDIA = _numbers("RZ_MEDIA_")
+
+
+def _media_info(info: Any) -> MediaInfo:
+    kind = {number: name for name, number in _MEDIA.items()}[info.kind]
+    told = {"kind": kind, "has_overview": bool(info.has_overview), "hash": bytes(info.hash)}
+    return MediaInfo(*(told[name] if name in told else getattr(info, name) for name in MediaInfo._fields))
+
+
+def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
+    """Pixels as the library takes them, and what has to stay meanwhile."""
+    if hasattr(image, "convert") and getattr(image, "mode", "RGB") not in ("RGB", "RGBA", "L"):
+        image = image.convert("RGB")  # a picture of Pillow with a palette and the like
+    data = np.asarray(image)
+    depth = data.shape[2] if data.ndim == 3 else 1 if data.ndim == 2 else 0
+    names = {1: ("gray8",), 3: ("rgb8",), 4: ("rgba8", "bgra8")}.get(depth, ())
+    if data.dtype != np.uint8 or not names or format is not None and format not in names:
+        raise InvalidArgument(f"pixels {data.shape} of {data.dtype}{f' as {format}' if format else ''} are no [height][width][1, 3 or 4] of uint8")
+    if data.strides[1] != depth or data.ndim == 3 and data.strides[2] != 1 or data.strides[0] < data.shape[1] * depth:
+        data = np.ascontiguousarray(data)
+    pixels = _c.rz_pixels(format=_PIXELS[format or names[0]], width=data.shape[1], height=data.shape[0], stride=data.strides[0])
+    pixels.data = data.ctypes.data
+    return pixels, data
+
+
+class Encoder(Handle):
+    """The encoder of a model that sees. Immutable: any number of threads may use it at once."""
+
+    def __init__(
+        self, model: Model, path: Union[str, "os.PathLike[str]"], *, progress: Optional[Progress] = None,
+        cancel: Optional[Cancel] = None, **options: Any,
+    ) -> None:  # fmt: skip
+        """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
+        where it has both. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as of `Model`. `max_rows`: the
+        most that a picture may have."""
+        name, params = _path(path), _encoder_params(**options)
+
+        def load(params: Any) -> c_void_p:
+            with model._use() as pointer:
+                return new("rz_encoder_load", pointer, name, params)
+
+        super().__init__(_Watch(progress, cancel).run(params, load), "rz_encoder_free")
+        info = _c.rz_encoder_info()
+        self._call("rz_encoder_info_get", byref(info))
+        told = {"projector": info.projector.decode(), "is_mutual": bool(info.is_mutual)}
+        self.info = EncoderInfo(*(told[name] if name in told else getattr(info, name) for name in EncoderInfo._fields))
+
+    @staticmethod
+    def plan(model: Model, path: Union[str, "os.PathLike[str]"], **options: Any) -> EncoderPlan:
+        """What an encoder will take, before a weight is read."""
+        found = _c.rz_encoder_plan()
+        model._call("rz_encoder_plan_get", _path(path), byref(_encoder_params(**options)), byref(found))
+        return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
+
+    def encode(
+        self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,
+        **options: Any,
+    ) -> "Media":  # fmt: skip
+        """Encodes a picture: the bytes of a PNG, JPEG, WebP or BMP file, an open binary file, or pixels, an array of uint8
+        [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with `format="bgra8"`), such as a picture of
+        Pillow or what has the buffer protocol.
+
+        `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file. `progress`
+        gets tiles done and in all, `cancel` stops it."""
+        if hasattr(image, "read"):
+            image = image.read()
+        params, is_file = _c.rz_media_params(**options), False
+        if not hasattr(image, "convert"):
+            data = np.frombuffer(image, dtype=np.uint8) if isinstance(image, (bytes, bytearray)) else np.asarray(image)
+            is_file = data.ndim == 1 and data.dtype == np.uint8
+        if is_file:
+            data = np.ascontiguousarray(data)
+            function, arguments = "rz_media_from_image", (c_void_p(data.ctypes.data), data.size)  # type: str, Tuple[Any, ...]
+        else:
+            pixels, data = _pixels(image, format)
+            function, arguments = "rz_media_from_pixels", (byref(pixels),)
+
+        def call(params: Any) -> c_void_p:
+            with self._use() as encoder:
+                return new(function, encoder, *arguments, params)
+
+        made = _Watch(progress, cancel).run(params, call)
+        del data
+        return Media(made)
+
+    def measure(self, width: int, height: int, **options: Any) -> MediaInfo:
+        """What `Media.info` would say of a picture of so many pixels, without one; time and hash are zero."""
+        info = _c.rz_media_info()
+        self._call("rz_media_measure", width, height, byref(_c.rz_media_params(**options)), byref(info))
+        return _media_info(info)
+
+
+def _encoder_params(*, device: int = 0, quantize: int = 0, max_rows: int = 0, allow_unknown: bool = False) -> Any:
+    return _c.rz_encoder_params(flags=allow_unknown and _FLAGS["allow_unknown"], device=device, quantize=quantize, max_rows=max_rows)
+
+
+class Media(Handle):
+    """The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Immutable: any
+    number of threads may use it at once."""
+
+    def __init__(self, owned: c_void_p) -> None:
+        super().__init__(owned, "rz_media_free")
+        info = _c.rz_media_info()
+        self._call("rz_media_info_get", byref(info))
+        self.info = _media_info(info)
+
+    @classmethod
+    def from_rows(cls, model: Model, rows: Any, *, kind: str = "image", columns: int = 0, lines: int = 0) -> "Media":
+        """A medium of rows that an encoder of the caller gave, an array [rows][row_dim] that becomes one of float32.
+        `columns` times `lines` is the number of rows, for models whose positions go by both."""
+        data = np.ascontiguousarray(rows, dtype=np.float32)
+        if data.ndim != 2:
+            raise InvalidArgument(f"rows are an array of two dimensions, not {data.ndim}")
+        at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), _named(_MEDIA, kind, "kind")
+        with model._use() as pointer:
+            return cls(new("rz_media_from_rows", pointer, number, at, *data.shape, columns, lines))
+
+    @classmethod
+    def load(cls, model: Model, file: BinaryIO) -> "Media":
+        """The medium that `save` has written; no encoder is needed."""
+        with model._use() as pointer, _reading(file) as callback:
+            return cls(new("rz_media_load", pointer, callback, None))
+
+    def save(self, file: BinaryIO) -> None:
+        """Writes the medium; `load` reads it."""
+        with self._use() as media, _writing(file) as callback:
+            status("rz_media_save", media, callback, None)
+
+    def rows(self) -> "np.ndarray":
+        """The rows, an array [rows][row_dim] of float32."""
+        out, n = np.empty((self.info.n_rows, self.info.row_dim), dtype=np.float32), ctypes.c_size_t()
+        self._call("rz_media_rows_into", out.ctypes.data, out.size, byref(n))
+        return out
+
+    @property
+    def hash(self) -> bytes:
+        """32 bytes, the same for the same pixels, parameters and encoder: a key for tables."""
+        return self.info.hash
+
+    def __len__(self) -> int:
+        return self.info.n_rows
+
+
+class Prompt(Handle):
+    """Tokens and media in their order. Immutable: any number of threads may use it at once."""
+
+    MEDIA_TOKEN: int = _c.RZ_TOKEN_MEDIA
+    """Instead of a token id in the tokens of sessions and prompts: a row of a medium."""
+
+    def __init__(self, model: Model, parts: "Iterable[Union[str, Tokens, Media]]", *, bare: bool = False) -> None:
+        """`parts`: media; lists of tokens; and texts, which become tokens as `Model.tokenize` makes them, those that
+        begin a text ahead of a first part alone. `bare`: the rows of media alone, without the model's tokens around and
+        between them."""
+        taken: List[Tuple[Optional["np.ndarray"], Optional[Media]]] = []
+        for part in parts:
+            if isinstance(part, str):
+                part = model.tokenize(part, special=not taken)
+            taken.append((None, part) if isinstance(part, Media) else (_ids(part), None))
+        array = (_c.rz_part * len(taken))()
+        with model._use() as pointer, _use_all(media for _, media in taken) as media:
+            for part, (ids, _), medium in zip(array, taken, media):
+                part.media = medium
+                if ids is not None:
+                    part.tokens, part.n_tokens = _at(ids), len(ids)
+            made = new("rz_prompt_new", pointer, array, len(taken), bare and _c.RZ_PROMPT_BARE)
+        super().__init__(made, "rz_prompt_free")
+
+    @classmethod
+    def of_chat(cls, model: Model, messages: Messages, **members: Any) -> "Prompt":
+        """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
+        "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
+        found: List[Media] = []
+
+        def number(value: Any) -> int:
+            if not isinstance(value, Media):
+                raise TypeError(f"{type(value).__name__} is no JSON and no medium")
+            found.append(value)
+            return len(found) - 1
+
+        listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        request = json.dumps({"messages": listed, **members}, ensure_ascii=False, default=number).encode()
+        self = cls.__new__(cls)
+        with model._use() as pointer, _use_all(found) as media:
+            flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
+            made = new("rz_prompt_from_chat", pointer, request, len(request), flags, media, len(found))
+        super(Prompt, self).__init__(made, "rz_prompt_free")
+        return self
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        with self._use() as prompt:
+            return int(library.rz_prompt_len(prompt))
+
+    @property
+    def tokens(self) -> List[int]:
+        """The tokens of the prompt, with MEDIA_TOKEN for each row of a medium."""
+        return _ids_of(lambda *out: self._call("rz_prompt_tokens_into", *out), len(self))
+
+
 class TextStream(Handle):
     """Turns tokens into text as they come, holding back the bytes of an unfinished character."""
 
@@ -890,13 +1167,28 @@ class Session(Handle):
         with self._use() as cache, _writing(file) as callback:
             status("rz_cache_save", cache, callback, None)
 
-    def prefill(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> None:
-        """Appends tokens; afterwards there are logits of the last one."""
-        ids = _ids(tokens)
+    def match(self, prompt: Union[Tokens, Prompt]) -> int:
+        """How many of the first tokens of a prompt the session need not compute again."""
+        common = c_uint32()
+        if isinstance(prompt, Prompt):
+            with self._use() as cache, prompt._use() as pointer:
+                status("rz_cache_match_prompt", cache, pointer, byref(common))
+        else:
+            ids = _ids(prompt)
+            self._call("rz_cache_match", _at(ids), len(ids), byref(common))
+        return common.value
+
+    def prefill(self, tokens: Union[Tokens, Prompt], *, first: int = 0, cancel: Optional[Cancel] = None) -> None:
+        """Appends tokens, from number `first` on, at least one; afterwards there are logits of the last one."""
+        ids = None if isinstance(tokens, Prompt) else _ids(tokens)[first:]
 
         def call() -> None:
             with self._use() as cache, _use(cancel) as flag:
-                status("rz_prefill", cache, _at(ids), len(ids), flag)
+                if isinstance(tokens, Prompt):
+                    with tokens._use() as prompt:
+                        status("rz_prefill_prompt", cache, prompt, first, flag)
+                else:
+                    status("rz_prefill", cache, _at(ids), len(ids), flag)
 
         interruptible(call, self._stop)
 
@@ -949,25 +1241,30 @@ class Session(Handle):
         return out
 
     def job(
-        self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
+        self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
         draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, priority: int = 0,
     ) -> "Job":  # fmt: skip
-        """Continues a text, or tokens, in a job that works when it is told to. What the session holds of them from its start is not
-        computed again. The session is busy until the job is closed. `draft`: how next tokens are guessed, which changes nothing but
-        the time: "lookup" out of the text, "mtp" by a layer of the model itself (loaded with `mtp`), or by a small model of the same vocabulary, up
-        to `draft_max` at a time. `logprobs`: how many of the likeliest tokens `Job.logprobs` tells with each. `priority`: among the
-        jobs of a step the higher go first."""
-        ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
-        common = c_uint32()
-        self._call("rz_cache_match", _at(ids), len(ids), byref(common))
-        # The last token of a prompt is always computed, because the answer starts from its logits.
-        kept = min(common.value, max(len(ids) - 1, 0))
+        """Continues a text, tokens or a prompt in a job that works when it is told to. What the session holds of them
+        from its start is not computed again. The session is busy until the job is closed. `draft`: how next tokens are
+        guessed, which changes nothing but the time: "lookup" out of the text, "mtp" by a layer of the model itself
+        (loaded with `mtp`), or by a small model of the same vocabulary, up to `draft_max` at a time. `logprobs`: how
+        many of the likeliest tokens `Job.logprobs` tells with each. `priority`: among the jobs of a step the higher go
+        first."""
+        whole = prompt if isinstance(prompt, Prompt) else _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
+        kept, n = self.match(whole), len(whole)
+        # The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are, as a whole,
+        # because they may see each other.
+        if kept == n and n:
+            ids, kept = whole.tokens if isinstance(whole, Prompt) else whole, n - 1
+            while kept and ids[kept] == Prompt.MEDIA_TOKEN:
+                kept -= 1
         self.truncate(kept)
-        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs, priority)
+        return Job(self, whole, kept, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs, priority)
 
-    def generate(self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
-        """Continues a text, or tokens, piece by piece; each piece is whole characters. `options` as of `job`."""
+    def generate(self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
+        """Continues a text, tokens or a prompt piece by piece; each piece is whole characters. `options` as of
+        `job`."""
         if options.get("max_tokens") == 0:
             return
         with self.job(prompt, sampling, **options) as job:
@@ -1020,16 +1317,21 @@ class Job(Handle):
     session keeps the tokens that are complete."""
 
     def __init__(
-        self, session: Session, tokens: "np.ndarray", sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
+        self, session: Session, whole: Union["np.ndarray", Prompt], first: int, sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
         grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: int,
         priority: int,
     ) -> None:  # fmt: skip
-        params = _c.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), draft_max=draft_max, logprobs=logprobs, priority=priority)
-        params.tokens = _at(tokens)
+        params = _c.rz_job_params(max_tokens=max_tokens or 0, draft_max=draft_max, logprobs=logprobs, priority=priority)
+        prompt = whole if isinstance(whole, Prompt) else None
+        if isinstance(whole, Prompt):
+            params.prompt_first = first
+        else:
+            tokens = whole[first:]
+            params.tokens, params.n_tokens = _at(tokens), len(tokens)
         _set_stops(params, stops)
         chooser = None if sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
         with session._use() as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, \
-                _use(cancel) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model:  # fmt: skip
+                _use(cancel) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model, _use(prompt) as params.prompt:  # fmt: skip
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
         self._row = min(logprobs, session.model.info.vocab_size) + 1

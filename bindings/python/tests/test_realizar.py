@@ -336,6 +336,95 @@ class Tiny(unittest.TestCase):
         np.testing.assert_array_equal(self.model.embed([self.model.tokenize("The end.")], pooling="mean")[0], vectors[1])
         self.assertEqual(self.model.embed([PROMPT], pooling="none").shape, (len(self.model.tokenize(PROMPT)), dims))
 
+    def rows_of(self, tokens):
+        """Embeddings of tokens, the first tensor of the tiny model."""
+        with open(STORY, "rb") as file:
+            table = np.frombuffer(file.read(), dtype=np.float32, count=512 * 64, offset=14176).reshape(512, 64)
+        return table[tokens]
+
+    def test_rows_of_media_stand_for_tokens(self):
+        ids = self.model.tokenize(PROMPT)
+        with self.model.session() as session:
+            text = "".join(session.generate(ids, max_tokens=25))
+            session.truncate(0)
+            session.prefill(ids)
+            logits = session.logits()
+        rows = self.rows_of(ids[1:4])
+        media = realizar.Media.from_rows(self.model, rows)
+        self.assertEqual((media.info.kind, len(media), media.info.row_dim, media.info.columns, media.info.lines), ("image", 3, 64, 3, 1))
+        np.testing.assert_array_equal(media.rows(), rows)
+        prompt = realizar.Prompt(self.model, [ids[:1], media, np.array(ids[4:])], bare=True)
+        self.assertEqual(prompt.tokens, [ids[0], *[realizar.Prompt.MEDIA_TOKEN] * 3, *ids[4:]])
+        with self.model.session() as session:
+            for _ in range(2):
+                self.assertEqual("".join(session.generate(prompt, max_tokens=25)), text)
+            self.assertEqual(session.match(prompt), len(ids))
+            self.assertEqual(session.match(ids), 1)
+            self.assertEqual(session.tokens[: len(ids)], prompt.tokens)
+            session.truncate(2)
+            session.prefill(prompt, first=2)
+            np.testing.assert_array_equal(session.logits(), logits)
+            session.prefill(ids, first=len(ids) - 1)
+            self.assertEqual(len(session), len(ids) + 1)
+            # A prompt that ends with rows is computed from their start.
+            ends = realizar.Prompt(self.model, [ids[:1], realizar.Media.from_rows(self.model, self.rows_of(ids[1:]))], bare=True)
+            for _ in range(2):
+                self.assertEqual("".join(session.generate(ends, max_tokens=25)), text)
+        first = realizar.Prompt(self.model, ["Once", " upon", media])
+        self.assertEqual(first.tokens[:1], ids[:1])
+        self.assertEqual(first.tokens.count(ids[0]), 1)
+
+    def test_media_are_saved_and_have_hashes(self):
+        rows = self.rows_of([5, 6, 7, 8])
+        media = realizar.Media.from_rows(self.model, rows, columns=2, lines=2)
+        file = io.BytesIO()
+        media.save(file)
+        again = realizar.Media.load(self.model, io.BytesIO(file.getvalue()))
+        self.assertEqual((again.hash, again.info.columns), (media.hash, 2))
+        self.assertEqual(len(media.hash), 32)
+        self.assertNotEqual(realizar.Media.from_rows(self.model, rows + 1).hash, media.hash)
+        np.testing.assert_array_equal(again.rows(), rows)
+        with self.assertRaises(realizar.FormatError):
+            realizar.Media.load(self.model, io.BytesIO(b"x" * 1000))
+
+    def test_media_in_messages(self):
+        with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
+            media = realizar.Media.from_rows(model, self.rows_of([5, 6, 7]))
+            image, text = {"type": "image", "media": media}, {"type": "text", "text": PROMPT}
+            prompt = realizar.Prompt.of_chat(model, [{"role": "user", "content": [image, text, image]}])
+            self.assertEqual([prompt.tokens[1:4], prompt.tokens[-3:]], [[realizar.Prompt.MEDIA_TOKEN] * 3] * 2)
+            plain = [token for token in prompt.tokens if token != realizar.Prompt.MEDIA_TOKEN]
+            self.assertEqual(model.detokenize(plain), PROMPT)
+            self.assertEqual(realizar.Prompt.of_chat(model, PROMPT).tokens, model.tokenize_chat(PROMPT))
+            with self.assertRaises(realizar.InvalidArgument):
+                realizar.Prompt.of_chat(model, [{"role": "user", "content": [{"type": "image", "media": 7}, image]}])
+            with self.assertRaises(TypeError):
+                realizar.Prompt.of_chat(model, [{"role": "user", "content": object()}])
+
+    def test_wrong_media_are_refused(self):
+        media = realizar.Media.from_rows(self.model, self.rows_of([5]))
+        for rows, options in [(np.zeros((2, 63)), {}), (np.zeros((0, 64)), {}), (np.zeros(64), {}), (np.full((1, 64), np.nan), {}),
+                              (np.zeros((4, 64)), {"columns": 3, "lines": 1}), (np.zeros((1, 64)), {"kind": "smell"})]:  # fmt: skip
+            with self.assertRaises(realizar.InvalidArgument):
+                realizar.Media.from_rows(self.model, rows, **options)
+        for parts in ([[512]], [realizar.Prompt.MEDIA_TOKEN], [[realizar.Prompt.MEDIA_TOKEN]]):
+            with self.assertRaises(realizar.InvalidArgument):
+                realizar.Prompt(self.model, parts)
+        prompt = realizar.Prompt(self.model, [media])
+        with self.model.session() as session, realizar.Model(STORY, threads=1) as other, other.session() as strange:
+            with self.assertRaises(realizar.InvalidArgument):
+                session.prefill(prompt, first=len(prompt))
+            with self.assertRaises(realizar.Mismatch):
+                strange.prefill(prompt)
+            with self.assertRaises(realizar.Mismatch):
+                realizar.Prompt(other, [media])
+        with self.assertRaises(realizar.Unsupported):
+            realizar.Encoder(self.model, STORY)
+        media.close()
+        self.assertEqual(prompt.tokens.count(realizar.Prompt.MEDIA_TOKEN), 1)
+        with self.assertRaises(realizar.Closed):
+            realizar.Prompt(self.model, [media])
+
     def test_cancelling(self):
         with realizar.Cancel() as cancel, self.model.session() as session:
             pieces = session.generate(PROMPT, cancel=cancel)

@@ -38,6 +38,7 @@ impl Lowering<'_> {
             q_norm: self.norm(ops.q_norm),
             k_norm: self.norm(ops.k_norm),
             inv_freq: 0,
+            axes: 0,
             n_pairs: 0,
             adjacent: 0,
             magnitude: 1.0,
@@ -56,7 +57,7 @@ impl Lowering<'_> {
                 _ => table,
             };
             let rope = weights.rope(table);
-            (args.inv_freq, args.n_pairs) = (rope.inv_freq, rope.pairs as u32);
+            (args.inv_freq, args.axes, args.n_pairs) = (rope.inv_freq, rope.axes, rope.pairs as u32);
             args.adjacent = u32::from(rope.order == RopePairs::Adjacent);
             args.magnitude = rope.magnitude;
         }
@@ -84,14 +85,15 @@ impl Lowering<'_> {
             Mask::Causal => (args::Mask::Newest, 0),
             Mask::Window(n) => (args::Mask::Newest, n),
             Mask::Chunk(n) => (args::Mask::OwnChunk, n),
-            // `supports` refuses spans.
+            // `supports` refuses `Spans`.
             Mask::All | Mask::Spans => (args::Mask::Around, u32::MAX),
             Mask::Around(n) => (args::Mask::Around, n),
         };
         let Tiling { address: tiles, n } = self.step.1[tiling];
+        let last = if matches!(op.mask, Mask::Causal | Mask::Window(_)) { self.step.0.last } else { 0 };
         let weights = &self.model.weights;
         let args = AttendArgs {
-            step: StepArgs { tiles, n_tiles: n, ..self.step.0 },
+            step: StepArgs { tiles, n_tiles: n, last, ..self.step.0 },
             q: self.tensor(op.q),
             out: self.tensor(op.out),
             partials: self.scratch.partials,

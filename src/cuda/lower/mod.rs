@@ -56,6 +56,8 @@ pub struct StepShape {
     pub halves: bool,
     /// The largest bound of a rotation that the room of the caches is above.
     pub longer_than: Option<usize>,
+    /// Heads turn by more than positions.
+    pub turns: bool,
     /// Rules by which tokens are chosen.
     pub needs: Needs,
 }
@@ -276,9 +278,9 @@ impl Lowering<'_> {
             Op::Norm { norm, x, out } => self.add_norm(*x, None, Some((norm, *out))),
             Op::Add { x, delta, scale } => self.add_norm(*x, Some((*delta, *scale)), None),
             Op::Scale { x, factor } => self.modify(*x, Modification::Scale, *factor, |_| {}),
-            // `supports` knows both limits as one, and no step with rows of media gets here.
+            // `supports` knows both limits as one.
             Op::Clamp { x, high, .. } => self.modify(*x, Modification::Limit, *high, |_| {}),
-            Op::AddMedia { .. } => Ok(()),
+            Op::AddMedia { x, part } => self.add_media(*x, *part),
             Op::ScaleColumns { x, by } => {
                 let by = self.model.weights.vector(Some(*by));
                 self.modify(*x, Modification::ByColumn, 0.0, |args| args.by = by)
@@ -382,11 +384,12 @@ impl Lowering<'_> {
             table: self.model.weights.matrix(table),
             rows,
             following: self.scratch.tokens,
+            media: if index == Index::Id { self.step.0.media } else { 0 },
             x: self.tensor(x),
             width: self.program.width(x) as u32,
             accumulate: u32::from(accumulate),
             scale,
-            pad: 0,
+            media_width: self.step.0.media_width,
         };
         self.launch(&self.model.device.kernels.embed, [self.shape.n, 1, 1], 128, 0, &args)
     }

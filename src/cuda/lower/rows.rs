@@ -27,6 +27,7 @@ impl Lowering<'_> {
         let mut args = ModifyArgs {
             x: self.tensor(x),
             by: 0,
+            ids: self.step.0.ids,
             positions: self.step.0.positions,
             width: width as u32,
             kind: kind as u32,
@@ -40,6 +41,16 @@ impl Lowering<'_> {
         set(&mut args);
         let blocks = [self.shape.n, width.div_ceil(1024), 1];
         self.launch(&self.model.device.kernels.modify, blocks, 256, 0, &args)
+    }
+
+    /// `x += a part of the row` for tokens that are rows of media, of which a step may have none.
+    pub(crate) fn add_media(&mut self, x: TensorId, part: usize) -> Result<()> {
+        let StepArgs { media, media_width, .. } = self.step.0;
+        if media == 0 {
+            return Ok(());
+        }
+        let by = media + (4 * part * self.program.width(x)) as Address;
+        self.modify(x, Modification::AddMedia, 0.0, |args| (args.by, args.length) = (by, media_width))
     }
 
     /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`.

@@ -99,7 +99,7 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
 
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
-    // A step with rows of media is refused, and without them nothing is added.
+    // Without rows of media nothing is added.
     if group.iter().all(|i| matches!(program.ops[*i], Op::AddMedia { .. })) {
         return Ok(None);
     }

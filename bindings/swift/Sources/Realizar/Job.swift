@@ -11,7 +11,8 @@ public final class Job: Sendable {
     private let session: Session
     private let row: Int
 
-    init(_ session: Session, _ prompt: [UInt32], _ options: Options) throws {
+    /// A job of tokens, or of a prompt with media from its token number `first` on.
+    init(_ session: Session, _ prompt: [UInt32], _ options: Options, _ media: Prompt? = nil, first: Int = 0) throws {
         let cancelling = try Cancel()
         // Without a sampler a GPU need not bring logits back.
         let sampler = try options.sampling.flatMap { $0.isGreedy ? nil : try $0.sampler() }
@@ -23,24 +24,20 @@ public final class Job: Sendable {
         params.logprobs = options.logprobs
         params.priority = options.priority
         params.draft = options.draft.number
-        self.handle = try use(sampler) { sampler in
-            try use(grammar) { grammar in
-                try use(options.draft.model?.handle) { draftModel in
-                    try cancelling.handle.use { cancel in
-                        try prompt.withUnsafeBufferPointer { prompt in
-                            try withTexts(options.stops, "a stop string") { stops in
-                                params.sampler = sampler
-                                params.grammar = grammar
-                                params.draft_model = draftModel
-                                params.cancel = cancel
-                                params.tokens = prompt.baseAddress
-                                params.stops = stops.baseAddress
-                                params.n_stops = stops.count
-                                return try Handle(free: { rz_job_free($0) }) { out, error in
-                                    session.handle.use { rz_job_new($0, &params, out, error) }
-                                }
-                            }
-                        }
+        params.prompt_first = first
+        self.handle = try useAll([sampler, grammar, options.draft.model?.handle, cancelling.handle, media?.handle]) { handles in
+            try prompt.withUnsafeBufferPointer { prompt in
+                try withTexts(options.stops, "a stop string") { stops in
+                    params.sampler = handles[0]
+                    params.grammar = handles[1]
+                    params.draft_model = handles[2]
+                    params.cancel = handles[3]
+                    params.prompt = handles[4]
+                    params.tokens = handles[4] == nil ? prompt.baseAddress : nil
+                    params.stops = stops.baseAddress
+                    params.n_stops = stops.count
+                    return try Handle(free: { rz_job_free($0) }) { out, error in
+                        session.handle.use { rz_job_new($0, &params, out, error) }
                     }
                 }
             }

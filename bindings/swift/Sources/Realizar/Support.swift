@@ -61,7 +61,8 @@ public enum Library {
         }
         var missing: Set = ["rz_error", "rz_model_params", "rz_model_info", "rz_sampler_params", "rz_cache_params", "rz_job_params",
             "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_plan", "rz_metrics",
-            "rz_conversation_params", "rz_reply_params", "rz_conversation_info", "rz_store_params", "rz_store_info"]
+            "rz_conversation_params", "rz_reply_params", "rz_conversation_info", "rz_store_params", "rz_store_info",
+            "rz_encoder_params", "rz_encoder_info", "rz_encoder_plan", "rz_media_params", "rz_media_info", "rz_pixels"]
         var layout = rz_layout()
         layout.struct_size = UInt32(MemoryLayout<rz_layout>.size)
         var index: UInt32 = 0

@@ -73,6 +73,55 @@ final class RealizarTests: XCTestCase {
         XCTAssertFalse(one.isEmpty)
     }
 
+    func testRowsOfMediaStandForTokens() throws {
+        let model = try load()
+        let tokens = try model.tokenize("Once upon a time")
+        // The embeddings of tokens, the first tensor of the tiny model.
+        let file = [UInt8](try Data(contentsOf: URL(fileURLWithPath: Self.tiny)))
+        let rows = file.withUnsafeBytes { bytes in
+            tokens[1..<4].flatMap { token in
+                (0..<64).map { bytes.loadUnaligned(fromByteOffset: 14176 + (Int(token) * 64 + $0) * 4, as: Float.self) }
+            }
+        }
+        let media = try Media(model, rows: rows, rowDim: 64)
+        XCTAssertEqual([media.info.rows, media.info.rowDim, media.info.columns, media.info.lines], [3, 64, 3, 1])
+        XCTAssertEqual(try media.rows(), rows)
+        let prompt = try Prompt(model, [.tokens([tokens[0]]), .media(media), .tokens(Array(tokens[4...]))], bare: true)
+        let ids = [tokens[0], mediaToken, mediaToken, mediaToken] + tokens[4...]
+        XCTAssertEqual(try prompt.tokens(), ids)
+        XCTAssertEqual(prompt.count, ids.count)
+        let said = try model.session().job(tokens, Options(maxTokens: 25))
+        while try said.step() {}
+        let expected = try said.text()
+        let session = try model.session()
+        for _ in 0..<2 {
+            let job = try session.job(prompt, Options(maxTokens: 25))
+            while try job.step() {}
+            XCTAssertEqual(try job.text(), expected)
+        }
+        XCTAssertEqual(try session.match(prompt), ids.count)
+        try session.truncate(2)
+        try session.prefill(prompt, first: 2)
+        XCTAssertEqual(try session.tokens(), ids)
+        expect(.invalidArgument) { try session.prefill(prompt, first: ids.count) }
+
+        var saved: [UInt8] = []
+        try media.save { saved += $0 }
+        var at = 0
+        let again = try Media.load(model) { buffer in
+            buffer.copyBytes(from: saved[at..<(at + buffer.count)])
+            at += buffer.count
+        }
+        XCTAssertEqual(again.hash, media.hash)
+        XCTAssertEqual(media.hash.count, 32)
+
+        expect(.invalidArgument) { _ = try Media(model, rows: [Float](repeating: 0, count: 63), rowDim: 63) }
+        expect(.invalidArgument) { _ = try Media(model, rows: [Float](repeating: 0, count: 63), rowDim: 64) }
+        expect(.invalidArgument) { _ = try Prompt(model, [.tokens([512])]) }
+        expect(.unsupported) { _ = try Encoder(model, Self.tiny) }
+        expect(.io) { _ = try Encoder.plan(model, "/none.gguf") }
+    }
+
     func testFailuresAreErrors() throws {
         XCTAssertThrowsError(try Model("no such file.gguf")) { error in
             let error = error as! RealizarError

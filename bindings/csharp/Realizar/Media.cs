@@ -1,0 +1,402 @@
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Runtime.InteropServices;
+using System.Threading;
+
+namespace Realizar
+{
+    /// <summary>How an encoder is loaded; zero stands for the default.</summary>
+    public sealed class EncoderOptions
+    {
+        /// <summary>Index of a device: 1, the CPU, or 0.</summary>
+        public int Device;
+        /// <summary>GGML type id to which matrices of floats are converted; 0: none.</summary>
+        public int Quantize;
+        /// <summary>The most rows that a picture may have; 0: what the files allow, at most 4096.</summary>
+        public int MaxRows;
+        /// <summary>Keys and tensors that are not known are passed over.</summary>
+        public bool AllowUnknown;
+        /// <summary>Told how many bytes are done, and how many there are, on a thread of the library; what it throws
+        /// ends the load.</summary>
+        public Action<ulong, ulong> Progress;
+    }
+
+    /// <summary>How a picture is encoded; zero stands for the default.</summary>
+    public sealed class MediaOptions
+    {
+        /// <summary>Smaller pictures are enlarged and larger ones shrunk, where the model takes any size.</summary>
+        public int MinRows, MaxRows;
+        /// <summary>The most tiles, an overview not counted; 1: the whole picture alone.</summary>
+        public int MaxTiles;
+        /// <summary>The most pixels of a picture in a file; 0: 64 million.</summary>
+        public int MaxPixels;
+        /// <summary>Told how many tiles are done, and how many there are; what it throws ends the call.</summary>
+        public Action<ulong, ulong> Progress;
+
+        internal unsafe rz_media_params Parameters() => new rz_media_params {
+            struct_size = (uint)sizeof(rz_media_params), min_rows = checked((uint)MinRows), max_rows = checked((uint)MaxRows),
+            max_tiles = checked((uint)MaxTiles), max_pixels = checked((uint)MaxPixels),
+        };
+    }
+
+    /// <summary>The order of the bytes of a pixel; the fourth of four is not used.</summary>
+    public enum PixelFormat
+    {
+        Rgb8 = Native.RZ_PIXELS_RGB8, Rgba8 = Native.RZ_PIXELS_RGBA8, Bgra8 = Native.RZ_PIXELS_BGRA8, Gray8 = Native.RZ_PIXELS_GRAY8,
+    }
+
+    /// <summary>What an encoder is.</summary>
+    public sealed class EncoderInfo
+    {
+        public string Projector { get; internal set; }
+        /// <summary>The rows of a picture see each other, so that one step of the model computes them.</summary>
+        public bool IsMutual { get; internal set; }
+        public int RowDim { get; internal set; }
+        public int Layers { get; internal set; }
+        /// <summary>Pixels of the side of a tile; 0: a picture is one tile of any size.</summary>
+        public int TileSide { get; internal set; }
+        /// <summary>Pixels of which the sides of tiles are multiples.</summary>
+        public int Grain { get; internal set; }
+        public int MinRows { get; internal set; }
+        public int MaxRows { get; internal set; }
+        public ulong WeightBytes { get; internal set; }
+        public ulong ScratchBytes { get; internal set; }
+    }
+
+    /// <summary>Memory that an encoder takes beside that of its model, in bytes.</summary>
+    public sealed class EncoderPlan
+    {
+        /// <summary>Rows of the largest picture.</summary>
+        public int MaxRows { get; internal set; }
+        public ulong WeightsHost { get; internal set; }
+        public ulong ScratchHost { get; internal set; }
+        public ulong Row { get; internal set; }
+    }
+
+    /// <summary>The encoder of a model that sees. Any number of threads may use it at once.</summary>
+    public sealed class Encoder : IDisposable
+    {
+        internal readonly EncoderHandle Handle = new EncoderHandle();
+        public EncoderInfo Info { get; }
+
+        private unsafe delegate int Loading(byte* path, rz_encoder_params* p, rz_error* err);
+        private unsafe delegate int Encoding(rz_media_params* p, IntPtr* pointer, rz_error* err);
+
+        /// <summary>Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a
+        /// folder with a config.json, that of the model where it has both.</summary>
+        public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
+        {
+            var pointer = new IntPtr[1];
+            With(path, options, cancellation, (name, p, err) => {
+                fixed (IntPtr* at = pointer) return Native.rz_encoder_load(model.Handle, name, p, at, err);
+            });
+            Handle.Take(pointer[0]);
+            rz_error error;
+            rz_encoder_info info;
+            info.struct_size = (uint)sizeof(rz_encoder_info);
+            RealizarException.Check(Native.rz_encoder_info_get(Handle, &info, &error), &error);
+            Info = new EncoderInfo {
+                Projector = Native.Text(info.projector), IsMutual = info.is_mutual != 0, RowDim = (int)info.row_dim, Layers = (int)info.n_layers,
+                TileSide = (int)info.tile_side, Grain = (int)info.grain, MinRows = (int)info.min_rows, MaxRows = (int)info.max_rows,
+                WeightBytes = info.weight_bytes, ScratchBytes = info.scratch_bytes,
+            };
+        }
+
+        /// <summary>What an encoder will take, before a weight is read.</summary>
+        public static unsafe EncoderPlan Plan(Model model, string path, EncoderOptions options = null)
+        {
+            var plan = new[] { new rz_encoder_plan { struct_size = (uint)sizeof(rz_encoder_plan) } };
+            With(path, options, default(CancellationToken), (name, p, err) => {
+                fixed (rz_encoder_plan* at = plan) return Native.rz_encoder_plan_get(model.Handle, name, p, at, err);
+            });
+            return new EncoderPlan { MaxRows = (int)plan[0].max_rows, WeightsHost = plan[0].weights_host, ScratchHost = plan[0].scratch_host, Row = plan[0].row };
+        }
+
+        /// <summary>Makes a call with the parameters of a load.</summary>
+        private static unsafe void With(string path, EncoderOptions options, CancellationToken cancellation, Loading call)
+        {
+            var name = Native.Terminated(path, nameof(path));
+            options = options ?? new EncoderOptions();
+            var p = new rz_encoder_params {
+                struct_size = (uint)sizeof(rz_encoder_params), device = checked((uint)options.Device), quantize = checked((uint)options.Quantize),
+                max_rows = checked((uint)options.MaxRows), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
+            };
+            rz_error err;
+            using (var pins = new Pins())
+            using (var cancelling = new Cancelling(cancellation))
+            using (var progressing = new Progressing(options.Progress))
+            {
+                p.cancel = pins.Of(cancelling.Handle);
+                (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
+                fixed (byte* at = name) progressing.Check(call(at, &p, &err), &err, cancellation);
+            }
+        }
+
+        /// <summary>Encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes these are.</summary>
+        public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Encoded(options, cancellation, (p, pointer, err) => {
+                fixed (byte* at = file) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
+            });
+
+        /// <summary>Encodes a picture in memory, its rows from the top.</summary>
+        /// <param name="stride">Bytes from one row to the next; 0: rows follow one another.</param>
+        public unsafe Media Encode(byte[] pixels, PixelFormat format, int width, int height, int stride = 0, MediaOptions options = null,
+            CancellationToken cancellation = default(CancellationToken))
+        {
+            var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
+            var step = stride == 0 ? row : stride;
+            // The library cannot see where the array ends.
+            if (width < 1 || height < 1 || step < row || step * (height - 1) + row > pixels.LongLength)
+                throw new ArgumentException($"{pixels.LongLength} bytes are no {width} x {height} pixels", nameof(pixels));
+            return Encoded(options, cancellation, (p, pointer, err) => {
+                fixed (byte* at = pixels)
+                {
+                    var picture = new rz_pixels {
+                        struct_size = (uint)sizeof(rz_pixels), format = (uint)format, width = (uint)width, height = (uint)height,
+                        stride = (UIntPtr)(uint)stride, data = (IntPtr)at,
+                    };
+                    return Native.rz_media_from_pixels(Handle, &picture, p, pointer, err);
+                }
+            });
+        }
+
+        private unsafe Media Encoded(MediaOptions options, CancellationToken cancellation, Encoding call)
+        {
+            options = options ?? new MediaOptions();
+            var p = options.Parameters();
+            rz_error err;
+            IntPtr pointer;
+            using (var pins = new Pins())
+            using (var cancelling = new Cancelling(cancellation))
+            using (var progressing = new Progressing(options.Progress))
+            {
+                p.cancel = pins.Of(cancelling.Handle);
+                (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
+                progressing.Check(call(&p, &pointer, &err), &err, cancellation);
+            }
+            return new Media(pointer);
+        }
+
+        /// <summary>What Media.Info would say of a picture of so many pixels, without one; time and hash are
+        /// zero.</summary>
+        public unsafe MediaInfo Measure(int width, int height, MediaOptions options = null)
+        {
+            var p = (options ?? new MediaOptions()).Parameters();
+            var info = new rz_media_info { struct_size = (uint)sizeof(rz_media_info) };
+            rz_error err;
+            RealizarException.Check(Native.rz_media_measure(Handle, checked((uint)width), checked((uint)height), &p, &info, &err), &err);
+            return MediaInfo.Of(&info);
+        }
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>The meaning of rows.</summary>
+    public enum MediaKind
+    {
+        Image = Native.RZ_MEDIA_IMAGE, Audio = Native.RZ_MEDIA_AUDIO,
+    }
+
+    /// <summary>What a medium is.</summary>
+    public sealed class MediaInfo
+    {
+        public MediaKind Kind { get; internal set; }
+        /// <summary>Rows, each of which takes the place of a token in a session.</summary>
+        public int Rows { get; internal set; }
+        /// <summary>Tokens of a prompt that it takes: its rows, and the model's tokens around and between
+        /// them.</summary>
+        public int Tokens { get; internal set; }
+        public int RowDim { get; internal set; }
+        /// <summary>Rows of a line, and lines, of a tile where there are several.</summary>
+        public int Columns { get; internal set; }
+        public int Lines { get; internal set; }
+        /// <summary>Tiles beside and above one another; 0 where the picture is one tile.</summary>
+        public int TileColumns { get; internal set; }
+        public int TileLines { get; internal set; }
+        public bool HasOverview { get; internal set; }
+        /// <summary>Pixels of the picture, turned upright; 0 for rows of the caller.</summary>
+        public int Width { get; internal set; }
+        public int Height { get; internal set; }
+        /// <summary>Pixels as the model sees them, by which places that it names are mapped back.</summary>
+        public int SeenWidth { get; internal set; }
+        public int SeenHeight { get; internal set; }
+        public ulong Bytes { get; internal set; }
+        public ulong EncodeNanoseconds { get; internal set; }
+        /// <summary>32 bytes, the same for the same pixels, options and encoder: a key for tables.</summary>
+        public byte[] Hash { get; internal set; }
+
+        internal static unsafe MediaInfo Of(rz_media_info* info)
+        {
+            var hash = new byte[32];
+            Marshal.Copy((IntPtr)info->hash, hash, 0, hash.Length);
+            return new MediaInfo {
+                Kind = (MediaKind)info->kind, Rows = (int)info->n_rows, Tokens = (int)info->n_tokens, RowDim = (int)info->row_dim,
+                Columns = (int)info->columns, Lines = (int)info->lines, TileColumns = (int)info->tile_columns, TileLines = (int)info->tile_lines,
+                HasOverview = info->has_overview != 0, Width = (int)info->width, Height = (int)info->height, SeenWidth = (int)info->seen_width,
+                SeenHeight = (int)info->seen_height, Bytes = info->bytes, EncodeNanoseconds = info->encode_ns, Hash = hash,
+            };
+        }
+    }
+
+    /// <summary>The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any
+    /// number of threads may use it at once.</summary>
+    public sealed class Media : IDisposable
+    {
+        internal readonly MediaHandle Handle = new MediaHandle();
+        public MediaInfo Info { get; }
+        /// <summary>The key of Info.</summary>
+        public byte[] Hash => Info.Hash;
+
+        internal unsafe Media(IntPtr pointer)
+        {
+            Handle.Take(pointer);
+            var info = new rz_media_info { struct_size = (uint)sizeof(rz_media_info) };
+            rz_error err;
+            RealizarException.Check(Native.rz_media_info_get(Handle, &info, &err), &err);
+            Info = MediaInfo.Of(&info);
+        }
+
+        /// <summary>A medium of rows that an encoder of the caller gave, one behind the other.</summary>
+        /// <param name="columns">Times <paramref name="lines"/> the number of rows, for models whose positions go by
+        /// both; 0 for both: one line.</param>
+        public static unsafe Media FromRows(Model model, float[] rows, int rowDim, MediaKind kind = MediaKind.Image, int columns = 0, int lines = 0)
+        {
+            if (rowDim < 1 || rows.Length % rowDim != 0)
+                throw new ArgumentException($"{rows.Length} numbers are no rows of {rowDim}", nameof(rows));
+            rz_error err;
+            IntPtr pointer;
+            fixed (float* at = rows)
+                RealizarException.Check(Native.rz_media_from_rows(model.Handle, (uint)kind, at, (UIntPtr)(rows.Length / rowDim), (uint)rowDim,
+                    checked((uint)columns), checked((uint)lines), &pointer, &err), &err);
+            return new Media(pointer);
+        }
+
+        /// <summary>The medium that Save has written; no encoder is needed.</summary>
+        public static unsafe Media Load(Model model, System.IO.Stream stream)
+        {
+            using (var transfer = new Transfer(stream))
+            {
+                rz_error err;
+                IntPtr pointer;
+                transfer.Check(Native.rz_media_load(model.Handle, Transfer.ReadCallback, transfer.User, &pointer, &err), &err);
+                return new Media(pointer);
+            }
+        }
+
+        /// <summary>Writes the medium, for Load.</summary>
+        public unsafe void Save(System.IO.Stream stream)
+        {
+            using (var transfer = new Transfer(stream))
+            {
+                rz_error err;
+                transfer.Check(Native.rz_media_save(Handle, Transfer.WriteCallback, transfer.User, &err), &err);
+            }
+        }
+
+        /// <summary>The rows one behind the other, each of Info.RowDim numbers.</summary>
+        public unsafe float[] Rows() => Native.Sized<float>(Info.Rows * Info.RowDim, (rows, capacity, n, err) =>
+            Native.rz_media_rows_into(Handle, (float*)rows, capacity, n, err));
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>A part of a prompt: tokens, or a medium.</summary>
+    public struct PromptPart
+    {
+        internal readonly uint[] Tokens;
+        internal readonly Media Media;
+
+        public PromptPart(uint[] tokens) { Tokens = tokens; Media = null; }
+        public PromptPart(Media media) { Tokens = null; Media = media; }
+
+        public static implicit operator PromptPart(uint[] tokens) => new PromptPart(tokens);
+        public static implicit operator PromptPart(Media media) => new PromptPart(media);
+    }
+
+    /// <summary>Tokens and media in their order. Any number of threads may use it at once.</summary>
+    public sealed class Prompt : IDisposable
+    {
+        /// <summary>Instead of a token id in the tokens of sessions and prompts: a row of a medium.</summary>
+        public const uint MediaToken = Native.RZ_TOKEN_MEDIA;
+
+        internal readonly PromptHandle Handle = new PromptHandle();
+
+        /// <summary>A prompt of parts, which keeps their media alive.</summary>
+        public Prompt(Model model, params PromptPart[] parts) : this(model, parts, false) { }
+
+        /// <param name="bare">The rows of media alone, without the model's tokens around and between them.</param>
+        public unsafe Prompt(Model model, IReadOnlyList<PromptPart> parts, bool bare)
+        {
+            using (var pins = new Pins())
+            {
+                var raw = parts.Select(part => new rz_part {
+                    tokens = pins.Of(part.Tokens), n_tokens = (UIntPtr)(part.Tokens?.Length ?? 0), media = pins.Of(part.Media?.Handle),
+                }).ToArray();
+                Handle.Take(Native.Made((prompt, err) => Native.rz_prompt_new(model.Handle, (rz_part*)pins.Of(raw), (UIntPtr)raw.Length,
+                    bare ? Native.RZ_PROMPT_BARE : 0u, prompt, err)));
+            }
+        }
+
+        /// <summary>A prompt of a conversation in JSON, up to where the answer begins, whose messages may have parts
+        /// with the numbers of media: {"type": "image", "media": 0}.</summary>
+        public static unsafe Prompt OfChat(Model model, string json, params Media[] media)
+        {
+            var bytes = Native.Terminated(json, nameof(json));
+            using (var pins = new Pins())
+            {
+                var raw = pins.Of(media.Select(one => one.Handle));
+                return new Prompt(Native.Pinned(bytes, (at, len) => Native.Made((prompt, err) => Native.rz_prompt_from_chat(model.Handle, at, len,
+                    Native.RZ_CHAT_ADD_GENERATION_PROMPT, (IntPtr*)raw, (UIntPtr)media.Length, prompt, err))));
+            }
+        }
+
+        private Prompt(IntPtr pointer) { Handle.Take(pointer); }
+
+        /// <summary>Number of tokens, each row of a medium counted as one.</summary>
+        public int Length => (int)Native.rz_prompt_len(Handle);
+
+        /// <summary>The tokens, with MediaToken for each row of a medium.</summary>
+        public unsafe uint[] Tokens() =>
+            Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_prompt_tokens_into(Handle, (uint*)tokens, capacity, n, err));
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>Who is told of a long call, for the time of it.</summary>
+    internal sealed class Progressing : IDisposable
+    {
+        private static readonly rz_progress_callback Forward = ForwardProgress;
+        private static readonly IntPtr Forwarding = Marshal.GetFunctionPointerForDelegate(Forward);
+
+        private readonly Action<ulong, ulong> call;
+        private readonly GCHandle self;
+        private Exception raised;
+
+        internal Progressing(Action<ulong, ulong> call)
+        {
+            this.call = call;
+            self = GCHandle.Alloc(this);
+        }
+
+        internal IntPtr Callback => call == null ? IntPtr.Zero : Forwarding;
+        internal IntPtr User => GCHandle.ToIntPtr(self);
+
+        /// <summary>Throws what was thrown there, or what the call failed with.</summary>
+        internal unsafe void Check(int status, rz_error* err, CancellationToken cancellation)
+        {
+            if (raised != null) throw raised;
+            RealizarException.Check(status, err, cancellation);
+        }
+
+        [MonoPInvokeCallback(typeof(rz_progress_callback))]
+        private static int ForwardProgress(ulong done, ulong total, IntPtr user)
+        {
+            var progressing = (Progressing)GCHandle.FromIntPtr(user).Target;
+            try { progressing.call(done, total); return 0; }
+            catch (Exception e) { progressing.raised = e; return 1; } // an exception must not reach native code
+        }
+
+        public void Dispose() { self.Free(); }
+    }
+}

@@ -1,0 +1,168 @@
+// The tests of media and prompts, of this package and of the one without cgo, for which tests/go.sh puts this file
+// there.
+package realizar
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/color"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"unsafe"
+)
+
+// rowsOf are the embeddings of tokens, the first tensor of the tiny model.
+func rowsOf(t *testing.T, tokens []uint32) (rows []float32) {
+	t.Helper()
+	file, err := os.ReadFile(storyModel)
+	must(t, err)
+	table := unsafe.Slice((*float32)(unsafe.Pointer(&file[14176])), 512*64)
+	for _, token := range tokens {
+		rows = append(rows, table[token*64:][:64]...)
+	}
+	return rows
+}
+
+func mediaOf(t *testing.T, model *Model, rows []float32, columns, lines int) *Media {
+	t.Helper()
+	media, err := model.MediaFromRows(Image, rows, 64, columns, lines)
+	must(t, err)
+	t.Cleanup(func() { media.Close() })
+	return media
+}
+
+func TestRowsOfMediaStandForTokens(t *testing.T) {
+	model := load(t, storyModel)
+	session := newSession(t, model, 0)
+	tokens := tokensOf(t, session, prompt)
+	want := written(t, session, tokens, &JobOptions{MaxTokens: 30})
+
+	rows := rowsOf(t, tokens[1:4])
+	media := mediaOf(t, model, rows, 0, 0)
+	if info, err := media.Info(); err != nil || info.Kind != Image || info.Rows != 3 || info.RowDim != 64 || info.Columns != 3 {
+		t.Fatal(info, err)
+	}
+	if same, err := media.Rows(); err != nil || !slices.Equal(same, rows) {
+		t.Fatal(same, err)
+	}
+	whole, err := model.NewPrompt([]PromptPart{{Tokens: tokens[:1]}, {Media: media}, {Tokens: tokens[4:]}}, true)
+	must(t, err)
+	defer whole.Close()
+	ids := append(append([]uint32{tokens[0]}, TokenMedia, TokenMedia, TokenMedia), tokens[4:]...)
+	if has, err := whole.Tokens(); err != nil || !slices.Equal(has, ids) || whole.Len() != len(ids) {
+		t.Fatal(has, err)
+	}
+	session = newSession(t, model, 0)
+	for range 2 {
+		held, err := session.MatchPrompt(whole)
+		must(t, err)
+		held = min(held, len(ids)-1)
+		must(t, session.Truncate(held))
+		if text := written(t, session, nil, &JobOptions{MaxTokens: 30, Prompt: whole, PromptFirst: held}); text != want {
+			t.Fatal(text)
+		}
+	}
+	must(t, session.Truncate(2))
+	must(t, session.PrefillPrompt(t.Context(), whole, 2))
+	if held, err := session.MatchPrompt(whole); err != nil || held != len(ids) {
+		t.Fatal(held, err)
+	}
+	if has, err := session.Tokens(); err != nil || !slices.Equal(has, ids) {
+		t.Fatal(has, err)
+	}
+}
+
+func TestMediaInMessages(t *testing.T) {
+	model := load(t, chatModel(t, plainTemplate))
+	media := mediaOf(t, model, rowsOf(t, []uint32{5, 6, 7}), 0, 0)
+	parts := []map[string]any{{"type": "image", "media": 0}, {"type": "text", "text": prompt}}
+	transcript := &Transcript{Messages: []any{map[string]any{"role": "user", "content": parts}}}
+	seen, err := model.NewChatPrompt(transcript, media)
+	must(t, err)
+	defer seen.Close()
+	tokens, err := seen.Tokens()
+	must(t, err)
+	at := slices.Index(tokens, TokenMedia)
+	if at < 0 || !slices.Equal(tokens[at:at+3], []uint32{TokenMedia, TokenMedia, TokenMedia}) || slices.Contains(tokens[at+3:], TokenMedia) {
+		t.Error(tokens)
+	}
+	if _, err := model.NewChatPrompt(transcript, media, media); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestMediaAreSaved(t *testing.T) {
+	model := load(t, storyModel)
+	media := mediaOf(t, model, rowsOf(t, []uint32{5, 6, 7, 8}), 2, 2)
+	var file bytes.Buffer
+	must(t, media.Save(&file))
+	again, err := model.LoadMedia(&file)
+	must(t, err)
+	defer again.Close()
+	info, err := media.Info()
+	must(t, err)
+	if other, err := again.Info(); err != nil || other.Hash != info.Hash || info.Hash == [32]byte{} || other.Columns != 2 {
+		t.Fatal(other, err)
+	}
+	if other, err := mediaOf(t, model, make([]float32, 256), 2, 2).Info(); err != nil || other.Hash == info.Hash {
+		t.Fatal(other, err)
+	}
+	if _, err := model.LoadMedia(bytes.NewReader(make([]byte, 1000))); !errors.Is(err, ErrFormat) {
+		t.Fatal(err)
+	}
+}
+
+func TestWrongMediaAreRefused(t *testing.T) {
+	model := load(t, storyModel)
+	nan := make([]float32, 64)
+	nan[3] = float32(math.NaN())
+	for _, wrong := range []struct {
+		kind                   MediaKind
+		rows                   []float32
+		width, columns, rowsUp int
+	}{
+		{Image, make([]float32, 63), 63, 0, 0}, {Image, make([]float32, 63), 64, 0, 0}, {Image, nil, 64, 0, 0}, {Image, nan, 64, 0, 0},
+		{Image, make([]float32, 64), 0, 0, 0}, {Image, make([]float32, 256), 64, 3, 1}, {7, make([]float32, 64), 64, 0, 0},
+	} {
+		if _, err := model.MediaFromRows(wrong.kind, wrong.rows, wrong.width, wrong.columns, wrong.rowsUp); !errors.Is(err, ErrInvalidArgument) {
+			t.Error(wrong.width, err)
+		}
+	}
+	media := mediaOf(t, model, rowsOf(t, []uint32{5}), 0, 0)
+	for _, parts := range [][]PromptPart{{{}}, {{Tokens: []uint32{512}}}, {{Tokens: []uint32{1}, Media: media}}} {
+		if _, err := model.NewPrompt(parts, false); !errors.Is(err, ErrInvalidArgument) {
+			t.Error(parts, err)
+		}
+	}
+	other := load(t, storyModel)
+	if _, err := other.NewPrompt([]PromptPart{{Media: media}}, false); !errors.Is(err, ErrMismatch) {
+		t.Error(err)
+	}
+	if _, err := model.LoadEncoder(t.Context(), storyModel, nil); !errors.Is(err, ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := model.PlanEncoder(t.Context(), "none.gguf", nil); !errors.Is(err, ErrIO) {
+		t.Error(err)
+	}
+	media.Close()
+	if _, err := model.NewPrompt([]PromptPart{{Media: media}}, false); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestPixelsOfPictures(t *testing.T) {
+	picture := image.NewRGBA(image.Rect(1, 1, 4, 3))
+	picture.Set(1, 1, color.RGBA{1, 2, 3, 255})
+	pixels := PixelsOf(picture)
+	if pixels.Width != 3 || pixels.Height != 2 || !slices.Equal(pixels.Data[:4], []byte{1, 2, 3, 255}) || pixels.check() != nil {
+		t.Fatal(pixels)
+	}
+	for _, wrong := range []Pixels{{}, {PixelsRGB8, 2, 2, 0, make([]byte, 11)}, {PixelsRGB8, 2, 2, 5, make([]byte, 12)}, {PixelsGray8, -1, 2, 0, nil}} {
+		if !errors.Is(wrong.check(), ErrInvalidArgument) {
+			t.Error(wrong)
+		}
+	}
+}

@@ -1,0 +1,425 @@
+package realizar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/draw"
+	"io"
+	"math"
+	"runtime"
+	"time"
+	"unsafe"
+)
+
+// Encoder makes media of pictures, for a model that sees. It may be used by any number of goroutines at once.
+type Encoder struct{ encoder *handle }
+
+// Media are the rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. They may
+// be used by any number of goroutines at once.
+type Media struct{ media *handle }
+
+// Prompt is tokens and media in their order. It may be used by any number of goroutines at once.
+type Prompt struct{ prompt *handle }
+
+// PixelFormat is the order of the bytes of a pixel.
+type PixelFormat uint32
+
+const (
+	PixelsRGB8  PixelFormat = rz_PIXELS_RGB8  // three bytes, red first
+	PixelsRGBA8 PixelFormat = rz_PIXELS_RGBA8 // four bytes, the fourth of which is not used
+	PixelsBGRA8 PixelFormat = rz_PIXELS_BGRA8 // four bytes, blue first
+	PixelsGray8 PixelFormat = rz_PIXELS_GRAY8 // one byte
+)
+
+// Pixels are a picture in memory, its rows from the top.
+type Pixels struct {
+	Format        PixelFormat
+	Width, Height int
+	Stride        int // bytes from one row to the next; 0: rows follow one another
+	Data          []byte
+}
+
+// PixelsOf are those of a picture of the standard library.
+func PixelsOf(picture image.Image) Pixels {
+	size := picture.Bounds().Size()
+	if p, ok := picture.(*image.Gray); ok && size.X > 0 {
+		return Pixels{PixelsGray8, size.X, size.Y, p.Stride, p.Pix}
+	}
+	p, ok := picture.(*image.NRGBA)
+	if !ok {
+		p = image.NewNRGBA(image.Rectangle{Max: size})
+		draw.Draw(p, p.Rect, picture, picture.Bounds().Min, draw.Src)
+	}
+	return Pixels{PixelsRGBA8, size.X, size.Y, p.Stride, p.Pix}
+}
+
+// check refuses pixels that end before the last row does, behind whose end C would read.
+func (p *Pixels) check() error {
+	width := map[PixelFormat]int{PixelsRGB8: 3, PixelsRGBA8: 4, PixelsBGRA8: 4, PixelsGray8: 1}[p.Format]
+	row, stride := int64(width)*int64(p.Width), int64(p.Stride)
+	if stride == 0 {
+		stride = row
+	}
+	const most = 65535
+	if min(p.Width, p.Height) < 1 || max(p.Width, p.Height) > most || stride < row || stride > math.MaxInt32 ||
+		stride*int64(p.Height-1)+row > int64(len(p.Data)) {
+		return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d bytes are no %d x %d pixels", len(p.Data), p.Width, p.Height)}
+	}
+	return nil
+}
+
+// EncoderOptions are optional; the zero value means the defaults.
+type EncoderOptions struct {
+	Device       uint32 // 0 or 1: the CPU
+	Quantize     uint32 // GGML type id for matrices of floats; 0: as the files have them
+	MaxRows      int    // the most rows that a picture may have; 0: what the files allow, at most 4096
+	AllowUnknown bool   // keys and tensors that are not known are passed over
+
+	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
+}
+
+// MediaOptions are optional; the zero value means the defaults.
+type MediaOptions struct {
+	MinRows, MaxRows int // smaller pictures are enlarged and larger ones shrunk, where the model takes any size; 0: the encoder's
+	MaxTiles         int // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
+	MaxPixels        int // the most pixels of a picture in a file; 0: 64 million
+
+	Progress func(done, total uint64) error // told tiles; an error of it ends the call; nil: nobody
+}
+
+// EncoderInfo describes an encoder.
+type EncoderInfo struct {
+	Projector                 string
+	Mutual                    bool // the rows of a picture see each other, so that one step of the model computes them
+	RowDim, NLayers           int
+	TileSide                  int // pixels of the side of a tile; 0: a picture is one tile of any size
+	Grain                     int // pixels of which the sides of tiles are multiples
+	MinRows, MaxRows          int
+	WeightBytes, ScratchBytes uint64
+}
+
+// EncoderPlan is the memory that an encoder takes beside that of its model, in bytes.
+type EncoderPlan struct {
+	MaxRows                       int // rows of the largest picture
+	WeightsHost, ScratchHost, Row uint64
+}
+
+// MediaKind is what rows stand for.
+type MediaKind uint32
+
+const (
+	Image MediaKind = rz_MEDIA_IMAGE
+	Audio MediaKind = rz_MEDIA_AUDIO
+)
+
+// TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
+const TokenMedia uint32 = rz_TOKEN_MEDIA
+
+// MediaInfo describes a medium.
+type MediaInfo struct {
+	Kind                   MediaKind
+	Rows                   int // each takes the place of a token in a session
+	Tokens                 int // of a prompt: the rows, and the model's tokens around and between them
+	RowDim                 int
+	Columns, Lines         int // rows of a line, and lines; of a tile where there are several
+	TileColumns, TileLines int // 0 where the picture is one tile
+	Overview               bool
+	Width, Height          int // pixels of the picture, turned upright
+	SeenWidth, SeenHeight  int // pixels as the model sees them, by which places that it names are mapped back
+	Bytes                  uint64
+	EncodeTime             time.Duration
+	Hash                   [32]byte // the same for the same pixels, options and encoder: a key for tables
+}
+
+// LoadEncoder loads the encoder that belongs to the model: the .gguf file with the projector ("mmproj-..."), or a
+// folder with a config.json, that of the model where it has both. It stops early when the context ends.
+func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOptions) (encoder *Encoder, err error) {
+	err = withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) error {
+		encoder, err = made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+			return c.rz_encoder_load(model, name, params, out, e)
+		}, c.rz_encoder_free, func(h *handle) *Encoder { return &Encoder{h} })
+		return err
+	})
+	return encoder, err
+}
+
+// PlanEncoder tells what [Model.LoadEncoder] will take, before a weight is read.
+func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOptions) (EncoderPlan, error) {
+	var p rz_encoder_plan
+	err := withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (err error) {
+		p, err = filled(m.model, func(model uintptr, out *rz_encoder_plan, e *rz_error) int32 {
+			return c.rz_encoder_plan_get(model, name, params, out, e)
+		})
+		return err
+	})
+	return EncoderPlan{int(p.max_rows), p.weights_host, p.scratch_host, p.row}, err
+}
+
+// withEncoder calls f with the options as the library takes them.
+func withEncoder(ctx context.Context, path string, options *EncoderOptions, f func(name *byte, params *rz_encoder_params) error) error {
+	name, err := terminated("path", path)
+	if err != nil {
+		return err
+	}
+	if options == nil {
+		options = &EncoderOptions{}
+	}
+	params := rz_encoder_params{device: options.Device, quantize: options.Quantize, max_rows: count(options.MaxRows)}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	if options.AllowUnknown {
+		params.flags = rz_MODEL_ALLOW_UNKNOWN
+	}
+	return watched(ctx, options.Progress, func(callback, user, cancel uintptr) error {
+		params.progress, params.progress_user, params.cancel = callback, user, cancel
+		return f(name, &params)
+	})
+}
+
+// watched makes a call that is told of, and ends with the context.
+func watched(ctx context.Context, call func(done, total uint64) error, f func(callback, user, cancel uintptr) error) error {
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	told := progress{call: call}
+	var callback, user uintptr
+	if call != nil {
+		var forget func()
+		user, forget = keep(&told)
+		defer forget()
+		callback = progressCallback()
+	}
+	if err = f(callback, user, cancel); err != nil && told.err != nil {
+		return told.err
+	}
+	return ended(ctx, err)
+}
+
+// Close frees the encoder; its media stay. Closing twice is fine.
+func (e *Encoder) Close() error {
+	e.encoder.close()
+	return nil
+}
+
+// Info describes the encoder.
+func (e *Encoder) Info() (EncoderInfo, error) {
+	info, err := filled(e.encoder, c.rz_encoder_info_get)
+	return EncoderInfo{
+		Projector: text(info.projector[:]), Mutual: info.is_mutual != 0, RowDim: int(info.row_dim), NLayers: int(info.n_layers),
+		TileSide: int(info.tile_side), Grain: int(info.grain), MinRows: int(info.min_rows), MaxRows: int(info.max_rows),
+		WeightBytes: info.weight_bytes, ScratchBytes: info.scratch_bytes,
+	}, err
+}
+
+// EncodeImage encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes it gets.
+func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
+	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_image(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)
+	})
+}
+
+// EncodePixels encodes a picture in memory.
+func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *MediaOptions) (*Media, error) {
+	if err := pixels.check(); err != nil {
+		return nil, err
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	p := rz_pixels{
+		format: uint32(pixels.Format), width: uint32(pixels.Width), height: uint32(pixels.Height), stride: uintptr(pixels.Stride),
+		data: pinned(&pinner, pixels.Data),
+	}
+	p.struct_size = uint32(unsafe.Sizeof(p))
+	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_pixels(encoder, &p, params, out, e)
+	})
+}
+
+func (o *MediaOptions) params() (params rz_media_params) {
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	if o != nil {
+		params.min_rows, params.max_rows = count(o.MinRows), count(o.MaxRows)
+		params.max_tiles, params.max_pixels = count(o.MaxTiles), count(o.MaxPixels)
+	}
+	return params
+}
+
+func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
+	f func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32) (media *Media, err error) {
+	params := options.params()
+	var call func(done, total uint64) error
+	if options != nil {
+		call = options.Progress
+	}
+	err = watched(ctx, call, func(callback, user, cancel uintptr) error {
+		params.progress, params.progress_user, params.cancel = callback, user, cancel
+		media, err = makeMedia(e.encoder, func(encoder uintptr, out *uintptr, e *rz_error) int32 {
+			return f(encoder, &params, out, e)
+		})
+		return err
+	})
+	return media, err
+}
+
+func makeMedia(from *handle, f func(from uintptr, out *uintptr, e *rz_error) int32) (*Media, error) {
+	return made(from, f, c.rz_media_free, func(h *handle) *Media { return &Media{h} })
+}
+
+// Measure is what [Media.Info] would say of a picture of so many pixels, without one; time and hash are zero.
+func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, error) {
+	params := options.params()
+	return mediaInfo(e.encoder, func(encoder uintptr, out *rz_media_info, e *rz_error) int32 {
+		return c.rz_media_measure(encoder, count(width), count(height), &params, out, e)
+	})
+}
+
+// MediaFromRows makes a medium of rows that an encoder of the caller gave, each of rowDim numbers. columns times lines
+// is the number of rows, for models whose positions go by both; 0 for both: one line.
+func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, lines int) (*Media, error) {
+	if rowDim < 1 || len(rows)%rowDim != 0 {
+		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d numbers are no rows of %d", len(rows), rowDim)}
+	}
+	return makeMedia(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim), count(rowDim),
+			count(columns), count(lines), out, e)
+	})
+}
+
+// LoadMedia reads a medium that was saved for the same model; no encoder is needed.
+func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
+	return readFrom(r, func(read, user uintptr) (*Media, error) {
+		return makeMedia(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+			return c.rz_media_load(model, read, user, out, e)
+		})
+	})
+}
+
+// Save writes the medium to w, for [Model.LoadMedia].
+func (m *Media) Save(w io.Writer) error { return m.media.save(w, c.rz_media_save) }
+
+// Close frees the medium; prompts and sessions that have it go on. Closing twice is fine.
+func (m *Media) Close() error {
+	m.media.close()
+	return nil
+}
+
+// Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.
+func (m *Media) Rows() ([]float32, error) { return sized(m.media, 0, c.rz_media_rows_into) }
+
+// Info describes the medium.
+func (m *Media) Info() (MediaInfo, error) { return mediaInfo(m.media, c.rz_media_info_get) }
+
+func mediaInfo(h *handle, f func(object uintptr, out *rz_media_info, e *rz_error) int32) (MediaInfo, error) {
+	info, err := filled(h, f)
+	return MediaInfo{
+		Kind: MediaKind(info.kind), Rows: int(info.n_rows), Tokens: int(info.n_tokens), RowDim: int(info.row_dim),
+		Columns: int(info.columns), Lines: int(info.lines), TileColumns: int(info.tile_columns), TileLines: int(info.tile_lines),
+		Overview: info.has_overview != 0, Width: int(info.width), Height: int(info.height), SeenWidth: int(info.seen_width),
+		SeenHeight: int(info.seen_height), Bytes: info.bytes, EncodeTime: time.Duration(info.encode_ns), Hash: info.hash,
+	}, err
+}
+
+// PromptPart is either tokens or a medium.
+type PromptPart struct {
+	Tokens []uint32
+	Media  *Media
+}
+
+// NewPrompt makes a prompt of parts, which keeps their media alive. With bare it has the rows of media alone, without
+// the model's tokens around and between them.
+func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	list := make([]rz_part, len(parts))
+	for i, part := range parts {
+		list[i].tokens, list[i].n_tokens = pinned(&pinner, part.Tokens), uintptr(len(part.Tokens))
+		if part.Media != nil {
+			media, err := part.Media.media.acquire()
+			if err != nil {
+				return nil, err
+			}
+			defer part.Media.media.release()
+			list[i].media = media
+		}
+	}
+	var flags uint32
+	if bare {
+		flags = rz_PROMPT_BARE
+	}
+	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_prompt_new(model, unsafe.SliceData(list), uintptr(len(list)), flags, out, e)
+	}, c.rz_prompt_free, func(h *handle) *Prompt { return &Prompt{h} })
+}
+
+// NewChatPrompt makes a prompt of messages, up to where the assistant speaks next. Their content may have parts with
+// the numbers of media: {"type": "image", "media": 0}.
+func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt, error) {
+	chat, err := json.Marshal(transcript)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]uintptr, len(media))
+	for i, medium := range media {
+		if list[i], err = medium.media.acquire(); err != nil {
+			return nil, err
+		}
+		defer medium.media.release()
+	}
+	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_prompt_from_chat(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT,
+			unsafe.SliceData(list), uintptr(len(list)), out, e)
+	}, c.rz_prompt_free, func(h *handle) *Prompt { return &Prompt{h} })
+}
+
+// Close frees the prompt. Closing twice is fine.
+func (p *Prompt) Close() error {
+	p.prompt.close()
+	return nil
+}
+
+// Len is the number of tokens, each row of a medium counted as one; 0 once it is closed.
+func (p *Prompt) Len() (n int) {
+	_ = p.prompt.use(func(prompt uintptr, _ *rz_error) int32 {
+		n = int(c.rz_prompt_len(prompt))
+		return 0
+	})
+	return n
+}
+
+// Tokens are those of the prompt, with [TokenMedia] for each row of a medium.
+func (p *Prompt) Tokens() ([]uint32, error) { return sized(p.prompt, 0, c.rz_prompt_tokens_into) }
+
+func (p *Prompt) handle() *handle {
+	if p == nil {
+		return nil
+	}
+	return p.prompt
+}
+
+// MatchPrompt is how many of the first tokens of a prompt the session need not compute again.
+func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
+	object, err := prompt.prompt.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer prompt.prompt.release()
+	var common uint32
+	err = s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_match_prompt(cache, object, &common, e) })
+	return int(common), err
+}
+
+// PrefillPrompt appends the tokens of a prompt from number first on, at least one: 0, or what [Session.MatchPrompt]
+// gave once the session was truncated to it.
+func (s *Session) PrefillPrompt(ctx context.Context, prompt *Prompt, first int) error {
+	object, err := prompt.prompt.acquire()
+	if err != nil {
+		return err
+	}
+	defer prompt.prompt.release()
+	return s.append(ctx, func(cache, cancel uintptr, e *rz_error) int32 {
+		return c.rz_prefill_prompt(cache, object, uintptr(max(first, 0)), cancel, e)
+	})
+}

@@ -1,0 +1,249 @@
+package realizar;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+
+/** The encoder of a model that sees. Any number of threads may use it at once. */
+public final class Encoder extends Handle {
+
+    /** Choices for a load, all of which may be left out. Methods change one and return the object. */
+    public static final class Load {
+        private int device, quantize, maxRows, flags;
+        private Cancel cancel;
+        private Model.Load.Progress progress;
+
+        /** Index of a device: 1, the CPU, or 0. */
+        public Load device(int device) {
+            this.device = device;
+            return this;
+        }
+
+        /** GGML type that matrices of floats are converted to; 0: none. */
+        public Load quantize(int type) {
+            quantize = type;
+            return this;
+        }
+
+        /** The most rows that a picture may have; 0: what the files allow, at most 4096. */
+        public Load maxRows(int rows) {
+            maxRows = rows;
+            return this;
+        }
+
+        /** Pass over keys and tensors that nothing knows. */
+        public Load allowUnknown() {
+            flags |= Header.RZ_MODEL_ALLOW_UNKNOWN;
+            return this;
+        }
+
+        public Load cancel(Cancel cancel) {
+            this.cancel = cancel;
+            return this;
+        }
+
+        /** Told bytes; what it throws goes on where the load ends. */
+        public Load progress(Model.Load.Progress progress) {
+            this.progress = progress;
+            return this;
+        }
+    }
+
+    /** Choices for a picture, all of which may be left out. Methods change one and return the object. */
+    public static final class Choices {
+        private int minRows, maxRows, maxTiles, maxPixels;
+        private Cancel cancel;
+        private Model.Load.Progress progress;
+
+        /** The fewest rows, for models that take pictures of any size: smaller ones are enlarged. */
+        public Choices minRows(int rows) {
+            minRows = rows;
+            return this;
+        }
+
+        /** The most rows: larger pictures are shrunk, or cut into fewer tiles. */
+        public Choices maxRows(int rows) {
+            maxRows = rows;
+            return this;
+        }
+
+        /** The most tiles, an overview not counted; 1: the whole picture alone. */
+        public Choices maxTiles(int tiles) {
+            maxTiles = tiles;
+            return this;
+        }
+
+        /** The most pixels of a picture in a file; 0: 64 million. */
+        public Choices maxPixels(int pixels) {
+            maxPixels = pixels;
+            return this;
+        }
+
+        public Choices cancel(Cancel cancel) {
+            this.cancel = cancel;
+            return this;
+        }
+
+        /** Told tiles; what it throws goes on where the call ends. */
+        public Choices progress(Model.Load.Progress progress) {
+            this.progress = progress;
+            return this;
+        }
+
+        private Memory params(Arena arena) {
+            var params = Native.sized(arena, Header.rz_media_params);
+            Native.set(params, Header.rz_media_params, "min_rows", minRows);
+            Native.set(params, Header.rz_media_params, "max_rows", maxRows);
+            Native.set(params, Header.rz_media_params, "max_tiles", maxTiles);
+            Native.set(params, Header.rz_media_params, "max_pixels", maxPixels);
+            return params;
+        }
+    }
+
+    /** The order of the bytes of a pixel; the fourth of four is not used. */
+    public enum PixelFormat {
+        RGB8(Header.RZ_PIXELS_RGB8, 3), RGBA8(Header.RZ_PIXELS_RGBA8, 4), BGRA8(Header.RZ_PIXELS_BGRA8, 4), GRAY8(Header.RZ_PIXELS_GRAY8, 1);
+
+        final int number, bytes;
+
+        PixelFormat(int number, int bytes) {
+            this.number = number;
+            this.bytes = bytes;
+        }
+    }
+
+    /** Description of an encoder. {@code isMutual}: the rows of a picture see each other, so that one step of the model
+     * computes them. {@code tileSide}: pixels of the side of a tile; 0: a picture is one tile of any size. {@code
+     * grain}: pixels of which the sides of tiles are multiples. */
+    public record Info(String projector, boolean isMutual, int rowDim, int layers, int tileSide, int grain, int minRows, int maxRows,
+        long weightBytes, long scratchBytes) {}
+
+    /** Memory that an encoder takes beside that of its model, in bytes. {@code maxRows}: rows of the largest picture.
+     * {@code row}: bytes of one row. */
+    public record Plan(int maxRows, long weights, long scratch, long row) {}
+
+    private final Info info;
+
+    private Encoder(Memory pointer) {
+        super(pointer, Header::rz_encoder_free);
+        info = call((arena, encoder) -> {
+            var layout = Header.rz_encoder_info;
+            var out = Native.sized(arena, layout);
+            Native.check(arena, e -> Header.rz_encoder_info_get(encoder, out, e));
+            return new Info(Native.text(out, layout, "projector"), Native.integer(out, layout, "is_mutual") != 0,
+                Native.integer(out, layout, "row_dim"), Native.integer(out, layout, "n_layers"), Native.integer(out, layout, "tile_side"),
+                Native.integer(out, layout, "grain"), Native.integer(out, layout, "min_rows"), Native.integer(out, layout, "max_rows"),
+                Native.number(out, layout, "weight_bytes"), Native.number(out, layout, "scratch_bytes"));
+        });
+    }
+
+    /** A call with parameters. */
+    private interface Loading {
+        int apply(Memory model, Memory path, Memory params, Memory error);
+    }
+
+    public static Encoder load(Model model, Path path) {
+        return load(model, path, new Load());
+    }
+
+    /** The encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
+     * config.json, that of the model where it has both. */
+    public static Encoder load(Model model, Path path, Load load) {
+        try (Arena arena = new Arena()) {
+            Memory out = arena.allocate(Memory.POINTER);
+            with(arena, model, path, load, (pointer, name, params, e) -> Header.rz_encoder_load(pointer, name, params, out, e));
+            return new Encoder(out.getPointer(0));
+        }
+    }
+
+    /** What a load will take, before a weight is read. */
+    public static Plan plan(Model model, Path path, Load load) {
+        try (Arena arena = new Arena()) {
+            var layout = Header.rz_encoder_plan;
+            var out = Native.sized(arena, layout);
+            with(arena, model, path, load, (pointer, name, params, e) -> Header.rz_encoder_plan_get(pointer, name, params, out, e));
+            return new Plan(Native.integer(out, layout, "max_rows"), Native.number(out, layout, "weights_host"),
+                Native.number(out, layout, "scratch_host"), Native.number(out, layout, "row"));
+        }
+    }
+
+    private static void with(Arena arena, Model model, Path path, Load load, Loading call) {
+        Memory name = Native.terminated(arena, path.toString());
+        var params = Native.sized(arena, Header.rz_encoder_params);
+        Native.set(params, Header.rz_encoder_params, "flags", load.flags);
+        Native.set(params, Header.rz_encoder_params, "device", load.device);
+        Native.set(params, Header.rz_encoder_params, "quantize", load.quantize);
+        Native.set(params, Header.rz_encoder_params, "max_rows", load.maxRows);
+        var forward = new Model.Forward(load.progress);
+        var told = forward.told(arena);
+        Native.set(params, Header.rz_encoder_params, "progress", told.function());
+        Native.set(params, Header.rz_encoder_params, "progress_user", told.user());
+        forward.run(() -> model.use(pointer -> use(load.cancel, cancel -> {
+            Native.set(params, Header.rz_encoder_params, "cancel", cancel);
+            return Native.check(arena, e -> call.apply(pointer, name, params, e));
+        })));
+    }
+
+    public Info info() {
+        return info;
+    }
+
+    /** Encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes these are. */
+    public Media encode(byte[] file, Choices choices) {
+        return encode(ByteBuffer.wrap(file), choices);
+    }
+
+    public Media encode(ByteBuffer file, Choices choices) {
+        return encoded(choices, arena -> {
+            Memory data = Native.PLATFORM.source(arena, file);
+            return (encoder, params, out, e) -> Header.rz_media_from_image(encoder, data, data.size, params, out, e);
+        });
+    }
+
+    /** Encodes a picture in memory, its rows from the top. {@code stride}: bytes from one row to the next; 0: rows
+     * follow one another. */
+    public Media encode(ByteBuffer pixels, PixelFormat format, int width, int height, int stride, Choices choices) {
+        long row = (long) format.bytes * width, step = stride == 0 ? row : stride;
+        // The library cannot see where the buffer ends.
+        if (width < 1 || height < 1 || step < row || step * (height - 1) + row > pixels.remaining()) {
+            throw new IllegalArgumentException(pixels.remaining() + " bytes are no " + width + " x " + height + " pixels");
+        }
+        return encoded(choices, arena -> {
+            var picture = Native.sized(arena, Header.rz_pixels);
+            Native.set(picture, Header.rz_pixels, "format", format.number);
+            Native.set(picture, Header.rz_pixels, "width", width);
+            Native.set(picture, Header.rz_pixels, "height", height);
+            Native.set(picture, Header.rz_pixels, "stride", (long) stride);
+            Native.set(picture, Header.rz_pixels, "data", Native.PLATFORM.source(arena, pixels));
+            return (encoder, params, out, e) -> Header.rz_media_from_pixels(encoder, picture, params, out, e);
+        });
+    }
+
+    /** A call that makes a medium. */
+    private interface Encoding {
+        int apply(Memory encoder, Memory params, Memory out, Memory error);
+    }
+
+    private Media encoded(Choices choices, java.util.function.Function<Arena, Encoding> prepared) {
+        return call((arena, encoder) -> {
+            var params = choices.params(arena);
+            Encoding encoding = prepared.apply(arena);
+            var forward = new Model.Forward(choices.progress);
+            var told = forward.told(arena);
+            Native.set(params, Header.rz_media_params, "progress", told.function());
+            Native.set(params, Header.rz_media_params, "progress_user", told.user());
+            return new Media(forward.run(() -> use(choices.cancel, cancel -> {
+                Native.set(params, Header.rz_media_params, "cancel", cancel);
+                return Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e));
+            })));
+        });
+    }
+
+    /** What {@link Media#info} would say of a picture of so many pixels, without one; time and hash are zero. */
+    public Media.Info measure(int width, int height, Choices choices) {
+        return call((arena, encoder) -> {
+            Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);
+            Native.check(arena, e -> Header.rz_media_measure(encoder, width, height, params, out, e));
+            return Media.Info.of(out);
+        });
+    }
+}

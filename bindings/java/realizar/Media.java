@@ -1,0 +1,102 @@
+package realizar;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+
+/** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any number of
+ * threads may use it at once. */
+public final class Media extends Handle {
+    /** What rows stand for. */
+    public enum Kind {
+        IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO);
+
+        final int number;
+
+        Kind(int number) {
+            this.number = number;
+        }
+    }
+
+    /** Description of a medium. {@code rows}: each takes the place of a token in a session. {@code tokens}: those of a
+     * prompt that it takes, its rows and the model's tokens around and between them. {@code columns}, {@code lines}:
+     * rows of a line, and lines, of a tile where there are several. {@code tileColumns}, {@code tileLines}: 0 where the
+     * picture is one tile. {@code width}, {@code height}: pixels of the picture, turned upright. {@code seenWidth},
+     * {@code seenHeight}: pixels as the model sees them, by which places that it names are mapped back. {@code hash}:
+     * 32 bytes, the same for the same pixels, choices and encoder. */
+    public record Info(Kind kind, int rows, int tokens, int rowDim, int columns, int lines, int tileColumns, int tileLines, boolean hasOverview,
+        int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash) {
+
+        static Info of(Memory out) {
+            var layout = Header.rz_media_info;
+            return new Info(Native.integer(out, layout, "kind") == Header.RZ_MEDIA_AUDIO ? Kind.AUDIO : Kind.IMAGE,
+                Native.integer(out, layout, "n_rows"), Native.integer(out, layout, "n_tokens"), Native.integer(out, layout, "row_dim"),
+                Native.integer(out, layout, "columns"), Native.integer(out, layout, "lines"), Native.integer(out, layout, "tile_columns"),
+                Native.integer(out, layout, "tile_lines"), Native.integer(out, layout, "has_overview") != 0, Native.integer(out, layout, "width"),
+                Native.integer(out, layout, "height"), Native.integer(out, layout, "seen_width"), Native.integer(out, layout, "seen_height"),
+                Native.number(out, layout, "bytes"), Native.number(out, layout, "encode_ns"), Native.part(out, layout, "hash").bytes());
+        }
+    }
+
+    private final Info info;
+
+    Media(Memory pointer) {
+        super(pointer, Header::rz_media_free);
+        info = call((arena, media) -> {
+            var out = Native.sized(arena, Header.rz_media_info);
+            Native.check(arena, e -> Header.rz_media_info_get(media, out, e));
+            return Info.of(out);
+        });
+    }
+
+    /** A medium of rows that an encoder of the caller gave, one behind the other. {@code columns} times {@code lines}
+     * is their number, for models whose positions go by both; 0 for both: one line. */
+    public static Media ofRows(Model model, Kind kind, float[] rows, int rowDim, int columns, int lines) {
+        if (rowDim < 1 || rows.length % rowDim != 0) throw new IllegalArgumentException(rows.length + " numbers are no rows of " + rowDim);
+        return model.call((arena, pointer) -> {
+            Memory all = arena.allocate(4L * rows.length);
+            all.copy(rows);
+            return new Media(Native.made(arena, out -> e ->
+                Header.rz_media_from_rows(pointer, kind.number, all, rows.length / rowDim, rowDim, columns, lines, out, e)));
+        });
+    }
+
+    /** The medium that {@link #save} has written; no encoder is needed. */
+    public static Media load(Model model, InputStream in) throws IOException {
+        var transfer = new Session.Transfer(in, null);
+        Media media = model.call((arena, pointer) -> {
+            var read = Native.PLATFORM.callback(arena, Platform.Kind.READ, transfer::read);
+            Memory out = arena.allocate(Memory.POINTER);
+            transfer.check(arena, e -> Header.rz_media_load(pointer, read.function(), read.user(), out, e));
+            Memory made = out.getPointer(0);
+            return made.address == 0 ? null : new Media(made);
+        });
+        transfer.rethrow();
+        return media;
+    }
+
+    /** Writes the medium, for {@link #load}. */
+    public void save(OutputStream out) throws IOException {
+        var transfer = new Session.Transfer(null, out);
+        call((arena, media) -> {
+            var write = Native.PLATFORM.callback(arena, Platform.Kind.WRITE, transfer::write);
+            return transfer.check(arena, e -> Header.rz_media_save(media, write.function(), write.user(), e));
+        });
+        transfer.rethrow();
+    }
+
+    public Info info() {
+        return info;
+    }
+
+    /** The key of {@link #info}, for tables. */
+    public byte[] hash() {
+        return info.hash.clone();
+    }
+
+    /** The rows one behind the other, each of {@link Info#rowDim} numbers. */
+    public float[] rows() {
+        return call((arena, media) -> Native.filled(arena, 4, (long) info.rows * info.rowDim, (out, capacity, written, e) ->
+            Header.rz_media_rows_into(media, out, capacity, written, e)).floats());
+    }
+}

@@ -1,0 +1,385 @@
+import CRealizar
+
+/// Instead of a token in the tokens of sessions and prompts: a row of a medium.
+public let mediaToken = UInt32.max - 1
+
+/// Choices for the load of an encoder.
+public struct EncoderOptions: Sendable {
+    /// Index of a device: 1, the CPU, or 0.
+    public var device: UInt32 = 0
+    /// GGML type that matrices of floats are converted to; 0: none.
+    public var quantize: UInt32 = 0
+    /// The most rows that a picture may have; 0: what the files allow, at most 4096.
+    public var maxRows: UInt32 = 0
+    /// Pass over keys and tensors that nothing knows.
+    public var allowUnknown = false
+    /// Told bytes done and in all, on the thread that loads; false stops the load.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+
+    public init() {}
+
+    /// The choices as the library takes them, for the time of a call.
+    func with<R>(_ path: String, _ cancel: Cancel?, _ body: ([CChar], UnsafePointer<rz_encoder_params>) throws -> R) throws -> R {
+        let name = try terminated(path, "the path")
+        var params = sizedStruct(rz_encoder_params(), \.struct_size)
+        params.flags = allowUnknown ? UInt32(RZ_MODEL_ALLOW_UNKNOWN) : 0
+        params.device = device
+        params.quantize = quantize
+        params.max_rows = maxRows
+        return try withProgress(progress) { callback, user in
+            try use(cancel?.handle) { cancel in
+                params.progress = callback
+                params.progress_user = user
+                params.cancel = cancel
+                return try body(name, &params)
+            }
+        }
+    }
+}
+
+/// Choices for a picture; 0 stands for the default.
+public struct MediaOptions: Sendable {
+    /// The fewest rows, for models that take pictures of any size: smaller ones are enlarged.
+    public var minRows: UInt32 = 0
+    /// The most rows: larger pictures are shrunk, or cut into fewer tiles.
+    public var maxRows: UInt32 = 0
+    /// The most tiles, an overview not counted; 1: the whole picture alone.
+    public var maxTiles: UInt32 = 0
+    /// The most pixels of a picture in a file; 0: 64 million.
+    public var maxPixels: UInt32 = 0
+    /// Told tiles done and in all; false stops the call.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+
+    public init() {}
+
+    /// The choices as the library takes them, for the time of a call.
+    func with<R>(_ cancel: Cancel?, _ body: (UnsafePointer<rz_media_params>) throws -> R) rethrows -> R {
+        var params = sizedStruct(rz_media_params(), \.struct_size)
+        params.min_rows = minRows
+        params.max_rows = maxRows
+        params.max_tiles = maxTiles
+        params.max_pixels = maxPixels
+        return try withProgress(progress) { callback, user in
+            try use(cancel?.handle) { cancel in
+                params.progress = callback
+                params.progress_user = user
+                params.cancel = cancel
+                return try body(&params)
+            }
+        }
+    }
+}
+
+/// The callback for who is told of a call, and what it is handed, for the time of the call.
+private func withProgress<R>(
+    _ progress: (@Sendable (UInt64, UInt64) -> Bool)?, _ body: (rz_progress_callback?, UnsafeMutableRawPointer?) throws -> R
+) rethrows -> R {
+    guard let progress else { return try body(nil, nil) }
+    let box = Box(progress)
+    let callback: rz_progress_callback = { done, total, user in
+        guard let user else { return 1 }
+        let progress = Unmanaged<Box<@Sendable (UInt64, UInt64) -> Bool>>.fromOpaque(user).takeUnretainedValue()
+        return progress.value(done, total) ? 0 : 1
+    }
+    return try withExtendedLifetime(box) { try body(callback, Unmanaged.passUnretained(box).toOpaque()) }
+}
+
+/// The order of the bytes of a pixel; the fourth of four is not used.
+public enum PixelFormat: UInt32, Sendable {
+    case rgb8 = 1, rgba8, bgra8, gray8
+
+    var bytes: Int {
+        switch self {
+        case .rgb8: 3
+        case .rgba8, .bgra8: 4
+        case .gray8: 1
+        }
+    }
+}
+
+/// The description of an encoder.
+public struct EncoderInfo: Sendable {
+    public let projector: String
+    /// The rows of a picture see each other, so that one step of the model computes them.
+    public let isMutual: Bool
+    public let rowDim, layers: Int
+    /// Pixels of the side of a tile; 0: a picture is one tile of any size.
+    public let tileSide: Int
+    /// Pixels of which the sides of tiles are multiples.
+    public let grain: Int
+    public let minRows, maxRows: Int
+    public let weightBytes, scratchBytes: UInt64
+}
+
+/// Memory that an encoder takes beside that of its model, in bytes.
+public struct EncoderPlan: Sendable {
+    /// Rows of the largest picture.
+    public let maxRows: Int
+    public let weightsHost, scratchHost, row: UInt64
+}
+
+/// The encoder of a model that sees. Any number of threads may use it at once.
+public final class Encoder: Sendable {
+    let handle: Handle
+    public let info: EncoderInfo
+
+    /// Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
+    /// config.json, that of the model where it has both. Takes as long as reading the file does.
+    public init(_ model: Model, _ path: String, options: EncoderOptions = EncoderOptions(), cancel: Cancel? = nil) throws {
+        let handle = try options.with(path, cancel) { name, params in
+            try Handle(free: { rz_encoder_free($0) }) { out, error in
+                model.handle.use { rz_encoder_load($0, name, params, out, error) }
+            }
+        }
+        var c = sizedStruct(rz_encoder_info(), \.struct_size)
+        try handle.use { encoder in try call { rz_encoder_info_get(encoder, &c, $0) } }
+        self.handle = handle
+        info = EncoderInfo(
+            projector: text(c.projector), isMutual: c.is_mutual != 0, rowDim: Int(c.row_dim), layers: Int(c.n_layers),
+            tileSide: Int(c.tile_side), grain: Int(c.grain), minRows: Int(c.min_rows), maxRows: Int(c.max_rows),
+            weightBytes: c.weight_bytes, scratchBytes: c.scratch_bytes)
+    }
+
+    /// Memory that an encoder will take, told before a weight is read.
+    public static func plan(_ model: Model, _ path: String, options: EncoderOptions = EncoderOptions()) throws -> EncoderPlan {
+        var c = sizedStruct(rz_encoder_plan(), \.struct_size)
+        _ = try options.with(path, nil) { name, params in
+            try model.handle.use { model in try call { rz_encoder_plan_get(model, name, params, &c, $0) } }
+        }
+        return EncoderPlan(maxRows: Int(c.max_rows), weightsHost: c.weights_host, scratchHost: c.scratch_host, row: c.row)
+    }
+
+    /// Encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes these are.
+    public func encode(file: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
+        try options.with(cancel) { params in
+            try Media.made { out, error in handle.use { rz_media_from_image($0, file, file.count, params, out, error) } }
+        }
+    }
+
+    /// Encodes a picture in memory, its rows from the top. `stride`: bytes from one row to the next; 0: rows follow one
+    /// another.
+    public func encode(
+        pixels: [UInt8], format: PixelFormat, width: Int, height: Int, stride: Int = 0, options: MediaOptions = MediaOptions(),
+        cancel: Cancel? = nil
+    ) throws -> Media {
+        let most = 65535
+        let row = format.bytes * min(max(width, 0), most)
+        let step = stride == 0 ? row : min(stride, Int(Int32.max))
+        // The library cannot see where the array ends.
+        guard 1...most ~= width && 1...most ~= height && step >= row && step * (height - 1) + row <= pixels.count else {
+            throw RealizarError(.invalidArgument, "\(pixels.count) bytes are no \(width) x \(height) pixels")
+        }
+        return try pixels.withUnsafeBytes { data in
+            var picture = sizedStruct(rz_pixels(), \.struct_size)
+            picture.format = format.rawValue
+            picture.width = UInt32(width)
+            picture.height = UInt32(height)
+            picture.stride = step
+            picture.data = data.baseAddress
+            return try options.with(cancel) { params in
+                try Media.made { out, error in handle.use { rz_media_from_pixels($0, &picture, params, out, error) } }
+            }
+        }
+    }
+
+    /// The info of a picture of so many pixels, without one; time and hash are zero.
+    public func measure(width: Int, height: Int, options: MediaOptions = MediaOptions()) throws -> MediaInfo {
+        var c = sizedStruct(rz_media_info(), \.struct_size)
+        _ = try options.with(nil) { params in
+            try handle.use { encoder in
+                try call { rz_media_measure(encoder, UInt32(clamping: width), UInt32(clamping: height), params, &c, $0) }
+            }
+        }
+        return MediaInfo(c)
+    }
+}
+
+/// The meaning of rows.
+public enum MediaKind: UInt32, Sendable { case image = 1, audio }
+
+/// The description of a medium.
+public struct MediaInfo: Sendable {
+    public let kind: MediaKind
+    /// Rows, each of which takes the place of a token in a session.
+    public let rows: Int
+    /// Tokens of a prompt that it takes: its rows, and the model's tokens around and between them.
+    public let tokens: Int
+    public let rowDim: Int
+    /// Rows of a line, and lines, of a tile where there are several.
+    public let columns, lines: Int
+    /// Tiles beside and above one another; 0 where the picture is one tile.
+    public let tileColumns, tileLines: Int
+    public let hasOverview: Bool
+    /// Pixels of the picture, turned upright; 0 for rows of the caller.
+    public let width, height: Int
+    /// Pixels as the model sees them, by which places that it names are mapped back.
+    public let seenWidth, seenHeight: Int
+    public let bytes, encodeNanoseconds: UInt64
+    /// 32 bytes, the same for the same pixels, options and encoder: a key for tables.
+    public let hash: [UInt8]
+
+    init(_ c: rz_media_info) {
+        kind = MediaKind(rawValue: c.kind) ?? .image
+        (rows, tokens, rowDim) = (Int(c.n_rows), Int(c.n_tokens), Int(c.row_dim))
+        (columns, lines) = (Int(c.columns), Int(c.lines))
+        (tileColumns, tileLines, hasOverview) = (Int(c.tile_columns), Int(c.tile_lines), c.has_overview != 0)
+        (width, height) = (Int(c.width), Int(c.height))
+        (seenWidth, seenHeight) = (Int(c.seen_width), Int(c.seen_height))
+        (bytes, encodeNanoseconds) = (c.bytes, c.encode_ns)
+        hash = numbers(c.hash, UInt8.self)
+    }
+}
+
+/// The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any number of
+/// threads may use it at once.
+public final class Media: Sendable {
+    let handle: Handle
+    public let info: MediaInfo
+    /// The key of `info`.
+    public var hash: [UInt8] { info.hash }
+
+    private init(_ handle: Handle) throws {
+        var c = sizedStruct(rz_media_info(), \.struct_size)
+        try handle.use { media in try call { rz_media_info_get(media, &c, $0) } }
+        self.handle = handle
+        info = MediaInfo(c)
+    }
+
+    static func made(
+        _ make: (UnsafeMutablePointer<OpaquePointer?>, UnsafeMutablePointer<rz_error>) throws -> rz_status
+    ) throws -> Media {
+        try Media(Handle(free: { rz_media_free($0) }, make: make))
+    }
+
+    /// A medium of rows that an encoder of the caller gave, one behind the other. `columns` times `lines` is their
+    /// number, for models whose positions go by both; 0 for both: one line.
+    public convenience init(
+        _ model: Model, rows: [Float], rowDim: Int, kind: MediaKind = .image, columns: Int = 0, lines: Int = 0
+    ) throws {
+        guard rowDim > 0 && rows.count % rowDim == 0 else {
+            throw RealizarError(.invalidArgument, "\(rows.count) numbers are no rows of \(rowDim)")
+        }
+        try self.init(
+            Handle(free: { rz_media_free($0) }) { out, error in
+                model.handle.use { model in
+                    rz_media_from_rows(
+                        model, kind.rawValue, rows, rows.count / rowDim, UInt32(clamping: rowDim), UInt32(clamping: columns),
+                        UInt32(clamping: lines), out, error)
+                }
+            })
+    }
+
+    /// The medium that `save` has written: `read` fills each buffer as a whole, or throws. No encoder is needed.
+    public static func load(_ model: Model, read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Media {
+        try Transfer(read).call { user in
+            try made { out, error in
+                model.handle.use { rz_media_load($0, { Transfer.move($0, $1, $2) }, user, out, error) }
+            }
+        }
+    }
+
+    /// Hands the medium to `write`, as `Session.save` does.
+    public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
+        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
+            try handle.use { media in
+                try Realizar.call { error in
+                    rz_media_save(media, { Transfer.move($0, UnsafeMutableRawPointer(mutating: $1), $2) }, user, error)
+                }
+            }
+        }
+    }
+
+    /// The rows one behind the other, each of `info.rowDim` numbers.
+    public func rows() throws -> [Float] {
+        try handle.use { media in try sized(info.rows * info.rowDim) { rz_media_rows_into(media, $0, $1, $2, $3) } }
+    }
+}
+
+/// Tokens and media in their order. Any number of threads may use it at once.
+public final class Prompt: Sendable {
+    public enum Part: Sendable { case tokens([UInt32]), media(Media) }
+
+    let handle: Handle
+
+    /// A prompt of parts, which keeps their media alive. `bare`: the rows of media alone, without the model's tokens
+    /// around and between them.
+    public init(_ model: Model, _ parts: [Part], bare: Bool = false) throws {
+        // All tokens one after another, so that one array stays in place.
+        let lists = parts.map { part -> [UInt32] in
+            if case .tokens(let tokens) = part { return tokens }
+            return []
+        }
+        let media = parts.map { part -> Handle? in
+            if case .media(let media) = part { return media.handle }
+            return nil
+        }
+        let flags = bare ? UInt32(RZ_PROMPT_BARE) : 0
+        handle = try useAll(media) { media in
+            try lists.flatMap { $0 }.withUnsafeBufferPointer { tokens in
+                var next = tokens.baseAddress
+                let raw = zip(lists, media).map { list, medium in
+                    defer { next = next.map { $0 + list.count } }
+                    return rz_part(tokens: list.isEmpty ? nil : next, n_tokens: list.count, media: medium)
+                }
+                return try Handle(free: { rz_prompt_free($0) }) { out, error in
+                    model.handle.use { rz_prompt_new($0, raw, raw.count, flags, out, error) }
+                }
+            }
+        }
+    }
+
+    /// A prompt of a conversation in JSON, up to where the answer begins, whose messages may have parts with the
+    /// numbers of media: {"type": "image", "media": 0}.
+    public init(_ model: Model, conversation json: String, media: [Media] = []) throws {
+        handle = try useAll(media.map(\.handle)) { media in
+            try withText(json) { json, length in
+                try Handle(free: { rz_prompt_free($0) }) { out, error in
+                    model.handle.use {
+                        rz_prompt_from_chat($0, json, length, UInt32(RZ_CHAT_ADD_GENERATION_PROMPT), media, media.count, out, error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Number of tokens, each row of a medium counted as one.
+    public var count: Int { handle.use { rz_prompt_len($0) } }
+
+    /// The tokens, with `mediaToken` for each row of a medium.
+    public func tokens() throws -> [UInt32] {
+        try handle.use { prompt in try sized(count) { rz_prompt_tokens_into(prompt, $0, $1, $2, $3) } }
+    }
+}
+
+extension Session {
+    /// The number of the first tokens of a prompt that need not be computed again.
+    public func match(_ prompt: Prompt) throws -> Int {
+        var common: UInt32 = 0
+        try handle.use { cache in
+            try prompt.handle.use { prompt in try call { rz_cache_match_prompt(cache, prompt, &common, $0) } }
+        }
+        return Int(common)
+    }
+
+    /// Appends the tokens of a prompt from number `first` on, at least one: 0, or what `match` gave once the session
+    /// was truncated to it.
+    public func prefill(_ prompt: Prompt, first: Int = 0, cancel: Cancel? = nil) throws {
+        try handle.use { cache in
+            try prompt.handle.use { prompt in
+                try use(cancel?.handle) { cancel in try call { rz_prefill_prompt(cache, prompt, max(first, 0), cancel, $0) } }
+            }
+        }
+    }
+
+    /// A job that continues a prompt with media, as one of tokens does.
+    public func job(_ prompt: Prompt, _ options: Options = Options()) throws -> Job {
+        let tokens = try prompt.tokens()
+        var kept = try match(prompt)
+        // Rows at its end are computed as a whole, because they may see each other.
+        if kept > 0 && kept == tokens.count {
+            repeat { kept -= 1 } while kept > 0 && tokens[kept] == mediaToken
+        }
+        try truncate(kept)
+        return try Job(self, [], options, prompt, first: kept)
+    }
+}
