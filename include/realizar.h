@@ -30,7 +30,7 @@
  *     return failed;
  *   }
  *
- * A conversation keeps its tokens in a cache, which can be used by itself: one timeline of a model, the tokens so far
+ * A conversation keeps its tokens in a cache, which can be used by itself: one text of a model, the tokens so far
  * and what the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
  *
  * What holds for every function:
@@ -1353,11 +1353,12 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 #define RZ_MEDIA_IMAGE 1  /* Kind of a medium: a picture. */
 #define RZ_MEDIA_AUDIO 2  /* Kind of a medium: a sound. */
 
-/* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a token. */
+/* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
+ * token. */
 #define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
 
-/* The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts, caches and
- * jobs. Immutable: any number of calls may use it at once. */
+/* The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts,
+ * caches and jobs. Immutable: any number of calls may use it at once. */
 typedef struct rz_media rz_media;
 
 /* Description of a medium. Since 0.1.0. */
@@ -1381,18 +1382,19 @@ typedef struct rz_media_info {
   uint32_t seen_height;
   uint64_t bytes;      /* Bytes of memory that it takes. */
   uint64_t encode_ns;  /* Nanoseconds that its encoding took. */
-  /* The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of the caller. */
+  /* The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of
+   * the caller. */
   uint8_t hash[32];
 } rz_media_info;
 
-/* Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are taken as
- * one picture, or one sound, by `kind`, RZ_MEDIA_...
+/* Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are
+ * taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
  *
- * `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows as wide as
- * rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with rz_media_free, before or
- * after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a number that is not finite, an
- * unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT (also more rows that see each other than a step of
- * the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
+ * as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with
+ * rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
+ * width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
+ * (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_media_from_rows(const rz_model *model,
                              uint32_t kind,
                              const float *rows,
@@ -1403,10 +1405,9 @@ rz_status rz_media_from_rows(const rz_model *model,
                              rz_media **out,
                              rz_error *err);
 
-/* Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_media_info_get(const rz_media *media,
-                            rz_media_info *out,
-                            rz_error *err);
+/* Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
+ * 0.1.0. */
+rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *err);
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
@@ -1418,15 +1419,11 @@ rz_status rz_media_rows_into(const rz_media *media, float *out, size_t capacity,
  * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_media_save(const rz_media *media, rz_write_callback write, void *user, rz_error *err);
 
-/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is freed with
- * rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium, or a damaged one),
- * RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT.
- * Since 0.1.0. */
-rz_status rz_media_load(const rz_model *model,
-                        rz_read_callback read,
-                        void *user,
-                        rz_media **out,
-                        rz_error *err);
+/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
+ * freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium,
+ * or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_media_load(const rz_model *model, rz_read_callback read, void *user, rz_media **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0. */
 void rz_media_free(rz_media *media);
@@ -1443,8 +1440,8 @@ void rz_media_free(rz_media *media);
 #define RZ_PIXELS_BGRA8 3  /* Format of pixels: four bytes, blue first. The fourth is not used. */
 #define RZ_PIXELS_GRAY8 4  /* Format of pixels: one byte. */
 
-/* The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's embeddings.
- * Immutable: any number of calls may use it at once. */
+/* The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's
+ * embeddings. Immutable: any number of calls may use it at once. */
 typedef struct rz_encoder rz_encoder;
 
 /* Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
@@ -1502,7 +1499,8 @@ typedef struct rz_media_params {
   uint32_t min_rows;
   uint32_t max_rows;   /* The most rows: larger pictures are shrunk, or cut into fewer tiles; 0: the encoder's. */
   uint32_t max_tiles;  /* The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
-  /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64 million. */
+  /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
+   * million. */
   uint32_t max_pixels;
   uint32_t reserved;  /* 0. */
   /* Told how many tiles are done, and their number, some times a second; NULL: nobody. */
@@ -1513,13 +1511,14 @@ typedef struct rz_media_params {
 
 /* Loads the encoder that belongs to `model`.
  *
- * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the
- * model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the model. `params` may be
- * NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as long as reading the files does.
- * Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other), RZ_ERR_UNSUPPORTED (no encoder in there, a
- * projector that is not implemented, which the message names; a device other than the CPU), RZ_ERR_MISMATCH (rows that are not
- * those the model takes, or tokens around pictures that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_VERSION. Since 0.1.0. */
+ * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
+ * of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
+ * model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
+ * long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
+ * RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
+ * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures that its
+ * vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
+ * weights), RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_encoder_load(const rz_model *model,
                           const char *path,
                           const rz_encoder_params *params,
@@ -1529,13 +1528,12 @@ rz_status rz_encoder_load(const rz_model *model,
 /* Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0. */
 void rz_encoder_free(rz_encoder *encoder);
 
-/* Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_encoder_info_get(const rz_encoder *encoder,
-                              rz_encoder_info *out,
-                              rz_error *err);
+/* Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
+ * 0.1.0. */
+rz_status rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *err);
 
-/* Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller.
- * Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
+/* Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
+ * the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
 rz_status rz_encoder_plan_get(const rz_model *model,
                               const char *path,
                               const rz_encoder_params *params,
@@ -1544,24 +1542,26 @@ rz_status rz_encoder_plan_get(const rz_model *model,
 
 /* Encodes a picture in memory.
  *
- * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on other calls.
- * `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count against
- * rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows), RZ_ERR_LIMIT
- * (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+ * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
+ * other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
+ * against rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows),
+ * RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_pixels(const rz_encoder *encoder,
                                const rz_pixels *pixels,
                                const rz_media_params *params,
                                rz_media **out,
                                rz_error *err);
 
-/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the first
- * picture.
+/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the
+ * first picture.
  *
- * A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8, colours are
- * taken as they are. A file that ends too early is refused and not shown in part; bits that changed within its data can go
- * unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
- * such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+ * A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8,
+ * colours are taken as they are. A file that ends too early is refused and not shown in part; bits that changed within
+ * its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged),
+ * RZ_ERR_UNSUPPORTED (another format, such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT
+ * (more than `max_pixels`). Since 0.1.0. */
 rz_status rz_media_from_image(const rz_encoder *encoder,
                               const void *data,
                               size_t size,
@@ -1569,9 +1569,9 @@ rz_status rz_media_from_image(const rz_encoder *encoder,
                               rz_media **out,
                               rz_error *err);
 
-/* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles and sizes;
- * time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
- * rz_media_from_pixels. Since 0.1.0. */
+/* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
+ * and sizes; time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
+ * those of rz_media_from_pixels. Since 0.1.0. */
 rz_status rz_media_measure(const rz_encoder *encoder,
                            uint32_t width,
                            uint32_t height,
@@ -1598,9 +1598,9 @@ typedef struct rz_part {
 
 /* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
  *
- * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the vocabulary;
- * the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION
- * (unknown flags). Since 0.1.0. */
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
+ * vocabulary; the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 rz_status rz_prompt_new(const rz_model *model,
                         const rz_part *parts,
                         size_t n,
@@ -1608,17 +1608,18 @@ rz_status rz_prompt_new(const rz_model *model,
                         rz_prompt **out,
                         rz_error *err);
 
-/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message may also have
- * parts of the type "image" with a member "media", the number of one of the `n_media` media:
+/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
+ * may also have parts of the type "image" with a member "media", the number of one of the `n_media` media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
- * "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands where the
- * template writes a placeholder for it, with those of the model's tokens around it that the template does not write itself. To a
- * template that knows no parts the content is a text, and the medium stands where its part stood. Placeholders that messages spell
- * are text, like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that
- * begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without
- * a medium, a medium without a part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0. */
+ * "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands
+ * where the template writes a placeholder for it, with those of the model's tokens around it that the template does
+ * not write itself. To a template that knows no parts the content is a text, and the medium stands where its part
+ * stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
+ * of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
+ * rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium, a medium without a
+ * part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0. */
 rz_status rz_prompt_from_chat(const rz_model *model,
                               const char *json,
                               size_t json_len,
@@ -1640,22 +1641,19 @@ size_t rz_prompt_len(const rz_prompt *prompt);
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 rz_status rz_prompt_tokens_into(const rz_prompt *prompt, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
 
-/* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see each other the
- * result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a prompt of another model).
- * Since 0.1.0. */
-rz_status rz_cache_match_prompt(const rz_cache *cache,
-                                const rz_prompt *prompt,
-                                uint32_t *common,
-                                rz_error *err);
+/* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
+ * each other the result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a
+ * prompt of another model). Since 0.1.0. */
+rz_status rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *err);
 
-/* rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what rz_cache_match_prompt wrote,
- * once the cache was rewound to it.
+/* rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what
+ * rz_cache_match_prompt wrote, once the cache was rewound to it.
  *
- * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like any other;
- * a saved cache has its media in it. Where the rows of a picture see each other they are computed in one step:
- * rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures as a whole or not
- * at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first`
- * is behind the last token, or between such rows). Since 0.1.0. */
+ * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
+ * any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
+ * step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
+ * as a whole or not at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model),
+ * RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
 rz_status rz_prefill_prompt(rz_cache *cache,
                             const rz_prompt *prompt,
                             size_t first,
@@ -1761,10 +1759,10 @@ typedef struct rz_job_info {
 /* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
  *
  * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where
- * the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a
- * grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of
- * rz_chat_parser_new. Since 0.1.0.
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
+ * RZ_ERR_CONTEXT_FULL where the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no
+ * tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
  *
  * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
  * little longer than one. The job chooses each token as it would without, with the same random numbers, and what was

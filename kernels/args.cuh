@@ -20,7 +20,7 @@ constexpr u32 kWarp = 32;
 
 constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that the step before has chosen.
 
-constexpr u32 kMediaRow = 4294967294;  // In place of a token: a row of media.
+constexpr u32 kMediaRow = 4294967294;  // The id that stands for a row of media instead of a token.
 
 // Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
 constexpr u32 kInputStep = 256;

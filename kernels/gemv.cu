@@ -201,7 +201,8 @@ DEVICE void prefetch(const ProjectArgs& a, const Turn<kRows>& p, With&& with) {
 template <u32 kCols, u32 kRows, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
     for (u32 g = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
-        // What follows from `lane` is computed anew each turn: kept in registers from turn to turn, it would not fit.
+        // Addresses that depend on `lane` are computed anew each turn: kept from turn to turn, they take too many
+        // registers.
         const u32 lane = unknown(threadIdx.x % kWarp);
         const Turn<kRows> p = turn_at<kRows>(a, g, expert);
         // The quants of the next rows come while these are multiplied.

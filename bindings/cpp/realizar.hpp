@@ -660,7 +660,7 @@ public:
         return detail::called<Encoder, rz_encoder *>(
             [&](rz_encoder **out, rz_error *error) { return rz_encoder_load(model.get(), path, &params, out, error); });
     }
-    /// What an encoder will take, before a weight is read.
+    /// Returns the memory that an encoder will take, before a weight is read.
     static Result<rz_encoder_plan> plan(const Model &model, const char *path,
                                         const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
         return detail::called<rz_encoder_plan>(
@@ -689,7 +689,7 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_image(get(), file, size, &params, out, error); });
     }
-    /// What the info of a picture of so many pixels would say, without one.
+    /// Returns the info that a picture of so many pixels would have, without one.
     rz_media_info measure(uint32_t width, uint32_t height,
                           const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_measure(width, height, params).value();

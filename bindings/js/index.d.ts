@@ -310,7 +310,7 @@ export class Prompt extends Handle {
     rest?: { tools?: object[]; variables?: Record<string, unknown> },
   ): Prompt;
   readonly length: number;
-  /** With MEDIA_TOKEN for each row of a medium. */
+  /** The tokens, MEDIA_TOKEN for each row of a medium. */
   readonly tokens: Uint32Array;
 }
 

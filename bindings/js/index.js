@@ -99,7 +99,7 @@ async function cancellable(signal, work) {
   }
 }
 
-/** The same for something that is made, with progress, which is told some times a second: what it throws ends the work. */
+/** The same for something that is made, with progress some times a second: what it throws ends the work. */
 async function watched(signal, progress, work) {
   return cancellable(signal, async (cancel) => {
     let failed;

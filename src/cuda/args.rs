@@ -204,7 +204,7 @@ pub struct StepArgs {
 /// In place of a token: the one that the step before has chosen.
 pub const CHOSEN_BEFORE: u32 = 0xffffffff;
 
-/// In place of a token: a row of media.
+/// The id that stands for a row of media instead of a token.
 pub const MEDIA_ROW: u32 = 0xfffffffe;
 
 /// x = scale * row of a table, or x += that. For `MEDIA_ROW` x = the first numbers of the row of media, or row 0 of the

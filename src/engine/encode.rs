@@ -1,4 +1,4 @@
-//! From a picture to its medium: the bounds of a caller, the tiles, their rows, and the tokens around and between them.
+//! Makes a medium of a picture: the bounds of a caller, the tiles, their rows, and the tokens around and between them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
     }
 }
 
-/// What a picture of some pixels becomes, without one.
+/// Returns the layout of a picture of some size, without one.
 pub fn measure(encoder: &Encoder, size: [usize; 2], bounds: PictureBounds) -> Result<MediaLayout> {
     media_layout(encoder, size, &fitted(encoder, size, bounds)?.1)
 }
@@ -97,7 +97,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
     let bounds = PictureBounds { max_rows, ..PictureBounds::default() };
     let (_, least) = fitted(encoder, [1, 1], bounds)?;
     let (mut rows, mut largest) = ([encoder.facts().n_rows(&least); 2], least);
-    // Of grids of tiles some proportions have more than others.
+    // Grids of some proportions have more tiles than others.
     let sides = (1..=12).flat_map(|width| (1..=12).map(move |height| [width, height].map(|x| MAX_SIDE / 12 * x)));
     for size in sides {
         let (_, layout) = fitted(encoder, size, bounds)?;

@@ -56,7 +56,7 @@ pub struct Encoder {
 /// A program with what the host writes and reads.
 struct Stage {
     program: Arc<Program>,
-    /// Of the encoder its patches and the places of these, where it has any; of the projector blocks.
+    /// The inputs: the patches of the encoder and their places, where it has any; the blocks of the projector.
     inputs: Vec<TensorId>,
     results: Vec<TensorId>,
 }

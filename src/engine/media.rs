@@ -66,7 +66,7 @@ pub struct Media {
     pub(super) hash: MediaHash,
     /// Time that its encoding took.
     pub(super) encoding: Duration,
-    /// That of the model that it is for.
+    /// The program of the model that it is for.
     pub(super) program: Arc<Program>,
     pub(super) _memory: Reservation,
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step::MEDIA_ROW;
 use crate::text::{Chat, MarkedText, Reply};
 
-/// What templates write where a picture stands.
+/// Placeholders that templates write where a picture stands.
 const PLACEHOLDERS: [&str; 7] =
     ["<|image_pad|>", "<start_of_image>", "[IMG]", "<IMG_CONTEXT>", "<image>", "<|image|>", "<image_soft_token>"];
 
@@ -93,7 +93,7 @@ impl Prompt {
         &self.tokens
     }
 
-    /// What there is from token `first` on for a session of `model`.
+    /// Returns the tokens and media from token `first` on, for a session of `model`.
     pub(super) fn from(&self, first: usize, model: &Arc<Model>) -> Result<Text<'_>> {
         if !Arc::ptr_eq(model, &self.model) {
             return Err(Error::Mismatch("the prompt is one of another model".to_owned()));
@@ -155,7 +155,7 @@ fn render(model: &Model, chat: &Chat, n: usize) -> Result<(MarkedText, Vec<Range
     if n == 0 {
         return Ok((template.render(chat)?, Vec::new()));
     }
-    // What messages say is marked, so that a placeholder that is found is the template's.
+    // The texts of messages are marked, so that a placeholder that is found is the template's.
     if let Ok(text) = template.render(&chat.with_bare_media())
         && let Some(places) = PLACEHOLDERS.iter().find_map(|placeholder| found(&text, placeholder))
     {

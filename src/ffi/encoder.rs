@@ -19,8 +19,8 @@ use super::model::{rz_model, rz_progress_callback};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, versioned};
 
-/// The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's embeddings.
-/// Immutable: any number of calls may use it at once.
+/// The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's
+/// embeddings. Immutable: any number of calls may use it at once.
 pub struct rz_encoder {
     encoder: Arc<Encoder>,
     /// The most rows of a picture.
@@ -114,13 +114,14 @@ versioned!(rz_encoder_info {
 
 /// Loads the encoder that belongs to `model`.
 ///
-/// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the
-/// model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the model. `params` may be
-/// NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as long as reading the files does.
-/// Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other), RZ_ERR_UNSUPPORTED (no encoder in there, a
-/// projector that is not implemented, which the message names; a device other than the CPU), RZ_ERR_MISMATCH (rows that are not
-/// those the model takes, or tokens around pictures that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_VERSION. Since 0.1.0.
+/// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
+/// of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
+/// model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
+/// long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
+/// RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
+/// other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures that its
+/// vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
+/// weights), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
     model: *const rz_model,
@@ -174,7 +175,8 @@ pub unsafe extern "C" fn rz_encoder_free(encoder: *mut rz_encoder) {
     guarded_or!((), |call| call.release(encoder))
 }
 
-/// Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_info_get(
     encoder: *const rz_encoder,
@@ -228,8 +230,8 @@ pub struct rz_encoder_plan {
 
 versioned!(rz_encoder_plan { struct_size, max_rows, weights_host, scratch_host, row });
 
-/// Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller.
-/// Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
+/// Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
+/// the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,
@@ -297,7 +299,8 @@ pub struct rz_media_params {
     pub max_rows: u32,
     /// The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone.
     pub max_tiles: u32,
-    /// The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64 million.
+    /// The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
+    /// million.
     pub max_pixels: u32,
     /// 0.
     pub reserved: u32,
@@ -341,11 +344,12 @@ impl rz_encoder {
 
 /// Encodes a picture in memory.
 ///
-/// It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on other calls.
-/// `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count against
-/// rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows), RZ_ERR_LIMIT
-/// (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
+/// It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
+/// other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
+/// against rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
+/// RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows),
+/// RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_pixels(
     encoder: *const rz_encoder,
@@ -379,13 +383,14 @@ pub unsafe extern "C" fn rz_media_from_pixels(
     })
 }
 
-/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the first
-/// picture.
+/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the
+/// first picture.
 ///
-/// A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8, colours are
-/// taken as they are. A file that ends too early is refused and not shown in part; bits that changed within its data can go
-/// unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
-/// such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
+/// A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8,
+/// colours are taken as they are. A file that ends too early is refused and not shown in part; bits that changed within
+/// its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged),
+/// RZ_ERR_UNSUPPORTED (another format, such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT
+/// (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_image(
     encoder: *const rz_encoder,
@@ -407,9 +412,9 @@ pub unsafe extern "C" fn rz_media_from_image(
     })
 }
 
-/// Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles and sizes;
-/// time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
-/// rz_media_from_pixels. Since 0.1.0.
+/// Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
+/// and sizes; time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
+/// those of rz_media_from_pixels. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_measure(
     encoder: *const rz_encoder,

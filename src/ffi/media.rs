@@ -18,12 +18,13 @@ pub const RZ_MEDIA_IMAGE: u32 = 1;
 /// Kind of a medium: a sound.
 pub const RZ_MEDIA_AUDIO: u32 = 2;
 
-/// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a token.
+/// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
+/// token.
 pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
-/// The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts, caches and
-/// jobs. Immutable: any number of calls may use it at once.
+/// The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts,
+/// caches and jobs. Immutable: any number of calls may use it at once.
 pub struct rz_media {
     pub(super) media: Arc<Media>,
     model: Arc<Model>,
@@ -75,7 +76,8 @@ pub struct rz_media_info {
     pub bytes: u64,
     /// Nanoseconds that its encoding took.
     pub encode_ns: u64,
-    /// The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of the caller.
+    /// The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of
+    /// the caller.
     pub hash: [u8; 32],
 }
 
@@ -100,7 +102,7 @@ versioned!(rz_media_info {
 });
 
 impl rz_media_info {
-    /// What there is to say of a picture by its layout.
+    /// The description of a picture of some layout.
     pub(super) fn of(layout: &MediaLayout, row_dim: usize) -> rz_media_info {
         let ([width, height], [seen_width, seen_height]) = (layout.size.map(count), layout.seen.map(count));
         rz_media_info {
@@ -125,14 +127,14 @@ impl rz_media_info {
     }
 }
 
-/// Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are taken as
-/// one picture, or one sound, by `kind`, RZ_MEDIA_...
+/// Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are
+/// taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
 ///
-/// `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows as wide as
-/// rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with rz_media_free, before or
-/// after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a number that is not finite, an
-/// unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT (also more rows that see each other than a step of
-/// the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
+/// as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with
+/// rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
+/// width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
+/// (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_rows(
     model: *const rz_model,
@@ -162,7 +164,8 @@ pub unsafe extern "C" fn rz_media_from_rows(
     })
 }
 
-/// Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(
     media: *const rz_media,
@@ -222,10 +225,10 @@ pub unsafe extern "C" fn rz_media_save(
     })
 }
 
-/// Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is freed with
-/// rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium, or a damaged one),
-/// RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT.
-/// Since 0.1.0.
+/// Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
+/// freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium,
+/// or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_load(
     model: *const rz_model,

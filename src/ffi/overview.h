@@ -30,7 +30,7 @@
  *     return failed;
  *   }
  *
- * A conversation keeps its tokens in a cache, which can be used by itself: one timeline of a model, the tokens so far
+ * A conversation keeps its tokens in a cache, which can be used by itself: one text of a model, the tokens so far
  * and what the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
  *
  * What holds for every function:

@@ -49,9 +49,9 @@ impl Handle for rz_prompt {
 
 /// Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
 ///
-/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the vocabulary;
-/// the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION
-/// (unknown flags). Since 0.1.0.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
+/// vocabulary; the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model),
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_new(
     model: *const rz_model,
@@ -86,17 +86,18 @@ pub unsafe extern "C" fn rz_prompt_new(
     })
 }
 
-/// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message may also have
-/// parts of the type "image" with a member "media", the number of one of the `n_media` media:
+/// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
+/// may also have parts of the type "image" with a member "media", the number of one of the `n_media` media:
 ///
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
-/// "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands where the
-/// template writes a placeholder for it, with those of the model's tokens around it that the template does not write itself. To a
-/// template that knows no parts the content is a text, and the medium stands where its part stood. Placeholders that messages spell
-/// are text, like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that
-/// begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without
-/// a medium, a medium without a part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0.
+/// "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands
+/// where the template writes a placeholder for it, with those of the model's tokens around it that the template does
+/// not write itself. To a template that knows no parts the content is a text, and the medium stands where its part
+/// stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
+/// of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
+/// rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium, a medium without a
+/// part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -171,9 +172,9 @@ pub unsafe extern "C" fn rz_prompt_tokens_into(
     })
 }
 
-/// rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see each other the
-/// result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a prompt of another model).
-/// Since 0.1.0.
+/// rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
+/// each other the result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a
+/// prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match_prompt(
     cache: *const rz_cache,
@@ -190,14 +191,14 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
     })
 }
 
-/// rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what rz_cache_match_prompt wrote,
-/// once the cache was rewound to it.
+/// rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what
+/// rz_cache_match_prompt wrote, once the cache was rewound to it.
 ///
-/// The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like any other;
-/// a saved cache has its media in it. Where the rows of a picture see each other they are computed in one step:
-/// rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures as a whole or not
-/// at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first`
-/// is behind the last token, or between such rows). Since 0.1.0.
+/// The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
+/// any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
+/// step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
+/// as a whole or not at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model),
+/// RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

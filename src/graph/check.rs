@@ -37,7 +37,7 @@ impl Program {
             checked.expect(known, || "an activation without a width".to_owned())?;
             checked.check()?;
         }
-        // What a causal token sees of earlier steps would be that of the last op alone.
+        // Of earlier steps a causal token would see the keys of the last op alone.
         for op in &self.ops {
             let layer = match op {
                 Op::Attend(a) if a.mask.is_causal() => a.layer,

@@ -201,7 +201,7 @@ pub enum Mask {
     All,
     /// Those of `All` that are at most `n` away.
     Around(u32),
-    /// Those of its span, or those of `All` where that is empty.
+    /// The positions of its span, or those of `All` where that is empty.
     Spans,
 }
 

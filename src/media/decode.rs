@@ -107,7 +107,7 @@ mod foreign {
         if decoder.output_buffer_size() != Some(bytes) {
             return Err(Error::unsupported("a JPEG picture whose components are neither 1, 3 nor 4"));
         }
-        // Of pixels that are missing at the end the decoder makes up the last.
+        // The decoder makes up pixels that are missing at the end.
         if !chunks::of_jpeg(file).any(|(marker, _)| marker == chunks::END) {
             return Err(damaged("JPEG", "it has no end".to_owned()));
         }
@@ -184,7 +184,7 @@ mod foreign {
         Ok(Picture { width, height, rgb })
     }
 
-    /// What a decoder, which takes up to some bytes without asking, says or panics with as errors.
+    /// Runs a decoder, which takes up to some bytes without asking; its panics become errors.
     fn caught<T, E: Display>(name: &str, bytes: usize, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
         secured("a picture", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|e| damaged(name, e.to_string())),

@@ -1,5 +1,5 @@
-//! How a picture lies, out of the EXIF data of its file. Nothing else of them is read, and what cannot be read says
-//! nothing.
+//! The orientation of a picture, from the EXIF data of its file. Nothing else of them is read, and what cannot be read
+//! says nothing.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -41,7 +41,7 @@ impl Filter {
     }
 }
 
-/// For each output along one side the inputs that it is a sum of.
+/// The inputs that each output along one side is a sum of.
 struct Taps {
     /// The most inputs of an output.
     most: usize,

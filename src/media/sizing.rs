@@ -14,7 +14,7 @@ const MAX_TILES: usize = 1024;
 /// The most by which the sides of a picture that keeps its area may differ.
 const MAX_RATIO: f64 = 200.0;
 
-/// How a family makes tiles of a picture.
+/// The rule by which a family makes tiles of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
     /// Stretched to a square (Gemma 3).
@@ -23,7 +23,7 @@ pub enum Sizing {
     ShortestEdge { side: usize, filter: Filter },
     /// Sides that are multiples of `grain`, with `least` to `most` pixels (Qwen).
     Area { grain: usize, least: usize, most: usize, filter: Filter },
-    /// At most `longest` on each side, then up to multiples of `grain` (Pixtral, Mistral 3).
+    /// Sides of at most `longest`, then up to multiples of `grain` (Pixtral, Mistral 3).
     LongestEdge { longest: usize, grain: usize, filter: Filter },
     /// The longer edge becomes `longest`, both go up to multiples of `tile`, and an overview follows (Idefics3).
     SplitLongest { longest: usize, tile: usize, filter: Filter },
@@ -191,7 +191,7 @@ fn split_longest(width: usize, height: usize, longest: usize, tile: usize) -> ((
     let (edge, ratio) = (longest as f64, width as f64 / height as f64);
     let even = |x: f64| (x as usize).next_multiple_of(2).max(1);
     let (mut w, mut h) = if width >= height { (longest, even(edge / ratio)) } else { (even(edge * ratio), longest) };
-    // From here on of the new sides, which that pixel may have turned round.
+    // The proportions of the new sides from here on: the added pixel may have exchanged the longer one.
     if w.max(h) as f64 > MOST {
         let ratio = w as f64 / h as f64;
         let sides = if w >= h { (MOST, MOST / ratio) } else { (MOST * ratio, MOST) };

@@ -293,7 +293,7 @@ fn files_that_were_cut_off_are_refused() {
         let whole = survives(&name, &file, MANY);
         for length in 0..file.len() {
             let Some(picture) = survives(&name, &file[..length], MANY) else { continue };
-            // Where a picture comes out only later pictures or marks behind the pixels are missing.
+            // A picture comes out only where later pictures or marks behind the pixels are missing.
             assert!(name.starts_with("animated") || file.len() - length <= 40, "{name} cut to {length}");
             assert!(Some(&picture) == whole.as_ref(), "{name} cut to {length}");
         }

@@ -462,7 +462,7 @@ fn keys_without_effect_and_defaults_change_nothing() {
         for (name, value) in [("tie_word_embeddings", false), ("add_cross_attention", false), ("use_cache", true)] {
             vision.insert(name.to_owned(), value.into());
         }
-        // What configurations leave out is as transformers has it.
+        // Keys that configurations leave out have the defaults of transformers.
         if family != "pixtral" {
             assert!(vision.remove("layer_norm_eps").is_some() && vision.remove("hidden_act").is_some());
         } else {

@@ -6,7 +6,7 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>How an encoder is loaded; zero stands for the default.</summary>
+    /// <summary>Parameters of loading an encoder; zero stands for the default.</summary>
     public sealed class EncoderOptions
     {
         /// <summary>Index of a device: 1, the CPU, or 0.</summary>
@@ -22,7 +22,7 @@ namespace Realizar
         public Action<ulong, ulong> Progress;
     }
 
-    /// <summary>How a picture is encoded; zero stands for the default.</summary>
+    /// <summary>Parameters of encoding a picture; zero stands for the default.</summary>
     public sealed class MediaOptions
     {
         /// <summary>Smaller pictures are enlarged and larger ones shrunk, where the model takes any size.</summary>
@@ -46,7 +46,7 @@ namespace Realizar
         Rgb8 = Native.RZ_PIXELS_RGB8, Rgba8 = Native.RZ_PIXELS_RGBA8, Bgra8 = Native.RZ_PIXELS_BGRA8, Gray8 = Native.RZ_PIXELS_GRAY8,
     }
 
-    /// <summary>What an encoder is.</summary>
+    /// <summary>The description of an encoder.</summary>
     public sealed class EncoderInfo
     {
         public string Projector { get; internal set; }
@@ -103,7 +103,7 @@ namespace Realizar
             };
         }
 
-        /// <summary>What an encoder will take, before a weight is read.</summary>
+        /// <summary>The memory that an encoder will take, before a weight is read.</summary>
         public static unsafe EncoderPlan Plan(Model model, string path, EncoderOptions options = null)
         {
             var plan = new[] { new rz_encoder_plan { struct_size = (uint)sizeof(rz_encoder_plan) } };
@@ -178,7 +178,7 @@ namespace Realizar
             return new Media(pointer);
         }
 
-        /// <summary>What Media.Info would say of a picture of so many pixels, without one; time and hash are
+        /// <summary>The info that a picture of so many pixels would have, without one; time and hash are
         /// zero.</summary>
         public unsafe MediaInfo Measure(int width, int height, MediaOptions options = null)
         {
@@ -198,7 +198,7 @@ namespace Realizar
         Image = Native.RZ_MEDIA_IMAGE, Audio = Native.RZ_MEDIA_AUDIO,
     }
 
-    /// <summary>What a medium is.</summary>
+    /// <summary>The description of a medium.</summary>
     public sealed class MediaInfo
     {
         public MediaKind Kind { get; internal set; }

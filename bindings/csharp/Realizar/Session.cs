@@ -170,7 +170,7 @@ namespace Realizar
                     RealizarException.Check(Native.rz_prefill(Handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
         }
 
-        /// <summary>How many of the first tokens of a prompt the session need not compute again.</summary>
+        /// <summary>The number of the first tokens of a prompt that the session need not compute again.</summary>
         public unsafe int Match(Prompt prompt)
         {
             rz_error err;

@@ -51,8 +51,8 @@ public sealed class RealizarChat : MonoBehaviour
         if (SystemMessage != "") conversation.Add(SystemMessage, "system");
     }
 
-    /// <summary>Has answers obey a JSON schema from the next question on; null: none. The first one of a model takes some
-    /// tenths of a second.</summary>
+    /// <summary>Has answers obey a JSON schema from the next question on; null: none. The first one of a model takes
+    /// some tenths of a second.</summary>
     public void SetSchema(string json)
     {
         // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first
@@ -78,8 +78,8 @@ public sealed class RealizarChat : MonoBehaviour
         IsAnswering = true;
     }
 
-    /// <summary>Ends the answer. What there is of it stays in the conversation; where there is nothing the question goes
-    /// too, because templates want questions and answers in turn.</summary>
+    /// <summary>Ends the answer. What there is of it stays in the conversation; where there is nothing the question
+    /// goes too, because templates want questions and answers in turn.</summary>
     public void Stop()
     {
         if (!IsAnswering) return;

@@ -82,7 +82,7 @@ type EncoderOptions struct {
 
 // MediaOptions are optional; the zero value means the defaults.
 type MediaOptions struct {
-	MinRows, MaxRows int // smaller pictures are enlarged and larger ones shrunk, where the model takes any size; 0: the encoder's
+	MinRows, MaxRows int // bounds that pictures are enlarged or shrunk to where the model takes any size; 0: the encoder's
 	MaxTiles         int // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
 	MaxPixels        int // the most pixels of a picture in a file; 0: 64 million
 

@@ -155,7 +155,7 @@ public final class Encoder extends Handle {
         }
     }
 
-    /** What a load will take, before a weight is read. */
+    /** The memory that a load will take, before a weight is read. */
     public static Plan plan(Model model, Path path, Load load) {
         try (Arena arena = new Arena()) {
             var layout = Header.rz_encoder_plan;
@@ -238,7 +238,7 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** What {@link Media#info} would say of a picture of so many pixels, without one; time and hash are zero. */
+    /** The {@link Media#info} that a picture of so many pixels would have, without one; time and hash are zero. */
     public Media.Info measure(int width, int height, Choices choices) {
         return call((arena, encoder) -> {
             Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);

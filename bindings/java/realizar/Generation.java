@@ -19,7 +19,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private final int row;
     private String next;
 
-    /** Of tokens, or of a prompt from its token number {@code first} on. */
+    /** Begins with tokens, or with a prompt from its token number {@code first} on. */
     Generation(Memory cache, Session session, int[] tokens, Prompt prompt, int first, Options options) {
         this(cache, session, tokens, prompt, first, options, new Cancel());
     }

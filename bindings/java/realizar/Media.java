@@ -7,7 +7,7 @@ import java.io.OutputStream;
 /** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any number of
  * threads may use it at once. */
 public final class Media extends Handle {
-    /** What rows stand for. */
+    /** The kind of a medium. */
     public enum Kind {
         IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO);
 

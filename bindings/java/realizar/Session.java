@@ -62,7 +62,7 @@ public final class Session extends Handle {
         });
     }
 
-    /** How many of the first tokens of a prompt need not be computed again. */
+    /** The number of the first tokens of a prompt that need not be computed again. */
     public int match(Prompt prompt) {
         return call((arena, cache) -> prompt.use(pointer -> {
             Memory common = arena.allocate(4);

@@ -314,7 +314,7 @@ Progress = Callable[[int, int], Optional[bool]]
 
 
 class _Watch:
-    """What is told of a long call, and what stops it."""
+    """The callbacks of a long call: progress, and the cancel that stops it."""
 
     def __init__(self, progress: Optional[Progress], cancel: Optional[Cancel]) -> None:
         self.raised: List[BaseException] = []
@@ -903,7 +903,7 @@ class Encoder(Handle):
 
     @staticmethod
     def plan(model: Model, path: Union[str, "os.PathLike[str]"], **options: Any) -> EncoderPlan:
-        """What an encoder will take, before a weight is read."""
+        """The memory that an encoder will take, before a weight is read."""
         found = _c.rz_encoder_plan()
         model._call("rz_encoder_plan_get", _path(path), byref(_encoder_params(**options)), byref(found))
         return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
@@ -912,9 +912,9 @@ class Encoder(Handle):
         self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,
         **options: Any,
     ) -> "Media":  # fmt: skip
-        """Encodes a picture: the bytes of a PNG, JPEG, WebP or BMP file, an open binary file, or pixels, an array of uint8
-        [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with `format="bgra8"`), such as a picture of
-        Pillow or what has the buffer protocol.
+        """Encodes a picture: the bytes of a PNG, JPEG, WebP or BMP file, an open binary file, or pixels, an
+        array of uint8 [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with
+        `format="bgra8"`), such as a picture of Pillow or what has the buffer protocol.
 
         `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file. `progress`
         gets tiles done and in all, `cancel` stops it."""
@@ -940,7 +940,7 @@ class Encoder(Handle):
         return Media(made)
 
     def measure(self, width: int, height: int, **options: Any) -> MediaInfo:
-        """What `Media.info` would say of a picture of so many pixels, without one; time and hash are zero."""
+        """The `Media.info` that a picture of so many pixels would have, without one; time and hash are zero."""
         info = _c.rz_media_info()
         self._call("rz_media_measure", width, height, byref(_c.rz_media_params(**options)), byref(info))
         return _media_info(info)
@@ -1168,7 +1168,7 @@ class Session(Handle):
             status("rz_cache_save", cache, callback, None)
 
     def match(self, prompt: Union[Tokens, Prompt]) -> int:
-        """How many of the first tokens of a prompt the session need not compute again."""
+        """The number of the first tokens of a prompt that the session need not compute again."""
         common = c_uint32()
         if isinstance(prompt, Prompt):
             with self._use() as cache, prompt._use() as pointer:
@@ -1253,8 +1253,8 @@ class Session(Handle):
         first."""
         whole = prompt if isinstance(prompt, Prompt) else _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         kept, n = self.match(whole), len(whole)
-        # The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are, as a whole,
-        # because they may see each other.
+        # The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are,
+        # as a whole, because they may see each other.
         if kept == n and n:
             ids, kept = whole.tokens if isinstance(whole, Prompt) else whole, n - 1
             while kept and ids[kept] == Prompt.MEDIA_TOKEN:

@@ -76,8 +76,8 @@ impl Product {
         }
     }
 
-    /// In f64, from the reference codec; activations and 16-bit weights rounded as `multiply` promises, together
-    /// with the sum of the products' magnitudes.
+    /// The products in f64, from the reference codec; activations and 16-bit weights rounded as `multiply` promises,
+    /// together with the sum of the products' magnitudes.
     fn expected(&self) -> Vec<(f64, f64)> {
         let row_bytes = self.raw.len() / self.rows;
         let mut w = vec![0f32; self.cols];
@@ -92,7 +92,7 @@ impl Product {
             None => f32::INFINITY,
         };
         let max = |group: &[f32]| group.iter().fold(0f32, |m, v| m.max(v.abs()));
-        // In f32, so that what lies near a tie is rounded the same way.
+        // Computed in f32, so that values near a tie are rounded the same way.
         let round = |group: &[f32], inverse: f32, step: f64| -> Vec<f64> {
             let round = |v: f32| if step > 0.0 { step * f64::from((v * inverse).round_ties_even()) } else { v.into() };
             group.iter().map(|&v| round(v)).collect()
@@ -235,7 +235,7 @@ fn matrices_that_share_an_input_are_multiplied_together() {
     }
 }
 
-/// In products of one column, which are not quantized.
+/// Products of one column, which are not quantized.
 #[test]
 fn every_8_bit_float_is_read() {
     let raw: Vec<u8> = (0..=255).collect();

@@ -143,7 +143,7 @@ const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_ex
      temporal_patch_size merge_size patch_size min_patches max_patches crop_to_patches size max_image_size \
      num_image_tokens image_token max_image_tokens video_sampling do_sample_frames fps num_frames return_row_col_info \
      pan_and_scan_min_crop_size pan_and_scan_max_num_crops pan_and_scan_min_ratio_to_activate do_image_splitting";
-/// Those that change no result with one value.
+/// Keys that change no result where they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("temporal_patch_size", "2", "pictures of other than two frames"),
     ("use_absolute_position_embeddings", "true", "an encoder without positions"),

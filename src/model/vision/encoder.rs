@@ -32,13 +32,13 @@ const NO_EFFECT_TOP: &[&str] = &["projector_type", "has_vision_encoder", "has_au
 /// An encoder of pictures with its projector, and its weights in a file, of which only vectors were read.
 pub struct EncoderNetwork<'a> {
     pub facts: Facts,
-    /// From the patches of a tile, and the places that are added to them, to hidden states.
+    /// The encoder: patches of a tile and the places that are added to them become hidden states.
     pub encoder: Program,
     pub patches: TensorId,
     pub places: Option<TensorId>,
     pub states: Vec<TensorId>,
-    /// From blocks of each of those, one after the other, to rows. It has the keys and values of the first, so that one
-    /// sequence serves both, and the same handles of weights.
+    /// The projector: blocks of hidden states become rows, one after the other. It has the keys and values of the
+    /// first, so that one sequence serves both, and the same handles of weights.
     pub projector: Program,
     pub blocks: Vec<TensorId>,
     pub rows: TensorId,
@@ -508,8 +508,8 @@ fn scale_columns(b: &mut Builder, x: TensorId, part: &str) -> Result<()> {
     Ok(())
 }
 
-/// With a gate where the layer has one. Old files have the names of the two other matrices exchanged, which their
-/// shapes tell.
+/// The feed-forward block, with a gate where the layer has one. Old files have the names of the two other matrices
+/// exchanged, which their shapes tell.
 fn feed_forward(b: &mut Builder, x: TensorId, activation: Activation) -> Result<TensorId> {
     let (ffn, width) = (b.hyper.ffn, b.hyper.hidden);
     let is_exchanged = ffn != width && b.rows("ffn_up.weight")? == width;

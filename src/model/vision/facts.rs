@@ -1,4 +1,4 @@
-//! What the host does beside the programs of an encoder: the rule by which tiles are made, the inputs of a tile, and
+//! The work of the host beside the programs of an encoder: the rule by which tiles are made, the inputs of a tile, and
 //! the texts around rows.
 
 use std::borrow::Cow;
@@ -51,7 +51,7 @@ pub struct Facts {
 
 /// Learned vectors of places, which are added to patches.
 pub(super) struct Places {
-    /// Those of a square grid, row by row.
+    /// Learned places of a square grid, row by row.
     pub table: Vec<f32>,
     /// Vectors of a side of it.
     pub side: usize,
@@ -106,7 +106,7 @@ impl Facts {
         rows * self.merge * self.merge + usize::from(self.has_class())
     }
 
-    /// What the encoder takes of a tile.
+    /// The inputs of the encoder for a tile.
     pub fn inputs(&self, tile: &Picture) -> Result<TileInputs> {
         let (merge, class) = (self.merge, usize::from(self.has_class()));
         let numbers = 3 * self.patch * self.patch;

@@ -17,7 +17,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let longest = e.require("image_size", EncoderBuilder::MAX_SIDE)?;
     let filter = e.filter(Filter::Bicubic)?;
     let activation = e.activation(GeluErf)?;
-    // Of the frequencies of a head every other one turns by the row, the others by the column.
+    // Every other frequency of a head turns by the row, the others by the column.
     let base = e.b.keys.float("rope.freq_base")?.unwrap_or(10_000.0);
     let frequencies = |first: usize, dim: usize| {
         (first..dim / 2).step_by(2).map(move |i| libm::pow(base.into(), -((2 * i) as f64) / dim as f64))

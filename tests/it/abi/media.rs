@@ -363,7 +363,7 @@ fn jobs_read_pictures_beside_texts() {
     assert!(caches[3].bits() == caches[0].bits());
 }
 
-/// What looks at earlier tokens sees none at a row.
+/// Samplers and drafts that look at earlier tokens see none at a row.
 #[test]
 fn choices_see_no_token_at_a_row() {
     let host = Host::new(64);
@@ -424,7 +424,7 @@ fn caches_are_saved_with_their_pictures() {
     assert_eq!(status, RZ_OK);
     let loaded = Host::of_cache(loaded);
     assert_eq!((loaded.held(), loaded.common(&prompt)), (host.held(), 30));
-    // What it computes again has the rows too.
+    // The steps that it computes again have the rows too.
     expect(RZ_OK, |e| unsafe { rz_cache_release(loaded.cache, e) });
     host.fill(&prompt, 30);
     loaded.fill(&prompt, 30);
@@ -557,7 +557,7 @@ fn prompts_of_what_does_not_belong_together_are_refused() {
     refused("no tokens", |e| unsafe { rz_prefill_prompt(other.cache, prompt.0, 5, null(), e) });
     assert_eq!((host.len(), other.len()), (0, 0));
 
-    // Where there is no room the cache is as it was.
+    // The cache is as it was where there is no room.
     let small = other.beside(4);
     expect(RZ_ERR_CONTEXT_FULL, |e| unsafe { rz_prefill_prompt(small.cache, prompt.0, 0, null(), e) });
     small.fill(&prompt, 2);

@@ -328,7 +328,7 @@ fn a_template_that_knows_pictures_has_them_where_it_writes_them() {
 
 #[test]
 fn a_template_that_knows_no_pictures_has_them_where_their_parts_stood() {
-    // Where the one has a picture the other has a control token.
+    // One has a picture where the other has a control token.
     let folder = with_template("{% for m in messages %}{{ m.content | trim }}{% endfor %}");
     let split =
         with_template("{% for m in messages %}{{ m.content }}{% if not loop.last %}</s>{% endif %}{% endfor %}");

@@ -1,4 +1,4 @@
-//! What pictures add to a step, beside the CPU: rows of media, turns and spans.
+//! Steps with pictures beside the CPU: rows of media, turns and spans.
 
 use realizar::device::partition::Division;
 use realizar::device::pipeline::Pipeline;
@@ -6,7 +6,7 @@ use realizar::graph::step::{CHOSEN_BEFORE, MEDIA_ROW};
 
 use super::*;
 
-/// What tokens of sequences are to a step: of every twelve the first seven are a picture.
+/// The inputs of a step of some sequences: of every twelve tokens the first seven are a picture.
 #[derive(Default)]
 pub struct Pictures {
     pub ids: Vec<u32>,
@@ -16,7 +16,7 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Of tokens with ids, whose sequences have so many with this step; rows of media have some numbers.
+    /// The inputs of tokens with ids, whose sequences have so many with this step; rows of media have some numbers.
     pub fn new(ids: &[u32], positions: &[u32], slots: &[u32], lengths: &[u32], width: usize) -> Pictures {
         let mut all = Pictures { ids: ids.into(), ..Pictures::default() };
         for (id, (&p, &slot)) in all.ids.iter_mut().zip(positions.iter().zip(slots)) {
@@ -232,7 +232,7 @@ fn decoders_that_see_agree_with_the_cpu() {
                 let difference = relative_rms(expected, &run(backend, pieces));
                 println!("{name}, {} pieces: {difference:.2e}", pieces.len());
                 assert!(difference < 1.5e-2, "{name}: {difference}");
-                // Of the tokens after the pictures all but the first are launched as a record.
+                // All tokens after the pictures but the first are launched as a record.
                 assert!(name != "whole" || target.shim.is_none() || replays() == before + 7, "{}", replays() - before);
             }
         }

@@ -15,8 +15,8 @@ public sealed class Adventure : MonoBehaviour
 
     /// <summary>Has the text that the player is to be shown, piece by piece.</summary>
     public event Action<string> OnShown;
-    /// <summary>Has the lines of a transcript: "> " what was said, "? " what the person can do, "&lt; " the whole reply,
-    /// "! " why there is none, "= " the state.</summary>
+    /// <summary>Has the lines of a transcript: "> " what was said, "? " what the person can do, "&lt; " the whole
+    /// reply, "! " why there is none, "= " the state.</summary>
     public event Action<string> OnNoted;
 
     private readonly List<float> frames = new List<float>();
