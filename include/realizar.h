@@ -1619,7 +1619,8 @@ rz_status rz_prompt_new(const rz_model *model,
  * stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
  * of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
  * rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium, a medium without a
- * part), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since 0.1.0. */
+ * part), RZ_ERR_UNSUPPORTED (the template leaves a picture out; a part with a picture where `n_media` is 0). Since
+ * 0.1.0. */
 rz_status rz_prompt_from_chat(const rz_model *model,
                               const char *json,
                               size_t json_len,
