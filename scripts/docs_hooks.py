@@ -18,13 +18,17 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import header_reference  # noqa: E402
 import supported_models  # noqa: E402
 
-FOLDERS = [ROOT / "docs/snippets", ROOT / "examples/adventure"]
+FOLDERS = [ROOT / "docs/snippets", ROOT / "docs/snippets/start", ROOT / "examples/adventure"]
 LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guides.go", "go"), ("Python", "guides.py", "python"),
              ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java"),
              ("Kotlin", "Guides.kt", "kotlin"), ("JavaScript", "guides.mjs", "javascript")]  # fmt: skip
 BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"), ("kotlin", "Kotlin"),
             ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
 
+# The first program of each language, as a whole.
+LANGUAGES += [("C++", "chat.cpp", "cpp"), ("Go", "chat.go", "go"), ("Python", "chat.py", "python"), ("C#", "Chat.cs", "csharp"),
+              ("Swift", "chat.swift", "swift"), ("Java", "Chat.java", "java"), ("Kotlin", "Chat.kt", "kotlin"),
+              ("JavaScript", "chat.mjs", "javascript")]  # fmt: skip
 LANGUAGES += [("Godot 4", "godot/main.gd", "gdscript"), ("Godot 4", "godot/adventure.gd", "gdscript"),
               ("Unity", "unity/Runtime/Adventure.cs", "csharp"),
               ("Unreal Engine", "unreal/Source/Adventure/AdventureActor.cpp", "cpp")]  # fmt: skip

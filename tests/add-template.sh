@@ -23,3 +23,11 @@ add_template() { # file, beginning of the template, what it writes of a message 
     printf %s "$template"
     tail -c +25 "$1"
 }
+
+# hf:tests/story in a cache of models of the Hub, which no connection is needed for:  story_of_hub FOLDER
+story_of_hub() {
+    export HF_HUB_CACHE=$1 HF_HUB_OFFLINE=1
+    mkdir -p "$1/models--tests--story/refs" "$1/models--tests--story/snapshots/1"
+    echo 1 >"$1/models--tests--story/refs/main"
+    cp tests/data/stories260K-f32.gguf "$1/models--tests--story/snapshots/1/"
+}

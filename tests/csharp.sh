@@ -6,19 +6,22 @@ library=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")/.."
 dotnet=$(python3 -c 'import dotnetcore2, os; print(os.path.dirname(dotnetcore2.__file__) + "/bin")' 2>/dev/null) || dotnet=
 out=build/csharp
+rm -rf $out
 mkdir -p $out
 compile() { scripts/compile-csharp "$@" || { [ $? = 77 ] && exit 0; exit 1; }; }
 compile -unsafe -target:library -out:$out/Realizar.dll bindings/csharp/Realizar/*.cs
-compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/*.cs bindings/csharp/Unity/*.cs
+compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/{Tests,UnityStub}.cs bindings/csharp/Unity/*.cs
+compile -unsafe -out:$out/HubTests.dll bindings/csharp/Tests/HubTests.cs bindings/csharp/Realizar/*.cs
 compile -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs
 compile -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
+compile -r:$out/Realizar.dll -out:$out/Start.dll docs/snippets/start/Chat.cs
 # The adventure for Unity as its package is, with the package's own copy of the binding.
 rm -rf $out/adventure
 examples/adventure/build unity "$(dirname "$library")/.." $out/adventure
 story=$out/adventure/Runtime/Resources/adventure.json
 sed -i.whole '/"name": "stay"/d' $story # The tiny model would do nothing else.
 compile -unsafe -out:$out/Player.dll tests/unity/Player.cs bindings/csharp/Tests/UnityStub.cs $out/adventure/Runtime/{,Realizar/}*.cs
-for program in Tests Chat Guides Player; do
+for program in Tests HubTests Chat Guides Start Player; do
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
         "configProperties": {"System.Globalization.Invariant": true}}}' >$out/$program.runtimeconfig.json
 done
@@ -30,8 +33,46 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >$out/chat.gguf
 "$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+# Models of the Hub, with a disk that is full where one can be mounted. This runtime hashes by OpenSSL 1, which few systems
+# still have, and this wheel does.
+tls=$PWD/build/openssl/psycopg2_binary.libs
+has_tls() { LD_LIBRARY_PATH=$tls python3 -c 'import ctypes; ctypes.CDLL("libssl.so.1.1")' 2>$out/log; }
+if ! has_tls; then
+    python3 -m pip install -q --retries 1 --no-deps --upgrade --target build/openssl psycopg2-binary==2.9.9 2>$out/log &&
+        (cd "$tls" && ln -s libssl-*.so.1.1 libssl.so.1.1)
+fi
+if has_tls; then
+    hub() { LD_LIBRARY_PATH=$tls "$dotnet/dotnet" $out/HubTests.dll "$@"; }
+    mkfifo $out/hub
+    exec 3> >(exec python3 tests/hub/server.py >$out/hub) # which ends with this script
+    read -r address <$out/hub
+    mkdir $out/disk
+    if unshare -m mount -t tmpfs none $out/disk 2>/dev/null; then
+        export -f hub
+        export tls dotnet out address
+        unshare -m bash -ec 'mount -t tmpfs -o size=1200k none $out/disk; hub tests/data/hub.json $address $PWD/$out/disk'
+    else
+        echo "SKIPPED: a full disk in C#, because none can be mounted"
+        hub tests/data/hub.json "$address"
+    fi
+    path=$(HF_HOME=$out/cache HF_ENDPOINT=http://hub.invalid/ok http_proxy=$address hub fetch hf:tests/many:Q4_K_M)
+    form='^realizar [^ ]+, .*
+device 1: .*, [0-9.]+ of [0-9.]+ GB of memory free
+(device .*
+)*takes [0-9.]+ MB of memory, [0-9.]+ MB of GPUs, with one conversation
+loaded in [0-9]+ ms: llama on device 1, no chat template
+[0-9.]+ tokens a second$'
+    said=$(HF_HOME=$out/cache HF_ENDPOINT=$address/ok LD_LIBRARY_PATH=$tls "$dotnet/dotnet" $out/Chat.dll doctor hf:tests/story)
+    [[ $said =~ $form ]] || { echo "FAILED: the doctor: $said"; exit 1; }
+    [[ $path == $out/cache/hub/*/many-Q4_K_M.gguf ]] || { echo "FAILED: a proxy of the environment: $path"; exit 1; }
+else
+    echo "SKIPPED: models of the Hub in C#, because there is no OpenSSL 1 (pip install psycopg2-binary)"
+fi
+story_of_hub "$PWD/$out/story"
 said=$(echo "Once upon a time" | "$dotnet/dotnet" $out/Guides.dll $out/chat.gguf tests/data/story-adapter.gguf $out/store 2>&1) ||
     { echo "FAILED: the guides: $said"; exit 1; }
+said=$(echo "Once upon a time" | "$dotnet/dotnet" $out/Start.dll $out/chat.gguf)
+[[ $said == ", there was a little girl named Lily."* ]] || { echo "FAILED: the first program: $said"; exit 1; }
 echo "ok: the guides, C#"
 count=()
 if [ "$(uname -s)" = Linux ] && command -v cc >/dev/null; then

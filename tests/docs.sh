@@ -32,11 +32,7 @@ for link in $(grep -ohE '\]\([A-Za-z][^):# ]*' README.md SECURITY.md SUPPORT.md 
     [ -e "$link" ] || { echo "FAILED: a document links to $link, which is not there"; exit 1; }
 done
 
-# A model of the Hub is found in its cache.
-export HF_HUB_CACHE=$out/hub HF_HUB_OFFLINE=1
-mkdir -p "$HF_HUB_CACHE/models--tests--story/refs" "$HF_HUB_CACHE/models--tests--story/snapshots/1"
-echo 1 >"$HF_HUB_CACHE/models--tests--story/refs/main"
-cp tests/data/stories260K-f32.gguf "$HF_HUB_CACHE/models--tests--story/snapshots/1/"
+story_of_hub "$out/hub"
 
 # The forms of calls and of reasoning are read off the template.
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
@@ -49,6 +45,10 @@ runs() { # language, command
     [[ $said == "$expected"*"all ran" ]] || { echo "FAILED: the guides, $1: $said"; exit 1; }
     echo "ok: the guides, $1"
 }
+begins() { # language, command: the first program says the same
+    said=$(echo "Once upon a time" | "${@:2}" "$out/chat.gguf" 2>"$out/errors") && [[ $said == "$expected"* ]] ||
+        { echo "FAILED: the first program, $1: $said"; cat "$out/errors"; exit 1; }
+}
 link=(-I"$stage/include" -L"$stage/lib" -lrealizar -Wl,-rpath,"$stage/lib")
 
 ${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -o "$out/c" docs/snippets/guides.c "${link[@]}"
@@ -57,16 +57,19 @@ runs C "$out/c"
 if command -v "${CXX:-c++}" >/dev/null; then
     ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$out/cpp" docs/snippets/guides.cpp "${link[@]}"
     runs C++ "$out/cpp"
+    ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$out/chat" docs/snippets/start/chat.cpp "${link[@]}"
+    begins C++ "$out/chat"
 else
     echo "SKIPPED: the guides in C++, because there is no ${CXX:-c++}"
 fi
 
 if pkg-config --version >/dev/null 2>&1 && printf '%s\n' go1.24 "$($go env GOVERSION 2>/dev/null)" | sort -VC; then
     mkdir "$out/go"
-    cp docs/snippets/guides.go "$out/go"
+    cp docs/snippets/{guides,start/chat}.go "$out/go"
     printf 'module guides\n\ngo 1.24\n\nrequire realizar.dev/go v0.0.0\n\nreplace realizar.dev/go => %s/bindings/go\n' "$root" >"$out/go/go.mod"
-    (cd "$out/go" && PKG_CONFIG_PATH=$stage/lib/pkgconfig $go build -o ../guides .)
+    (cd "$out/go" && PKG_CONFIG_PATH=$stage/lib/pkgconfig $go build -o ../guides guides.go && PKG_CONFIG_PATH=$stage/lib/pkgconfig $go build -o .. chat.go)
     LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib runs Go "$out/guides"
+    LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib begins Go "$out/chat"
 else
     echo "SKIPPED: the guides in Go, because there is no Go 1.24 or newer, or no pkg-config"
 fi
@@ -76,6 +79,7 @@ if python3 -c 'import numpy' 2>/dev/null; then
     cp -r bindings/python/realizar "$out/python"
     cp "$library" "$out/python/realizar"
     PYTHONPATH=$out/python PYTHONDONTWRITEBYTECODE=1 runs Python python3 docs/snippets/guides.py
+    PYTHONPATH=$out/python PYTHONDONTWRITEBYTECODE=1 begins Python python3 docs/snippets/start/chat.py
 else
     echo "SKIPPED: the guides in Python, because there is no python3 with numpy"
 fi
@@ -85,13 +89,16 @@ if [ -n "$jdk" ]; then
     "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial,-try -Werror -d "$out/java" bindings/java/realizar/*.java docs/snippets/Guides.java
     runs Java "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp "$out/java" \
         -Drealizar.library="$library" Guides
+    begins Java "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp "$out/java" \
+        -Drealizar.library="$library" docs/snippets/start/Chat.java
 else
     echo "SKIPPED: the guides in Java, because there is no JDK 22 or newer"
 fi
 
 if scripts/node-package "$stage" "$out/node_modules/realizar"; then
-    cp docs/snippets/guides.mjs "$out"
+    cp docs/snippets/{guides,start/chat}.mjs "$out"
     REALIZAR_LIBRARY=$library runs JavaScript node "$out/guides.mjs"
+    REALIZAR_LIBRARY=$library begins JavaScript node "$out/chat.mjs"
 elif [ $? != 77 ]; then
     exit 1
 fi

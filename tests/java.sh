@@ -31,6 +31,19 @@ if command -v python3 >/dev/null; then
     exec 3> >(exec python3 tests/hub/server.py >$out/hub) # which ends with this script
     read -r address <$out/hub
     run -Drealizar.library="$library" realizar.HubTests tests/data/hub.json "$address"
+    export HF_HOME=$out/cache HF_ENDPOINT=$address/ok
+    said=$(run -Drealizar.library="$library" realizar.Main doctor hf:tests/story)
+    form='^realizar [^ ]+, Java .*
+device 1: .*, [0-9.]+ of [0-9.]+ GB of memory free
+(device .*
+)*takes [0-9.]+ MB of memory, [0-9.]+ MB of GPUs, with one conversation
+loaded in [0-9]+ ms: llama on device 1, no chat template
+[0-9.]+ tokens a second$'
+    [[ $said =~ $form ]] || { echo "FAILED: the doctor: $said"; exit 1; }
+    said=$(run -Drealizar.library="$library" realizar.Main chat hf:tests/absent 2>&1 </dev/null) && exit 1
+    [[ $said == "RZ_ERR_IO: there is no tests/absent at $address/ok: check the name" ]] || { echo "FAILED: an error: $said"; exit 1; }
+    said=$(echo "Once upon a time" | run -Drealizar.library="$library" realizar.Main chat $out/chat.gguf)
+    [[ $said == "> , there was a little girl named Lily."*"> " ]] || { echo "FAILED: the command line: $said"; exit 1; }
 else
     echo "SKIPPED: models of the Hub in Java, because there is no python3"
 fi

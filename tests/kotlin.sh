@@ -23,6 +23,7 @@ run() {
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >"$out/chat.gguf"
+story_of_hub "$out/hub"
 run TestsKt tests/data/stories260K-f32.gguf "$out/chat.gguf" ${MODEL:+"$MODEL"}
 said=$(echo "Once upon a time" | run ChatKt "$out/chat.gguf")
 [[ $said == "> , there was a little girl named Lily."*"> " ]] || { echo "FAILED: the example: $said"; exit 1; }
@@ -30,4 +31,8 @@ said=$(echo "Once upon a time" | run GuidesKt "$out/chat.gguf" tests/data/story-
     { echo "FAILED: the guides, Kotlin"; cat "$out/errors"; exit 1; }
 expected=', there was a little girl named Lily. She loved to play outside in the park.'
 [[ $said == "$expected"*"all ran" ]] || { echo "FAILED: the guides, Kotlin: $said"; exit 1; }
+scripts/kotlinc "$jdk" "$out/start" "$out/java:$out/package" docs/snippets/start/Chat.kt
+said=$(echo "Once upon a time" | "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -Drealizar.library="$library" \
+    -cp "$out/java:$out/package:$out/start:$(cat "$out/package.path")" ChatKt "$out/chat.gguf")
+[[ $said == "$expected"* ]] || { echo "FAILED: the first program: $said"; exit 1; }
 echo "ok: the guides, Kotlin"

@@ -81,8 +81,7 @@ fi
 place pip
 if wheel=$(package "realizar-$version-py3-*.whl") && python3 -m venv . >log 2>&1 && bin/pip install -q "$wheel" >>log 2>&1; then
     installed
-    cp "$root/bindings/python/chat.py" .
-    answers Python bin/python chat.py "$model"
+    answers Python bin/python -m realizar chat "$model"
 else
     grep -qs "No matching distribution found for numpy\|No module named" log || { cat log; fail "pip install"; }
     skip Python "there is no venv, or no network for numpy"
@@ -134,10 +133,8 @@ find_jdk
 if jar=$(package "realizar-$version.jar") && [ -n "$jdk" ]; then
     python3 -c 'import sys, xml.dom.minidom as xml; xml.parse(sys.argv[1])' "$(package "realizar-$version.pom")"
     installed
-    quietly "$jdk/bin/javac" -cp "$jar" -d . "$root/bindings/java/Chat.java"
     mkdir unpacked
-    answers Java env -u REALIZAR_LIBRARY "$jdk/bin/java" --enable-native-access=ALL-UNNAMED \
-        -Djava.io.tmpdir="$PWD/unpacked" -cp "$jar:." Chat "$model"
+    answers Java env -u REALIZAR_LIBRARY "$jdk/bin/java" -Djava.io.tmpdir="$PWD/unpacked" -jar "$jar" chat "$model"
     [ -z "$(ls "$temporary/maven/unpacked")" ] || fail "the library of the jar was left behind"
 else
     skip Java "it was not made, or there is no JDK 22 or newer"
@@ -155,7 +152,7 @@ if proxy=$(package "realizar-$version-goproxy.zip") && printf '%s\n' go1.24 "$(g
     cd "$temporary/go"
     # The other module has the same names.
     quietly go mod init chat
-    sed 's|"realizar.dev/go"|"realizar.dev/go/purego"|' "$root/bindings/go/cmd/chat/main.go" >main.go
+    sed 's|"realizar.dev/go"|"realizar.dev/go/purego"|' "$root/docs/snippets/start/chat.go" >main.go
     if CGO_ENABLED=0 go get "realizar.dev/go/purego@v$version" >log 2>&1; then
         CGO_ENABLED=0 quietly go build -o chat .
         installed

@@ -33,15 +33,21 @@ guides=$stage/../guides
 rm -rf "$guides"
 mkdir -p "$guides/Sources/Guides"
 cp ../../docs/snippets/guides.swift "$guides/Sources/Guides/main.swift"
+mkdir -p "$guides/Sources/Chat"
+cp ../../docs/snippets/start/chat.swift "$guides/Sources/Chat/main.swift"
 cat >"$guides/Package.swift" <<END
 // swift-tools-version: 5.9
 import PackageDescription
 let package = Package(
     name: "Guides", platforms: [.macOS(.v12)], dependencies: [.package(path: "$PWD")],
-    targets: [.executableTarget(name: "Guides", dependencies: [.product(name: "Realizar", package: "swift")])])
+    targets: ["Guides", "Chat"].map {
+        .executableTarget(name: $0, dependencies: [.product(name: "Realizar", package: "swift")])
+    })
 END
 said=$(echo "Once upon a time" | swift run --package-path "$guides" Guides "$CHAT" ../../tests/data/story-adapter.gguf "$stage/../store" 2>&1) ||
     { echo "FAILED: the guides: $said"; exit 1; }
+said=$(echo "Once upon a time" | swift run --package-path "$guides" Chat "$CHAT" 2>&1) ||
+    { echo "FAILED: the first program: $said"; exit 1; }
 echo "ok: the guides, Swift"
 # A library of another interface is named.
 [ -e "$stage/lib/librealizar.so" ] || exit 0

@@ -8,17 +8,6 @@ using Realizar;
 
 static class Guides
 {
-    // --8<-- [start:start]
-    static void Start(string path)
-    {
-        using (var model = Model.Load(path))
-        using (var chat = new Conversation(model))
-            for (string line; (line = Console.ReadLine()) != null; Console.WriteLine())
-                foreach (var piece in chat.Say(line))
-                    Console.Write(piece);
-    }
-    // --8<-- [end:start]
-
     // --8<-- [start:chat]
     static void Chat(Model model)
     {
@@ -197,6 +186,16 @@ static class Guides
     }
     // --8<-- [end:frames]
 
+    // --8<-- [start:hub]
+    static Model Fetched(string name)
+    {
+        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+        // Model.Load(name) does it all.
+        var path = Model.Fetch(name, (done, total) => Console.Error.Write($"\r{done >> 20} of {total >> 20} MB"));
+        return Model.Load(path);
+    }
+    // --8<-- [end:hub]
+
     // --8<-- [start:plan]
     static void ShowPlan(string path)
     {
@@ -269,7 +268,6 @@ static class Guides
         {
             Chat(model);
             Console.WriteLine();
-            Start(path);
             Options(model);
             Streaming(model);
             Stopping(model);
@@ -288,6 +286,7 @@ static class Guides
                 chat.Begin(new ReplyOptions { MaxTokens = 40 });
                 while (Frame(chat)) { }
             }
+            using (var story = Fetched("hf:tests/story")) Check(story.Info.Architecture == "llama", "a model of the Hub");
             ShowPlan(path);
             Memory(path);
             Gpus(path);

@@ -9,7 +9,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Scanner;
 import realizar.Adapter;
 import realizar.CacheType;
 import realizar.Conversation;
@@ -26,18 +25,6 @@ import realizar.Store;
 import realizar.Transcript;
 
 class Guides {
-    // --8<-- [start:start]
-    static void start(String path) {
-        var lines = new Scanner(System.in);
-        try (var model = Model.load(Path.of(path)); var chat = new Conversation(model)) {
-            while (lines.hasNextLine()) {
-                chat.say(lines.nextLine(), System.out::print);
-                System.out.println();
-            }
-        }
-    }
-    // --8<-- [end:start]
-
     // --8<-- [start:chat]
     static void chat(Model model) {
         try (var chat = new Conversation(model, "")) { // a message of the system
@@ -278,7 +265,6 @@ class Guides {
         try (var model = Model.load(Path.of(path))) {
             chat(model);
             System.out.println();
-            start(path);
             options(model);
             streaming(model);
             stopping(model);

@@ -23,21 +23,11 @@ import realizar.Transcript
 import realizar.kotlin.answer
 import realizar.kotlin.conversation
 import realizar.kotlin.embeddings
+import realizar.kotlin.fetchModel
 import realizar.kotlin.loadModel
 import realizar.kotlin.options
 import realizar.kotlin.replyFlow
 import realizar.kotlin.sayFlow
-
-// --8<-- [start:start]
-suspend fun start(path: String) = loadModel(Path.of(path)).use { model ->
-    model.conversation().use { chat ->
-        for (line in generateSequence(::readlnOrNull)) {
-            chat.sayFlow(line).collect(::print)
-            println()
-        }
-    }
-}
-// --8<-- [end:start]
 
 // --8<-- [start:chat]
 suspend fun chat(model: Model) = model.conversation(system = "").use { chat ->
@@ -158,6 +148,14 @@ fun frame(reply: Reply): Boolean {
 }
 // --8<-- [end:frames]
 
+// --8<-- [start:hub]
+suspend fun fetched(name: String): Model {
+    // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+    val path = fetchModel(name) { done, total -> System.err.print("\r${done shr 20} of ${total shr 20} MB") }
+    return loadModel(path)
+}
+// --8<-- [end:hub]
+
 // --8<-- [start:plan]
 fun plan(path: String) {
     // One model and four conversations of 4,096 tokens each, before a weight is read.
@@ -209,7 +207,6 @@ fun main(arguments: Array<String>) = runBlocking {
     loadModel(Path.of(path)).use { model ->
         chat(model)
         println()
-        start(path)
         options(model)
         streaming(model)
         stopping(model)
@@ -225,6 +222,7 @@ fun main(arguments: Array<String>) = runBlocking {
             val reply = chat.reply(options(maxTokens = 40))
             while (frame(reply)) continue
         }
+        fetched("hf:tests/story").use { check(it.info().architecture() == "llama") }
         plan(path)
         memory(path)
         gpus(path)

@@ -11,15 +11,6 @@
 
 using namespace std::chrono_literals;
 
-// --8<-- [start:start]
-static void start(const char *path) {
-    realizar::Model model(path);
-    realizar::Conversation chat(model);
-    for (std::string line; std::getline(std::cin, line); std::cout << '\n')
-        chat.say(line, [](std::string_view piece) { std::cout << piece << std::flush; });
-}
-// --8<-- [end:start]
-
 // --8<-- [start:chat]
 static void chat(const realizar::Model &model) {
     realizar::Conversation chat(model);
@@ -292,7 +283,6 @@ int main(int argc, char **argv) try {
     realizar::Model model(argv[1]);
     chat(model);
     std::cout << '\n';
-    start(argv[1]);
     options(model);
     streaming(model);
     stopping(model);

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,30 +15,6 @@ import (
 
 	"realizar.dev/go"
 )
-
-// --8<-- [start:start]
-func start(ctx context.Context, path string) error {
-	model, err := realizar.Load(ctx, path, nil)
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	chat, err := model.NewConversation(nil)
-	if err != nil {
-		return err
-	}
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println() {
-		for piece, err := range chat.Say(ctx, lines.Text()) {
-			if err != nil {
-				return err
-			}
-			fmt.Print(piece)
-		}
-	}
-	return nil
-}
-
-// --8<-- [end:start]
 
 // --8<-- [start:chat]
 func chat(ctx context.Context, model *realizar.Model) error {
@@ -508,7 +483,6 @@ func main() {
 	check(err)
 	check(chat(ctx, model))
 	fmt.Println()
-	check(start(ctx, path))
 	check(options(ctx, model))
 	check(streaming(ctx, model))
 	check(stopping(ctx, model))

@@ -2,19 +2,7 @@
 // guides.mjs MODEL ADAPTER FOLDER
 import assert from "node:assert";
 import fs from "node:fs";
-import readline from "node:readline";
 import { Conversation, Encoder, Model, Prompt, RealizarError, Session, Store, devices, plan } from "realizar";
-
-// --8<-- [start:start]
-async function start(path) {
-  const model = await Model.load(path);
-  const chat = new Conversation(model);
-  for await (const line of readline.createInterface({ input: process.stdin })) {
-    for await (const text of chat.say(line)) process.stdout.write(text);
-    process.stdout.write("\n");
-  }
-}
-// --8<-- [end:start]
 
 // --8<-- [start:chat]
 async function chat(model) {
@@ -226,7 +214,6 @@ const [path, adapter, folder] = process.argv.slice(2);
 const model = await Model.load(path);
 await chat(model);
 console.log();
-await start(path);
 await options(model);
 await streaming(model);
 await stopping(model);

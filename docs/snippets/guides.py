@@ -8,17 +8,6 @@ import sys
 import realizar
 
 
-# --8<-- [start:start]
-def start(path):
-    model = realizar.Model(path)
-    chat = realizar.Conversation(model, "You are a helpful assistant.")
-    for line in sys.stdin:
-        for piece in chat.say(line.rstrip("\n")):
-            print(piece, end="", flush=True)
-        print()
-# --8<-- [end:start]
-
-
 # --8<-- [start:chat]
 def chat(model):
     with realizar.Conversation(model, "") as chat:  # a message of the system
@@ -249,7 +238,6 @@ def main(path, adapter, folder):
     model = realizar.Model(path)
     chat(model)
     print()
-    start(path)
     options(model)
     streaming(model)
     stopping(model)

@@ -3,16 +3,6 @@
 import Foundation
 import Realizar
 
-// --8<-- [start:start]
-func start(_ path: String) async throws {
-    let chat = try Conversation(await Model.load(path))
-    while let line = readLine() {
-        for try await piece in try chat.say(line) { print(piece, terminator: "") }
-        print()
-    }
-}
-// --8<-- [end:start]
-
 // --8<-- [start:chat]
 func chat(_ model: Model) async throws {
     let chat = try Conversation(model, system: "")
@@ -235,7 +225,6 @@ let path = CommandLine.arguments[1]
 let model = try await Model.load(path)
 try await chat(model)
 print()
-try await start(path)
 try await options(model)
 try await streaming(model)
 try await stopping(model)

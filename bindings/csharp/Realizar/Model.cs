@@ -100,14 +100,25 @@ namespace Realizar
 
         private Model() { }
 
-        /// <summary>Loads a .gguf file, a .safetensors file, or a folder with a config.json.</summary>
+        /// <summary>Loads a .gguf file, a .safetensors file, a folder with a config.json, or a model of the Hub as of
+        /// <see cref="Fetch"/>.</summary>
         public static unsafe Model Load(string path, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken))
         {
+            if (path != null && path.StartsWith(Hub.Prefix, StringComparison.Ordinal)) path = Fetch(path, options?.Progress, cancellation);
             var name = Native.Terminated(path, nameof(path));
             return Made(options, cancellation, (p, pointer, err) => {
                 fixed (byte* at = name) return Native.rz_model_load(at, p, pointer, err);
             });
         }
+
+        /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the
+        /// cache of the Hub's own client, which is fetched where it is not complete there: by the largest quantisation of
+        /// at most 8 bits that fits into the free memory where none is named. What has come is kept where a connection
+        /// ends. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are
+        /// heeded.</summary>
+        /// <param name="progress">Bytes done and in all; an exception of it ends the fetch.</param>
+        public static string Fetch(string name, Action<ulong, ulong> progress = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Hub.Fetch(name, Device.All().Where(device => device.Unavailable == "").Max(device => device.MemoryFree), progress, cancellation);
 
         /// <summary>A model whose files are bytes in memory, each under its name. Nothing of them is needed
         /// afterwards.</summary>

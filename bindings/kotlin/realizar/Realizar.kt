@@ -92,6 +92,17 @@ suspend fun loadModel(
     return Cancel().use { cancel -> making(cancel::fire) { Model.load(path, load.cancel(cancel)) } }
 }
 
+/** The path of a model of the Hub, "hf:owner/name:quantisation", as of [Model.fetch]. A cancelled coroutine stops it. */
+suspend fun fetchModel(name: String, progress: ((done: Long, total: Long) -> Unit)? = null): Path {
+    val isWanted = AtomicBoolean(true)
+    return stoppable({ isWanted.set(false) }) {
+        Model.fetch(name) { done, total ->
+            progress?.invoke(done, total)
+            isWanted.get()
+        }
+    }
+}
+
 /** Begins a conversation. [transcript] in place of [system] has other messages, tools and variables of the template. */
 fun Model.conversation(
     system: String? = null,
