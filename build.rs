@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 29] = [
+const GROUPS: [(&str, &str); 31] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -33,10 +33,12 @@ const GROUPS: [(&str, &str); 29] = [
     ("generate.rs", "Generating"),
     ("media.rs", "Pictures and sounds"),
     ("encoder.rs", "Encoders of pictures"),
+    ("media_steps.rs", "Media in slices of time"),
     ("prompt.rs", "Prompts with pictures and sounds"),
     ("job.rs", "Jobs: generating in slices of time"),
     ("store.rs", "Stores of prefixes"),
     ("conversation.rs", "Conversations"),
+    ("conversation_media.rs", "Conversations with pictures"),
     ("score.rs", "Probabilities"),
     ("embed.rs", "Embeddings"),
     ("metrics.rs", "Metrics"),

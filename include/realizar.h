@@ -1358,7 +1358,7 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 #define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
 
 /* The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts,
- * caches and jobs. Immutable: any number of calls may use it at once. */
+ * caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once. */
 typedef struct rz_media rz_media;
 
 /* Description of a medium. Since 0.1.0. */
@@ -1405,18 +1405,20 @@ rz_status rz_media_from_rows(const rz_model *model,
                              rz_media **out,
                              rz_error *err);
 
-/* Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
- * 0.1.0. */
+/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
+ * of the work so far. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
+ * Since 0.1.0. */
 rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *err);
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
  * `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done). Since
+ * 0.1.0. */
 rz_status rz_media_rows_into(const rz_media *media, float *out, size_t capacity, size_t *n, rz_error *err);
 
 /* Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
- * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_media_save(const rz_media *media, rz_write_callback write, void *user, rz_error *err);
 
 /* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
@@ -1439,6 +1441,7 @@ void rz_media_free(rz_media *media);
 
 #define RZ_PIXELS_BGRA8 3  /* Format of pixels: four bytes, blue first. The fourth is not used. */
 #define RZ_PIXELS_GRAY8 4  /* Format of pixels: one byte. */
+#define RZ_MEDIA_STEPS 1   /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
 
 /* The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's
  * embeddings. Immutable: any number of calls may use it at once. */
@@ -1502,11 +1505,14 @@ typedef struct rz_media_params {
   /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
    * million. */
   uint32_t max_pixels;
-  uint32_t reserved;  /* 0. */
-  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. */
+  uint32_t flags;  /* RZ_MEDIA_STEPS, or 0. */
+  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_MEDIA_STEPS it is
+   * rz_media_step that calls it. */
   rz_progress_callback progress;
-  void *progress_user;      /* Handed to `progress` as it is. */
-  const rz_cancel *cancel;  /* Stops the call when fired; NULL: nothing does. */
+  void *progress_user;  /* Handed to `progress` as it is. */
+  /* Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
+   * alive. */
+  const rz_cancel *cancel;
 } rz_media_params;
 
 /* Loads the encoder that belongs to `model`.
@@ -1524,6 +1530,15 @@ rz_status rz_encoder_load(const rz_model *model,
                           const rz_encoder_params *params,
                           rz_encoder **out,
                           rz_error *err);
+
+/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. Any thread. Errors:
+ * those of rz_encoder_load and rz_model_load_from. Since 0.1.0. */
+rz_status rz_encoder_load_from(const rz_model *model,
+                               const rz_source *sources,
+                               size_t n,
+                               const rz_encoder_params *params,
+                               rz_encoder **out,
+                               rz_error *err);
 
 /* Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0. */
 void rz_encoder_free(rz_encoder *encoder);
@@ -1544,9 +1559,9 @@ rz_status rz_encoder_plan_get(const rz_model *model,
  *
  * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
  * other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
- * against rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows),
- * RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+ * Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
+ * allows), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_pixels(const rz_encoder *encoder,
                                const rz_pixels *pixels,
@@ -1580,6 +1595,21 @@ rz_status rz_media_measure(const rz_encoder *encoder,
                            rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
+ * Media in slices of time
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS, with 0 or RZ_NO_LIMIT to its
+ * end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made otherwise can at once. Until
+ * then prompts refuse it.
+ *
+ * A step is paused between two shares of its work; the rows are the same however it is cut. A fired cancel, a deadline
+ * and `progress` pause it too: it goes on when it is stepped after rz_cancel_reset. Any thread, one call at a time.
+ * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_INVALID_ARGUMENT (numbers that are not finite came of it; after an error other than the first four it is no
+ * medium any more). Since 0.1.0. */
+rz_status rz_media_step(rz_media *media, uint64_t budget_us, rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Prompts with pictures and sounds
  * ------------------------------------------------------------------------------------------------ */
 
@@ -1599,8 +1629,8 @@ typedef struct rz_part {
 /* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
- * vocabulary; the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model),
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+ * vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
+ * (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 rz_status rz_prompt_new(const rz_model *model,
                         const rz_part *parts,
                         size_t n,
@@ -1619,7 +1649,7 @@ rz_status rz_prompt_new(const rz_model *model,
  * stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
  * of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
  * rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium, a medium without a
- * part), RZ_ERR_UNSUPPORTED (the template leaves a picture out; a part with a picture where `n_media` is 0). Since
+ * part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since
  * 0.1.0. */
 rz_status rz_prompt_from_chat(const rz_model *model,
                               const char *json,
@@ -1951,6 +1981,16 @@ rz_status rz_store_take(const rz_store *store,
                         uint32_t *common,
                         rz_error *err);
 
+/* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
+ * from token `*common` on. Any thread. Errors: those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
+ * Since 0.1.0. */
+rz_status rz_store_take_prompt(const rz_store *store,
+                               const rz_prompt *prompt,
+                               const rz_cache_params *params,
+                               rz_cache **out,
+                               uint32_t *common,
+                               rz_error *err);
+
 /* Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
  * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
  *
@@ -2088,7 +2128,7 @@ typedef struct rz_conversation_info {
   uint32_t accepted;
   uint32_t cache_len;  /* Tokens in the cache, and those that it has room for. */
   uint32_t cache_capacity;
-  uint32_t reserved;  /* 0. */
+  uint32_t n_media;  /* Media that its messages name. */
   /* Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did. */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
@@ -2110,7 +2150,7 @@ rz_status rz_conversation_new(const rz_model *model,
  * is given up first (rz_conversation_reply).
  *
  * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
- * that is no text), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * that is no text: rz_conversation_add_media), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_conversation_add(rz_conversation *conversation, const char *json, size_t len, rz_error *err);
 
 /* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
@@ -2233,6 +2273,33 @@ rz_status rz_conversation_info_get(const rz_conversation *conversation, rz_conve
 void rz_conversation_free(rz_conversation *conversation);
 
 /* ------------------------------------------------------------------------------------------------
+ * Conversations with pictures
+ * ------------------------------------------------------------------------------------------------ */
+
+/* rz_conversation_add for messages with pictures: parts of their contents are as rz_prompt_from_chat takes them, each
+ * with the number of one of the `n_media` media, and each of these is in at least one part.
+ *
+ * The conversation keeps the media alive, each once, told apart by their hashes, and forgets those of messages that
+ * rz_conversation_rewind forgets. In its JSON a part has the number of its medium in the conversation
+ * (rz_conversation_media_get). Rows that its cache holds are not computed again. Any thread. Errors, which change
+ * nothing: those of rz_conversation_add and rz_prompt_from_chat but for the template's, which rz_conversation_reply
+ * has: RZ_ERR_UNSUPPORTED for a picture that the template leaves out, as in a role that has none. Since 0.1.0. */
+rz_status rz_conversation_add_media(rz_conversation *conversation,
+                                    const char *json,
+                                    size_t len,
+                                    const rz_media *const *media,
+                                    size_t n_media,
+                                    rz_error *err);
+
+/* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
+ * is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
+ * Since 0.1.0. */
+rz_status rz_conversation_media_get(const rz_conversation *conversation,
+                                    uint32_t number,
+                                    rz_media **out,
+                                    rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Probabilities
  * ------------------------------------------------------------------------------------------------ */
 
@@ -2316,6 +2383,19 @@ rz_status rz_embed_into(const rz_model *model,
                         const rz_cancel *cancel,
                         rz_error *err);
 
+/* rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
+ * (rz_prompt_from_chat). Rows count as tokens. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt
+ * of another model). Since 0.1.0. */
+rz_status rz_embed_prompts_into(const rz_model *model,
+                                const rz_embed_params *params,
+                                const rz_prompt *const *prompts,
+                                size_t n,
+                                float *out,
+                                size_t capacity,
+                                size_t *written,
+                                const rz_cancel *cancel,
+                                rz_error *err);
+
 /* ------------------------------------------------------------------------------------------------
  * Metrics
  * ------------------------------------------------------------------------------------------------ */
@@ -2337,12 +2417,15 @@ typedef struct rz_metrics {
   rz_phase_metrics sample;      /* Choosing tokens. */
   rz_phase_metrics detokenize;  /* Tokens to text. */
   /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
-   * are the fields below. */
+   * are all whose names begin so. */
   rz_phase_metrics gpu_products;
   rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
   rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
   rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
   rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
+  /* Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_MEDIA_STEPS counts
+   * once it is done. */
+  rz_phase_metrics encode;
 } rz_metrics;
 
 /* The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass

@@ -609,6 +609,12 @@ public:
             return rz_media_from_rows(model.get(), kind, rows, n, row_dim, columns, lines, out, error);
         });
     }
+    /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS, with 0 to its end. Returns
+    /// RZ_AGAIN, or RZ_DONE where it can be used.
+    rz_status step(uint64_t budget_us = 0) { return try_step(budget_us).value(); }
+    Result<rz_status> try_step(uint64_t budget_us = 0) {
+        return detail::done([&](rz_error *error) { return rz_media_step(get(), budget_us, error); });
+    }
     rz_media_info info() const { return try_info().value(); }
     Result<rz_media_info> try_info() const {
         return detail::called<rz_media_info>([&](rz_media_info *out, rz_error *error) { return rz_media_info_get(get(), out, error); },
@@ -659,6 +665,13 @@ public:
                                 const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
         return detail::called<Encoder, rz_encoder *>(
             [&](rz_encoder **out, rz_error *error) { return rz_encoder_load(model.get(), path, &params, out, error); });
+    }
+    /// An encoder whose files are `n` sources, as of Model::load_from.
+    static Result<Encoder> load_from(const Model &model, const rz_source *sources, size_t n,
+                                     const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
+        return detail::called<Encoder, rz_encoder *>([&](rz_encoder **out, rz_error *error) {
+            return rz_encoder_load_from(model.get(), sources, n, &params, out, error);
+        });
     }
     /// Returns the memory that an encoder will take, before a weight is read.
     static Result<rz_encoder_plan> plan(const Model &model, const char *path,
@@ -729,6 +742,17 @@ public:
         for (const Media *one : media) raw.push_back(detail::raw(one));
         return detail::called<Prompt, rz_prompt *>([&](rz_prompt **out, rz_error *error) {
             return rz_prompt_from_chat(model.get(), json.data(), json.size(), flags, raw.data(), raw.size(), out, error);
+        });
+    }
+    /// The embeddings of prompts, as of Model::embed.
+    static Result<std::vector<float>> embed(const Model &model, const std::vector<const Prompt *> &prompts,
+                                            const rz_embed_params &params = realizar::params<rz_embed_params>(),
+                                            const rz_cancel *cancel = nullptr) {
+        std::vector<const rz_prompt *> raw;
+        raw.reserve(prompts.size());
+        for (const Prompt *one : prompts) raw.push_back(detail::raw(one));
+        return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_embed_prompts_into(model.get(), &params, raw.data(), raw.size(), out, capacity, n, cancel, error);
         });
     }
     size_t size() const noexcept { return rz_prompt_len(get()); }
@@ -1165,6 +1189,16 @@ public:
             return rz_store_take(get(), tokens.data(), tokens.size(), &params, out, &common, error);
         });
     }
+    /// The same for a prompt with media: Cache::prefill_prompt appends the rest, from token `cache.size()` on.
+    Cache take(const Prompt &prompt, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
+        return try_take(prompt, params).value();
+    }
+    Result<Cache> try_take(const Prompt &prompt, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
+        return detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
+            uint32_t common;
+            return rz_store_take_prompt(get(), prompt.get(), &params, out, &common, error);
+        });
+    }
     /// Remembers the tokens that a cache holds, which goes on by itself.
     void put(const Cache &cache) const { try_put(cache).value(); }
     Result<rz_status> try_put(const Cache &cache) const {
@@ -1233,6 +1267,22 @@ public:
     void add(std::string_view json) { try_add(json).value(); }
     Result<rz_status> try_add(std::string_view json) {
         return detail::done([&](rz_error *error) { return rz_conversation_add(get(), json.data(), json.size(), error); });
+    }
+    /// The same for messages whose contents have parts with the numbers of media, which the conversation keeps alive.
+    void add(std::string_view json, const std::vector<const Media *> &media) { try_add(json, media).value(); }
+    Result<rz_status> try_add(std::string_view json, const std::vector<const Media *> &media) {
+        std::vector<const rz_media *> raw;
+        raw.reserve(media.size());
+        for (const Media *one : media) raw.push_back(detail::raw(one));
+        return detail::done([&](rz_error *error) {
+            return rz_conversation_add_media(get(), json.data(), json.size(), raw.data(), raw.size(), error);
+        });
+    }
+    /// A medium by its number in the parts of messages, of which info().n_media are known.
+    Media media(uint32_t number) const { return try_media(number).value(); }
+    Result<Media> try_media(uint32_t number) const {
+        return detail::called<Media, rz_media *>(
+            [&](rz_media **out, rz_error *error) { return rz_conversation_media_get(get(), number, out, error); });
     }
     void add(const Message &message) { try_add(message).value(); }
     Result<rz_status> try_add(const Message &message) {

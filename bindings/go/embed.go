@@ -29,6 +29,15 @@ type EmbedOptions struct {
 	Raw     bool // vectors keep their lengths
 }
 
+func (o *EmbedOptions) params() (params C.rz_embed_params) {
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.pooling = C.uint32_t(o.Pooling)
+	if o.Raw {
+		params.flags = C.RZ_EMBED_RAW
+	}
+	return params
+}
+
 // Embed turns texts, which are tokens as Tokenize makes them, into vectors: one for each text, or with [PoolingNone] one
 // for each token of all texts. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
@@ -43,11 +52,7 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptio
 		return nil, err
 	}
 	defer stop()
-	params := C.rz_embed_params{pooling: C.uint32_t(options.Pooling)}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-	if options.Raw {
-		params.flags = C.RZ_EMBED_RAW
-	}
+	params := options.params()
 	// C reads the lists of tokens through pointers that lie in memory of Go.
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -69,10 +74,15 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptio
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
+	return divided(values, vectors), nil
+}
+
+// divided is values as vectors of one length.
+func divided(values []float32, vectors int) [][]float32 {
 	result := make([][]float32, vectors)
 	for i := range result {
 		width := len(values) / vectors
 		result[i] = values[i*width : (i+1)*width : (i+1)*width]
 	}
-	return result, nil
+	return result
 }

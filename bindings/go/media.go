@@ -407,13 +407,11 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*C.rz_media, len(media))
-	for i, medium := range media {
-		if list[i], err = medium.media.acquire(); err != nil {
-			return nil, err
-		}
-		defer medium.media.release()
+	list, release, err := acquireMedia(media)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	return made(m.model, func(model *C.rz_model, out **C.rz_prompt, e *C.rz_error) C.rz_status {
 		return C.rz_prompt_from_chat(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
 			C.RZ_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), C.size_t(len(list)), out, e)

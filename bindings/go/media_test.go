@@ -94,6 +94,86 @@ func TestMediaInMessages(t *testing.T) {
 	}
 }
 
+func TestConversationsAreShownMedia(t *testing.T) {
+	model := load(t, chatModel(t, plainTemplate))
+	media := mediaOf(t, model, rowsOf(t, []uint32{5, 6, 7}), 0, 0)
+	shown := func(text string) any {
+		parts := []map[string]any{{"type": "image", "media": 0}, {"type": "text", "text": text}}
+		return map[string]any{"role": "user", "content": parts}
+	}
+	talk, err := model.NewConversation(nil)
+	must(t, err)
+	defer talk.Close()
+	must(t, talk.AddMedia([]*Media{media}, shown(prompt)))
+	must(t, media.Close())
+	// It is the reply to a prompt of the same.
+	same := mediaOf(t, model, rowsOf(t, []uint32{5, 6, 7}), 0, 0)
+	whole, err := model.NewChatPrompt(&Transcript{Messages: []any{shown(prompt)}}, same)
+	must(t, err)
+	defer whole.Close()
+	want := written(t, newSession(t, model, 0), nil, &JobOptions{MaxTokens: 10, Prompt: whole})
+	said := ""
+	for part, err := range talk.Reply(t.Context(), &ReplyOptions{MaxTokens: 10}) {
+		must(t, err)
+		if part.Kind == PartContent {
+			said += part.Text
+		}
+	}
+	if info, err := talk.Info(); err != nil || said != want || want == "" || info.Prompt != whole.Len() || info.MediaCount != 1 {
+		t.Fatal(said, want, info, err)
+	}
+	again, err := talk.Media(0)
+	must(t, err)
+	defer again.Close()
+	a, err := again.Info()
+	must(t, err)
+	if b, err := same.Info(); err != nil || a.Hash != b.Hash {
+		t.Error(a, b, err)
+	}
+	if _, err := talk.Media(1); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if err := talk.AddMedia(nil, shown("x")); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if err := talk.AddMedia([]*Media{media}, shown("x")); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestPromptsAreEmbeddedAndStored(t *testing.T) {
+	model := load(t, storyModel)
+	tokens := tokensOf(t, newSession(t, model, 0), prompt)
+	media := mediaOf(t, model, rowsOf(t, tokens[1:4]), 0, 0)
+	whole, err := model.NewPrompt([]PromptPart{{Tokens: tokens[:1]}, {Media: media}, {Tokens: tokens[4:]}}, true)
+	must(t, err)
+	defer whole.Close()
+	for _, pooling := range []Pooling{PoolingMean, PoolingNone} {
+		want, err := model.Embed(t.Context(), [][]uint32{tokens}, &EmbedOptions{Pooling: pooling})
+		must(t, err)
+		has, err := model.EmbedPrompts(t.Context(), []*Prompt{whole}, &EmbedOptions{Pooling: pooling})
+		if err != nil || !slices.EqualFunc(has, want, slices.Equal[[]float32]) {
+			t.Error(pooling, err)
+		}
+	}
+	if none, err := model.EmbedPrompts(t.Context(), nil, nil); none != nil || err != nil {
+		t.Error(none, err)
+	}
+	store, err := model.NewStore(&StoreOptions{MinTokens: 2})
+	must(t, err)
+	defer store.Close()
+	for held := range 2 {
+		session, err := store.TakePrompt(whole, nil)
+		must(t, err)
+		defer session.Close()
+		if n, err := session.Len(), error(nil); err != nil || n != held*(len(tokens)-1) {
+			t.Fatal(n, err)
+		}
+		must(t, session.PrefillPrompt(t.Context(), whole, session.Len()))
+		must(t, store.Put(session))
+	}
+}
+
 func TestMediaAreSaved(t *testing.T) {
 	model := load(t, storyModel)
 	media := mediaOf(t, model, rowsOf(t, []uint32{5, 6, 7, 8}), 2, 2)

@@ -18,7 +18,7 @@ type Phase struct {
 
 // Metrics tell what a model has done since it was loaded or [Model.ResetMetrics] was called.
 type Metrics struct {
-	Load, Tokenize, Prefill, Decode, Sample, Detokenize Phase
+	Load, Tokenize, Prefill, Decode, Sample, Detokenize, Encode Phase
 }
 
 // DeviceKind is the kind of a device.
@@ -44,7 +44,7 @@ func (m *Model) Metrics() (Metrics, error) {
 	phase := func(p C.rz_phase_metrics) Phase { return Phase{uint64(p.count), time.Duration(p.sum_ns)} }
 	return Metrics{
 		Load: phase(c.load), Tokenize: phase(c.tokenize), Prefill: phase(c.prefill),
-		Decode: phase(c.decode), Sample: phase(c.sample), Detokenize: phase(c.detokenize),
+		Decode: phase(c.decode), Sample: phase(c.sample), Detokenize: phase(c.detokenize), Encode: phase(c.encode),
 	}, err
 }
 

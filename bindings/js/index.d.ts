@@ -166,7 +166,7 @@ export class Model extends Handle {
   detokenize(tokens: Tokens, options?: { special?: boolean }): string;
   /** A vector for each text, or list of tokens; with the pooling "none" those of its tokens, one behind the other. */
   embed(
-    texts: (string | Tokens)[],
+    texts: (string | Tokens | Prompt)[],
     options?: { pooling?: "model" | "none" | "mean" | "cls" | "last" | "rank"; raw?: boolean; signal?: AbortSignal },
   ): Promise<Float32Array[]>;
   adapter(path: string): Promise<Adapter>;
@@ -232,10 +232,10 @@ export interface MediaOptions {
 export class Encoder extends Handle {
   private constructor();
   /** The .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
-   * both. */
+   * both; or the bytes of the file. */
   static load(
     model: Model,
-    path: string,
+    path: string | Uint8Array,
     options?: EncoderOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Encoder>;
   /** Bytes that an encoder will take, before a weight is read. */
@@ -304,9 +304,7 @@ export class Prompt extends Handle {
   /** Messages up to where the answer begins. Their content may have media: {type: "image", media}. */
   static ofChat(
     model: Model,
-    messages: (Omit<Message, "content"> & {
-      content?: string | null | ({ type: "text"; text: string } | { type: "image"; media: Media })[];
-    })[],
+    messages: Message[],
     rest?: { tools?: object[]; variables?: Record<string, unknown> },
   ): Prompt;
   readonly length: number;
@@ -353,7 +351,7 @@ export type Adapters = (Adapter | [adapter: Adapter, scale: number])[];
 
 export interface Message {
   role: string;
-  content?: string | null | { type: "text"; text: string }[];
+  content?: string | null | ({ type: "text"; text: string } | { type: "image"; media: Media | number })[];
   reasoning_content?: string;
   tool_calls?: { id?: string; type?: "function"; function: { name: string; arguments: string | object } }[];
   tool_call_id?: string;
@@ -436,6 +434,8 @@ export interface ConversationInfo {
   accepted: number;
   cacheLen: number;
   cacheCapacity: number;
+  /** Media that messages name. */
+  nMedia: number;
   promptNs: number;
   tokensNs: number;
   firstTokenNs: number;
@@ -454,6 +454,8 @@ export class Conversation extends Handle {
   readonly info: ConversationInfo;
   /** Appends a text of a role ("user"), a message, or a list of them. */
   add(messages: string | Message | Message[], role?: string): void;
+  /** The media that messages name, by the numbers in their parts. */
+  readonly media: Media[];
   messages(first?: number): Message[];
   /** Forgets the messages after the first so many. */
   rewind(count: number): void;

@@ -196,13 +196,16 @@ class Model extends Handle {
     return native.detokenize(handles.get(this), tokens, { special });
   }
 
-  /** A vector for each text, or list of tokens. */
+  /** A vector for each text, list of tokens, or prompt with media. */
   async embed(texts, { signal, ...options } = {}) {
     if (!Array.isArray(texts)) throw invalid("the texts are no array");
     return cancellable(signal, async (cancel) => {
       const vectors = [];
       for (let at = 0; at < texts.length; at += TEXTS) {
-        vectors.push(...(await native.embed(handles.get(this), texts.slice(at, at + TEXTS), options, cancel)));
+        const slice = texts.slice(at, at + TEXTS);
+        const asPrompt = (text) => handles.get(text instanceof Prompt ? text : new Prompt(this, [text]));
+        const prompts = slice.some((text) => text instanceof Prompt) ? slice.map(asPrompt) : undefined;
+        vectors.push(...(await native.embed(handles.get(this), prompts ? [] : slice, options, cancel, prompts)));
       }
       return vectors;
     });
@@ -234,7 +237,7 @@ class Encoder extends Handle {
   }
 
   /** Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
-   * config.json, that of the model where it has both. */
+   * config.json, that of the model where it has both; or the bytes of the file. */
   static async load(model, file, { signal, progress, ...options } = {}) {
     const handle = handleOf(model, Model);
     return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
@@ -307,6 +310,13 @@ class Media extends Handle {
 /** Instead of a token in the tokens of sessions and prompts: a row of a medium. */
 const MEDIA_TOKEN = 0xfffffffe;
 
+/** JSON, with a number for each medium, and the media. */
+function numbered(value) {
+  const media = [];
+  const number = (_, value) => (value instanceof Media ? media.push(handles.get(value)) - 1 : value);
+  return { json: JSON.stringify(value, number), media };
+}
+
 /** Tokens and media in their order. */
 class Prompt extends Handle {
   /** `parts`: media, lists of tokens, and texts, of which the first has the tokens that begin a text if it is the first
@@ -324,9 +334,7 @@ class Prompt extends Handle {
   /** A prompt of messages, up to where the answer begins, whose content may have parts with media:
    * {type: "image", media}. `rest`: tools and variables, as of a conversation. */
   static ofChat(model, messages, rest = {}) {
-    const media = [];
-    const number = (_, value) => (value instanceof Media ? media.push(handles.get(value)) - 1 : value);
-    const json = JSON.stringify({ messages, ...rest }, number);
+    const { json, media } = numbered({ messages, ...rest });
     return made(Prompt, native.chatPrompt(handleOf(model, Model), json, media));
   }
 
@@ -507,11 +515,18 @@ class Conversation extends Handle {
     return new Conversation(model, {}, handle);
   }
 
-  /** Appends a text of a role, a message, or a list of them; nothing is computed. */
+  /** Appends a text of a role, a message, or a list of them, whose content may have parts with media: {type: "image",
+   * media}. Nothing is computed. */
   add(messages, role = "user") {
     this.#turn.check("conversation");
-    if (typeof messages === "string") native.addText(handles.get(this), role, messages);
-    else native.add(handles.get(this), JSON.stringify(messages));
+    if (typeof messages === "string") return native.addText(handles.get(this), role, messages);
+    const { json, media } = numbered(messages);
+    native.add(handles.get(this), json, media);
+  }
+
+  /** The media that messages name, by the numbers in their parts. */
+  get media() {
+    return Array.from({ length: this.info.nMedia }, (_, i) => made(Media, native.mediaOf(handles.get(this), i)));
   }
 
   /** The messages from number `first` on. An unfinished reply is not among them. */

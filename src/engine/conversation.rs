@@ -2,41 +2,23 @@
 //!
 //! Invariants: the prompt of a reply is the rendering of all messages, and what the session holds of it is matched, not
 //! trusted. Either the conversation has the session or the job of an unfinished reply has it. A reply becomes a message
-//! when it has ended.
+//! when it has ended. Parts of messages name media by their numbers in the conversation, which has each once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::job::{End, Job, JobInfo, JobParams, ReasoningBound, Request};
+use super::job::{End, Job, JobInfo, Request};
+use super::media::Media;
+use super::prompt::check_media;
+use super::reply_prompt::{Overflow, PromptBuilder, ReplyParams};
 use super::schedule::step_jobs;
 use super::session::Logits;
-use super::{
-    Adapter, CacheParams, Cancel, Chooser, DraftParams, GrammarKind, Model, SamplerParams, Session, Store, apart,
-};
+use super::turn::Turn;
+use super::{Adapter, CacheParams, Cancel, Model, Session, Store, apart};
 use crate::error::{Error, Result, try_vec};
-use crate::text::{Chat, Event, EventKind, MarkedText, ToolChoice};
-
-/// What happens where messages and a reply have no room in the cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Overflow {
-    /// The reply is refused.
-    #[default]
-    Fail,
-    /// The oldest turns are left out of the prompt.
-    Forget,
-}
-
-/// Whether the model writes reasoning ahead of its answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Reasoning {
-    /// As the template does by itself.
-    #[default]
-    Model,
-    Off,
-    On,
-}
+use crate::text::{Chat, Event, EventKind};
 
 #[derive(Default)]
 pub struct ConversationParams<'a> {
@@ -50,35 +32,11 @@ pub struct ConversationParams<'a> {
     pub store: Option<Arc<Store>>,
 }
 
-#[derive(Default)]
-pub struct ReplyParams<'a> {
-    /// Tokens to make at most; 0: as many as the cache has room for.
-    pub max_tokens: usize,
-    /// `None`: what the model's makers advise, or the most likely token.
-    pub sampler: Option<SamplerParams>,
-    /// Kind, white space between the parts of JSON, and text of a grammar for the content. `None`: that of calls where
-    /// there are tools.
-    pub grammar: Option<(GrammarKind, bool, &'a str)>,
-    pub stops: &'a [&'a str],
-    pub reasoning: Reasoning,
-    /// Tokens of reasoning at most; 0: no bound.
-    pub reasoning_tokens: usize,
-    pub draft: DraftParams,
-    /// Number of the likeliest tokens to keep with each token of content; 0: none.
-    pub logprobs: usize,
-    /// Among the replies of a step the higher go first; 0: as most.
-    pub priority: i32,
-    pub cancel: Option<Arc<Cancel>>,
-    /// What was said of a reply that is given up becomes a message.
-    pub keeps_cut: bool,
-    /// Goes on with the last message, a reply that was cut.
-    pub continues: bool,
-}
-
 /// The state of a conversation at one time.
 #[derive(Debug)]
 pub struct ConversationInfo {
     pub messages: usize,
+    pub media: usize,
     /// Number of the message from which on turns are in prompts.
     pub first_in_prompt: usize,
     /// Tokens of the prompt, and those of them that the cache held.
@@ -92,37 +50,11 @@ pub struct ConversationInfo {
     pub held: usize,
 }
 
-/// A reply, unfinished or the last one.
-struct Turn {
-    prompt: usize,
-    reused: usize,
-    keeps_cut: bool,
-    /// It goes on with the last message.
-    continues: bool,
-    /// Tokens of the reply, those with which it goes on included.
-    made: Vec<u32>,
-    /// What it says. Neighbours of one kind are joined.
-    parts: Vec<Event>,
-    /// Number of the part to hand on next, and its bytes that were handed on.
-    given: (usize, usize),
-    /// Rows of log-probabilities.
-    tokens: Vec<u32>,
-    logprobs: Vec<f32>,
-    info: JobInfo,
-    failure: Option<Error>,
-}
-
-/// A prompt and the messages from which it was made.
-struct Prompt {
-    chat: Chat,
-    text: MarkedText,
-    tokens: Vec<u32>,
-    first: usize,
-}
-
 pub struct Conversation {
     model: Arc<Model>,
     chat: Chat,
+    /// Those that its messages name, told apart by their hashes.
+    media: Vec<Arc<Media>>,
     overflow: Overflow,
     /// Number of the first message of a turn that is in prompts; systems' messages always are.
     first: usize,
@@ -166,6 +98,7 @@ impl Conversation {
         Conversation {
             model: session.model().clone(),
             chat,
+            media: Vec::new(),
             overflow,
             first: 0,
             session: Some(session),
@@ -197,14 +130,29 @@ impl Conversation {
         self.chat.messages().len()
     }
 
-    /// Appends messages in JSON; an unfinished reply is given up first.
-    pub fn add(&mut self, json: &str) -> Result<()> {
-        let mut chat = self.chat.clone();
-        chat.truncate(0);
-        chat.add(json)?;
+    /// The media that its messages name, by their numbers.
+    pub fn media(&self) -> &[Arc<Media>] {
+        &self.media
+    }
+
+    /// Appends messages in JSON, whose parts name some of `media`; `None`: of texts alone. An unfinished reply is given
+    /// up first.
+    pub fn add(&mut self, json: &str, media: Option<&[Arc<Media>]>) -> Result<()> {
+        let list = Chat::read_messages(json, media.map(<[_]>::len))?;
+        let media = media.unwrap_or_default();
+        check_media(&self.model, &Chat::media_of(&list), media)?;
+        let mut numbers = try_vec("media", media.len())?;
+        self.media.try_reserve(media.len()).map_err(|_| Error::OutOfMemory { what: "media", bytes: 0 })?;
         self.give_up()?;
-        if !chat.messages().is_empty() {
-            chat.messages().iter().try_for_each(|message| self.chat.push(message.clone()))?;
+        if !list.is_empty() {
+            for medium in media {
+                let known = self.media.iter().position(|known| known.hash() == medium.hash());
+                numbers.push(known.unwrap_or(self.media.len()));
+                if known.is_none() {
+                    self.media.push(medium.clone());
+                }
+            }
+            self.chat.extend(list, &numbers);
             self.cut.clear();
         }
         Ok(())
@@ -212,7 +160,7 @@ impl Conversation {
 
     /// Appends a message of one text.
     pub fn add_text(&mut self, role: &str, text: &str) -> Result<()> {
-        self.add(&json!({"role": role, "content": text}).to_string())
+        self.add(&json!({"role": role, "content": text}).to_string(), None)
     }
 
     /// Forgets the messages after the first `n`.
@@ -224,6 +172,7 @@ impl Conversation {
         self.give_up()?;
         if n < self.n_messages() {
             self.chat.truncate(n);
+            self.media.truncate(self.chat.media().into_iter().max().map_or(0, |last| last + 1));
             self.cut.clear();
             self.first = self.first.min(n);
         }
@@ -234,7 +183,7 @@ impl Conversation {
     pub fn fork(&self) -> Result<Conversation> {
         let fork = Conversation::with_session(self.idle()?.fork()?, self.chat.clone(), self.overflow);
         let (cut, n_replies, n_calls, store) = (self.cut.clone(), self.n_replies, self.n_calls, self.store.clone());
-        Ok(Conversation { first: self.first, cut, n_replies, n_calls, store, ..fork })
+        Ok(Conversation { media: self.media.clone(), first: self.first, cut, n_replies, n_calls, store, ..fork })
     }
 
     /// Its messages and what is known of them, in JSON, for `with_state`.
@@ -250,8 +199,8 @@ impl Conversation {
         .to_string()
     }
 
-    /// A conversation whose state was saved with its session. `None` for what no state is.
-    pub(super) fn with_state(session: Session, state: &str) -> Result<Option<Conversation>> {
+    /// A conversation whose state was saved with its session and media. `None` for what no state is.
+    pub(super) fn with_state(session: Session, media: Vec<Arc<Media>>, state: &str) -> Result<Option<Conversation>> {
         let state: Json = serde_json::from_str(state).unwrap_or_default();
         let number = |name: &str| state[name].as_u64();
         let vocab = session.network().program.vocab as u64;
@@ -264,14 +213,21 @@ impl Conversation {
         else {
             return Ok(None);
         };
-        let chat = Chat::begun(chat)?;
+        let chat = Chat::begun(chat, Some(media.len()))?;
         let n = chat.messages().len();
         if first > n as u64 || n_calls > u64::from(u32::MAX) || (n == 0 && !cut.is_empty()) {
             return Ok(None);
         }
         let overflow = if forgets { Overflow::Forget } else { Overflow::Fail };
         let conversation = Conversation::with_session(session, chat, overflow);
-        Ok(Some(Conversation { first: first as usize, cut, n_replies, n_calls: n_calls as usize, ..conversation }))
+        Ok(Some(Conversation {
+            media,
+            first: first as usize,
+            cut,
+            n_replies,
+            n_calls: n_calls as usize,
+            ..conversation
+        }))
     }
 
     /// The session, where no reply is being made.
@@ -291,6 +247,7 @@ impl Conversation {
         let builder = PromptBuilder {
             model: &self.model,
             chat: &self.chat,
+            media: &self.media,
             first: self.first,
             end,
             capacity: self.idle()?.capacity(),
@@ -298,14 +255,14 @@ impl Conversation {
             switches: Vec::new(),
         };
         let (overflow, seed) = (self.overflow, self.n_replies);
-        let (mut prompt, job_params) = apart(|| builder.build(overflow, params, seed))?;
-        let n = prompt.tokens.len();
-        prompt.tokens.extend_from_slice(&begun);
+        let (made, job_params) = apart(|| builder.build(overflow, params, seed))?;
+        let mut prompt = made.prompt;
+        let n = prompt.tokens().len();
+        prompt.extend(&begun);
         let session = self.session.as_mut().ok_or(Error::Busy("conversation"))?;
-        let last = prompt.tokens.len().checked_sub(1).ok_or_else(|| Error::invalid("the messages make no token"))?;
-        let mut keep = session.matching(&prompt.tokens[..last]);
+        let mut keep = session.matching_text(prompt.ahead_of_last()?);
         if let Some(store) = &self.store
-            && let Ok(Some((stored, common))) = store.take(&prompt.tokens, keep, &session.params(), session.adapters())
+            && let Ok(Some((stored, common))) = store.take_prompt(&prompt, keep, &session.params(), session.adapters())
         {
             let cancel = session.cancel().cloned();
             (*session, keep) = (stored, common);
@@ -314,7 +271,7 @@ impl Conversation {
         if keep < session.len() {
             session.rewind(keep, Logits::None);
         }
-        let request = Request::new(session, &prompt.tokens[keep..], job_params)?;
+        let request = Request::of_prompt(session, &prompt, keep, job_params)?;
         let Some(session) = self.session.take() else { return Err(Error::Busy("conversation")) };
         let job = self.job.insert(Job::new(session, request));
         let turn = self.turn.insert(Turn {
@@ -330,7 +287,7 @@ impl Conversation {
             info: job.info(),
             failure: None,
         });
-        self.first = prompt.first;
+        self.first = made.first;
         self.n_replies += 1;
         // What a reply that is continued has said was handed on.
         turn.take_parts(job)?;
@@ -434,6 +391,7 @@ impl Conversation {
         let turn = self.turn.as_ref();
         ConversationInfo {
             messages: self.n_messages(),
+            media: self.media.len(),
             first_in_prompt: self.first,
             prompt: turn.map_or(0, |turn| turn.prompt),
             reused: turn.map_or(0, |turn| turn.reused),
@@ -496,215 +454,6 @@ impl Conversation {
 fn remember(store: Option<&Store>, session: &Session) {
     if let Some(store) = store {
         let _ = store.put(session);
-    }
-}
-
-/// What makes prompts; it may work on another thread than the conversation's.
-struct PromptBuilder<'a> {
-    model: &'a Model,
-    chat: &'a Chat,
-    /// As in `Conversation`.
-    first: usize,
-    /// Number of the messages that count.
-    end: usize,
-    capacity: usize,
-    /// Tokens with which the reply begins.
-    begun: &'a [u32],
-    /// Variables of the template.
-    switches: Vec<(&'static str, bool)>,
-}
-
-impl<'p> PromptBuilder<'p> {
-    /// The prompt of a reply, and the parameters of the job that makes it.
-    fn build(mut self, overflow: Overflow, params: ReplyParams<'p>, seed: u64) -> Result<(Prompt, JobParams<'p>)> {
-        self.switches = self.switches(params.reasoning)?;
-        let prompt = self.fit(overflow, params.max_tokens)?;
-        let job = self.job_params(params, &prompt, seed)?;
-        Ok((prompt, job))
-    }
-
-    /// The variables that switch reasoning.
-    fn switches(&self, reasoning: Reasoning) -> Result<Vec<(&'static str, bool)>> {
-        let variables = |on| vec![("enable_thinking", on), ("thinking", on)];
-        if reasoning == Reasoning::Model {
-            return Ok(Vec::new());
-        }
-        let is_on = reasoning == Reasoning::On;
-        let render = |on| self.model.render_chat(&self.chat.prompt(self.first, self.end, &variables(on)))?.plain();
-        if render(true)? != render(false)? {
-            return Ok(variables(is_on));
-        }
-        match (is_on, &self.model.reply_form()?.reasoning) {
-            (true, Some(_)) | (false, None) => Ok(Vec::new()),
-            (true, None) => Err(Error::unsupported("reasoning: the chat template has none")),
-            (false, Some(_)) => Err(Error::unsupported(
-                "a reply without reasoning: the chat template heeds neither enable_thinking nor thinking",
-            )),
-        }
-    }
-
-    /// The prompt without the turns before message `first`.
-    fn render(&self, first: usize) -> Result<Prompt> {
-        let chat = self.chat.prompt(first, self.end, &self.switches);
-        let text = self.model.render_chat(&chat)?;
-        let mut tokens = Vec::new();
-        self.model.tokenizer()?.encode_chat(&text, &mut tokens)?;
-        Ok(Prompt { chat, text, tokens, first })
-    }
-
-    /// The prompt of a reply. Where it has no room beside one, and turns may be forgotten, so many are left out that it
-    /// takes half of the cache, but never the last one: to forget means to read the rest again, so it is done seldom
-    /// and then for much.
-    fn fit(&self, overflow: Overflow, max_tokens: usize) -> Result<Prompt> {
-        let (capacity, begun) = (self.capacity, self.begun.len());
-        let prompt = self.render(self.first)?;
-        let room = match max_tokens {
-            0 => capacity / 4,
-            n => n.min(capacity / 4),
-        };
-        let fits = |prompt: &Prompt, most: usize| prompt.tokens.len() + begun + room <= most;
-        if overflow == Overflow::Fail || fits(&prompt, capacity) {
-            return Ok(prompt);
-        }
-        let turns: Vec<usize> = self.chat.turns().into_iter().filter(|&i| i > self.first && i < self.end).collect();
-        let (mut low, mut high, mut best) = (0, turns.len(), None);
-        while low < high {
-            let middle = (low + high) / 2;
-            let shorter = self.render(turns[middle])?;
-            if fits(&shorter, capacity / 2 + room) {
-                (high, best) = (middle, Some(shorter));
-            } else {
-                low = middle + 1;
-            }
-        }
-        match (best, turns.last()) {
-            (Some(shorter), _) => Ok(shorter),
-            (None, Some(&last)) => self.render(last),
-            (None, None) => Ok(prompt),
-        }
-    }
-
-    /// The parameters of the job that makes a reply to `prompt`; `seed`: of the advised sampling.
-    fn job_params(&self, params: ReplyParams<'p>, prompt: &Prompt, seed: u64) -> Result<JobParams<'p>> {
-        let mut reply = self.model.reply_to(&prompt.chat, &prompt.text)?;
-        reply.may_reason = params.reasoning != Reasoning::Off;
-        let grammar = match params.grammar {
-            Some((kind, white_space, text)) => {
-                Some(self.model.reply_grammar(&reply, Some((kind, text)), white_space)?)
-            }
-            None if !prompt.chat.tools().is_empty() && prompt.chat.tool_choice != ToolChoice::None => {
-                Some(self.model.reply_grammar(&reply, None, false)?)
-            }
-            None => None,
-        };
-        let sampler = params.sampler.unwrap_or_else(|| self.model.advice().sampler(seed));
-        let is_plain = sampler == SamplerParams { seed: sampler.seed, ..SamplerParams::default() };
-        let mut chooser = if is_plain && grammar.is_none() { None } else { Some(Chooser::new(sampler)?) };
-        if let (Some(chooser), Some(grammar)) = (&mut chooser, grammar) {
-            let mut matcher = grammar.matcher()?;
-            matcher.begin_at(prompt.tokens.len());
-            chooser.set_grammar(Some(matcher));
-        }
-        let reasoning = match params.reasoning_tokens {
-            0 => None,
-            left => self.closing()?.map(|closing| ReasoningBound { left, closing }),
-        };
-        Ok(JobParams {
-            max_tokens: params.max_tokens,
-            chooser,
-            stops: params.stops,
-            reply: Some(reply),
-            continued: self.begun,
-            reasoning,
-            logprobs: params.logprobs,
-            only_content_logprobs: true,
-            draft: params.draft,
-            priority: params.priority,
-            cancel: params.cancel,
-        })
-    }
-
-    /// The tokens that end reasoning; `None` for a model that has none.
-    fn closing(&self) -> Result<Option<Vec<u32>>> {
-        let form = self.model.reply_form()?;
-        let Some(tags) = &form.reasoning else { return Ok(None) };
-        // What comes after it is another message there.
-        let after = if form.has_headers { "<|start|>assistant" } else { "" };
-        let mut tokens = Vec::new();
-        self.model.tokenizer()?.encode(&format!("{}{after}", tags.close), false, true, &mut tokens)?;
-        Ok(Some(tokens))
-    }
-}
-
-impl Turn {
-    /// Takes the parts that a job has made.
-    fn take_parts(&mut self, job: &mut Job) -> Result<()> {
-        let mut add = |part: &Event| {
-            self.add(part);
-            Ok(())
-        };
-        while job.next_part(&mut add)?.is_some() {}
-        Ok(())
-    }
-
-    /// The place up to which a message has what the reply says. Its content may have more at its end, white space of
-    /// which the parser does not know yet whether a tag follows.
-    fn said(&self, message: &Json) -> (usize, usize) {
-        let last = self.parts.len().saturating_sub(1);
-        let kind = self.parts.last().map_or(EventKind::Content, |part| part.kind);
-        let member = match kind {
-            EventKind::Content => "content",
-            EventKind::Reasoning => "reasoning_content",
-            _ => return (last, self.parts.last().map_or(0, |part| part.text.len())),
-        };
-        let before: usize = self.parts.iter().take(last).filter(|p| p.kind == kind).map(|p| p.text.len()).sum();
-        (last, message[member].as_str().map_or(0, |text| text.len().saturating_sub(before)))
-    }
-
-    fn add(&mut self, part: &Event) {
-        match self.parts.last_mut() {
-            Some(last)
-                if last.kind == part.kind
-                    && last.call == part.call
-                    && last.unparsed == part.unparsed
-                    && !last.text.is_empty()
-                    && part.kind != EventKind::ToolName =>
-            {
-                last.text.push_str(&part.text);
-            }
-            _ => self.parts.push(Event { text: part.text.clone(), ..*part }),
-        }
-    }
-
-    /// The reply as a message, and the number of its calls, the first of which is call `first_call` of the
-    /// conversation. A call that broke off is left out.
-    fn message(&self, first_call: usize) -> (Json, usize) {
-        let text = |kind| -> String {
-            self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()
-        };
-        let mut calls = Vec::new();
-        for (i, name) in self.parts.iter().enumerate().filter(|(_, part)| part.kind == EventKind::ToolName) {
-            let is_its = |part: &&Event| part.kind == EventKind::ToolArguments && part.call == name.call;
-            let arguments: String = self.parts[i..].iter().filter(is_its).map(|part| part.text.as_str()).collect();
-            if serde_json::from_str::<serde_json::Map<String, Json>>(&arguments).is_ok() {
-                // Nine letters and digits, which all templates that check an id take.
-                let id = format!("call{:05}", (first_call + calls.len()) % 100_000);
-                let function = json!({"name": name.text, "arguments": arguments});
-                calls.push(json!({"id": id, "type": "function", "function": function}));
-            }
-        }
-        let (content, reasoning, n) = (text(EventKind::Content), text(EventKind::Reasoning), calls.len());
-        let mut message = json!({"role": "assistant", "content": content});
-        if content.is_empty() && n > 0 {
-            message["content"] = Json::Null;
-        }
-        if !reasoning.is_empty() {
-            message["reasoning_content"] = Json::from(reasoning);
-        }
-        if n > 0 {
-            message["tool_calls"] = Json::from(calls);
-        }
-        (message, n)
     }
 }
 

@@ -8,11 +8,12 @@ use super::cache::{CacheParams, state_spec};
 use super::embedder::Embedder;
 use super::model::Model;
 use super::network::Network;
+use super::runs::Text;
 use super::vectors::Vectors;
 use crate::device::StepBudget;
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::step::StepLimits;
+use crate::graph::step::{MEDIA_ROW, StepLimits};
 use crate::model::pooling::Pooling;
 use crate::quant;
 
@@ -26,39 +27,50 @@ pub struct EmbedParams {
 }
 
 impl Model {
+    /// The embeddings of texts, one after the other; `Pooling::None` makes one for each token.
+    pub fn embed(&self, texts: &[&[u32]], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
+        self.embed_texts(&plain(texts), params, cancel)
+    }
+
     /// Number of values that `embed` makes of texts. Refuses what it would refuse.
     pub fn embed_len(&self, texts: &[&[u32]], params: EmbedParams) -> Result<usize> {
+        self.embed_texts_len(&plain(texts), params)
+    }
+
+    /// `embed_len` for texts with media.
+    pub(crate) fn embed_texts_len(&self, texts: &[Text], params: EmbedParams) -> Result<usize> {
         let network = self.network()?;
         let embedder = network.embedder()?;
         let pooling = embedder.pooling(params.pooling)?;
         let context = network.context_length as usize;
         let (ids, positions) = (embedder.program.max_ids, embedder.program.max_positions.min(context));
         for (i, text) in texts.iter().enumerate() {
-            if text.is_empty() {
+            let n = text.tokens.len();
+            if n == 0 {
                 return Err(Error::invalid(format!("text {i} has no tokens")));
             }
-            if text.len() > positions {
-                let n = text.len();
+            if n > positions {
                 return Err(Error::invalid(format!("text {i} has {n} tokens, the model's context has {positions}")));
             }
-            if let Some((at, id)) = text.iter().enumerate().find(|(_, id)| **id as usize >= ids) {
+            let is_known = |id: u32| (id as usize) < ids || id == MEDIA_ROW && text.runs.end() > 0;
+            if let Some((at, id)) = text.tokens.iter().enumerate().find(|(_, id)| !is_known(**id)) {
                 return Err(Error::invalid(format!("token {id} at index {at} of text {i}, the vocabulary has {ids}")));
             }
         }
         let vectors = match pooling {
-            Pooling::None => texts.iter().map(|text| text.len()).fold(0, usize::saturating_add),
+            Pooling::None => texts.iter().map(|text| text.tokens.len()).fold(0, usize::saturating_add),
             _ => texts.len(),
         };
         Ok(vectors.saturating_mul(embedder.width(pooling)))
     }
 
-    /// The embeddings of texts, one after the other; `Pooling::None` makes one for each token.
-    pub fn embed(&self, texts: &[&[u32]], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
-        let len = self.embed_len(texts, params)?;
+    /// `embed` for texts with media.
+    pub(crate) fn embed_texts(&self, texts: &[Text], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
+        let len = self.embed_texts_len(texts, params)?;
         let network = self.network()?;
         let embedder = network.embedder()?;
         let pooling = embedder.pooling(params.pooling)?;
-        let limits = embedder.limits_for(texts.iter().map(|text| text.len()).max().unwrap_or(0));
+        let limits = embedder.limits_for(texts.iter().map(|text| text.tokens.len()).max().unwrap_or(0));
         let mut call = Call {
             model: self,
             network,
@@ -68,13 +80,13 @@ impl Model {
             out: Vectors::new(&embedder.head, pooling, params.raw, len)?,
             hidden: try_filled("hidden states", limits.max_tokens.saturating_mul(embedder.head.hidden), 0f32)?,
         };
-        let is_long = |text: &[u32]| embedder.program.is_long(text.len());
+        let is_long = |text: &Text| embedder.program.is_long(text.tokens.len());
         let mut rest = texts;
         while let Some(first) = rest.first() {
             Cancel::check(&[cancel])?;
             let mut tokens = 0;
             let fitting = rest.iter().take_while(|text| {
-                tokens += text.len();
+                tokens += text.tokens.len();
                 tokens <= limits.max_tokens && is_long(text) == is_long(first)
             });
             // A text that is too long for a step goes through several.
@@ -85,6 +97,10 @@ impl Model {
         }
         Ok(call.out.values)
     }
+}
+
+fn plain<'a>(texts: &[&'a [u32]]) -> Vec<Text<'a>> {
+    texts.iter().map(|tokens| Text::plain(tokens)).collect()
 }
 
 /// One call of `embed`.
@@ -101,28 +117,31 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// Computes some texts side by side, or one in pieces.
-    fn group(&mut self, texts: &[&[u32]]) -> Result<()> {
+    fn group(&mut self, texts: &[Text]) -> Result<()> {
         let mut sequences = try_vec("the caches of texts", texts.len())?;
         let mut bytes = 0;
         for text in texts {
-            let params = CacheParams { capacity: text.len() as u32, k_type: quant::F32, v_type: quant::F32 };
+            let params = CacheParams { capacity: text.tokens.len() as u32, k_type: quant::F32, v_type: quant::F32 };
             let sequence = self.network.new_sequence(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
             bytes += sequence.host_bytes();
             sequences.push(sequence);
         }
         let _memory = self.model.runtime().reserve("the caches of texts", bytes)?;
         if let [text] = texts {
-            for piece in text.chunks(self.limits.max_tokens) {
-                self.step(&mut sequences, &[piece])?;
-                sequences.iter_mut().for_each(|sequence| sequence.commit(piece.len()));
-                self.out.add(&self.hidden[..piece.len() * self.embedder.head.hidden]);
+            let mut done = 0;
+            while done < text.tokens.len() {
+                let n = text.runs.piece(done, text.tokens.len() - done, self.limits.max_tokens);
+                self.step(&mut sequences, &[text.part(done..done + n)])?;
+                sequences.iter_mut().for_each(|sequence| sequence.commit(n));
+                self.out.add(&self.hidden[..n * self.embedder.head.hidden]);
+                done += n;
             }
             return self.out.finish();
         }
         self.step(&mut sequences, texts)?;
         let mut rest = &self.hidden[..];
         for text in texts {
-            let (rows, behind) = rest.split_at(text.len() * self.embedder.head.hidden);
+            let (rows, behind) = rest.split_at(text.tokens.len() * self.embedder.head.hidden);
             rest = behind;
             self.out.add(rows);
             self.out.finish()?;
@@ -131,13 +150,13 @@ impl Call<'_> {
     }
 
     /// Computes the hidden states of tokens, as many of each sequence as its text has.
-    fn step(&mut self, sequences: &mut [Sequence], texts: &[&[u32]]) -> Result<()> {
+    fn step(&mut self, sequences: &mut [Sequence], texts: &[Text]) -> Result<()> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", sequences.len())?;
         refs.extend(sequences);
         let cancels = &[self.cancel];
         let stop = || Cancel::check(cancels).is_err();
-        let (n, budget) = (texts.iter().map(|text| text.len()).sum::<usize>(), StepBudget::new(&stop));
+        let (n, budget) = (texts.iter().map(|text| text.tokens.len()).sum::<usize>(), StepBudget::new(&stop));
         let make = |limits| self.network.new_executor(program, limits);
         let (mut own, mut lent);
         // An executor for one long text is too large to be kept.
@@ -148,7 +167,9 @@ impl Call<'_> {
             lent = executors.take(n, &budget, make)?.ok_or_else(|| Cancel::reason(cancels))?;
             lent.step()
         };
-        texts.iter().for_each(|text| _ = step.add(*text, 0));
+        for text in texts {
+            step.add(text.tokens, 0).see(text.runs, text.from, self.network.has_turns)?;
+        }
         if !step.run(&mut refs, &[], |_| Ok(()), &budget)? {
             return Err(Cancel::reason(cancels));
         }

@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 use super::Cancel;
 use super::encoder::{Encoder, Encoding, Run};
 use super::make_media;
-use super::media::{Media, MediaKind, MediaLayout, MediaPart};
+use super::media::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
+use super::metrics::Phase;
 use crate::device::StepBudget;
 use crate::error::{Error, Result};
 use crate::media::{Layout, MAX_SIDE, Picture, Sizing};
@@ -110,49 +111,89 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
     Ok((rows, largest))
 }
 
-/// Encodes a picture. `progress` gets the tiles that are done, and their number; where it says false the call ends.
-pub fn media_from_picture(
-    encoder: &Encoder,
-    picture: &Picture,
-    bounds: PictureBounds,
-    cancel: Option<&Cancel>,
-    progress: Option<&mut dyn FnMut(u64, u64) -> bool>,
-) -> Result<Arc<Media>> {
-    let started = Instant::now();
-    let size = [picture.width, picture.height];
-    let (sizing, layout) = fitted(encoder, size, bounds)?;
-    let tiles = sizing.tiles(picture, &layout)?;
-    let facts = encoder.facts();
-    let mut hash = Sha256::new();
-    let made_by = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
-    hash.update(format!("picture {:016x} {made_by:?} {layout:?}", encoder.digest()));
-    tiles.iter().for_each(|tile| hash.update(&tile.rgb));
-    let encoding = Encoding::new(encoder, tiles, &layout)?;
-    let rows = run(encoder, encoding, cancel, progress)?;
-    let layout = media_layout(encoder, size, &layout)?;
-    make_media::make(encoder.model(), MediaKind::Image, layout, rows, hash.finalize().into(), started.elapsed())
+/// The work on a medium, which may be paused.
+pub struct MediaWork {
+    encoder: Arc<Encoder>,
+    encoding: Encoding,
+    layout: MediaLayout,
+    hash: MediaHash,
+    /// Time that was worked.
+    busy: Duration,
 }
 
-fn run(
-    encoder: &Encoder,
-    mut encoding: Encoding,
-    cancel: Option<&Cancel>,
-    mut progress: Option<&mut dyn FnMut(u64, u64) -> bool>,
-) -> Result<Vec<f32>> {
-    let cancels = &[cancel];
-    let stop = || Cancel::check(cancels).is_err();
-    loop {
-        let until = progress.is_some().then(|| Instant::now() + SLICE);
-        let is_done = encoding.advance(encoder, &StepBudget::until(&stop, until))?;
-        if !is_done && stop() {
-            return Err(Cancel::reason(cancels));
+impl MediaWork {
+    /// Cuts a picture into tiles; none is encoded yet.
+    pub fn new(encoder: &Arc<Encoder>, picture: &Picture, bounds: PictureBounds) -> Result<MediaWork> {
+        let started = Instant::now();
+        let size = [picture.width, picture.height];
+        let (sizing, layout) = fitted(encoder, size, bounds)?;
+        let tiles = sizing.tiles(picture, &layout)?;
+        let facts = encoder.facts();
+        let mut hash = Sha256::new();
+        let made_by = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
+        hash.update(format!("picture {:016x} {made_by:?} {layout:?}", encoder.digest()));
+        tiles.iter().for_each(|tile| hash.update(&tile.rgb));
+        Ok(MediaWork {
+            encoder: encoder.clone(),
+            encoding: Encoding::new(encoder, tiles, &layout)?,
+            layout: media_layout(encoder, size, &layout)?,
+            hash: hash.finalize().into(),
+            busy: started.elapsed(),
+        })
+    }
+
+    pub fn layout(&self) -> &MediaLayout {
+        &self.layout
+    }
+
+    pub fn hash(&self) -> &MediaHash {
+        &self.hash
+    }
+
+    pub fn encoder(&self) -> &Arc<Encoder> {
+        &self.encoder
+    }
+
+    /// Time that was worked so far.
+    pub fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    /// Works until the medium is done, which is returned, or for about `time`. `progress` gets the tiles that are done,
+    /// and their number; where it says false the call ends. After `Cancelled` and `Deadline` it may go on.
+    pub fn advance(
+        &mut self,
+        time: Option<Duration>,
+        cancel: Option<&Cancel>,
+        mut progress: Option<&mut dyn FnMut(u64, u64) -> bool>,
+    ) -> Result<Option<Arc<Media>>> {
+        let (started, cancels) = (Instant::now(), &[cancel]);
+        let stop = || Cancel::check(cancels).is_err();
+        let end = time.and_then(|time| started.checked_add(time));
+        let is_done = loop {
+            let report = progress.is_some().then(|| Instant::now() + SLICE);
+            let until = report.into_iter().chain(end).min();
+            let done = self.encoding.advance(&self.encoder, &StepBudget::until(&stop, until));
+            let (tiles, total) = self.encoding.progress();
+            let done = match done {
+                Ok(false) if stop() => Err(Cancel::reason(cancels)),
+                Ok(_) if progress.as_mut().is_some_and(|told| !told(tiles as u64, total as u64)) => {
+                    Err(Error::Cancelled)
+                }
+                done => done,
+            };
+            match done {
+                Ok(false) if end.is_none_or(|end| Instant::now() < end) => {}
+                done => break done,
+            }
+        };
+        self.busy += started.elapsed();
+        if !is_done? {
+            return Ok(None);
         }
-        let (done, total) = encoding.progress();
-        if progress.as_mut().is_some_and(|progress| !progress(done as u64, total as u64)) {
-            return Err(Error::Cancelled);
-        }
-        if is_done {
-            return Ok(encoding.rows);
-        }
+        let (model, rows) = (self.encoder.model(), std::mem::take(&mut self.encoding.rows));
+        model.metrics().record_phase(Phase::Encode, self.busy);
+        let layout = self.layout.clone();
+        make_media::make(model, MediaKind::Image, layout, rows, self.hash, self.busy).map(Some)
     }
 }

@@ -16,11 +16,12 @@ pub enum Phase {
     Decode,
     Sample,
     Detokenize,
+    Encode,
 }
 
 impl Phase {
-    pub const ALL: [Phase; 6] =
-        [Phase::Load, Phase::Tokenize, Phase::Prefill, Phase::Decode, Phase::Sample, Phase::Detokenize];
+    pub const ALL: [Phase; 7] =
+        [Phase::Load, Phase::Tokenize, Phase::Prefill, Phase::Decode, Phase::Sample, Phase::Detokenize, Phase::Encode];
 }
 
 const BACKENDS: usize = 2;

@@ -57,22 +57,26 @@ impl Prompt {
     }
 
     /// The prompt of a conversation with media, by their numbers.
-    pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[&Arc<Media>]) -> Result<Prompt> {
-        let order = chat.media();
-        if let Some(i) = (0..media.len()).find(|i| !order.contains(i)) {
-            return Err(Error::invalid("no part of a message has this medium").of_entry(i));
-        }
-        for (i, media) in media.iter().enumerate() {
-            check_model(model, media).map_err(|e| e.of_entry(i))?;
-        }
-        let (text, places) = render(model, chat, order.len())?;
+    pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[Arc<Media>]) -> Result<Prompt> {
+        check_media(model, &chat.media(), media)?;
+        Prompt::of_rendered(model, chat, &render(model, chat)?, media)
+    }
+
+    /// `of_chat` for a conversation that was rendered, with the places of its media.
+    pub(super) fn of_rendered(
+        model: &Arc<Model>,
+        chat: &Chat,
+        (text, places): &(MarkedText, Vec<Range<usize>>),
+        media: &[Arc<Media>],
+    ) -> Result<Prompt> {
+        let order: Vec<&Arc<Media>> = chat.media().into_iter().filter_map(|i| media.get(i)).collect();
         let tokenizer = model.tokenizer()?;
-        let texts = secured("tokens", 32 * text.text.len(), || tokenizer.encode_chat_around(&text, &places))?;
-        let size = texts.iter().map(Vec::len).chain(order.iter().map(|i| media[*i].layout.n_tokens())).sum();
+        let texts = secured("tokens", 32 * text.text.len(), || tokenizer.encode_chat_around(text, places))?;
+        let size = texts.iter().map(Vec::len).chain(order.iter().map(|media| media.layout.n_tokens())).sum();
         let mut list = List { tokens: try_vec("a prompt", size)?, runs: Vec::new() };
         for (i, tokens) in texts.iter().enumerate() {
             list.tokens.extend_from_slice(tokens);
-            let (Some(media), Some(behind)) = (order.get(i).map(|i| media[*i]), texts.get(i + 1)) else { continue };
+            let (Some(media), Some(behind)) = (order.get(i), texts.get(i + 1)) else { continue };
             // The template may have written the tokens around the rows itself.
             let parts = &media.layout.parts[..];
             let ahead = parts.iter().position(|part| matches!(part, MediaPart::Rows(_))).unwrap_or(0);
@@ -93,8 +97,20 @@ impl Prompt {
         &self.tokens
     }
 
+    /// Appends tokens of the vocabulary.
+    pub(super) fn extend(&mut self, tokens: &[u32]) {
+        self.tokens.extend_from_slice(tokens);
+    }
+
+    /// All but the last token.
+    pub(super) fn ahead_of_last(&self) -> Result<Text<'_>> {
+        let none = || Error::invalid("the messages make no token");
+        let (_, tokens) = self.tokens.split_last().ok_or_else(none)?;
+        Ok(Text { tokens, runs: &self.runs, from: 0 })
+    }
+
     /// Returns the tokens and media from token `first` on, for a session of `model`.
-    pub(super) fn from(&self, first: usize, model: &Arc<Model>) -> Result<Text<'_>> {
+    pub(crate) fn from(&self, first: usize, model: &Arc<Model>) -> Result<Text<'_>> {
         if !Arc::ptr_eq(model, &self.model) {
             return Err(Error::Mismatch("the prompt is one of another model".to_owned()));
         }
@@ -104,6 +120,17 @@ impl Prompt {
         self.runs.check_cut(first)?;
         Ok(Text { tokens, runs: &self.runs, from: first })
     }
+}
+
+/// Refuses media of another model, and those that no part of a message has; `order`: the numbers in parts.
+pub(super) fn check_media(model: &Model, order: &[usize], media: &[Arc<Media>]) -> Result<()> {
+    for (i, medium) in media.iter().enumerate() {
+        if !order.contains(&i) {
+            return Err(Error::invalid("no part of a message has this medium").of_entry(i));
+        }
+        check_model(model, medium).map_err(|e| e.of_entry(i))?;
+    }
+    Ok(())
 }
 
 fn check_model(model: &Model, media: &Media) -> Result<()> {
@@ -142,12 +169,12 @@ impl List {
 
 /// The possible replies to a conversation with media.
 pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
-    model.reply_to(chat, &render(model, chat, chat.media().len())?.0)
+    model.reply_to(chat, &render(model, chat)?.0)
 }
 
-/// The text of a conversation with `n` media, and their places in it.
-fn render(model: &Model, chat: &Chat, n: usize) -> Result<(MarkedText, Vec<Range<usize>>)> {
-    let template = model.chat_template()?;
+/// The text of a conversation, and the places of its media in it.
+pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Range<usize>>)> {
+    let (template, n) = (model.chat_template()?, chat.media().len());
     let found = |text: &MarkedText, what: &str| {
         let places: Vec<_> = text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect();
         (places.len() == n).then_some(places)

@@ -217,6 +217,29 @@ impl<'a> Text<'a> {
         Text { tokens, runs: &NO_RUNS, from: 0 }
     }
 
+    /// Its first `n` tokens.
+    pub fn first(self, n: usize) -> Text<'a> {
+        self.part(0..n)
+    }
+
+    /// Some of its tokens.
+    pub fn part(self, tokens: Range<usize>) -> Text<'a> {
+        Text { from: self.from + tokens.start, tokens: &self.tokens[tokens], ..self }
+    }
+
+    /// Numbers that are the same for texts in common, a token's being its id. Those of rows of different media may be
+    /// the same by chance, so that `common` decides.
+    pub fn keys(self) -> Vec<u64> {
+        let key = |(i, id): (usize, &u32)| match self.runs.at(self.from + i).filter(|_| *id == MEDIA_ROW) {
+            None => u64::from(*id),
+            Some(run) => {
+                let digest = run.media.hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                1 << 63 | digest.wrapping_add((run.first + self.from + i - run.place) as u64)
+            }
+        };
+        self.tokens.iter().enumerate().map(key).collect()
+    }
+
     /// Number of the first tokens that two whole texts have in common.
     pub fn common(self, other: Text) -> usize {
         let same = self.tokens.iter().zip(other.tokens).take_while(|(a, b)| a == b).count();

@@ -12,7 +12,7 @@ use twox_hash::XxHash64;
 
 use super::cache::CacheParams;
 use super::model::Model;
-use super::runs::Runs;
+use super::runs::{Runs, Text};
 use super::saved_media;
 pub(super) use super::saved_parts::{PIECE, damaged};
 pub use super::saved_parts::{Read, Write};
@@ -26,7 +26,7 @@ use crate::graph::step::MEDIA_ROW;
 use crate::tensor::DType;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
-pub(super) const VERSION: u64 = 2;
+const VERSION: u64 = 2;
 
 /// Number of checkpoints of recurrent states.
 const CHECKPOINTS: usize = 6;
@@ -185,12 +185,16 @@ fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Resu
     Ok(CacheParams { capacity: capacity as u32, k_type, v_type })
 }
 
-/// The tokens of a saved session, the types of its keys and values and its capacity, without what follows.
-pub(super) fn peek(model: &Model, adapters: u64, read: Read) -> Result<(Vec<u32>, [u64; 2], usize)> {
+/// `Text::keys` of a saved session, the types of its keys and values and its capacity, without what follows.
+pub(super) fn peek(model: &Model, adapters: u64, read: Read) -> Result<(Vec<u64>, [u64; 2], usize)> {
     let head = read_head(fingerprint(model, adapters)?, read)?;
     let mut tokens = try_vec("the tokens of a prefix", head.n_tokens)?;
     read_tokens(&mut tokens, head.n_tokens, read)?;
-    Ok((tokens, head.types, head.capacity))
+    let mut runs = Runs::default();
+    if tokens.contains(&MEDIA_ROW) {
+        runs = saved_media::read_runs(model, &tokens, read)?;
+    }
+    Ok((Text { tokens: &tokens, runs: &runs, from: 0 }.keys(), head.types, head.capacity))
 }
 
 fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {

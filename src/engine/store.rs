@@ -19,6 +19,7 @@ use super::LogLevel;
 use super::adapter::Adapters;
 use super::cache::CacheParams;
 use super::model::Model;
+use super::prompt::Prompt;
 use super::runs::Text;
 use super::saved::{self, RestoreParams};
 use super::session::Session;
@@ -110,8 +111,8 @@ struct State {
     memory: Memory,
     /// Number of uses.
     clock: u64,
-    /// The tokens of the files that were looked into.
-    files: HashMap<OsString, (Vec<u32>, Kind)>,
+    /// `Text::keys` of the files that were looked into.
+    files: HashMap<OsString, (Vec<u64>, Kind)>,
     info: StoreInfo,
     has_ended: bool,
 }
@@ -213,8 +214,7 @@ impl Store {
         &self.shared.model
     }
 
-    /// A session with adapters for a prompt, and the number of the first of its tokens that the session holds: all but
-    /// the last at most. `None` where no prefix is known that is longer than `held` tokens.
+    /// `take_text` for tokens without media.
     pub fn take(
         &self,
         tokens: &[u32],
@@ -222,22 +222,46 @@ impl Store {
         params: &CacheParams,
         adapters: &Adapters,
     ) -> Result<Option<(Session, usize)>> {
+        self.take_text(Text::plain(tokens), held, params, adapters)
+    }
+
+    /// `take_text` for a prompt.
+    pub fn take_prompt(
+        &self,
+        prompt: &Prompt,
+        held: usize,
+        params: &CacheParams,
+        adapters: &Adapters,
+    ) -> Result<Option<(Session, usize)>> {
+        self.take_text(prompt.from(0, self.model())?, held, params, adapters)
+    }
+
+    /// A session with adapters for a whole text, and the number of the first of its tokens that the session holds: all
+    /// but the last at most. `None` where no prefix is known that is longer than `held` tokens.
+    fn take_text(
+        &self,
+        text: Text,
+        held: usize,
+        params: &CacheParams,
+        adapters: &Adapters,
+    ) -> Result<Option<(Session, usize)>> {
         let shared = &self.shared;
         let capacity = shared.model.capacity_of(params)?;
-        let wanted = &tokens[..tokens.len().saturating_sub(1).min(capacity)];
+        let wanted = text.first(text.tokens.len().saturating_sub(1).min(capacity));
         let least = (held + 1).max(shared.min_tokens);
-        if wanted.len() < least {
+        if wanted.tokens.len() < least {
             return Ok(None);
         }
         let kind = Kind::new(params, adapters, shared.model.network()?.program.is_long(capacity));
         shared.find_files();
+        let keys = wanted.keys();
         let mut tried = Vec::new();
         let (mut session, common) = loop {
             let mut state = shared.state();
-            let common = |entry: &Entry| if entry.kind == kind { entry.session.matching(wanted) } else { 0 };
+            let common = |entry: &Entry| if entry.kind == kind { entry.session.matching_text(wanted) } else { 0 };
             let best = state.entries.iter().map(common).enumerate().max_by_key(|(_, n)| *n);
             let (i, in_memory) = best.unwrap_or((0, 0));
-            if let Some((name, len)) = state.best_file(wanted, kind, in_memory.max(least - 1), &tried) {
+            if let Some((name, len)) = state.best_file(&keys, kind, in_memory.max(least - 1), &tried) {
                 drop(state);
                 // One that does not fit is cut.
                 if let Some(session) = shared.load(&name, kind, capacity.max(len)) {
@@ -351,9 +375,9 @@ impl Shared {
         self.model.runtime().log(LogLevel::Warning, what);
     }
 
-    /// The part of a session that some tokens begin with, in a cache of some capacity.
-    fn cut(&self, mut session: Session, wanted: &[u32], capacity: usize) -> Result<(Session, usize)> {
-        let common = session.matching(wanted);
+    /// The part of a session that a text begins with, in a cache of some capacity.
+    fn cut(&self, mut session: Session, wanted: Text, capacity: usize) -> Result<(Session, usize)> {
+        let common = session.matching_text(wanted);
         if common < session.len() {
             session.truncate(common as u32)?;
         }
@@ -416,11 +440,11 @@ impl Shared {
             // A name that none of this store has is one of the contents' too.
             let adapters = adapters.unwrap_or(0);
             let known = self.read(name, |read| saved::peek(&self.model, adapters, read));
-            if let Some((tokens, types, capacity)) = known
+            if let Some((keys, types, capacity)) = known
                 && let Ok(network) = self.model.network()
             {
                 let kind = Kind { types, adapters, is_long: network.program.is_long(capacity) };
-                self.state().files.insert(name.clone(), (tokens, kind));
+                self.state().files.insert(name.clone(), (keys, kind));
             }
         }
         sizes
@@ -534,11 +558,11 @@ impl State {
         });
     }
 
-    /// The file that has the most of some tokens at its beginning, more than `least`, and the number of its tokens.
-    fn best_file(&self, wanted: &[u32], kind: Kind, least: usize, tried: &[OsString]) -> Option<(OsString, usize)> {
-        let common = |tokens: &[u32]| Text::plain(tokens).common(Text::plain(wanted));
+    /// The file that has the most of a text at its beginning, more than `least` tokens, and the number of its tokens.
+    fn best_file(&self, wanted: &[u64], kind: Kind, least: usize, tried: &[OsString]) -> Option<(OsString, usize)> {
+        let common = |keys: &[u64]| keys.iter().zip(wanted).take_while(|(a, b)| a == b).count();
         let of_kind = self.files.iter().filter(|(name, (_, of))| *of == kind && !tried.contains(name));
-        let best = of_kind.map(|(name, (tokens, _))| (common(tokens), name, tokens.len())).max_by_key(|(n, ..)| *n);
+        let best = of_kind.map(|(name, (keys, _))| (common(keys), name, keys.len())).max_by_key(|(n, ..)| *n);
         best.filter(|(n, ..)| *n > least).map(|(_, name, len)| (name.clone(), len))
     }
 }

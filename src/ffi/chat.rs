@@ -101,7 +101,7 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
         let json = call.text(json, json_len, "json")?;
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
-        let chat = parse(json, flags, 0)?;
+        let chat = parse(json, flags, None)?;
         let text = apart(|| model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
         let json = call.text(json, json_len, "json")?;
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
-        let chat = parse(json, flags, 0)?;
+        let chat = parse(json, flags, None)?;
         let text = apart(|| model.0.render_chat(&chat))?;
         let tokens = timed(&model.0, Phase::Tokenize, || {
             let mut tokens = Vec::new();
@@ -150,8 +150,8 @@ fn adds_prompt(flags: u32) -> bool {
     flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0
 }
 
-/// Reads a conversation, whose messages may have some of `n_media` media.
-pub(super) fn parse(json: &str, flags: u32, n_media: usize) -> Result<Chat> {
+/// Reads a conversation, whose messages may have some of `n_media` media; `None`: texts alone.
+pub(super) fn parse(json: &str, flags: u32, n_media: Option<usize>) -> Result<Chat> {
     let read = || Chat::parse_with_media(json, adds_prompt(flags), n_media);
     secured("the conversation", VALUE * json.len().max(MESSAGE), read)
 }

@@ -34,7 +34,7 @@ use super::structs::{count, ns, versioned};
 /// with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
 /// new messages, as a rule.
 pub struct rz_conversation {
-    model: Arc<Model>,
+    pub(super) model: Arc<Model>,
     conversation: Mutex<Conversation>,
 }
 
@@ -52,7 +52,7 @@ impl rz_conversation {
     }
 
     /// Runs a call on the conversation.
-    fn change<T>(&self, call: impl FnOnce(&mut Conversation) -> Result<T>) -> Result<T> {
+    pub(super) fn change<T>(&self, call: impl FnOnce(&mut Conversation) -> Result<T>) -> Result<T> {
         call(&mut *taken(self.conversation.try_lock(), Self::NAME)?)
     }
 }
@@ -215,8 +215,8 @@ pub struct rz_conversation_info {
     /// Tokens in the cache, and those that it has room for.
     pub cache_len: u32,
     pub cache_capacity: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Media that its messages name.
+    pub n_media: u32,
     /// Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did.
     pub prompt_ns: u64,
     pub tokens_ns: u64,
@@ -240,7 +240,7 @@ versioned!(rz_conversation_info {
     accepted,
     cache_len,
     cache_capacity,
-    reserved,
+    n_media,
     prompt_ns,
     tokens_ns,
     first_token_ns,
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn rz_conversation_new(
         let json = call.text(params.json, params.json_len, "rz_conversation_params.json")?;
         let chat = match params.json.is_null() {
             true => Chat::new(&[], true),
-            false => read_json(json, Chat::begun)?,
+            false => read_json(json, |json| Chat::begun(json, None))?,
         };
         let (adapters, scales) = adapters_of(call, params.adapters, params.scales, params.n_adapters)?;
         let params = ConversationParams {
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn rz_conversation_new(
 }
 
 /// Reads JSON of the caller, the values of which take memory.
-fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+pub(super) fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     secured("the conversation", VALUE * json.len().max(1024), || read(json))
 }
 
@@ -295,7 +295,7 @@ fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
 /// is given up first (rz_conversation_reply).
 ///
 /// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
-/// that is no text), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// that is no text: rz_conversation_add_media), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add(
     conversation: *mut rz_conversation,
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn rz_conversation_add(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let json = call.text(json, len, "json")?;
-        conversation.change(|conversation| read_json(json, |json| conversation.add(json)))?;
+        conversation.change(|conversation| read_json(json, |json| conversation.add(json, None)))?;
         Ok(RZ_OK)
     })
 }
@@ -664,7 +664,7 @@ pub unsafe extern "C" fn rz_conversation_info_get(
             accepted: count(job.map_or(0, |job| job.accepted)),
             cache_len: count(info.held),
             cache_capacity: count(info.capacity),
-            reserved: 0,
+            n_media: count(info.media),
             prompt_ns: job.map_or(0, |job| ns(job.prompt_time)),
             tokens_ns: job.map_or(0, |job| ns(job.token_time)),
             first_token_ns: job.map_or(0, |job| ns(job.first_token)),

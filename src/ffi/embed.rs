@@ -1,11 +1,13 @@
 //! Embeddings of texts, and scores of rerankers.
 
-use crate::engine::{EmbedParams, Pooling};
+use crate::engine::{Cancel, EmbedParams, Model, Pooling, Text};
 use crate::error::{Error, Result, try_vec};
 
+use super::arguments::{Buffer, Call};
 use super::cancel::rz_cancel;
 use super::guard::guarded;
 use super::model::rz_model;
+use super::prompt::rz_prompt;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
 
@@ -80,17 +82,60 @@ pub unsafe extern "C" fn rz_embed_into(
         let lengths = call.slice(lengths, n, "lengths")?;
         let out = call.buffer(out, capacity, written, ["out", "written"])?;
         let cancel = call.optional(cancel)?;
-        call.flags(params.flags, RZ_EMBED_RAW, "rz_embed_params.flags")?;
+        let params = embed_params(call, &params)?;
         let mut texts = try_vec("texts", n)?;
         for (i, (&start, &length)) in starts.iter().zip(lengths).enumerate() {
             texts.push(call.slice(start, length, &format!("tokens[{i}]"))?);
         }
-        let params = EmbedParams { pooling: pooling(params.pooling)?, raw: params.flags & RZ_EMBED_RAW != 0 };
-        let out = out.with_room(model.0.embed_len(&texts, params)?)?;
-        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
-        out.fill(&model.0.embed(&texts, params, cancel)?)?;
+        let texts: Vec<Text> = texts.into_iter().map(Text::plain).collect();
+        embed(&model.0, &texts, params, out, cancel.as_deref().map(|cancel| cancel.0.as_ref()))?;
         Ok(RZ_OK)
     })
+}
+
+/// rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
+/// (rz_prompt_from_chat). Rows count as tokens. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt
+/// of another model). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_embed_prompts_into(
+    model: *const rz_model,
+    params: *const rz_embed_params,
+    prompts: *const *const rz_prompt,
+    n: usize,
+    out: *mut f32,
+    capacity: usize,
+    written: *mut usize,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let params: rz_embed_params = call.params(params)?;
+        let handles = call.slice(prompts, n, "prompts")?;
+        let out = call.buffer(out, capacity, written, ["out", "written"])?;
+        let cancel = call.optional(cancel)?;
+        let params = embed_params(call, &params)?;
+        let mut prompts = try_vec("prompts", n)?;
+        for (i, handle) in handles.iter().enumerate() {
+            prompts.push(call.handle(*handle).map_err(|e| e.of_entry(i))?);
+        }
+        let mut texts = try_vec("texts", n)?;
+        for (i, prompt) in prompts.iter().enumerate() {
+            texts.push(prompt.0.from(0, &model.0).map_err(|e| e.of_entry(i))?);
+        }
+        embed(&model.0, &texts, params, out, cancel.as_deref().map(|cancel| cancel.0.as_ref()))?;
+        Ok(RZ_OK)
+    })
+}
+
+fn embed(model: &Model, texts: &[Text], params: EmbedParams, out: Buffer<f32>, cancel: Option<&Cancel>) -> Result<()> {
+    let out = out.with_room(model.embed_texts_len(texts, params)?)?;
+    out.fill(&model.embed_texts(texts, params, cancel)?)
+}
+
+fn embed_params(call: &Call, params: &rz_embed_params) -> Result<EmbedParams> {
+    call.flags(params.flags, RZ_EMBED_RAW, "rz_embed_params.flags")?;
+    Ok(EmbedParams { pooling: pooling(params.pooling)?, raw: params.flags & RZ_EMBED_RAW != 0 })
 }
 
 fn pooling(id: u32) -> Result<Option<Pooling>> {

@@ -4,18 +4,20 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Encoder, EncoderParams, Media, Picture, PictureBounds, PixelFormat, Runtime, Sizing, encoder_extent,
-    measure_picture, media_from_picture,
+    Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, Sizing, encoder_extent,
+    measure_picture,
 };
 use crate::error::{Error, Result};
 
-use super::arguments::Call;
+use super::arguments::{Call, User};
 use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::media::{rz_media, rz_media_info};
+use super::media_steps::MediaSteps;
 use super::model::{rz_model, rz_progress_callback};
+use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, versioned};
 
@@ -140,6 +142,27 @@ pub unsafe extern "C" fn rz_encoder_load(
     })
 }
 
+/// rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. Any thread. Errors:
+/// those of rz_encoder_load and rz_model_load_from. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_encoder_load_from(
+    model: *const rz_model,
+    sources: *const rz_source,
+    n: usize,
+    params: *const rz_encoder_params,
+    out: *mut *mut rz_encoder,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let sources = byte_sources(call, sources, n)?;
+        let (encoder, max_rows) = with_params(call, params, |params| Encoder::load_from(&model.0, &sources, params))?;
+        out.set_handle(rz_encoder { encoder, max_rows });
+        Ok(RZ_OK)
+    })
+}
+
 /// Reads the parameters of a load for a function; its result, and the most rows of a picture.
 fn with_params<T>(
     call: &Call,
@@ -164,7 +187,7 @@ fn with_params<T>(
 }
 
 /// A caller's function that is told of progress.
-fn told(progress: rz_progress_callback, user: *mut c_void) -> Option<impl FnMut(u64, u64) -> bool> {
+pub(super) fn told(progress: rz_progress_callback, user: *mut c_void) -> Option<impl FnMut(u64, u64) -> bool> {
     // SAFETY: the header asks for a function that may be called so during the call.
     progress.map(|progress| move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 })
 }
@@ -287,6 +310,9 @@ pub struct rz_pixels {
 
 versioned!(rz_pixels { struct_size, format, width, height, stride, data });
 
+/// Flag of a medium: only prepare it; rz_media_step encodes it in slices of time.
+pub const RZ_MEDIA_STEPS: u32 = 1;
+
 /// Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -302,13 +328,15 @@ pub struct rz_media_params {
     /// The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
     /// million.
     pub max_pixels: u32,
-    /// 0.
-    pub reserved: u32,
-    /// Told how many tiles are done, and their number, some times a second; NULL: nobody.
+    /// RZ_MEDIA_STEPS, or 0.
+    pub flags: u32,
+    /// Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_MEDIA_STEPS it is
+    /// rz_media_step that calls it.
     pub progress: rz_progress_callback,
     /// Handed to `progress` as it is.
     pub progress_user: *mut c_void,
-    /// Stops the call when fired; NULL: nothing does.
+    /// Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
+    /// alive.
     pub cancel: *const rz_cancel,
 }
 
@@ -318,11 +346,11 @@ versioned!(rz_media_params {
     max_rows,
     max_tiles,
     max_pixels,
-    reserved,
+    flags,
     progress,
     progress_user,
     cancel,
-} reserved reserved);
+});
 
 /// The most pixels of a picture in a file where the caller leaves it open.
 const MAX_PIXELS: u64 = 64 << 20;
@@ -333,12 +361,20 @@ impl rz_encoder {
         PictureBounds { min_rows, max_rows: if max_rows == 0 { self.max_rows } else { max_rows }, max_tiles }
     }
 
-    fn encode(&self, call: &Call, picture: &Picture, params: &rz_media_params) -> Result<Arc<Media>> {
-        let cancel = call.optional(params.cancel)?;
-        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
-        let mut progress = told(params.progress, params.progress_user);
-        let progress = progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool);
-        media_from_picture(&self.encoder, picture, self.bounds(params), cancel, progress)
+    fn encode(&self, call: &Call, picture: &Picture, params: &rz_media_params) -> Result<rz_media> {
+        call.flags(params.flags, RZ_MEDIA_STEPS, "rz_media_params.flags")?;
+        let work = MediaWork::new(&self.encoder, picture, self.bounds(params))?;
+        let mut steps = MediaSteps {
+            work,
+            cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
+            progress: params.progress,
+            user: User::new(params.progress_user),
+        };
+        if params.flags & RZ_MEDIA_STEPS != 0 {
+            return Ok(rz_media::unfinished(steps));
+        }
+        let media = steps.advance(None)?.ok_or(Error::Cancelled)?;
+        Ok(rz_media::new(media, self.encoder.model()))
     }
 }
 
@@ -346,9 +382,9 @@ impl rz_encoder {
 ///
 /// It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
 /// other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
-/// against rz_runtime_params.memory_limit, and so does scratch during the call. Any thread, any number at once. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model allows),
-/// RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+/// Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
+/// allows), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
 /// RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_pixels(
@@ -378,7 +414,7 @@ pub unsafe extern "C" fn rz_media_from_pixels(
         let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
         let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
         let picture = Picture::from_pixels(format, columns, lines, pixels.stride, data)?;
-        out.set_handle(rz_media::new(encoder.encode(call, &picture, &params)?, encoder.encoder.model()));
+        out.set_handle(encoder.encode(call, &picture, &params)?);
         Ok(RZ_OK)
     })
 }
@@ -407,7 +443,7 @@ pub unsafe extern "C" fn rz_media_from_image(
         let out = call.out(out, "out")?;
         let max_pixels = if params.max_pixels == 0 { MAX_PIXELS } else { params.max_pixels.into() };
         let picture = Picture::decode(data, max_pixels)?;
-        out.set_handle(rz_media::new(encoder.encode(call, &picture, &params)?, encoder.encoder.model()));
+        out.set_handle(encoder.encode(call, &picture, &params)?);
         Ok(RZ_OK)
     })
 }

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn rz_grammar_new(
         let white_space = kind & RZ_GRAMMAR_WHITESPACE != 0;
         let grammar = match kind & !RZ_GRAMMAR_WHITESPACE {
             RZ_GRAMMAR_TOOLS => {
-                let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, 0)?;
+                let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, None)?;
                 apart(|| model.0.tool_grammar(&chat, white_space))?
             }
             other => {

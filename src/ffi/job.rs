@@ -265,7 +265,7 @@ pub unsafe extern "C" fn rz_job_new(
         let reply = if params.chat.is_null() {
             None
         } else {
-            Some(reply(&model, chat, if prompt.is_some() { usize::MAX } else { 0 })?)
+            Some(reply(&model, chat, prompt.is_some().then_some(usize::MAX))?)
         };
         let (chooser, priority, stops) = (sampler, params.priority, &stops[..]);
         let params =

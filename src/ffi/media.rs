@@ -1,13 +1,14 @@
 //! The rows of pictures and sounds.
 
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::{MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, media_from_rows, saved_media};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
+use super::media_steps::MediaSteps;
 use super::model::rz_model;
 use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -24,9 +25,11 @@ pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
 /// The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts,
-/// caches and jobs. Immutable: any number of calls may use it at once.
+/// caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once.
 pub struct rz_media {
-    pub(super) media: Arc<Media>,
+    /// Empty until the work is done.
+    pub(super) media: OnceLock<Arc<Media>>,
+    pub(super) work: Mutex<Option<MediaSteps>>,
     model: Arc<Model>,
 }
 
@@ -40,7 +43,17 @@ impl Handle for rz_media {
 
 impl rz_media {
     pub(super) fn new(media: Arc<Media>, model: &Arc<Model>) -> rz_media {
-        rz_media { media, model: model.clone() }
+        rz_media { media: OnceLock::from(media), work: Mutex::default(), model: model.clone() }
+    }
+
+    /// A medium that rz_media_step is still to make.
+    pub(super) fn unfinished(steps: MediaSteps) -> rz_media {
+        let model = steps.work.encoder().model().clone();
+        rz_media { media: OnceLock::new(), work: Mutex::new(Some(steps)), model }
+    }
+
+    pub(super) fn done(&self) -> Result<&Arc<Media>> {
+        self.media.get().ok_or_else(|| Error::invalid("the medium is not done yet: rz_media_step"))
     }
 }
 
@@ -164,8 +177,9 @@ pub unsafe extern "C" fn rz_media_from_rows(
     })
 }
 
-/// Describes a medium. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
-/// 0.1.0.
+/// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
+/// of the work so far. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(
     media: *const rz_media,
@@ -173,8 +187,12 @@ pub unsafe extern "C" fn rz_media_info_get(
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
-        let media = &call.handle(media)?.media;
+        let handle = call.handle(media)?;
         let out = call.out_struct(out)?;
+        let Some(media) = handle.media.get() else {
+            out.set(handle.info_so_far()?);
+            return Ok(RZ_OK);
+        };
         out.set(rz_media_info {
             kind: match media.kind() {
                 MediaKind::Image => RZ_MEDIA_IMAGE,
@@ -191,7 +209,8 @@ pub unsafe extern "C" fn rz_media_info_get(
 /// Copies the rows of a medium, `[n_rows][row_dim]`.
 ///
 /// `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done). Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_rows_into(
     media: *const rz_media,
@@ -203,13 +222,13 @@ pub unsafe extern "C" fn rz_media_rows_into(
     guarded!(err, |call| {
         let media = call.handle(media)?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
-        out.fill(media.media.rows())?;
+        out.fill(media.done()?.rows())?;
         Ok(RZ_OK)
     })
 }
 
 /// Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
-/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_save(
     media: *const rz_media,
@@ -220,7 +239,7 @@ pub unsafe extern "C" fn rz_media_save(
     guarded!(err, |call| {
         let media = call.handle(media)?;
         let mut write = writer(write, user)?;
-        saved_media::save(&media.model, &media.media, &mut write)?;
+        saved_media::save(&media.model, media.done()?, &mut write)?;
         Ok(RZ_OK)
     })
 }

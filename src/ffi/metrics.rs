@@ -85,7 +85,7 @@ pub struct rz_metrics {
     /// Tokens to text.
     pub detokenize: rz_phase_metrics,
     /// Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
-    /// are the fields below.
+    /// are all whose names begin so.
     pub gpu_products: rz_phase_metrics,
     /// Rotation, cache and attention.
     pub gpu_attention: rz_phase_metrics,
@@ -95,6 +95,9 @@ pub struct rz_metrics {
     pub gpu_head: rz_phase_metrics,
     /// Embeddings, and norms, sums and gates that stand alone.
     pub gpu_other: rz_phase_metrics,
+    /// Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_MEDIA_STEPS counts
+    /// once it is done.
+    pub encode: rz_phase_metrics,
 }
 
 versioned!(rz_metrics {
@@ -110,7 +113,8 @@ versioned!(rz_metrics {
     gpu_attention,
     gpu_experts,
     gpu_head,
-    gpu_other
+    gpu_other,
+    encode,
 });
 
 /// Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
@@ -135,6 +139,7 @@ pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_met
             gpu_experts: part(&counted, Part::Experts),
             gpu_head: part(&counted, Part::Head),
             gpu_other: part(&counted, Part::Other),
+            encode: phase(&counted, Phase::Encode),
         });
         Ok(RZ_OK)
     })

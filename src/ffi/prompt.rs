@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Model, Prompt, PromptPart, Runtime, apart};
+use crate::engine::{Media, Model, Prompt, PromptPart, Runtime, apart};
 use crate::error::{Error, Result, try_vec};
 
 use super::arguments::{Call, Plain};
@@ -50,8 +50,8 @@ impl Handle for rz_prompt {
 /// Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
-/// vocabulary; the message has the number of the part), RZ_ERR_MISMATCH (a medium of another model),
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+/// vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
+/// (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_new(
     model: *const rz_model,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn rz_prompt_new(
                 Some(_) if !part.tokens.is_null() => {
                     return Err(Error::invalid("both tokens and a medium").of_entry(i));
                 }
-                Some(media) => PromptPart::Media(&media.media),
+                Some(media) => PromptPart::Media(media.done().map_err(|e| e.of_entry(i))?),
                 None => PromptPart::Tokens({
                     call.checked(part.tokens, "tokens").map_err(|e| e.of_entry(i))?;
                     call.slice(part.tokens, part.n_tokens, "tokens").map_err(|e| e.of_entry(i))?
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn rz_prompt_new(
 /// stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
 /// of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
 /// rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium, a medium without a
-/// part), RZ_ERR_UNSUPPORTED (the template leaves a picture out; a part with a picture where `n_media` is 0). Since
+/// part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
@@ -116,17 +116,21 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let handles = call.slice(media, n_media, "media")?;
         let out = call.out(out, "out")?;
-        let held = all_media(call, handles.iter().copied())?;
-        let mut media = try_vec("media", n_media)?;
-        for (i, handle) in held.iter().enumerate() {
-            let handle = handle.as_ref().ok_or_else(|| Error::invalid("media is NULL").of_entry(i))?;
-            media.push(&handle.media);
-        }
-        let chat = parse(json, flags, n_media)?;
+        let media = media_of(call, handles)?;
+        let chat = parse(json, flags, Some(n_media))?;
         let prompt = apart(|| Prompt::of_chat(&model.0, &chat, &media))?;
         out.set_handle(rz_prompt(prompt, model.0.clone()));
         Ok(RZ_OK)
     })
+}
+
+/// The media behind some handles, none of which is NULL.
+pub(super) fn media_of(call: &Call, handles: &[*const rz_media]) -> Result<Vec<Arc<Media>>> {
+    let mut media = try_vec("media", handles.len())?;
+    for (i, handle) in handles.iter().enumerate() {
+        media.push(call.handle(*handle).and_then(|handle| handle.done().cloned()).map_err(|e| e.of_entry(i))?);
+    }
+    Ok(media)
 }
 
 /// The media behind some handles; `None` for NULL.

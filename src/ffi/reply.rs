@@ -61,15 +61,15 @@ pub unsafe extern "C" fn rz_chat_parser_new(
         let model = call.handle(model)?;
         let json = call.text(json, json_len, "json")?;
         let out = call.out(out, "out")?;
-        let reply = reply(&model.0, json, 0)?;
+        let reply = reply(&model.0, json, None)?;
         let parser = Mutex::new(ReplyParser::new(Arc::new(reply), Stops::default()));
         out.set_handle(rz_chat_parser { model: model.0.clone(), parser });
         Ok(RZ_OK)
     })
 }
 
-/// The possible replies to the conversation in `json`, which may have some of `n_media` media.
-pub(super) fn reply(model: &Model, json: &str, n_media: usize) -> Result<Reply> {
+/// The possible replies to the conversation in `json`, which may have some of `n_media` media; `None`: texts alone.
+pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>) -> Result<Reply> {
     model.tokenizer()?;
     let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT, n_media)?;
     apart(|| reply_to_chat(model, &chat))

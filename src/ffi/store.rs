@@ -3,12 +3,14 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Adapters, Runtime, Session, Store, StoreParams};
+use crate::engine::{Adapters, CacheParams, Runtime, Session, Store, StoreParams};
+use crate::error::Result;
 
 use super::cache::{cache_params, rz_cache, rz_cache_params};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::model::rz_model;
+use super::prompt::rz_prompt;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, versioned};
 
@@ -143,10 +145,37 @@ pub unsafe extern "C" fn rz_store_take(
         let tokens = call.slice(tokens, n, "tokens")?;
         let params = cache_params(call, params)?;
         let (out, common) = (call.out(out, "out")?, call.out(common, "common")?);
-        let (session, held) = match store.0.take(tokens, 0, &params, &Adapters::default())? {
-            Some(taken) => taken,
-            None => (Session::new(store.0.model(), &params)?, 0),
-        };
+        let (session, held) = or_empty(&store.0, &params, store.0.take(tokens, 0, &params, &Adapters::default())?)?;
+        out.set_handle(rz_cache::new(session));
+        common.set(count(held));
+        Ok(RZ_OK)
+    })
+}
+
+/// What was taken, or an empty session.
+fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>) -> Result<(Session, usize)> {
+    taken.map_or_else(|| Ok((Session::new(store.model(), params)?, 0)), Ok)
+}
+
+/// rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
+/// from token `*common` on. Any thread. Errors: those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_store_take_prompt(
+    store: *const rz_store,
+    prompt: *const rz_prompt,
+    params: *const rz_cache_params,
+    out: *mut *mut rz_cache,
+    common: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let store = call.handle(store)?;
+        let prompt = call.handle(prompt)?;
+        let params = cache_params(call, params)?;
+        let (out, common) = (call.out(out, "out")?, call.out(common, "common")?);
+        let taken = store.0.take_prompt(&prompt.0, 0, &params, &Adapters::default())?;
+        let (session, held) = or_empty(&store.0, &params, taken)?;
         out.set_handle(rz_cache::new(session));
         common.set(count(held));
         Ok(RZ_OK)

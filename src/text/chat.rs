@@ -69,11 +69,12 @@ impl Chat {
     /// # Errors `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content
     /// other than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
-        Chat::parse_with_media(text, add_generation_prompt, 0)
+        Chat::parse_with_media(text, add_generation_prompt, None)
     }
 
-    /// `parse` for a conversation whose messages may have parts that are some of so many media, by their numbers.
-    pub fn parse_with_media(text: &str, add_generation_prompt: bool, n_media: usize) -> Result<Chat> {
+    /// `parse` for a conversation whose messages may have parts that are some of so many media, by their numbers;
+    /// `None`: texts alone.
+    pub fn parse_with_media(text: &str, add_generation_prompt: bool, n_media: Option<usize>) -> Result<Chat> {
         let (chat, has_messages) = Chat::read(text, add_generation_prompt, n_media)?;
         match has_messages {
             true => Ok(chat),
@@ -81,13 +82,13 @@ impl Chat {
         }
     }
 
-    /// `parse` for what a conversation begins with, which may be without messages.
-    pub fn begun(text: &str) -> Result<Chat> {
-        Ok(Chat::read(text, true, 0)?.0)
+    /// `parse_with_media` for what a conversation begins with, which may be without messages.
+    pub fn begun(text: &str, n_media: Option<usize>) -> Result<Chat> {
+        Ok(Chat::read(text, true, n_media)?.0)
     }
 
     /// Reads a conversation, and tells whether it has messages.
-    fn read(text: &str, add_generation_prompt: bool, n_media: usize) -> Result<(Chat, bool)> {
+    fn read(text: &str, add_generation_prompt: bool, n_media: Option<usize>) -> Result<(Chat, bool)> {
         let Json::Object(members) = exact_json("the conversation", text)? else {
             return Err(Error::invalid("the conversation is no JSON object"));
         };
@@ -98,9 +99,7 @@ impl Chat {
             match (name.as_str(), value) {
                 (_, Json::Null) => {}
                 ("messages", Json::Array(list)) => {
-                    let list = list.into_iter().enumerate();
-                    let list = list.map(|(i, m)| message(&format!("messages[{i}]"), m, n_media));
-                    chat.variables.insert(name, Json::Array(list.collect::<Result<_>>()?));
+                    chat.variables.insert(name, Json::Array(messages(list, n_media)?));
                 }
                 ("tools", Json::Array(list)) => {
                     if let Some(i) = list.iter().position(|tool| !tool["function"]["name"].is_string()) {
@@ -150,23 +149,29 @@ impl Chat {
         Ok((chat, has_messages))
     }
 
-    /// Appends a message, or a list of messages, in JSON.
+    /// Reads a message, or a list of messages, in JSON, for `extend`; `n_media` as in `parse_with_media`.
     ///
-    /// # Errors Those of `parse`, which change nothing.
-    pub fn add(&mut self, text: &str) -> Result<()> {
-        let list = match exact_json("the messages", text)? {
-            Json::Array(list) => list,
-            one => vec![one],
-        };
-        let list = list.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, 0));
-        let list = list.collect::<Result<Vec<_>>>()?;
-        self.change_messages(|messages| messages.extend(list));
-        Ok(())
+    /// # Errors Those of `parse`.
+    pub fn read_messages(text: &str, n_media: Option<usize>) -> Result<Vec<Json>> {
+        match exact_json("the messages", text)? {
+            Json::Array(list) => messages(list, n_media),
+            one => messages(vec![one], n_media),
+        }
     }
 
-    /// Appends a message that has the form of one.
+    /// Appends messages that were read, in which medium `i` becomes medium `numbers[i]`.
+    pub fn extend(&mut self, mut list: Vec<Json>, numbers: &[usize]) {
+        for part in list.iter_mut().filter_map(|m| m["content"].as_array_mut()).flatten() {
+            if let Some(number) = part["media"].as_u64().and_then(|i| numbers.get(i as usize)) {
+                part["media"] = Json::from(*number);
+            }
+        }
+        self.change_messages(|messages| messages.extend(list));
+    }
+
+    /// Appends a message of texts that has the form of one.
     pub fn push(&mut self, new: Json) -> Result<()> {
-        let new = message("the message", new, 0)?;
+        let new = message("the message", new, None)?;
         self.change_messages(|messages| messages.push(new));
         Ok(())
     }
@@ -244,7 +249,12 @@ impl Chat {
 
     /// The numbers of the media among the parts of messages, in their order.
     pub fn media(&self) -> Vec<usize> {
-        let parts = self.messages().iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
+        Chat::media_of(self.messages())
+    }
+
+    /// `media` of messages.
+    pub fn media_of(messages: &[Json]) -> Vec<usize> {
+        let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
         parts.filter_map(|part| part["media"].as_u64()).map(|i| i as usize).collect()
     }
 
@@ -463,6 +473,12 @@ fn wide_integer(text: &str) -> Option<&str> {
     None
 }
 
+/// Checks messages, as `message` does.
+fn messages(list: Vec<Json>, n_media: Option<usize>) -> Result<Vec<Json>> {
+    let checked = |(i, json)| message(&format!("messages[{i}]"), json, n_media);
+    list.into_iter().enumerate().map(checked).collect()
+}
+
 /// The part of a content that is one of `n_media` media.
 fn media_part(place: &str, part: &Json, n_media: usize) -> Result<Json> {
     match part["media"].as_u64() {
@@ -472,8 +488,8 @@ fn media_part(place: &str, part: &Json, n_media: usize) -> Result<Json> {
     }
 }
 
-/// Checks a message, and joins the parts of its content, unless some are media.
-fn message(place: &str, mut message: Json, n_media: usize) -> Result<Json> {
+/// Checks a message, and joins the parts of its content, unless some are media. `n_media`: as in `parse_with_media`.
+fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result<Json> {
     let wrong = |what: &str| Err(Error::invalid(format!("{place}{what}")));
     let Some(members) = message.as_object_mut() else { return wrong(" is no object") };
     if !members.get("role").is_some_and(Json::is_string) {
@@ -485,13 +501,13 @@ fn message(place: &str, mut message: Json, n_media: usize) -> Result<Json> {
         Json::Array(parts) => {
             let (mut text, mut media) = (String::new(), false);
             for (i, part) in parts.iter_mut().enumerate() {
-                match (part["type"].as_str(), part["text"].as_str()) {
-                    (Some("text"), Some(part)) => text.push_str(part),
-                    (Some("image" | "image_url"), _) if n_media > 0 => {
+                match (part["type"].as_str(), part["text"].as_str(), n_media) {
+                    (Some("text"), Some(part), _) => text.push_str(part),
+                    (Some("image" | "image_url"), _, Some(n_media)) => {
                         (*part, media) = (media_part(&format!("{place}.content[{i}]"), part, n_media)?, true);
                     }
-                    (Some("text") | None, _) => return wrong(&format!(".content[{i}] is no part with a text")),
-                    (Some(other), _) => {
+                    (Some("text") | None, ..) => return wrong(&format!(".content[{i}] is no part with a text")),
+                    (Some(other), ..) => {
                         let what = format!("{place}.content[{i}] is of type {other:?}; only text is supported");
                         return Err(Error::unsupported(what));
                     }

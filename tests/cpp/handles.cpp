@@ -64,6 +64,16 @@ static void media(const realizar::Model &model, const char *path, const std::vec
     cache.prefill_prompt(prompt);
     EXPECT(plain.logits() == cache.logits() && cache.tokens() == expected);
     EXPECT(cache.match_prompt(prompt) == tokens.size() && cache.match(tokens) == 1);
+    auto raw = realizar::params<rz_embed_params>();
+    raw.pooling = RZ_POOLING_MEAN;
+    EXPECT(realizar::Prompt::embed(model, {&prompt}, raw).value() == model.embed({tokens}, raw));
+    auto kept = realizar::params<rz_store_params>();
+    kept.min_tokens = 2;
+    const realizar::Store store(model, kept);
+    EXPECT(store.take(prompt).size() == 0);
+    store.put(cache);
+    EXPECT(store.take(prompt).size() == tokens.size() - 1);
+    EXPECT(realizar::Encoder::load_from(model, nullptr, 0).status() == RZ_ERR_INVALID_ARGUMENT);
     cache.truncate(2);
     auto params = realizar::params<rz_job_params>();
     params.max_tokens = 20;
@@ -86,6 +96,8 @@ static void media(const realizar::Model &model, const char *path, const std::vec
         return 0;
     }).value();
     EXPECT(!std::memcmp(again.info().hash, media.info().hash, 32) && again.rows() == rows);
+    realizar::Media done = realizar::Media::from_rows(model, RZ_MEDIA_IMAGE, rows.data(), 3, 64).value();
+    EXPECT(done.step(1) == RZ_DONE);
 
     EXPECT(realizar::Media::from_rows(model, RZ_MEDIA_IMAGE, rows.data(), 1, 63).status() == RZ_ERR_INVALID_ARGUMENT);
     EXPECT(realizar::Prompt::make(model, {realizar::part({512})}).status() == RZ_ERR_INVALID_ARGUMENT);

@@ -78,6 +78,8 @@ namespace Realizar
         public int Accepted { get; internal set; }
         public int CacheLength { get; internal set; }
         public int CacheCapacity { get; internal set; }
+        /// <summary>Media that messages name.</summary>
+        public int Media { get; internal set; }
         /// <summary>Nanoseconds of the prompt, of the tokens, and from the begin to the first token.</summary>
         public ulong PromptTime { get; internal set; }
         public ulong TokensTime { get; internal set; }
@@ -181,6 +183,22 @@ namespace Realizar
         /// "content": "..."}.</summary>
         public unsafe void AddJson(string json) => Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
             Native.Call(err => Native.rz_conversation_add(handle, at, len, err)));
+
+        /// <summary>The same for messages whose contents have parts with the numbers of media: {"type": "image", "media": 0}. The conversation
+        /// keeps the media alive.</summary>
+        public unsafe void AddJson(string json, params Media[] media)
+        {
+            using (var pins = new Pins())
+            {
+                var raw = pins.Of(media.Select(one => one.Handle));
+                Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
+                    Native.Call(err => Native.rz_conversation_add_media(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
+            }
+        }
+
+        /// <summary>A medium by its number in the parts of Messages, of which there are Info.Media.</summary>
+        public unsafe Media Media(int number) =>
+            new Media(Native.Made((media, err) => Native.rz_conversation_media_get(handle, checked((uint)number), media, err)));
 
         /// <summary>Begins a reply, which Step works on; of an unfinished one nothing more comes.</summary>
         public unsafe void Begin(ReplyOptions options = null, CancellationToken token = default(CancellationToken)) =>
@@ -353,7 +371,7 @@ namespace Realizar
                     Stopped = i.stopped == 0 ? (Status?)null : (Status)i.stopped, PromptTokens = (int)i.prompt_tokens,
                     ReusedTokens = (int)i.reused_tokens, PromptDone = (int)i.prompt_done, Tokens = (int)i.n_tokens,
                     ReasoningTokens = (int)i.reasoning_tokens, Drafted = (int)i.drafted, Accepted = (int)i.accepted,
-                    CacheLength = (int)i.cache_len, CacheCapacity = (int)i.cache_capacity, PromptTime = i.prompt_ns, TokensTime = i.tokens_ns,
+                    CacheLength = (int)i.cache_len, CacheCapacity = (int)i.cache_capacity, Media = (int)i.n_media, PromptTime = i.prompt_ns, TokensTime = i.tokens_ns,
                     FirstTokenTime = i.first_token_ns,
                 };
             }

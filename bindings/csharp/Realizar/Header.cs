@@ -286,7 +286,7 @@ namespace Realizar
         public uint max_rows;
         public uint max_tiles;
         public uint max_pixels;
-        public uint reserved;
+        public uint flags;
         public IntPtr progress;
         public IntPtr progress_user;
         public IntPtr cancel;
@@ -423,7 +423,7 @@ namespace Realizar
         public uint accepted;
         public uint cache_len;
         public uint cache_capacity;
-        public uint reserved;
+        public uint n_media;
         public ulong prompt_ns;
         public ulong tokens_ns;
         public ulong first_token_ns;
@@ -461,6 +461,7 @@ namespace Realizar
         public rz_phase_metrics gpu_experts;
         public rz_phase_metrics gpu_head;
         public rz_phase_metrics gpu_other;
+        public rz_phase_metrics encode;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -701,6 +702,7 @@ namespace Realizar
         internal const int RZ_PIXELS_RGBA8 = 2;
         internal const int RZ_PIXELS_BGRA8 = 3;
         internal const int RZ_PIXELS_GRAY8 = 4;
+        internal const int RZ_MEDIA_STEPS = 1;
         internal const int RZ_PROMPT_BARE = 1;
         internal const int RZ_DRAFT_NONE = 0;
         internal const int RZ_DRAFT_LOOKUP = 1;
@@ -838,12 +840,14 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_load(ModelHandle model, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_media_free(IntPtr media);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_load(ModelHandle model, byte* path, rz_encoder_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_load_from(ModelHandle model, rz_source* sources, UIntPtr n, rz_encoder_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_encoder_free(IntPtr encoder);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_info_get(EncoderHandle encoder, rz_encoder_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_plan_get(ModelHandle model, byte* path, rz_encoder_params* @params, rz_encoder_plan* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_pixels(EncoderHandle encoder, rz_pixels* pixels, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_image(EncoderHandle encoder, void* data, UIntPtr size, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_measure(EncoderHandle encoder, uint width, uint height, rz_media_params* @params, rz_media_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_step(MediaHandle media, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_new(ModelHandle model, rz_part* parts, UIntPtr n, uint flags, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_from_chat(ModelHandle model, byte* json, UIntPtr json_len, uint flags, IntPtr* media, UIntPtr n_media, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_prompt_free(IntPtr prompt);
@@ -863,6 +867,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_job_free(IntPtr job);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_new(ModelHandle model, rz_store_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take(StoreHandle store, uint* tokens, UIntPtr n, rz_cache_params* @params, IntPtr* @out, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take_prompt(StoreHandle store, PromptHandle prompt, rz_cache_params* @params, IntPtr* @out, uint* common, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_put(StoreHandle store, CacheHandle cache, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_clear(StoreHandle store, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_info_get(StoreHandle store, rz_store_info* @out, rz_error* err);
@@ -883,9 +888,12 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_load(ModelHandle model, rz_conversation_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_info_get(ConversationHandle conversation, rz_conversation_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_conversation_free(IntPtr conversation);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add_media(ConversationHandle conversation, byte* json, UIntPtr len, IntPtr* media, UIntPtr n_media, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_media_get(ConversationHandle conversation, uint number, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_logprobs_into(CacheHandle cache, uint k, uint* tokens, float* logprobs, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_score_into(CacheHandle cache, uint* tokens, UIntPtr n, float* logprobs, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* @params, uint** tokens, UIntPtr* lengths, UIntPtr n, float* @out, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_prompts_into(ModelHandle model, rz_embed_params* @params, IntPtr* prompts, UIntPtr n, float* @out, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_metrics_get(ModelHandle model, rz_metrics* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_backend_metrics_get(ModelHandle model, uint device_kind, rz_backend_metrics* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_metrics_reset(ModelHandle model);

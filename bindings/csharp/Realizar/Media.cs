@@ -34,9 +34,12 @@ namespace Realizar
         /// <summary>Told how many tiles are done, and how many there are; what it throws ends the call.</summary>
         public Action<ulong, ulong> Progress;
 
+        /// <summary>Media.Step does the work, in slices of time; nobody is told, and no token ends it.</summary>
+        public bool InSteps;
+
         internal unsafe rz_media_params Parameters() => new rz_media_params {
             struct_size = (uint)sizeof(rz_media_params), min_rows = checked((uint)MinRows), max_rows = checked((uint)MaxRows),
-            max_tiles = checked((uint)MaxTiles), max_pixels = checked((uint)MaxPixels),
+            max_tiles = checked((uint)MaxTiles), max_pixels = checked((uint)MaxPixels), flags = InSteps ? Native.RZ_MEDIA_STEPS : 0u,
         };
     }
 
@@ -86,10 +89,20 @@ namespace Realizar
         /// <summary>Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a
         /// folder with a config.json, that of the model where it has both.</summary>
         public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
+            : this(path, options, cancellation, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
+
+        /// <summary>The same for files that are bytes in memory, as Model.Load takes them.</summary>
+        public unsafe Encoder(Model model, IReadOnlyDictionary<string, byte[]> files, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
+            : this("", options, cancellation, (name, p, out_, err) => Model.WithSources(files, (sources, n) =>
+                Native.rz_encoder_load_from(model.Handle, (rz_source*)sources, n, p, out_, err))) { }
+
+        private unsafe delegate int Making(byte* path, rz_encoder_params* p, IntPtr* pointer, rz_error* err);
+
+        private unsafe Encoder(string path, EncoderOptions options, CancellationToken cancellation, Making make)
         {
             var pointer = new IntPtr[1];
             With(path, options, cancellation, (name, p, err) => {
-                fixed (IntPtr* at = pointer) return Native.rz_encoder_load(model.Handle, name, p, at, err);
+                fixed (IntPtr* at = pointer) return make(name, p, at, err);
             });
             Handle.Take(pointer[0]);
             rz_error error;
@@ -171,8 +184,11 @@ namespace Realizar
             using (var cancelling = new Cancelling(cancellation))
             using (var progressing = new Progressing(options.Progress))
             {
-                p.cancel = pins.Of(cancelling.Handle);
-                (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
+                if (!options.InSteps) // later steps would find neither
+                {
+                    p.cancel = pins.Of(cancelling.Handle);
+                    (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
+                }
                 progressing.Check(call(&p, &pointer, &err), &err, cancellation);
             }
             return new Media(pointer);
@@ -244,17 +260,33 @@ namespace Realizar
     public sealed class Media : IDisposable
     {
         internal readonly MediaHandle Handle = new MediaHandle();
-        public MediaInfo Info { get; }
+        public MediaInfo Info { get; private set; }
         /// <summary>The key of Info.</summary>
         public byte[] Hash => Info.Hash;
 
         internal unsafe Media(IntPtr pointer)
         {
             Handle.Take(pointer);
+            Describe();
+        }
+
+        private unsafe void Describe()
+        {
             var info = new rz_media_info { struct_size = (uint)sizeof(rz_media_info) };
             rz_error err;
             RealizarException.Check(Native.rz_media_info_get(Handle, &info, &err), &err);
             Info = MediaInfo.Of(&info);
+        }
+
+        /// <summary>Works for about so long on a medium of MediaOptions.InSteps; null: to its end. True while there is
+        /// more to do.</summary>
+        public unsafe bool Step(TimeSpan? budget = null)
+        {
+            rz_error err;
+            var status = Native.rz_media_step(Handle, budget == null ? Native.RZ_NO_LIMIT : (ulong)Math.Max(budget.Value.Ticks / 10, 1), &err);
+            RealizarException.Check(status, &err);
+            Describe();
+            return status == Native.RZ_AGAIN;
         }
 
         /// <summary>A medium of rows that an encoder of the caller gave, one behind the other.</summary>
@@ -349,6 +381,16 @@ namespace Realizar
                 return new Prompt(Native.Pinned(bytes, (at, len) => Native.Made((prompt, err) => Native.rz_prompt_from_chat(model.Handle, at, len,
                     Native.RZ_CHAT_ADD_GENERATION_PROMPT, (IntPtr*)raw, (UIntPtr)media.Length, prompt, err))));
             }
+        }
+
+        /// <summary>The embeddings of prompts, as of Model.Embed.</summary>
+        public static unsafe float[][] Embed(Model model, IReadOnlyList<Prompt> prompts, Pooling pooling = Pooling.Model, bool normalize = true,
+            CancellationToken cancellation = default(CancellationToken))
+        {
+            var rows = pooling == Pooling.None ? prompts.Sum(prompt => prompt.Length) : prompts.Count;
+            return model.Embedded(rows, pooling, normalize, cancellation, (pins, p, cancel, vectors, capacity, n, err) =>
+                Native.rz_embed_prompts_into(model.Handle, (rz_embed_params*)p, (IntPtr*)pins.Of(prompts.Select(prompt => prompt.Handle)),
+                    (UIntPtr)prompts.Count, (float*)vectors, capacity, n, cancel, err));
         }
 
         private Prompt(IntPtr pointer) { Handle.Take(pointer); }

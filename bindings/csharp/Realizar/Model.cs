@@ -72,7 +72,7 @@ namespace Realizar
 
     public sealed class Metrics
     {
-        public Phase Load, Tokenize, Prefill, Decode, Sample, Detokenize;
+        public Phase Load, Tokenize, Prefill, Decode, Sample, Detokenize, Encode;
         /// <summary>Parts of the work on a GPU, counted with LoadOptions.Profile.</summary>
         public Phase GpuProducts, GpuAttention, GpuExperts, GpuHead, GpuOther;
     }
@@ -170,7 +170,7 @@ namespace Realizar
         }
 
         /// <summary>Calls with the files as the library takes them.</summary>
-        private static unsafe int WithSources(IReadOnlyDictionary<string, byte[]> files, Func<IntPtr, UIntPtr, int> call)
+        internal static unsafe int WithSources(IReadOnlyDictionary<string, byte[]> files, Func<IntPtr, UIntPtr, int> call)
         {
             using (var pins = new Pins())
                 return call(pins.Of(files.Select(file => new rz_source {
@@ -374,15 +374,26 @@ namespace Realizar
         public unsafe float[][] Embed(uint[][] tokens, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
         {
             var rows = pooling == Pooling.None ? tokens.Sum(text => text.Length) : tokens.Length;
+            return Embedded(rows, pooling, normalize, cancellation, (pins, p, cancel, vectors, capacity, n, err) => {
+                var lists = pins.Of(tokens.Select(text => pins.Of(text)).ToArray());
+                var lengths = pins.Of(tokens.Select(text => (UIntPtr)text.Length).ToArray());
+                return Native.rz_embed_into(Handle, (rz_embed_params*)p, (uint**)lists, (UIntPtr*)lengths, (UIntPtr)tokens.Length, (float*)vectors,
+                    capacity, n, cancel, err);
+            });
+        }
+
+        internal unsafe delegate int Embedding(Pins pins, IntPtr p, CancelHandle cancel, void* vectors, UIntPtr capacity, UIntPtr* n, rz_error* err);
+
+        /// <summary>The vectors that a call gives, so many rows.</summary>
+        internal unsafe float[][] Embedded(int rows, Pooling pooling, bool normalize, CancellationToken cancellation, Embedding call)
+        {
             var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0u : Native.RZ_EMBED_RAW };
             float[] all;
             using (var pins = new Pins())
             using (var cancelling = new Cancelling(cancellation))
             {
-                var lists = pins.Of(tokens.Select(text => pins.Of(text)).ToArray());
-                var (lengths, at) = (pins.Of(tokens.Select(text => (UIntPtr)text.Length).ToArray()), (IntPtr)(&p));
-                all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) =>
-                    Native.rz_embed_into(Handle, (rz_embed_params*)at, (uint**)lists, (UIntPtr*)lengths, (UIntPtr)tokens.Length, (float*)vectors, capacity, n, cancelling.Handle, err));
+                var at = (IntPtr)(&p);
+                all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) => call(pins, at, cancelling.Handle, vectors, capacity, n, err));
             }
             var result = new float[rows][];
             for (var i = 0; i < rows; i++)
@@ -401,7 +412,7 @@ namespace Realizar
                 Load = new Phase(m.load), Tokenize = new Phase(m.tokenize), Prefill = new Phase(m.prefill), Decode = new Phase(m.decode),
                 Sample = new Phase(m.sample), Detokenize = new Phase(m.detokenize), GpuProducts = new Phase(m.gpu_products),
                 GpuAttention = new Phase(m.gpu_attention), GpuExperts = new Phase(m.gpu_experts), GpuHead = new Phase(m.gpu_head),
-                GpuOther = new Phase(m.gpu_other),
+                GpuOther = new Phase(m.gpu_other), Encode = new Phase(m.encode),
             };
         }
 

@@ -70,6 +70,17 @@ namespace Realizar
             return new Session(model, pointer);
         }
 
+        /// <summary>The same for a prompt: Session.Prefill of it appends the rest, from token Session.Length on.</summary>
+        public unsafe Session Take(Prompt prompt, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        {
+            var p = Session.Parameters(capacity, keys, values);
+            rz_error err;
+            IntPtr pointer;
+            uint common;
+            RealizarException.Check(Native.rz_store_take_prompt(Handle, prompt.Handle, &p, &pointer, &common, &err), &err);
+            return new Session(model, pointer);
+        }
+
         /// <summary>Remembers the tokens that a session holds, which goes on by itself.</summary>
         public unsafe void Put(Session session) => Native.Call(err => Native.rz_store_put(Handle, session.Handle, err));
 

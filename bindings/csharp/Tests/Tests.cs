@@ -308,6 +308,20 @@ internal static class Tests
                 seeing.Truncate(2);
                 seeing.Prefill(prompt, 2);
                 Check(seeing.Length == ids.Length, "the rest of a prompt");
+                foreach (var pooling in new[] { Pooling.Mean, Pooling.None })
+                {
+                    var (plain, seen) = (model.Embed(new[] { tokens }, pooling), Realizar.Prompt.Embed(model, new[] { prompt }, pooling));
+                    Check(plain.Length > 0 && plain.SelectMany(row => row).SequenceEqual(seen.SelectMany(row => row)), "embeddings of prompts");
+                }
+                using (var store = new Store(model, new StoreOptions { MinTokens = 2 }))
+                    foreach (var held in new[] { 0, tokens.Length - 1 })
+                        using (var taken = store.Take(prompt))
+                        {
+                            Check(taken.Length == held, "a prefix with rows");
+                            taken.Prefill(prompt, taken.Length);
+                            store.Put(taken);
+                        }
+                Check(!media.Step(), "a medium that is done");
                 Check(Throws<RealizarException>(() => seeing.Prefill(prompt, ids.Length), "no tokens").Status == Status.InvalidArgument, "no tokens");
             }
             var stream = new MemoryStream();
@@ -334,6 +348,16 @@ internal static class Tests
             Check(tokens.Count(token => token == Realizar.Prompt.MediaToken) == 3 && tokens[1] == Realizar.Prompt.MediaToken, "a medium in a message");
             var e = Throws<RealizarException>(() => Realizar.Prompt.OfChat(model, json, media, media), "a medium without a part");
             Check(e.Status == Status.InvalidArgument, "a medium without a part");
+            var messages = "[{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, {\"type\": \"text\", \"text\": \"Once\"}]}]";
+            using (var talk = new Conversation(model))
+            {
+                talk.AddJson(messages, media);
+                talk.Begin(new ReplyOptions { MaxTokens = 5 });
+                while (talk.Step()) { }
+                Check(talk.Info.PromptTokens == prompt.Length && talk.Info.Media == 1, "a conversation with a medium");
+                using (var again = talk.Media(0)) Check(again.Hash.SequenceEqual(media.Hash), "its medium");
+                Check(Throws<RealizarException>(() => talk.Media(1), "no medium").Status == Status.InvalidArgument, "no medium");
+            }
         }
     }
 

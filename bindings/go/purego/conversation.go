@@ -402,6 +402,7 @@ func (t *Conversation) Fork() (*Conversation, error) {
 // ConversationInfo is the state of a conversation and of its last reply.
 type ConversationInfo struct {
 	Messages, FirstInPrompt int  // number of messages, and of the first that is in prompts: OverflowForget leaves some out
+	MediaCount              int  // number of media that messages name
 	Unfinished              bool // a reply is being made
 	End                     EndReason
 	Stopped                 error // why its steps end now, because a context has ended; else nil
@@ -418,7 +419,7 @@ func (t *Conversation) Info() (ConversationInfo, error) {
 	info, err := filled(t.conversation, c.rz_conversation_info_get)
 	_, ctx := t.steps()
 	return ConversationInfo{
-		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt),
+		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt), MediaCount: int(info.n_media),
 		Unfinished: info.state == rz_JOB_STATE_PROMPT || info.state == rz_JOB_STATE_TOKENS,
 		End:        EndReason(info.end), Stopped: stopped(ctx, info.stopped),
 		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),

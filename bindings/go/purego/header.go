@@ -94,6 +94,7 @@ const (
 	rz_PIXELS_RGBA8               = 2
 	rz_PIXELS_BGRA8               = 3
 	rz_PIXELS_GRAY8               = 4
+	rz_MEDIA_STEPS                = 1
 	rz_PROMPT_BARE                = 1
 	rz_DRAFT_NONE                 = 0
 	rz_DRAFT_LOOKUP               = 1
@@ -368,7 +369,7 @@ type rz_media_params struct {
 	max_rows      uint32
 	max_tiles     uint32
 	max_pixels    uint32
-	reserved      uint32
+	flags         uint32
 	progress      uintptr
 	progress_user uintptr
 	cancel        uintptr
@@ -489,7 +490,7 @@ type rz_conversation_info struct {
 	accepted         uint32
 	cache_len        uint32
 	cache_capacity   uint32
-	reserved         uint32
+	n_media          uint32
 	prompt_ns        uint64
 	tokens_ns        uint64
 	first_token_ns   uint64
@@ -521,6 +522,7 @@ type rz_metrics struct {
 	gpu_experts   rz_phase_metrics
 	gpu_head      rz_phase_metrics
 	gpu_other     rz_phase_metrics
+	encode        rz_phase_metrics
 }
 
 type rz_backend_metrics struct {
@@ -655,12 +657,14 @@ type functions struct {
 	rz_media_load                 func(model uintptr, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
 	rz_media_free                 func(media uintptr)
 	rz_encoder_load               func(model uintptr, path *byte, params *rz_encoder_params, out *uintptr, err *rz_error) int32
+	rz_encoder_load_from          func(model uintptr, sources *rz_source, n uintptr, params *rz_encoder_params, out *uintptr, err *rz_error) int32
 	rz_encoder_free               func(encoder uintptr)
 	rz_encoder_info_get           func(encoder uintptr, out *rz_encoder_info, err *rz_error) int32
 	rz_encoder_plan_get           func(model uintptr, path *byte, params *rz_encoder_params, out *rz_encoder_plan, err *rz_error) int32
 	rz_media_from_pixels          func(encoder uintptr, pixels *rz_pixels, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_from_image           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
+	rz_media_step                 func(media uintptr, budget_us uint64, err *rz_error) int32
 	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32
 	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, out *uintptr, err *rz_error) int32
 	rz_prompt_free                func(prompt uintptr)
@@ -680,6 +684,7 @@ type functions struct {
 	rz_job_free                   func(job uintptr)
 	rz_store_new                  func(model uintptr, params *rz_store_params, out *uintptr, err *rz_error) int32
 	rz_store_take                 func(store uintptr, tokens *uint32, n uintptr, params *rz_cache_params, out *uintptr, common *uint32, err *rz_error) int32
+	rz_store_take_prompt          func(store uintptr, prompt uintptr, params *rz_cache_params, out *uintptr, common *uint32, err *rz_error) int32
 	rz_store_put                  func(store uintptr, cache uintptr, err *rz_error) int32
 	rz_store_clear                func(store uintptr, err *rz_error) int32
 	rz_store_info_get             func(store uintptr, out *rz_store_info, err *rz_error) int32
@@ -700,9 +705,12 @@ type functions struct {
 	rz_conversation_load          func(model uintptr, params *rz_conversation_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
 	rz_conversation_info_get      func(conversation uintptr, out *rz_conversation_info, err *rz_error) int32
 	rz_conversation_free          func(conversation uintptr)
+	rz_conversation_add_media     func(conversation uintptr, json *byte, len uintptr, media *uintptr, n_media uintptr, err *rz_error) int32
+	rz_conversation_media_get     func(conversation uintptr, number uint32, out *uintptr, err *rz_error) int32
 	rz_logprobs_into              func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
 	rz_score_into                 func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
 	rz_embed_into                 func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
+	rz_embed_prompts_into         func(model uintptr, params *rz_embed_params, prompts *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
 	rz_metrics_get                func(model uintptr, out *rz_metrics, err *rz_error) int32
 	rz_backend_metrics_get        func(model uintptr, device_kind uint32, out *rz_backend_metrics, err *rz_error) int32
 	rz_metrics_reset              func(model uintptr)

@@ -361,13 +361,11 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 	if err != nil {
 		return nil, err
 	}
-	list := make([]uintptr, len(media))
-	for i, medium := range media {
-		if list[i], err = medium.media.acquire(); err != nil {
-			return nil, err
-		}
-		defer medium.media.release()
+	list, release, err := acquireMedia(media)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
 		return c.rz_prompt_from_chat(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT,
 			unsafe.SliceData(list), uintptr(len(list)), out, e)

@@ -154,14 +154,14 @@ type Phase struct {
 
 // Metrics tell what a model has done since it was loaded or [Model.ResetMetrics] was called.
 type Metrics struct {
-	Load, Tokenize, Prefill, Decode, Sample, Detokenize Phase
+	Load, Tokenize, Prefill, Decode, Sample, Detokenize, Encode Phase
 }
 
 // Metrics reads the counters of the model.
 func (m *Model) Metrics() (Metrics, error) {
 	x, err := filled(m.model, c.rz_metrics_get)
 	phase := func(p rz_phase_metrics) Phase { return Phase{p.count, time.Duration(p.sum_ns)} }
-	return Metrics{phase(x.load), phase(x.tokenize), phase(x.prefill), phase(x.decode), phase(x.sample), phase(x.detokenize)}, err
+	return Metrics{phase(x.load), phase(x.tokenize), phase(x.prefill), phase(x.decode), phase(x.sample), phase(x.detokenize), phase(x.encode)}, err
 }
 
 // DeviceMetrics tell what one kind of device has done: a dispatch is one pass through its layers.

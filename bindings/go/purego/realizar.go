@@ -279,6 +279,15 @@ type EmbedOptions struct {
 	Raw     bool // vectors keep their lengths
 }
 
+func (o *EmbedOptions) params() (params rz_embed_params) {
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	params.pooling = uint32(o.Pooling)
+	if o.Raw {
+		params.flags = rz_EMBED_RAW
+	}
+	return params
+}
+
 // Embed turns texts, which are tokens, into vectors: one for each text, or with [PoolingNone] one for each token of all
 // texts. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
@@ -293,11 +302,7 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptio
 		return nil, err
 	}
 	defer stop()
-	params := rz_embed_params{pooling: uint32(options.Pooling)}
-	if options.Raw {
-		params.flags = rz_EMBED_RAW
-	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
+	params := options.params()
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	rows := len(texts)
@@ -317,11 +322,17 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptio
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
-	vectors, width := make([][]float32, rows), len(values)/rows
+	return divided(values, rows), nil
+}
+
+// divided is values as vectors of one length.
+func divided(values []float32, rows int) [][]float32 {
+	vectors := make([][]float32, rows)
 	for i := range vectors {
+		width := len(values) / rows
 		vectors[i] = values[i*width : (i+1)*width : (i+1)*width]
 	}
-	return vectors, nil
+	return vectors
 }
 
 // GrammarKind is the language in which a grammar is written.

@@ -294,6 +294,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1load(JNIEnv *env,
     return rz_encoder_load((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1load_1from(JNIEnv *env, jobject self, jlong model, jlong sources, jlong n, jlong params, jlong out, jlong err) {
+    return rz_encoder_load_from((void *)(intptr_t)model, (void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1encoder_1free(JNIEnv *env, jobject self, jlong encoder) {
     rz_encoder_free((void *)(intptr_t)encoder);
 }
@@ -316,6 +320,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1image(JNIEnv 
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1measure(JNIEnv *env, jobject self, jlong encoder, jint width, jint height, jlong params, jlong out, jlong err) {
     return rz_media_measure((void *)(intptr_t)encoder, width, height, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1step(JNIEnv *env, jobject self, jlong media, jlong budget_us, jlong err) {
+    return rz_media_step((void *)(intptr_t)media, budget_us, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1new(JNIEnv *env, jobject self, jlong model, jlong parts, jlong n, jint flags, jlong out, jlong err) {
@@ -392,6 +400,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1new(JNIEnv *env, jo
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1take(JNIEnv *env, jobject self, jlong store, jlong tokens, jlong n, jlong params, jlong out, jlong common, jlong err) {
     return rz_store_take((void *)(intptr_t)store, (void *)(intptr_t)tokens, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)common, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1take_1prompt(JNIEnv *env, jobject self, jlong store, jlong prompt, jlong params, jlong out, jlong common, jlong err) {
+    return rz_store_take_prompt((void *)(intptr_t)store, (void *)(intptr_t)prompt, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)common, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1put(JNIEnv *env, jobject self, jlong store, jlong cache, jlong err) {
@@ -474,6 +486,14 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1conversation_1free(JNIEnv 
     rz_conversation_free((void *)(intptr_t)conversation);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1add_1media(JNIEnv *env, jobject self, jlong conversation, jlong json, jlong len, jlong media, jlong n_media, jlong err) {
+    return rz_conversation_add_media((void *)(intptr_t)conversation, (void *)(intptr_t)json, len, (void *)(intptr_t)media, n_media, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1media_1get(JNIEnv *env, jobject self, jlong conversation, jint number, jlong out, jlong err) {
+    return rz_conversation_media_get((void *)(intptr_t)conversation, number, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1logprobs_1into(JNIEnv *env, jobject self, jlong cache, jint k, jlong tokens, jlong logprobs, jlong n, jlong err) {
     return rz_logprobs_into((void *)(intptr_t)cache, k, (void *)(intptr_t)tokens, (void *)(intptr_t)logprobs, (void *)(intptr_t)n, (void *)(intptr_t)err);
 }
@@ -484,6 +504,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1score_1into(JNIEnv *env, j
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1embed_1into(JNIEnv *env, jobject self, jlong model, jlong params, jlong tokens, jlong lengths, jlong n, jlong out, jlong capacity, jlong written, jlong cancel, jlong err) {
     return rz_embed_into((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)tokens, (void *)(intptr_t)lengths, n, (void *)(intptr_t)out, capacity, (void *)(intptr_t)written, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1embed_1prompts_1into(JNIEnv *env, jobject self, jlong model, jlong params, jlong prompts, jlong n, jlong out, jlong capacity, jlong written, jlong cancel, jlong err) {
+    return rz_embed_prompts_into((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)prompts, n, (void *)(intptr_t)out, capacity, (void *)(intptr_t)written, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1metrics_1get(JNIEnv *env, jobject self, jlong model, jlong out, jlong err) {

@@ -76,7 +76,7 @@ public final class Conversation extends Handle {
      */
     public record Info(int messages, int firstInPrompt, State state, Generation.End end,
         RealizarException.Status stopped, int promptTokens, int reusedTokens, int promptDone, int tokens, int reasoningTokens, int drafted, int accepted,
-        int cacheLength, int cacheCapacity, Duration promptTime, Duration tokensTime, Duration firstToken) {}
+        int cacheLength, int cacheCapacity, int media, Duration promptTime, Duration tokensTime, Duration firstToken) {}
 
     private final Model model;
     /** The reply that was begun last, null where a change has ended it. */
@@ -185,6 +185,27 @@ public final class Conversation extends Handle {
             Memory bytes = Native.bytes(arena, json);
             return e -> Header.rz_conversation_add(conversation, bytes, bytes.size, e);
         });
+    }
+
+    /** Appends messages whose contents have parts with the numbers of media, {"type": "image", "media": 0}, which the
+     * conversation keeps alive. */
+    public void add(List<? extends Map<String, ?>> messages, List<Media> media) {
+        addJson(Json.write(messages), media);
+    }
+
+    /** The same for messages in JSON. */
+    public void addJson(String json, List<Media> media) {
+        change((arena, conversation) -> {
+            Memory bytes = Native.bytes(arena, json);
+            return e -> useAll(arena, media, all ->
+                Header.rz_conversation_add_media(conversation, bytes, bytes.size, all, media.size(), e));
+        });
+    }
+
+    /** A medium by its number in the parts of {@link #messages}, of which there are {@link Info#media}. */
+    public Media media(int number) {
+        return call((arena, conversation) -> new Media(Native.made(arena, out -> e ->
+            Header.rz_conversation_media_get(conversation, number, out, e))));
     }
 
     private void change(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
@@ -340,7 +361,7 @@ public final class Conversation extends Handle {
                 stopped == 0 ? null : RealizarException.Status.of(stopped), number.applyAsInt("prompt_tokens"),
                 number.applyAsInt("reused_tokens"), number.applyAsInt("prompt_done"), number.applyAsInt("n_tokens"),
                 number.applyAsInt("reasoning_tokens"), number.applyAsInt("drafted"), number.applyAsInt("accepted"),
-                number.applyAsInt("cache_len"), number.applyAsInt("cache_capacity"), time.apply("prompt_ns"),
+                number.applyAsInt("cache_len"), number.applyAsInt("cache_capacity"), number.applyAsInt("n_media"), time.apply("prompt_ns"),
                 time.apply("tokens_ns"), time.apply("first_token_ns"));
         });
     }

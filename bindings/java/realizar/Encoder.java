@@ -2,6 +2,7 @@ package realizar;
 
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.Map;
 
 /** The encoder of a model that sees. Any number of threads may use it at once. */
 public final class Encoder extends Handle {
@@ -50,7 +51,7 @@ public final class Encoder extends Handle {
 
     /** Choices for a picture, all of which may be left out. Methods change one and return the object. */
     public static final class Choices {
-        private int minRows, maxRows, maxTiles, maxPixels;
+        private int minRows, maxRows, maxTiles, maxPixels, flags;
         private Cancel cancel;
         private Model.Load.Progress progress;
 
@@ -89,8 +90,15 @@ public final class Encoder extends Handle {
             return this;
         }
 
+        /** {@link Media#step} does the work, in slices of time; nobody is told, and no cancel ends it. */
+        public Choices inSteps() {
+            flags = Header.RZ_MEDIA_STEPS;
+            return this;
+        }
+
         private Memory params(Arena arena) {
             var params = Native.sized(arena, Header.rz_media_params);
+            Native.set(params, Header.rz_media_params, "flags", flags);
             Native.set(params, Header.rz_media_params, "min_rows", minRows);
             Native.set(params, Header.rz_media_params, "max_rows", maxRows);
             Native.set(params, Header.rz_media_params, "max_tiles", maxTiles);
@@ -151,6 +159,16 @@ public final class Encoder extends Handle {
         try (Arena arena = new Arena()) {
             Memory out = arena.allocate(Memory.POINTER);
             with(arena, model, path, load, (pointer, name, params, e) -> Header.rz_encoder_load(pointer, name, params, out, e));
+            return new Encoder(out.getPointer(0));
+        }
+    }
+
+    /** The same for files that are bytes in memory, as {@link Model#load(Map, Model.Load)} takes them. */
+    public static Encoder load(Model model, Map<String, ?> files, Load load) {
+        try (Arena arena = new Arena()) {
+            Memory sources = Model.sources(arena, files), out = arena.allocate(Memory.POINTER);
+            with(arena, model, Path.of(""), load, (pointer, name, params, e) ->
+                Header.rz_encoder_load_from(pointer, sources, files.size(), params, out, e));
             return new Encoder(out.getPointer(0));
         }
     }
@@ -227,6 +245,9 @@ public final class Encoder extends Handle {
         return call((arena, encoder) -> {
             var params = choices.params(arena);
             Encoding encoding = prepared.apply(arena);
+            if (choices.flags != 0) { // later steps would find neither
+                return new Media(Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e)));
+            }
             var forward = new Model.Forward(choices.progress);
             var told = forward.told(arena);
             Native.set(params, Header.rz_media_params, "progress", told.function());

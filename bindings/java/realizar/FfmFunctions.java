@@ -81,12 +81,14 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_media_load = Ffm.function("rz_media_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_free = Ffm.function("rz_media_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_encoder_load = Ffm.function("rz_encoder_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_encoder_load_from = Ffm.function("rz_encoder_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_encoder_free = Ffm.function("rz_encoder_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_encoder_info_get = Ffm.function("rz_encoder_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_encoder_plan_get = Ffm.function("rz_encoder_plan_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_pixels = Ffm.function("rz_media_from_pixels", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_image = Ffm.function("rz_media_from_image", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_measure = Ffm.function("rz_media_measure", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_step = Ffm.function("rz_media_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_new = Ffm.function("rz_prompt_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_from_chat = Ffm.function("rz_prompt_from_chat", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_free = Ffm.function("rz_prompt_free", FunctionDescriptor.ofVoid(JAVA_LONG));
@@ -106,6 +108,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_job_free = Ffm.function("rz_job_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_store_new = Ffm.function("rz_store_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_take = Ffm.function("rz_store_take", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_take_prompt = Ffm.function("rz_store_take_prompt", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_put = Ffm.function("rz_store_put", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_clear = Ffm.function("rz_store_clear", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_info_get = Ffm.function("rz_store_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -126,9 +129,12 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_load = Ffm.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_info_get = Ffm.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_free = Ffm.function("rz_conversation_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_conversation_add_media = Ffm.function("rz_conversation_add_media", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_media_get = Ffm.function("rz_conversation_media_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_logprobs_into = Ffm.function("rz_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_score_into = Ffm.function("rz_score_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_embed_into = Ffm.function("rz_embed_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_embed_prompts_into = Ffm.function("rz_embed_prompts_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_metrics_get = Ffm.function("rz_metrics_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_backend_metrics_get = Ffm.function("rz_backend_metrics_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_metrics_reset = Ffm.function("rz_metrics_reset", FunctionDescriptor.ofVoid(JAVA_LONG));
@@ -792,6 +798,15 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
+    public int rz_encoder_load_from(long model, long sources, long n, long params, long out, long err) {
+        try {
+            return (int) rz_encoder_load_from.invokeExact(model, sources, n, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
     public void rz_encoder_free(long encoder) {
         try {
             rz_encoder_free.invokeExact(encoder);
@@ -840,6 +855,15 @@ final class FfmFunctions implements Functions {
     public int rz_media_measure(long encoder, int width, int height, long params, long out, long err) {
         try {
             return (int) rz_media_measure.invokeExact(encoder, width, height, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_step(long media, long budget_us, long err) {
+        try {
+            return (int) rz_media_step.invokeExact(media, budget_us, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1011,6 +1035,15 @@ final class FfmFunctions implements Functions {
     public int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err) {
         try {
             return (int) rz_store_take.invokeExact(store, tokens, n, params, out, common, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_store_take_prompt(long store, long prompt, long params, long out, long common, long err) {
+        try {
+            return (int) rz_store_take_prompt.invokeExact(store, prompt, params, out, common, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1197,6 +1230,24 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
+    public int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err) {
+        try {
+            return (int) rz_conversation_add_media.invokeExact(conversation, json, len, media, n_media, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_media_get(long conversation, int number, long out, long err) {
+        try {
+            return (int) rz_conversation_media_get.invokeExact(conversation, number, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
     public int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err) {
         try {
             return (int) rz_logprobs_into.invokeExact(cache, k, tokens, logprobs, n, err);
@@ -1218,6 +1269,15 @@ final class FfmFunctions implements Functions {
     public int rz_embed_into(long model, long params, long tokens, long lengths, long n, long out, long capacity, long written, long cancel, long err) {
         try {
             return (int) rz_embed_into.invokeExact(model, params, tokens, lengths, n, out, capacity, written, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_embed_prompts_into(long model, long params, long prompts, long n, long out, long capacity, long written, long cancel, long err) {
+        try {
+            return (int) rz_embed_prompts_into.invokeExact(model, params, prompts, n, out, capacity, written, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

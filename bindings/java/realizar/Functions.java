@@ -75,12 +75,14 @@ interface Functions {
     int rz_media_load(long model, long read, long user, long out, long err);
     void rz_media_free(long media);
     int rz_encoder_load(long model, long path, long params, long out, long err);
+    int rz_encoder_load_from(long model, long sources, long n, long params, long out, long err);
     void rz_encoder_free(long encoder);
     int rz_encoder_info_get(long encoder, long out, long err);
     int rz_encoder_plan_get(long model, long path, long params, long out, long err);
     int rz_media_from_pixels(long encoder, long pixels, long params, long out, long err);
     int rz_media_from_image(long encoder, long data, long size, long params, long out, long err);
     int rz_media_measure(long encoder, int width, int height, long params, long out, long err);
+    int rz_media_step(long media, long budget_us, long err);
     int rz_prompt_new(long model, long parts, long n, int flags, long out, long err);
     int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long out, long err);
     void rz_prompt_free(long prompt);
@@ -100,6 +102,7 @@ interface Functions {
     void rz_job_free(long job);
     int rz_store_new(long model, long params, long out, long err);
     int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err);
+    int rz_store_take_prompt(long store, long prompt, long params, long out, long common, long err);
     int rz_store_put(long store, long cache, long err);
     int rz_store_clear(long store, long err);
     int rz_store_info_get(long store, long out, long err);
@@ -120,9 +123,12 @@ interface Functions {
     int rz_conversation_load(long model, long params, long read, long user, long out, long err);
     int rz_conversation_info_get(long conversation, long out, long err);
     void rz_conversation_free(long conversation);
+    int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err);
+    int rz_conversation_media_get(long conversation, int number, long out, long err);
     int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err);
     int rz_score_into(long cache, long tokens, long n, long logprobs, long cancel, long err);
     int rz_embed_into(long model, long params, long tokens, long lengths, long n, long out, long capacity, long written, long cancel, long err);
+    int rz_embed_prompts_into(long model, long params, long prompts, long n, long out, long capacity, long written, long cancel, long err);
     int rz_metrics_get(long model, long out, long err);
     int rz_backend_metrics_get(long model, int device_kind, long out, long err);
     void rz_metrics_reset(long model);

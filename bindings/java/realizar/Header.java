@@ -91,6 +91,7 @@ final class Header {
     static final int RZ_PIXELS_RGBA8 = 2;
     static final int RZ_PIXELS_BGRA8 = 3;
     static final int RZ_PIXELS_GRAY8 = 4;
+    static final int RZ_MEDIA_STEPS = 1;
     static final int RZ_PROMPT_BARE = 1;
     static final int RZ_DRAFT_NONE = 0;
     static final int RZ_DRAFT_LOOKUP = 1;
@@ -346,7 +347,7 @@ final class Header {
         .field("max_rows", 4)
         .field("max_tiles", 4)
         .field("max_pixels", 4)
-        .field("reserved", 4)
+        .field("flags", 4)
         .field("progress", 8)
         .field("progress_user", 8)
         .field("cancel", 8);
@@ -459,7 +460,7 @@ final class Header {
         .field("accepted", 4)
         .field("cache_len", 4)
         .field("cache_capacity", 4)
-        .field("reserved", 4)
+        .field("n_media", 4)
         .field("prompt_ns", 8)
         .field("tokens_ns", 8)
         .field("first_token_ns", 8);
@@ -487,7 +488,8 @@ final class Header {
         .field("gpu_attention", rz_phase_metrics.size)
         .field("gpu_experts", rz_phase_metrics.size)
         .field("gpu_head", rz_phase_metrics.size)
-        .field("gpu_other", rz_phase_metrics.size);
+        .field("gpu_other", rz_phase_metrics.size)
+        .field("encode", rz_phase_metrics.size);
 
     static final Struct rz_backend_metrics = new Struct("rz_backend_metrics")
         .field("struct_size", 4)
@@ -834,6 +836,10 @@ final class Header {
         return Native.LIBRARY.rz_encoder_load(model.address, path.address, params.address, out.address, err.address);
     }
 
+    static int rz_encoder_load_from(Memory model, Memory sources, long n, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_encoder_load_from(model.address, sources.address, n, params.address, out.address, err.address);
+    }
+
     static void rz_encoder_free(Memory encoder) {
         Native.LIBRARY.rz_encoder_free(encoder.address);
     }
@@ -856,6 +862,10 @@ final class Header {
 
     static int rz_media_measure(Memory encoder, int width, int height, Memory params, Memory out, Memory err) {
         return Native.LIBRARY.rz_media_measure(encoder.address, width, height, params.address, out.address, err.address);
+    }
+
+    static int rz_media_step(Memory media, long budget_us, Memory err) {
+        return Native.LIBRARY.rz_media_step(media.address, budget_us, err.address);
     }
 
     static int rz_prompt_new(Memory model, Memory parts, long n, int flags, Memory out, Memory err) {
@@ -932,6 +942,10 @@ final class Header {
 
     static int rz_store_take(Memory store, Memory tokens, long n, Memory params, Memory out, Memory common, Memory err) {
         return Native.LIBRARY.rz_store_take(store.address, tokens.address, n, params.address, out.address, common.address, err.address);
+    }
+
+    static int rz_store_take_prompt(Memory store, Memory prompt, Memory params, Memory out, Memory common, Memory err) {
+        return Native.LIBRARY.rz_store_take_prompt(store.address, prompt.address, params.address, out.address, common.address, err.address);
     }
 
     static int rz_store_put(Memory store, Memory cache, Memory err) {
@@ -1014,6 +1028,14 @@ final class Header {
         Native.LIBRARY.rz_conversation_free(conversation.address);
     }
 
+    static int rz_conversation_add_media(Memory conversation, Memory json, long len, Memory media, long n_media, Memory err) {
+        return Native.LIBRARY.rz_conversation_add_media(conversation.address, json.address, len, media.address, n_media, err.address);
+    }
+
+    static int rz_conversation_media_get(Memory conversation, int number, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_media_get(conversation.address, number, out.address, err.address);
+    }
+
     static int rz_logprobs_into(Memory cache, int k, Memory tokens, Memory logprobs, Memory n, Memory err) {
         return Native.LIBRARY.rz_logprobs_into(cache.address, k, tokens.address, logprobs.address, n.address, err.address);
     }
@@ -1024,6 +1046,10 @@ final class Header {
 
     static int rz_embed_into(Memory model, Memory params, Memory tokens, Memory lengths, long n, Memory out, long capacity, Memory written, Memory cancel, Memory err) {
         return Native.LIBRARY.rz_embed_into(model.address, params.address, tokens.address, lengths.address, n, out.address, capacity, written.address, cancel.address, err.address);
+    }
+
+    static int rz_embed_prompts_into(Memory model, Memory params, Memory prompts, long n, Memory out, long capacity, Memory written, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_embed_prompts_into(model.address, params.address, prompts.address, n, out.address, capacity, written.address, cancel.address, err.address);
     }
 
     static int rz_metrics_get(Memory model, Memory out, Memory err) {

@@ -149,6 +149,8 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_encoder_load(long model, long path, long params, long out, long err);
     @Override
+    public native int rz_encoder_load_from(long model, long sources, long n, long params, long out, long err);
+    @Override
     public native void rz_encoder_free(long encoder);
     @Override
     public native int rz_encoder_info_get(long encoder, long out, long err);
@@ -160,6 +162,8 @@ final class JniFunctions implements Functions {
     public native int rz_media_from_image(long encoder, long data, long size, long params, long out, long err);
     @Override
     public native int rz_media_measure(long encoder, int width, int height, long params, long out, long err);
+    @Override
+    public native int rz_media_step(long media, long budget_us, long err);
     @Override
     public native int rz_prompt_new(long model, long parts, long n, int flags, long out, long err);
     @Override
@@ -198,6 +202,8 @@ final class JniFunctions implements Functions {
     public native int rz_store_new(long model, long params, long out, long err);
     @Override
     public native int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err);
+    @Override
+    public native int rz_store_take_prompt(long store, long prompt, long params, long out, long common, long err);
     @Override
     public native int rz_store_put(long store, long cache, long err);
     @Override
@@ -239,11 +245,17 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_conversation_free(long conversation);
     @Override
+    public native int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err);
+    @Override
+    public native int rz_conversation_media_get(long conversation, int number, long out, long err);
+    @Override
     public native int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err);
     @Override
     public native int rz_score_into(long cache, long tokens, long n, long logprobs, long cancel, long err);
     @Override
     public native int rz_embed_into(long model, long params, long tokens, long lengths, long n, long out, long capacity, long written, long cancel, long err);
+    @Override
+    public native int rz_embed_prompts_into(long model, long params, long prompts, long n, long out, long capacity, long written, long cancel, long err);
     @Override
     public native int rz_metrics_get(long model, long out, long err);
     @Override

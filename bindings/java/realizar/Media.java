@@ -38,11 +38,23 @@ public final class Media extends Handle {
         }
     }
 
-    private final Info info;
+    private volatile Info info;
 
     Media(Memory pointer) {
         super(pointer, Header::rz_media_free);
-        info = call((arena, media) -> {
+        info = described();
+    }
+
+    /** Works for about so many microseconds on a medium of {@link Encoder.Choices#inSteps}, 0: to its end, before which
+     * prompts refuse it. True while there is more to do. */
+    public boolean step(long microseconds) {
+        boolean more = call((arena, media) -> Native.check(arena, e -> Header.rz_media_step(media, Math.max(microseconds, 0), e)) == Header.RZ_AGAIN);
+        info = described();
+        return more;
+    }
+
+    private Info described() {
+        return call((arena, media) -> {
             var out = Native.sized(arena, Header.rz_media_info);
             Native.check(arena, e -> Header.rz_media_info_get(media, out, e));
             return Info.of(out);

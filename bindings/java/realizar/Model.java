@@ -259,7 +259,7 @@ public final class Model extends Handle {
         return Plan.of(out);
     }
 
-    private static Memory sources(Arena arena, Map<String, ?> files) {
+    static Memory sources(Arena arena, Map<String, ?> files) {
         var layout = Header.rz_source;
         Memory sources = arena.allocate((long) layout.size * files.size());
         int i = 0;
@@ -498,18 +498,37 @@ public final class Model extends Handle {
     /** Embeddings of texts as tokens: a vector for each, with NONE one for each token, with RANK its scores. */
     public float[][] embedTokens(List<int[]> texts, Pooling pooling, boolean normalize, Cancel cancel) {
         int n = texts.size(), rows = pooling == Pooling.NONE ? texts.stream().mapToInt(text -> text.length).sum() : n;
-        if (n == 0) return new float[0][];
-        return call((arena, model) -> use(cancel, fired -> {
-            var params = Native.sized(arena, Header.rz_embed_params);
-            Native.set(params, Header.rz_embed_params, "pooling", pooling.ordinal());
-            Native.set(params, Header.rz_embed_params, "flags", normalize ? 0 : Header.RZ_EMBED_RAW);
+        return embedded(rows, pooling, normalize, cancel, (arena, model, params, fired) -> {
             Memory tokens = arena.allocate((long) Memory.POINTER * n), lengths = arena.allocate(8L * n);
             for (int i = 0; i < n; i++) {
                 tokens.set(Memory.POINTER * i, Native.ints(arena, texts.get(i)));
                 lengths.set(8 * i, (long) texts.get(i).length);
             }
-            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, (out, capacity, written, e) -> Header.rz_embed_into(
-                model, params, tokens, lengths, n, out, capacity, written, fired, e)).floats();
+            return (out, capacity, written, e) -> Header.rz_embed_into(model, params, tokens, lengths, n, out, capacity, written, fired, e);
+        });
+    }
+
+    /** The same of prompts, which may have pictures. */
+    public float[][] embedPrompts(List<Prompt> prompts, Pooling pooling, boolean normalize, Cancel cancel) {
+        int n = prompts.size(), rows = pooling == Pooling.NONE ? prompts.stream().mapToInt(Prompt::length).sum() : n;
+        try (Arena lists = new Arena()) {
+            return useAll(lists, prompts, all -> embedded(rows, pooling, normalize, cancel, (arena, model, params, fired) ->
+                (out, capacity, written, e) -> Header.rz_embed_prompts_into(model, params, all, n, out, capacity, written, fired, e)));
+        }
+    }
+
+    /** Prepares a call that fills vectors. */
+    private interface Embedding {
+        Native.Fill apply(Arena arena, Memory model, Memory params, Memory cancel);
+    }
+
+    private float[][] embedded(int rows, Pooling pooling, boolean normalize, Cancel cancel, Embedding call) {
+        if (rows == 0) return new float[0][];
+        return call((arena, model) -> use(cancel, fired -> {
+            var params = Native.sized(arena, Header.rz_embed_params);
+            Native.set(params, Header.rz_embed_params, "pooling", pooling.ordinal());
+            Native.set(params, Header.rz_embed_params, "flags", normalize ? 0 : Header.RZ_EMBED_RAW);
+            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, call.apply(arena, model, params, fired)).floats();
             float[][] vectors = new float[rows][];
             for (int i = 0; i < rows; i++) vectors[i] = Arrays.copyOfRange(all, i * (all.length / rows), (i + 1) * (all.length / rows));
             return vectors;

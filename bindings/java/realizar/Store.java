@@ -86,6 +86,15 @@ public final class Store extends Handle {
         });
     }
 
+    /** The same for a prompt, the rest of which is appended from token {@link Session#length} on. */
+    public Session take(Prompt prompt, int capacity, CacheType keys, CacheType values) {
+        return call((arena, store) -> prompt.use(whole -> {
+            var common = arena.allocate(4);
+            var params = Session.params(arena, capacity, keys, values);
+            return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take_prompt(store, whole, params, out, common, e)));
+        }));
+    }
+
     public Session take(int... tokens) {
         return take(tokens, 0, CacheType.F16, CacheType.F16);
     }

@@ -116,6 +116,7 @@ class Tests {
             seeing.prefill(prompt, 2, null);
             check(seeing.length() == ids.length, "the rest of a prompt");
             check(thrown(RealizarException.class, () -> seeing.prefill(prompt, ids.length, null)).status() == Status.INVALID_ARGUMENT, "no tokens");
+            shown(model, media, prompt, tokens);
             var saved = new ByteArrayOutputStream();
             media.save(saved);
             try (var again = Media.load(model, new ByteArrayInputStream(saved.toByteArray()));
@@ -133,6 +134,23 @@ class Tests {
         check(thrown(RealizarException.class, () -> Encoder.plan(model, Path.of("/none.gguf"), new Encoder.Load())).status() == Status.IO, "no file");
     }
 
+    private static void shown(Model model, Media media, Prompt prompt, int[] tokens) {
+        for (var pooling : List.of(Model.Pooling.MEAN, Model.Pooling.NONE)) {
+            float[][] plain = model.embedTokens(List.of(tokens), pooling, true, null), seen = model.embedPrompts(List.of(prompt), pooling, true, null);
+            check(Arrays.deepEquals(plain, seen) && plain.length > 0, "embeddings of prompts");
+        }
+        try (var store = new Store(model, new Store.Setup().minTokens(2))) {
+            for (int held : new int[] {0, tokens.length - 1}) {
+                try (var session = store.take(prompt, 200, CacheType.F16, CacheType.F16)) {
+                    check(session.length() == held, "a prefix with rows: " + session.length());
+                    session.prefill(prompt, session.length(), null);
+                    store.put(session);
+                }
+            }
+        }
+        check(!media.step(1), "a medium that is done");
+    }
+
     private static void seeing(Model model) {
         var parts = List.of(Map.of("type", "image", "media", 0), Map.of("type", "text", "text", "Once"));
         var transcript = new Transcript().add(Map.of("role", "user", "content", parts));
@@ -140,6 +158,19 @@ class Tests {
             int[] tokens = prompt.tokens();
             check(tokens[1] == Prompt.MEDIA_TOKEN && Arrays.stream(tokens).filter(token -> token == Prompt.MEDIA_TOKEN).count() == 3, "a medium in a message");
             check(thrown(RealizarException.class, () -> Prompt.of(model, transcript, media, media)).status() == Status.INVALID_ARGUMENT, "a medium without a part");
+            var messages = List.of(Map.of("role", "user", "content", parts));
+            try (var talk = new Conversation(model)) {
+                talk.add(messages, List.of(media));
+                try (var reply = talk.reply(new Options().maxTokens(5))) {
+                    reply.forEach(part -> {});
+                }
+                check(talk.info().promptTokens() == prompt.length() && talk.info().media() == 1, "a conversation with a medium: " + talk.info());
+                try (var again = talk.media(0)) {
+                    check(Arrays.equals(again.hash(), media.hash()), "its medium");
+                }
+                check(thrown(RealizarException.class, () -> talk.media(1)).status() == Status.INVALID_ARGUMENT, "no medium");
+                check(thrown(RealizarException.class, () -> talk.add(messages, List.of())).status() == Status.INVALID_ARGUMENT, "a part without a medium");
+            }
         }
     }
 

@@ -87,15 +87,33 @@ static napi_value call_restore_conversation(napi_env env, napi_callback_info inf
 
 static napi_value call_restore_session(napi_env env, napi_callback_info info) { return restore(env, info, SESSION); }
 
-/* add(conversation, json): a message, or a list of them. */
+/* add(conversation, json, media): a message, or a list of them, whose parts have numbers of media where some are given. */
 static napi_value call_add(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
     size_t len;
     char *json = string_of(&t, arguments[1], "a message", &len);
-    if (t.status >= 0) t.status = t.lib->rz_conversation_add(conversation, json, len, &t.error);
+    uint32_t n = is_given(env, arguments[2]) ? count_of(&t, arguments[2], "media") : 0;
+    const rz_media **media = task_alloc(&t, n * sizeof *media);
+    for (uint32_t i = 0; i < n && t.status >= 0; i++) media[i] = task_use(&t, element_of(&t, arguments[2], i), MEDIA);
+    if (t.status >= 0)
+        t.status = n ? t.lib->rz_conversation_add_media(conversation, json, len, media, n, &t.error)
+                     : t.lib->rz_conversation_add(conversation, json, len, &t.error);
     return task_return(&t, NULL);
+}
+
+/* mediaOf(conversation, number): a medium that its messages name. */
+static napi_value call_media_of(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    uint32_t number = (uint32_t)uint_of(&t, arguments[1], "the number", UINT32_MAX);
+    rz_media *media = NULL;
+    if (t.status >= 0) t.status = t.lib->rz_conversation_media_get(conversation, number, &media, &t.error);
+    t.made = media;
+    t.made_kind = MEDIA;
+    return task_return(&t, t.status < 0 ? NULL : task_made(&t));
 }
 
 /* addText(conversation, role, text). */
@@ -326,6 +344,7 @@ void export_conversations(napi_env env, napi_value exports) {
     export_function(env, exports, "restoreSession", call_restore_session);
     export_function(env, exports, "add", call_add);
     export_function(env, exports, "addText", call_add_text);
+    export_function(env, exports, "mediaOf", call_media_of);
     export_function(env, exports, "rewind", call_rewind);
     export_function(env, exports, "messages", call_messages);
     export_function(env, exports, "logprobs", call_logprobs);

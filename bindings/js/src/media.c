@@ -13,7 +13,8 @@ static const choice PIXELS[] = {{"rgb8", RZ_PIXELS_RGB8},
 /* Arguments of an encoder, and of its plan. */
 typedef struct load {
     const rz_model *model;
-    const char *path;
+    const char *path; /* NULL where the bytes of the file are given. */
+    rz_source source;
     rz_encoder_params params;
     rz_encoder_plan plan;
 } load;
@@ -23,7 +24,16 @@ static load *load_arguments(task *t, napi_value arguments[]) {
     if (!l) return NULL;
     rz_encoder_params *params = &l->params;
     l->model = task_use(t, arguments[0], MODEL);
-    l->path = terminated_of(t, arguments[1], "the path");
+    napi_valuetype type = napi_undefined;
+    napi_typeof(t->env, arguments[1], &type);
+    if (type == napi_string) {
+        l->path = terminated_of(t, arguments[1], "the path");
+    } else {
+        size_t n = 0;
+        l->source = (rz_source){.struct_size = sizeof l->source, .kind = RZ_SOURCE_MEMORY};
+        l->source.data = bytes_of(t, arguments[1], "the encoder", &n);
+        l->source.size = n;
+    }
     params->struct_size = sizeof *params;
     U32(t, arguments[2], params, device);
     U32(t, arguments[2], params, quantize);
@@ -35,12 +45,13 @@ static load *load_arguments(task *t, napi_value arguments[]) {
 static void run_encoder(task *t) {
     load *l = t->data;
     rz_encoder *encoder = NULL;
-    t->status = t->lib->rz_encoder_load(l->model, l->path, &l->params, &encoder, &t->error);
+    t->status = l->path ? t->lib->rz_encoder_load(l->model, l->path, &l->params, &encoder, &t->error)
+                        : t->lib->rz_encoder_load_from(l->model, &l->source, 1, &l->params, &encoder, &t->error);
     t->made = encoder;
     t->made_kind = ENCODER;
 }
 
-/* encoder(model, path, options, cancel): a promise of an encoder. */
+/* encoder(model, path or bytes, options, cancel): a promise of an encoder. */
 static napi_value call_encoder(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);

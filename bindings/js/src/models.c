@@ -283,6 +283,7 @@ static void conversation_members(task *t, napi_value object, const void *convers
     SET_NUMBER(env, object, &info, accepted);
     SET_NUMBER(env, object, &info, cache_len);
     SET_NUMBER(env, object, &info, cache_capacity);
+    SET_NUMBER(env, object, &info, n_media);
     SET_NUMBER(env, object, &info, prompt_ns);
     SET_NUMBER(env, object, &info, tokens_ns);
     SET_NUMBER(env, object, &info, first_token_ns);
@@ -400,6 +401,7 @@ typedef struct embedding {
     char **texts; /* NULL where the tokens are given. */
     size_t *text_lens;
     uint32_t **tokens;
+    const rz_prompt **prompts; /* In place of all of these where it is not NULL. */
     size_t *lengths;
     float *out;
     size_t written;
@@ -408,14 +410,17 @@ typedef struct embedding {
 
 static void run_embed(task *t) {
     embedding *e = t->data;
-    for (uint32_t i = 0; i < e->n && t->status >= 0; i++)
+    for (uint32_t i = 0; i < e->n && t->status >= 0 && !e->prompts; i++)
         if (e->texts[i])
             e->tokens[i] =
                 tokenize(t, e->model, e->texts[i], e->text_lens[i], RZ_TOKENIZE_ADD_SPECIAL, &e->lengths[i]);
     size_t capacity = 0;
     do {
         e->out = task_alloc(t, capacity * sizeof *e->out);
-        if (t->status >= 0)
+        if (t->status >= 0 && e->prompts)
+            t->status = t->lib->rz_embed_prompts_into(e->model, &e->params, e->prompts, e->n, e->out, capacity,
+                                                      &e->written, e->cancel, &t->error);
+        else if (t->status >= 0)
             t->status = t->lib->rz_embed_into(e->model, &e->params, (const uint32_t *const *)e->tokens, e->lengths,
                                               e->n, e->out, capacity, &e->written, e->cancel, &t->error);
     } while (task_repeats(t, &capacity, e->written));
@@ -437,7 +442,8 @@ static napi_value finish_embed(task *t) {
     return list;
 }
 
-/* embed(model, texts or lists of tokens, options, cancel): a promise of a vector each. */
+/* embed(model, texts or lists of tokens, options, cancel, prompts): a promise of a vector each; of prompts alone where
+ * some are given. */
 static napi_value call_embed(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
@@ -448,6 +454,16 @@ static napi_value call_embed(napi_env env, napi_callback_info info) {
     e->params.struct_size = sizeof e->params;
     e->params.pooling = choice_member(&t, arguments[2], "pooling", POOLINGS);
     if (bool_member(&t, arguments[2], "raw")) e->params.flags |= RZ_EMBED_RAW;
+    if (is_given(env, arguments[4])) {
+        e->n = count_of(&t, arguments[4], "prompts");
+        e->prompts = task_alloc(&t, e->n * sizeof *e->prompts);
+        e->lengths = task_alloc(&t, e->n * sizeof *e->lengths);
+        for (uint32_t i = 0; i < e->n && t.status >= 0; i++) {
+            e->prompts[i] = task_use(&t, element_of(&t, arguments[4], i), PROMPT);
+            e->lengths[i] = t.lib->rz_prompt_len(e->prompts[i]);
+        }
+        return task_start(&t, run_embed, finish_embed);
+    }
     e->n = count_of(&t, arguments[1], "texts");
     e->texts = task_alloc(&t, e->n * sizeof *e->texts);
     e->text_lens = task_alloc(&t, e->n * sizeof *e->text_lens);

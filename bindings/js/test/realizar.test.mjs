@@ -113,6 +113,16 @@ test("rows of media stand for tokens, and wrong ones are refused", async () => {
   const seen = Prompt.ofChat(model, [{ role: "user", content: parts }]).tokens;
   assert.deepEqual([seen[1], seen.filter((token) => token === MEDIA_TOKEN).length], [MEDIA_TOKEN, 3]);
 
+  const shown = talk();
+  shown.add({ role: "user", content: parts });
+  await all(shown.reply({ maxTokens: 5 }));
+  assert.deepEqual([shown.info.nMedia, shown.media[0].hash], [1, media.hash]);
+  assert.deepEqual(shown.messages()[0].content[0], { type: "image", media: 0 });
+  for (const pooling of ["mean", "none"]) {
+    assert.deepEqual(await model.embed([prompt, "Once"], { pooling }), await model.embed([ids, "Once"], { pooling }));
+  }
+  await assert.rejects(Encoder.load(model, fs.readFileSync(STORY)), fails("RZ_ERR_UNSUPPORTED"));
+
   const wrong = fails("RZ_ERR_INVALID_ARGUMENT");
   parts.push({ type: "image", media: 7 });
   assert.throws(() => Prompt.ofChat(model, [{ role: "user", content: parts }]), wrong);

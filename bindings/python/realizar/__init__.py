@@ -656,14 +656,18 @@ class Model(Handle):
             return Session(self, new("rz_cache_load", model, None, callback, None))
 
     def embed(
-        self, texts: Sequence[Union[str, Tokens]], *, pooling: str = "model", normalize: bool = True,
+        self, texts: "Sequence[Union[str, Tokens, Prompt]]", *, pooling: str = "model", normalize: bool = True,
         cancel: Optional[Cancel] = None,
     ) -> "np.ndarray":  # fmt: skip
-        """Embeddings of texts, or of lists of tokens: an array [texts][dims] of float32, which the library writes itself. With
-        pooling "none" there is a row for each token, with "rank" one of scores for each text."""
-        ids = [_ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
-        lists = (ctypes.POINTER(c_uint32) * len(ids))(*map(_at, ids))
-        lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
+        """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32, which the
+        library writes itself. With pooling "none" there is a row for each token, with "rank" one of scores for each text."""
+        prompts = [text for text in texts if isinstance(text, Prompt)]
+        ids: List[Any] = [text if isinstance(text, Prompt) else _ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
+        if prompts:
+            ids = prompts = [text if isinstance(text, Prompt) else Prompt(self, [text]) for text in ids]
+        else:
+            lists = (ctypes.POINTER(c_uint32) * len(ids))(*map(_at, ids))
+            lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
         params = _c.rz_embed_params(pooling=_POOLING[pooling], flags=0 if normalize else _c.RZ_EMBED_RAW)
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         out = np.empty(rows * self.info.hidden_dim, dtype=np.float32)
@@ -671,8 +675,12 @@ class Model(Handle):
         stop = cancel if cancel is not None else Cancel()
 
         def call(out: "np.ndarray") -> "np.ndarray":
-            with self._use() as model, stop._use() as flag:
-                status("rz_embed_into", model, byref(params), lists, lengths, len(ids), out.ctypes.data, out.size, byref(n), flag)
+            with self._use() as model, stop._use() as flag, _use_all(prompts) as pointers:
+                room = (out.ctypes.data, out.size, byref(n), flag)
+                if prompts:
+                    status("rz_embed_prompts_into", model, byref(params), pointers, len(ids), *room)
+                else:
+                    status("rz_embed_into", model, byref(params), lists, lengths, len(ids), *room)
             return out[: n.value].reshape(rows, -1)
 
         while True:
@@ -889,11 +897,32 @@ class Encoder(Handle):
         """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
         where it has both. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as of `Model`. `max_rows`: the
         most that a picture may have."""
-        name, params = _path(path), _encoder_params(**options)
+        name = _path(path)
+        self._load(model, options, progress, cancel, lambda pointer, params: new("rz_encoder_load", pointer, name, params))
+
+    @classmethod
+    def from_files(
+        cls, model: Model, files: Union[Source, Mapping[str, Source]], *, progress: Optional[Progress] = None,
+        cancel: Optional[Cancel] = None, **options: Any,
+    ) -> "Encoder":  # fmt: skip
+        """An encoder whose files are as `Model.from_files` takes them."""
+        self, (sources, kept) = cls.__new__(cls), _sources(files)
+        self._load(
+            model, options, progress, cancel,
+            lambda pointer, params: new("rz_encoder_load_from", pointer, sources, len(sources), params),
+        )  # fmt: skip
+        del kept
+        return self
+
+    def _load(
+        self, model: Model, options: Mapping[str, Any], progress: Optional[Progress], cancel: Optional[Cancel],
+        make: Callable[[Any, Any], c_void_p],
+    ) -> None:  # fmt: skip
+        params = _encoder_params(**options)
 
         def load(params: Any) -> c_void_p:
             with model._use() as pointer:
-                return new("rz_encoder_load", pointer, name, params)
+                return make(pointer, params)
 
         super().__init__(_Watch(progress, cancel).run(params, load), "rz_encoder_free")
         info = _c.rz_encoder_info()
@@ -918,6 +947,16 @@ class Encoder(Handle):
 
         `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file. `progress`
         gets tiles done and in all, `cancel` stops it."""
+        return self._encode(image, format, progress, cancel, options)
+
+    def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: Any) -> "Media":
+        """`encode` without the work, which `Media.step` does in slices of time; until it is done prompts refuse the
+        medium."""
+        return self._encode(image, format, None, cancel, {**options, "flags": _c.RZ_MEDIA_STEPS})
+
+    def _encode(
+        self, image: Any, format: Optional[str], progress: Optional[Progress], cancel: Optional[Cancel], options: Mapping[str, Any]
+    ) -> "Media":
         if hasattr(image, "read"):
             image = image.read()
         params, is_file = _c.rz_media_params(**options), False
@@ -982,6 +1021,15 @@ class Media(Handle):
         with self._use() as media, _writing(file) as callback:
             status("rz_media_save", media, callback, None)
 
+    def step(self, seconds: Optional[float] = None) -> bool:
+        """Works for about so long on a medium of `Encoder.begin`; None: to its end. True while there is more to do."""
+        with self._use() as media:
+            more = status("rz_media_step", media, _microseconds(seconds) or 1) != _c.RZ_DONE
+        info = _c.rz_media_info()
+        self._call("rz_media_info_get", byref(info))
+        self.info = _media_info(info)
+        return more
+
     def rows(self) -> "np.ndarray":
         """The rows, an array [rows][row_dim] of float32."""
         out, n = np.empty((self.info.n_rows, self.info.row_dim), dtype=np.float32), ctypes.c_size_t()
@@ -1025,16 +1073,8 @@ class Prompt(Handle):
     def of_chat(cls, model: Model, messages: Messages, **members: Any) -> "Prompt":
         """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
         "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
-        found: List[Media] = []
-
-        def number(value: Any) -> int:
-            if not isinstance(value, Media):
-                raise TypeError(f"{type(value).__name__} is no JSON and no medium")
-            found.append(value)
-            return len(found) - 1
-
         listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
-        request = json.dumps({"messages": listed, **members}, ensure_ascii=False, default=number).encode()
+        request, found = _numbered({"messages": listed, **members})
         self = cls.__new__(cls)
         with model._use() as pointer, _use_all(found) as media:
             flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
@@ -1053,6 +1093,19 @@ class Prompt(Handle):
     def tokens(self) -> List[int]:
         """The tokens of the prompt, with MEDIA_TOKEN for each row of a medium."""
         return _ids_of(lambda *out: self._call("rz_prompt_tokens_into", *out), len(self))
+
+
+def _numbered(value: Any) -> Tuple[bytes, List[Media]]:
+    """JSON, with a number for each medium, and the media."""
+    found: List[Media] = []
+
+    def number(value: Any) -> int:
+        if not isinstance(value, Media):
+            raise TypeError(f"{type(value).__name__} is no JSON and no medium")
+        found.append(value)
+        return len(found) - 1
+
+    return json.dumps(value, ensure_ascii=False, default=number).encode(), found
 
 
 class TextStream(Handle):
@@ -1456,11 +1509,16 @@ class Store(Handle):
             super().__init__(new("rz_store_new", pointer, byref(params)), "rz_store_free")
         self.model = model
 
-    def take(self, tokens: Tokens, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> Session:
+    def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> Session:
         """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
         `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
-        ids, common = _ids(tokens), c_uint32()
+        common = c_uint32()
         params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type]), c_void_p()
+        if isinstance(tokens, Prompt):
+            with tokens._use() as prompt:
+                self._call("rz_store_take_prompt", prompt, byref(params), byref(pointer), byref(common))
+            return Session(self.model, pointer)
+        ids = _ids(tokens)
         self._call("rz_store_take", _at(ids), len(ids), byref(params), byref(pointer), byref(common))
         return Session(self.model, pointer)
 
@@ -1502,6 +1560,8 @@ class ConversationInfo(NamedTuple):
     accepted: int
     cache_len: int
     cache_capacity: int
+    n_media: int
+    """Media that messages name."""
     prompt_ns: int
     tokens_ns: int
     first_token_ns: int
@@ -1560,13 +1620,24 @@ class Conversation(Handle):
         self._stop, self._row, self._reply = Cancel(), 1, 0
 
     def add(self, messages: Union[str, Message, Sequence[Message]], role: str = "user") -> None:
-        """Appends a text of this role, a message, or a list of them; nothing is computed."""
+        """Appends a text of this role, a message, or a list of them, whose contents may have parts with media as
+        `Prompt.of_chat` takes them; nothing is computed. A picture that the template leaves out is refused by the reply."""
         if isinstance(messages, str):
             text = messages.encode()
             self._call("rz_conversation_add_text", _string(role, "a role"), text, len(text))
         else:
-            data = _json(messages if isinstance(messages, Mapping) else list(messages)).encode()
-            self._call("rz_conversation_add", data, len(data))
+            data, found = _numbered(messages if isinstance(messages, Mapping) else list(messages))
+            if found:
+                with _use_all(found) as media:
+                    self._call("rz_conversation_add_media", data, len(data), media, len(found))
+            else:
+                self._call("rz_conversation_add", data, len(data))
+
+    @property
+    def media(self) -> List[Media]:
+        """The media that messages name, by the numbers in their parts."""
+        with self._use() as conversation:
+            return [Media(new("rz_conversation_media_get", conversation, i)) for i in range(self.info.n_media)]
 
     def begin(
         self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Optional[Tuple[str, Any]] = None,

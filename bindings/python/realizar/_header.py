@@ -100,6 +100,7 @@ RZ_PIXELS_RGB8 = 1
 RZ_PIXELS_RGBA8 = 2
 RZ_PIXELS_BGRA8 = 3
 RZ_PIXELS_GRAY8 = 4
+RZ_MEDIA_STEPS = 1
 RZ_PROMPT_BARE = 1
 RZ_DRAFT_NONE = 0
 RZ_DRAFT_LOOKUP = 1
@@ -420,7 +421,7 @@ class rz_media_params(Sized):
         ("max_rows", c_uint32),
         ("max_tiles", c_uint32),
         ("max_pixels", c_uint32),
-        ("reserved", c_uint32),
+        ("flags", c_uint32),
         ("progress", rz_progress_callback),
         ("progress_user", c_void_p),
         ("cancel", c_void_p),
@@ -557,7 +558,7 @@ class rz_conversation_info(Sized):
         ("accepted", c_uint32),
         ("cache_len", c_uint32),
         ("cache_capacity", c_uint32),
-        ("reserved", c_uint32),
+        ("n_media", c_uint32),
         ("prompt_ns", c_uint64),
         ("tokens_ns", c_uint64),
         ("first_token_ns", c_uint64),
@@ -595,6 +596,7 @@ class rz_metrics(Sized):
         ("gpu_experts", rz_phase_metrics),
         ("gpu_head", rz_phase_metrics),
         ("gpu_other", rz_phase_metrics),
+        ("encode", rz_phase_metrics),
     ]
 
 
@@ -733,12 +735,14 @@ FUNCTIONS = {
     "rz_media_load": (c_int32, [c_void_p, rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_free": (None, [c_void_p]),
     "rz_encoder_load": (c_int32, [c_void_p, c_char_p, POINTER(rz_encoder_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_encoder_load_from": (c_int32, [c_void_p, POINTER(rz_source), c_size_t, POINTER(rz_encoder_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_encoder_free": (None, [c_void_p]),
     "rz_encoder_info_get": (c_int32, [c_void_p, POINTER(rz_encoder_info), POINTER(rz_error)]),
     "rz_encoder_plan_get": (c_int32, [c_void_p, c_char_p, POINTER(rz_encoder_params), POINTER(rz_encoder_plan), POINTER(rz_error)]),
     "rz_media_from_pixels": (c_int32, [c_void_p, POINTER(rz_pixels), POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_from_image": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_measure": (c_int32, [c_void_p, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(rz_media_info), POINTER(rz_error)]),
+    "rz_media_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_prompt_new": (c_int32, [c_void_p, POINTER(rz_part), c_size_t, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_prompt_from_chat": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, POINTER(c_void_p), c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_prompt_free": (None, [c_void_p]),
@@ -758,6 +762,7 @@ FUNCTIONS = {
     "rz_job_free": (None, [c_void_p]),
     "rz_store_new": (c_int32, [c_void_p, POINTER(rz_store_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_store_take": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(rz_cache_params), POINTER(c_void_p), POINTER(c_uint32), POINTER(rz_error)]),
+    "rz_store_take_prompt": (c_int32, [c_void_p, c_void_p, POINTER(rz_cache_params), POINTER(c_void_p), POINTER(c_uint32), POINTER(rz_error)]),
     "rz_store_put": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
     "rz_store_clear": (c_int32, [c_void_p, POINTER(rz_error)]),
     "rz_store_info_get": (c_int32, [c_void_p, POINTER(rz_store_info), POINTER(rz_error)]),
@@ -778,9 +783,12 @@ FUNCTIONS = {
     "rz_conversation_load": (c_int32, [c_void_p, POINTER(rz_conversation_params), rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_conversation_info_get": (c_int32, [c_void_p, POINTER(rz_conversation_info), POINTER(rz_error)]),
     "rz_conversation_free": (None, [c_void_p]),
+    "rz_conversation_add_media": (c_int32, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), c_size_t, POINTER(rz_error)]),
+    "rz_conversation_media_get": (c_int32, [c_void_p, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_logprobs_into": (c_int32, [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_float), POINTER(c_size_t), POINTER(rz_error)]),
     "rz_score_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(c_float), c_void_p, POINTER(rz_error)]),
     "rz_embed_into": (c_int32, [c_void_p, POINTER(rz_embed_params), POINTER(POINTER(c_uint32)), POINTER(c_size_t), c_size_t, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),
+    "rz_embed_prompts_into": (c_int32, [c_void_p, POINTER(rz_embed_params), POINTER(c_void_p), c_size_t, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),
     "rz_metrics_get": (c_int32, [c_void_p, POINTER(rz_metrics), POINTER(rz_error)]),
     "rz_backend_metrics_get": (c_int32, [c_void_p, c_uint32, POINTER(rz_backend_metrics), POINTER(rz_error)]),
     "rz_metrics_reset": (None, [c_void_p]),

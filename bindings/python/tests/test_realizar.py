@@ -401,6 +401,39 @@ class Tiny(unittest.TestCase):
             with self.assertRaises(TypeError):
                 realizar.Prompt.of_chat(model, [{"role": "user", "content": object()}])
 
+    def test_conversations_are_shown_media(self):
+        with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
+            media = realizar.Media.from_rows(model, self.rows_of([5, 6, 7]))
+            shown = {"role": "user", "content": [{"type": "image", "media": media}, {"type": "text", "text": PROMPT}]}
+            prompt = realizar.Prompt.of_chat(model, [shown])
+            with model.session() as session:
+                text = "".join(session.generate(prompt, max_tokens=10))
+            talk = realizar.Conversation(model)
+            talk.add(shown)
+            media.close()
+            self.assertEqual("".join(part.text for part in talk.reply(max_tokens=10) if part.kind == "content"), text)
+            self.assertEqual((talk.info.prompt_tokens, talk.info.n_media), (len(prompt), 1))
+            self.assertEqual([media.hash for media in talk.media], [realizar.Media.from_rows(model, self.rows_of([5, 6, 7])).hash])
+            self.assertEqual(talk.messages()[0]["content"][0], {"type": "image", "media": 0})
+            with self.assertRaises(realizar.Error):
+                talk.add(shown)
+            with self.assertRaises(realizar.Unsupported):
+                talk.add({"role": "user", "content": [{"type": "image", "media": 0}]})
+
+    def test_prompts_are_embedded_and_stored(self):
+        ids = self.model.tokenize(PROMPT)
+        media = realizar.Media.from_rows(self.model, self.rows_of(ids[1:4]))
+        prompt = realizar.Prompt(self.model, [ids[:1], media, ids[4:]], bare=True)
+        for pooling in "mean", "none":
+            plain = self.model.embed([ids, "Once"], pooling=pooling)
+            np.testing.assert_array_equal(self.model.embed([prompt, "Once"], pooling=pooling), plain)
+        store = realizar.Store(self.model, min_tokens=2)
+        for held in 0, len(ids) - 1:
+            with store.take(prompt) as session:
+                self.assertEqual(len(session), held)
+                session.prefill(prompt, first=len(session))
+                store.put(session)
+
     def test_wrong_media_are_refused(self):
         media = realizar.Media.from_rows(self.model, self.rows_of([5]))
         for rows, options in [(np.zeros((2, 63)), {}), (np.zeros((0, 64)), {}), (np.zeros(64), {}), (np.full((1, 64), np.nan), {}),

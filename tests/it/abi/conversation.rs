@@ -21,15 +21,15 @@ use realizar::ffi::text::*;
 use serde_json::Value as Json;
 
 /// A template with reasoning, which forgets that of earlier turns, and calls.
-const TEMPLATE: &str = "{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}<{{ m.role }}>\
+pub const TEMPLATE: &str = "{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}<{{ m.role }}>\
     {% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}\
     {% for c in m.tool_calls or [] %}<call>{{ '{\"name\": \"' ~ c.function.name ~ '\", \"arguments\": ' }}\
     {{ c.function.arguments | tojson }}{{ '}' }}</call>{% endfor %}{% endfor %}\
     {% if add_generation_prompt %}<assistant>{% if enable_thinking %}<think>{% endif %}{% endif %}";
 
-struct Talk {
-    model: *mut rz_model,
-    handle: *mut rz_conversation,
+pub struct Talk {
+    pub model: *mut rz_model,
+    pub handle: *mut rz_conversation,
 }
 
 impl Drop for Talk {
@@ -46,20 +46,20 @@ fn model() -> *mut rz_model {
     load_with(file.path().to_str().expect("UTF-8"), null())
 }
 
-fn size<T>() -> u32 {
+pub fn size<T>() -> u32 {
     size_of::<T>() as u32
 }
 
-fn reply_params(max_tokens: u32) -> rz_reply_params {
+pub fn reply_params(max_tokens: u32) -> rz_reply_params {
     rz_reply_params { struct_size: size::<rz_reply_params>(), max_tokens, ..zeroed() }
 }
 
 impl Talk {
-    fn new(json: &str, capacity: u32, overflow: u32) -> Talk {
+    pub fn new(json: &str, capacity: u32, overflow: u32) -> Talk {
         Talk::of(model(), json, capacity, overflow)
     }
 
-    fn of(model: *mut rz_model, json: &str, capacity: u32, overflow: u32) -> Talk {
+    pub fn of(model: *mut rz_model, json: &str, capacity: u32, overflow: u32) -> Talk {
         let cache = rz_cache_params { struct_size: size::<rz_cache_params>(), capacity, k_type: 0, v_type: 0 };
         let params = rz_conversation_params {
             struct_size: size::<rz_conversation_params>(),
@@ -74,20 +74,20 @@ impl Talk {
         Talk { model, handle }
     }
 
-    fn fork(&self) -> Talk {
+    pub fn fork(&self) -> Talk {
         let mut handle = null_mut();
         expect(RZ_OK, |e| unsafe { rz_conversation_fork(self.handle, &mut handle, e) });
         Talk { model: null_mut(), handle }
     }
 
-    fn add(&self, role: &str, text: &str) {
+    pub fn add(&self, role: &str, text: &str) {
         let role = CString::new(role).expect("no NUL");
         let call =
             |e| unsafe { rz_conversation_add_text(self.handle, role.as_ptr(), text.as_ptr().cast(), text.len(), e) };
         expect(RZ_OK, call);
     }
 
-    fn begin(&self, params: rz_reply_params) {
+    pub fn begin(&self, params: rz_reply_params) {
         expect(RZ_OK, |e| unsafe { rz_conversation_reply(self.handle, &params, e) });
     }
 
@@ -101,7 +101,7 @@ impl Talk {
     }
 
     /// The parts of a whole reply, neighbours of one kind joined.
-    fn reply(&self, params: rz_reply_params) -> Vec<(u32, u32, String)> {
+    pub fn reply(&self, params: rz_reply_params) -> Vec<(u32, u32, String)> {
         self.begin(params);
         let mut parts: Vec<(u32, u32, String)> = Vec::new();
         loop {
@@ -120,14 +120,14 @@ impl Talk {
         }
     }
 
-    fn messages(&self, first: u32) -> Json {
+    pub fn messages(&self, first: u32) -> Json {
         let (mut out, mut len) = (vec![0u8; 1 << 16], 0);
         let pointer = out.as_mut_ptr().cast::<c_char>();
         expect(RZ_OK, |e| unsafe { rz_conversation_json_into(self.handle, first, pointer, out.len(), &mut len, e) });
         serde_json::from_slice(&out[..len]).expect("JSON")
     }
 
-    fn info(&self) -> rz_conversation_info {
+    pub fn info(&self) -> rz_conversation_info {
         let mut info = rz_conversation_info { struct_size: size::<rz_conversation_info>(), ..zeroed() };
         expect(RZ_OK, |e| unsafe { rz_conversation_info_get(self.handle, &mut info, e) });
         info
@@ -153,7 +153,7 @@ fn prompt(model: *mut rz_model, messages: &Json, thinking: Option<bool>) -> Vec<
 }
 
 /// The `n` likeliest tokens after some, up to one that ends a text.
-fn greedy(model: *mut rz_model, tokens: &[u32], n: usize) -> Vec<u32> {
+pub fn greedy(model: *mut rz_model, tokens: &[u32], n: usize) -> Vec<u32> {
     let host = Host { model: null_mut(), cache: new_cache(model, 512) };
     host.prefill(&tokens[..tokens.len() - 1]);
     let (mut token, mut out) = (tokens[tokens.len() - 1], Vec::new());
@@ -165,7 +165,7 @@ fn greedy(model: *mut rz_model, tokens: &[u32], n: usize) -> Vec<u32> {
 }
 
 /// The content of a reply of these tokens to a conversation.
-fn parsed(model: *mut rz_model, chat: &str, tokens: &[u32], kind: u32) -> String {
+pub fn parsed(model: *mut rz_model, chat: &str, tokens: &[u32], kind: u32) -> String {
     let (mut parser, mut out) = (null_mut(), String::new());
     unsafe {
         expect(RZ_OK, |e| rz_chat_parser_new(model, chat.as_ptr().cast(), chat.len(), &mut parser, e));
@@ -187,7 +187,7 @@ fn parsed(model: *mut rz_model, chat: &str, tokens: &[u32], kind: u32) -> String
     out
 }
 
-fn text_of_kind(parts: &[(u32, u32, String)], kind: u32) -> String {
+pub fn text_of_kind(parts: &[(u32, u32, String)], kind: u32) -> String {
     parts.iter().filter(|part| part.0 & 255 == kind).map(|part| &part.2[..]).collect()
 }
 

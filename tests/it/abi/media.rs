@@ -119,34 +119,34 @@ impl Host {
         common
     }
 
-    fn rewind(&self, len: u32) {
+    pub fn rewind(&self, len: u32) {
         expect(RZ_OK, |e| unsafe { rz_cache_truncate(self.cache, len, e) });
     }
 
-    fn held(&self) -> Vec<u32> {
+    pub fn held(&self) -> Vec<u32> {
         let (mut tokens, mut n) = (vec![0; self.len() as usize], 0);
         expect(RZ_OK, |e| unsafe { rz_cache_tokens_into(self.cache, tokens.as_mut_ptr(), tokens.len(), &mut n, e) });
         tokens
     }
 
-    fn bits(&self) -> Vec<u32> {
+    pub fn bits(&self) -> Vec<u32> {
         let (mut logits, mut n) = (vec![0f32; 512], 0);
         expect(RZ_OK, |e| unsafe { rz_logits_into(self.cache, logits.as_mut_ptr(), logits.len(), &mut n, e) });
         logits[..n].iter().map(|x| x.to_bits()).collect()
     }
 
     /// A cache of the same model.
-    fn beside(&self, capacity: u32) -> Host {
+    pub fn beside(&self, capacity: u32) -> Host {
         Host { model: null_mut(), cache: new_cache(self.model, capacity) }
     }
 
-    fn of_cache(cache: *mut rz_cache) -> Host {
+    pub fn of_cache(cache: *mut rz_cache) -> Host {
         Host { model: null_mut(), cache }
     }
 }
 
 /// Tokens that none follows from the other.
-fn ids(n: u32) -> Vec<u32> {
+pub fn ids(n: u32) -> Vec<u32> {
     (0..n).map(|i| if i == 0 { BOS } else { 3 + i * 37 % 500 }).collect()
 }
 
@@ -382,18 +382,18 @@ fn choices_see_no_token_at_a_row() {
 }
 
 /// Memory that something is saved to and loaded from.
-struct File {
-    bytes: Vec<u8>,
-    at: usize,
+pub struct File {
+    pub bytes: Vec<u8>,
+    pub at: usize,
 }
 
-unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+pub unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
     let file = unsafe { &mut *user.cast::<File>() };
     file.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(data.cast(), n) });
     0
 }
 
-unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+pub unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
     let file = unsafe { &mut *user.cast::<File>() };
     let Some(bytes) = file.bytes.get(file.at..file.at + n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };

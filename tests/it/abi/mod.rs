@@ -9,6 +9,7 @@ mod c;
 mod conversation;
 mod caches;
 mod embed;
+mod encoding;
 mod grammar;
 mod header;
 mod history;
@@ -18,6 +19,7 @@ mod kernels;
 mod layouts;
 mod media;
 mod paths;
+mod picture_talks;
 mod pictures;
 #[cfg(unix)]
 mod programs;

@@ -19,14 +19,14 @@ use realizar::ffi::status::*;
 use crate::vision;
 
 /// A model of the tests, an encoder of a family for it, and their files.
-struct Seer {
+pub struct Seer {
     folder: tempfile::TempDir,
-    model: *mut rz_model,
-    encoder: *mut rz_encoder,
+    pub model: *mut rz_model,
+    pub encoder: *mut rz_encoder,
 }
 
 impl Seer {
-    fn new(family: &str) -> Seer {
+    pub fn new(family: &str) -> Seer {
         let folder = tempfile::tempdir().expect("a folder");
         vision::model(folder.path(), family, 64);
         let encoder = folder.path().join("mmproj.gguf");
@@ -42,7 +42,7 @@ impl Seer {
         unsafe { rz_encoder_load(self.model, path.as_ptr(), params, &mut self.encoder, err) }
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("mmproj.gguf")
     }
 
@@ -52,19 +52,19 @@ impl Seer {
         info
     }
 
-    fn measure(&self, [width, height]: [u32; 2], params: *const rz_media_params) -> rz_media_info {
+    pub fn measure(&self, [width, height]: [u32; 2], params: *const rz_media_params) -> rz_media_info {
         let mut info = rz_media_info { struct_size: size_of::<rz_media_info>() as u32, ..zeroed() };
         expect(RZ_OK, |e| unsafe { rz_media_measure(self.encoder, width, height, params, &mut info, e) });
         info
     }
 
-    fn pixels(&self, pixels: &rz_pixels, params: *const rz_media_params) -> Medium {
+    pub fn pixels(&self, pixels: &rz_pixels, params: *const rz_media_params) -> Medium {
         let mut media = null_mut();
         expect(RZ_OK, |e| unsafe { rz_media_from_pixels(self.encoder, pixels, params, &mut media, e) });
         Medium(media)
     }
 
-    fn image(&self, status: rz_status, file: &[u8], params: *const rz_media_params) -> (Medium, String) {
+    pub fn image(&self, status: rz_status, file: &[u8], params: *const rz_media_params) -> (Medium, String) {
         let (mut media, data) = (null_mut(), file.as_ptr().cast::<c_void>());
         let message =
             expect(status, |e| unsafe { rz_media_from_image(self.encoder, data, file.len(), params, &mut media, e) });
@@ -81,16 +81,16 @@ impl Drop for Seer {
     }
 }
 
-fn pixels(format: u32, [width, height]: [u32; 2], data: &[u8]) -> rz_pixels {
+pub fn pixels(format: u32, [width, height]: [u32; 2], data: &[u8]) -> rz_pixels {
     let struct_size = size_of::<rz_pixels>() as u32;
     rz_pixels { struct_size, format, width, height, stride: 0, data: data.as_ptr().cast() }
 }
 
-fn params() -> rz_media_params {
+pub fn params() -> rz_media_params {
     rz_media_params { struct_size: size_of::<rz_media_params>() as u32, ..zeroed() }
 }
 
-fn file(name: &str) -> Vec<u8> {
+pub fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/media").join(name)).expect("a picture")
 }
 
@@ -246,7 +246,7 @@ fn what_is_no_picture_is_refused_by_name() {
     refused("pixels is NULL", |e| unsafe { rz_media_from_pixels(seer.encoder, null(), null(), &mut null_mut(), e) });
     refused("encoder is NULL", |e| unsafe { rz_media_from_pixels(null(), &good, null(), &mut null_mut(), e) });
     expect(RZ_ERR_VERSION, |e| {
-        let newer = rz_media_params { reserved: 1, ..params() };
+        let newer = rz_media_params { flags: 2, ..params() };
         unsafe { rz_media_from_pixels(seer.encoder, &good, &newer, &mut null_mut(), e) }
     });
 
@@ -283,7 +283,7 @@ fn files_without_a_fitting_encoder_are_refused() {
     seer.encoder = null_mut();
 }
 
-fn chat(model: *const rz_model, json: &str, media: &[*mut rz_media]) -> (rz_status, Prompt, String) {
+pub fn chat(model: *const rz_model, json: &str, media: &[*mut rz_media]) -> (rz_status, Prompt, String) {
     let (mut prompt, mut err) = (null_mut(), no_error());
     let handles = media.as_ptr().cast::<*const rz_media>();
     let status = unsafe {
@@ -300,6 +300,19 @@ fn tokens_of(model: *const rz_model, json: &str) -> Vec<u32> {
     });
     tokens.truncate(n);
     tokens
+}
+
+/// What gives text or tokens takes no picture.
+fn refused_as_text(model: *const rz_model, json: &str) {
+    let (at, len) = (json.as_ptr().cast(), json.len());
+    for message in [
+        expect(RZ_ERR_UNSUPPORTED, |e| unsafe { rz_chat_tokenize_into(model, at, len, 0, null_mut(), 0, &mut 0, e) }),
+        expect(RZ_ERR_UNSUPPORTED, |e| unsafe {
+            rz_chat_render_json_into(model, at, len, 0, null_mut(), 0, &mut 0, e)
+        }),
+    ] {
+        assert!(message.contains("only text"), "{message}");
+    }
 }
 
 /// The tokens around rows are those that the makers write, once.
@@ -362,7 +375,8 @@ fn a_template_that_knows_no_pictures_has_them_where_their_parts_stood() {
     says(&image(r#", "media": -1"#), &[medium.0], invalid, "no number");
     says(&image(r#", "media": 0"#), &[medium.0, medium.0], invalid, "entry 1: no part");
     says(&image(r#", "media": 0"#), &[null_mut()], invalid, "entry 0: media is NULL");
-    says(&image(r#", "media": 0"#), &[], RZ_ERR_UNSUPPORTED, "only text");
+    says(&image(r#", "media": 0"#), &[], invalid, "media is 0, there are 0");
+    refused_as_text(model, &image(r#", "media": 0"#));
     says(r#"{"messages": [{"role": "user", "content": "x"}]}"#, &[], RZ_OK, "");
     let foreign = Medium::of(other, &[7]);
     says(&image(r#", "media": 0"#), &[foreign.0], RZ_ERR_MISMATCH, "another model");

@@ -145,20 +145,37 @@ func readContent(raw json.RawMessage, param string) (any, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		return text, nil
 	}
-	var parts []struct{ Type, Text, Refusal string }
+	var parts []struct {
+		Type, Text, Refusal string
+		ImageURL            urlOrObject `json:"image_url"`
+		File                struct {
+			Data string `json:"file_data"`
+		}
+	}
 	if json.Unmarshal(raw, &parts) != nil {
 		return nil, refuse(param, "the content is neither a text nor a list of parts")
 	}
-	read := make([]textPart, 0, len(parts))
+	read := make([]any, 0, len(parts))
 	for i, part := range parts {
+		url := part.File.Data
 		switch part.Type {
 		case "text":
 			read = append(read, textPart{"text", part.Text})
+			continue
 		case "refusal":
 			read = append(read, textPart{"text", part.Refusal})
+			continue
+		case "image_url":
+			url = part.ImageURL.URL
+		case "file":
 		default:
-			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: the models read text alone", part.Type)
+			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: text, image_url and file are", part.Type)
 		}
+		picture, err := readPicture(url)
+		if err != nil {
+			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%v", err)
+		}
+		read = append(read, picture)
 	}
 	return read, nil
 }

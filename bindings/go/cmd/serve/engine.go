@@ -34,24 +34,38 @@ func (s *server) promptSize(ctx context.Context, model string, g *generation) (i
 		return 0, err
 	}
 	defer l.release()
-	return l.promptSize(g)
+	return l.promptSize(ctx, g)
 }
 
-func (l *lease) promptSize(g *generation) (int, error) {
+func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 	transcript := *g.Transcript
+	transcript.Messages = slices.Clone(transcript.Messages)
+	pictures := numbered(&transcript)
 	if g.Reply.Reasoning != realizar.ReasoningModel { // the library sets these variables of the template
 		on := g.Reply.Reasoning == realizar.ReasoningOn
 		transcript.Variables = map[string]any{"enable_thinking": on, "thinking": on}
 		maps.Copy(transcript.Variables, g.Transcript.Variables)
 	}
-	tokens, err := l.TokenizeChat(&transcript)
-	return len(tokens), err
+	if len(pictures) == 0 {
+		tokens, err := l.TokenizeChat(&transcript)
+		return len(tokens), err
+	}
+	media, err := l.media(ctx, pictures)
+	if err != nil {
+		return 0, err
+	}
+	prompt, err := l.NewChatPrompt(&transcript, media...)
+	if err != nil {
+		return 0, err
+	}
+	defer prompt.Close()
+	return prompt.Len(), nil
 }
 
 // message is a message of a transcript, as the library takes it.
 type message struct {
 	Role             string     `json:"role"`
-	Content          any        `json:"content"` // a text, nil, or a list of textPart
+	Content          any        `json:"content"` // a text, nil, or a list of textPart and *picture
 	Name             string     `json:"name,omitempty"`
 	ReasoningContent string     `json:"reasoning_content,omitempty"`
 	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
@@ -500,6 +514,15 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 		return err
 	}
 	defer leave()
+	var media []*realizar.Media
+	if g.Transcript != nil {
+		one := *g.Transcript // whose pictures other replies to it number too
+		one.Messages = slices.Clone(one.Messages)
+		g = &generation{Transcript: &one, Reply: g.Reply}
+		if media, err = l.media(ctx, numbered(&one)); err != nil {
+			return err
+		}
+	}
 	setup, trace, err := l.setupOf(g)
 	if err != nil {
 		return refuse("", "%v", err)
@@ -513,7 +536,7 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := &task{ctx: ctx, cache: c, ready: make(chan struct{}, 1)}
-	if err := l.begin(t, g); err != nil {
+	if err := l.begin(t, g, media); err != nil {
 		return err
 	}
 	if t.job != nil {
@@ -543,14 +566,14 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 	}
 }
 
-// begin begins the reply of a task; nothing is computed yet.
-func (l *lease) begin(t *task, g *generation) error {
+// begin begins the reply of a task, to messages with some media; nothing is computed yet.
+func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 	t.scored = g.Reply.Logprobs > 0
 	if c := t.cache.conversation; c != nil {
 		if err := c.Rewind(0); err != nil {
 			return err
 		}
-		if err := c.AddMessages(g.Transcript.Messages...); err != nil {
+		if err := c.AddMedia(media, g.Transcript.Messages...); err != nil {
 			return err
 		}
 		return c.Begin(t.ctx, &g.Reply)

@@ -22,7 +22,7 @@ import (
 
 // options are those of the command line.
 type options struct {
-	models, adapters                     repeated
+	models, adapters, encoders           repeated
 	address, keys, store                 string
 	threads, slots, queue, context, most int
 	demand                               bool
@@ -48,6 +48,7 @@ func parse(arguments []string) (*options, error) {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.Var(&o.models, "m", "`NAME=FILE` of a model, a .gguf file, a folder, or hf:owner/name of the Hugging Face Hub; may be repeated")
 	flags.Var(&o.adapters, "lora", "`NAME=MODEL,FILE[,FACTOR]` of a low-rank adapter on one of the models; may be repeated")
+	flags.Var(&o.encoders, "mmproj", "`NAME=FILE` of the encoder of pictures of one of the models, a .gguf file or the model's folder; may be repeated")
 	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen at")
 	flags.StringVar(&o.store, "store", "", "`folder` for what is needed again: prefixes of prompts, and packed weights")
 	flags.StringVar(&o.keys, "keys", "", "`file` with a key a line; none: requests need no key")
@@ -59,7 +60,7 @@ func parse(arguments []string) (*options, error) {
 	flags.BoolVar(&o.demand, "demand", false, "load models when they are first asked for")
 	flags.DurationVar(&o.idle, "idle", 0, "time after which an unused model is unloaded; 0: never")
 	flags.Uint64Var(&o.memory, "memory", 0, "`bytes` of host memory for models; 0: what is free at the start, of a container within its bound")
-	flags.Int64Var(&o.body, "body", 8<<20, "`bytes` of a request at most")
+	flags.Int64Var(&o.body, "body", 8<<20, "`bytes` of a request at most, its pictures in base64 included")
 	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "time of a request at most, waiting included")
 	flags.DurationVar(&o.drain, "drain", 30*time.Second, "time that running requests have after SIGTERM")
 	if err := flags.Parse(arguments); err != nil {

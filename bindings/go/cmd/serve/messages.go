@@ -66,6 +66,14 @@ type block struct {
 	ToolUseID string          `json:"tool_use_id"`
 	Content   blocks          `json:"content"`
 	IsError   bool            `json:"is_error"`
+	Source    *blockSource    `json:"source,omitempty"`
+}
+
+// blockSource is where the bytes of a picture are.
+type blockSource struct {
+	Type string `json:"type"`
+	Data string `json:"data"`
+	URL  string `json:"url"`
 }
 
 // blocks are a list, or a text that stands for one block.
@@ -169,7 +177,7 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := newStream(w)
 	if request.Stream {
-		size, err := model.promptSize(asked)
+		size, err := model.promptSize(r.Context(), asked)
 		if err != nil {
 			return err
 		}
@@ -581,9 +589,9 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 	var said blocks
 	flush := func() (err error) {
 		if len(said) > 0 {
-			var text string
-			text, err = said.texts()
-			all = append(all, message{Role: role, Content: text})
+			var content any
+			content, err = said.content()
+			all = append(all, message{Role: role, Content: content})
 		}
 		said = nil
 		return err
@@ -600,16 +608,45 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 		if !known {
 			return nil, fmt.Errorf("content.%d.tool_use_id: there is no call %q ahead of it", i, block.ToolUseID)
 		}
-		text, err := block.Content.texts()
+		content, err := block.Content.content()
 		if err != nil {
 			return nil, fmt.Errorf("content.%d.%w", i, err)
 		}
-		if block.IsError {
-			text = "Error: " + text
+		if text, ok := content.(string); ok && block.IsError {
+			content = "Error: " + text
 		}
-		all = append(all, message{Role: "tool", Content: text, Name: name, ToolCallID: block.ToolUseID})
+		all = append(all, message{Role: "tool", Content: content, Name: name, ToolCallID: block.ToolUseID})
 	}
 	return all, flush()
+}
+
+// content is that of a message: texts, or parts where pictures are among them.
+func (b blocks) content() (any, error) {
+	if !slices.ContainsFunc(b, func(block block) bool { return block.Type == "image" }) {
+		return b.texts()
+	}
+	var parts []any
+	for i, block := range b {
+		switch {
+		case block.Type == "text":
+			parts = append(parts, textPart{"text", block.Text})
+			continue
+		case block.Type != "image" || block.Source == nil:
+			return nil, fmt.Errorf("content.%d.type: %q is not supported, or has no source", i, block.Type)
+		}
+		read := func() (*picture, error) { return readBase64(block.Source.Data) }
+		if block.Source.Type == "url" {
+			read = func() (*picture, error) { return readPicture(block.Source.URL) }
+		} else if block.Source.Type != "base64" {
+			return nil, fmt.Errorf("content.%d.source.type: %q is neither \"base64\" nor \"url\"", i, block.Source.Type)
+		}
+		picture, err := read()
+		if err != nil {
+			return nil, fmt.Errorf("content.%d.source: %w", i, err)
+		}
+		parts = append(parts, picture)
+	}
+	return parts, nil
 }
 
 // texts are those of all blocks, a line's end between them, where all are text.

@@ -38,6 +38,7 @@ type models struct {
 // model is a name. The fields below base belong to models that are no adapters, and are held by models.mu.
 type model struct {
 	name, path string
+	encoder    string  // file of the encoder of pictures; "": none
 	scale      float32 // factor of an adapter
 	base       *model  // model that an adapter changes; nil: it is a model itself
 
@@ -50,10 +51,11 @@ type model struct {
 
 // loaded is a model in memory.
 type loaded struct {
-	model  *realizar.Model
-	info   realizar.Info
-	engine *engine
-	size   uint64
+	model   *realizar.Model
+	encoder *encoder // nil: it takes no pictures
+	info    realizar.Info
+	engine  *engine
+	size    uint64
 
 	mu       sync.Mutex
 	adapters map[string]*realizar.Adapter // adapters by name, from their first use on
@@ -65,6 +67,7 @@ type lease struct {
 	name     string // name that was asked for
 	info     realizar.Info
 	adapters []realizar.ScaledAdapter // adapters of the name
+	encoder  *encoder                 // nil: it takes no pictures
 	engine   *engine
 	release  func()
 }
@@ -76,6 +79,13 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 		if err := m.add(&model{name: name, path: path}); err != nil || !ok || path == "" {
 			return nil, cmp.Or(err, fmt.Errorf("-m %s: it is NAME=file.gguf", text))
 		}
+	}
+	for _, text := range o.encoders {
+		name, path, _ := strings.Cut(text, "=")
+		if m.byName[name] == nil || path == "" {
+			return nil, fmt.Errorf("-mmproj %s: it is NAME=file.gguf with the name of a model", text)
+		}
+		m.byName[name].encoder = path
 	}
 	for _, text := range o.adapters {
 		name, rest, _ := strings.Cut(text, "=")
@@ -152,7 +162,7 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{Model: in.model, name: name, info: in.info, engine: in.engine, release: sync.OnceFunc(func() {
+	l := &lease{Model: in.model, name: name, info: in.info, encoder: in.encoder, engine: in.engine, release: sync.OnceFunc(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		file.users--
@@ -249,7 +259,10 @@ func (m *models) load(file *model) {
 			return nil, err
 		}
 		if in.model, err = realizar.Load(ctx, path, options); err == nil {
-			if in.info, err = in.model.Info(); err != nil {
+			if in.info, err = in.model.Info(); err == nil {
+				err = m.loadEncoder(ctx, file, in)
+			}
+			if err != nil {
 				in.model.Close()
 			}
 		}
@@ -280,6 +293,33 @@ func (m *models) load(file *model) {
 	file.loaded, file.failure, file.lastUsed = in, err, time.Now()
 	close(file.loading)
 	file.loading = nil
+}
+
+// loadEncoder loads the encoder of a model that has one, for which memory is taken beside the model's.
+func (m *models) loadEncoder(ctx context.Context, file *model, in *loaded) error {
+	path, err := file.encoder, error(nil)
+	if path == "" {
+		return nil
+	}
+	if strings.HasPrefix(path, hub.Prefix) {
+		if path, err = fetch(ctx, path); err != nil {
+			return err
+		}
+	}
+	plan, err := in.model.PlanEncoder(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	size := plan.WeightsHost + plan.ScratchHost + maxKeptBytes
+	if err := m.reserve(file, size); err != nil {
+		return err
+	}
+	in.size += size
+	one, err := in.model.LoadEncoder(ctx, path, nil)
+	if err == nil {
+		in.encoder = &encoder{Encoder: one, turn: make(chan struct{}, 1)}
+	}
+	return err
 }
 
 // asLoadError is what clients are told: nothing of paths.
@@ -321,6 +361,9 @@ func (m *models) unload(file *model) {
 	file.loaded = nil
 	m.taken -= in.size
 	in.engine.close()
+	if in.encoder != nil {
+		in.encoder.Close()
+	}
 	for _, adapter := range in.adapters {
 		adapter.Close()
 	}

@@ -4,6 +4,7 @@ package main
 import (
 	"container/list"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -76,7 +77,9 @@ type responseTool struct {
 type items []item
 
 func (i *items) UnmarshalJSON(data []byte) error {
-	return listOrText(data, (*[]item)(i), func(text string) item { return item{Role: "user", Content: itemParts{{"input_text", text}}} })
+	return listOrText(data, (*[]item)(i), func(text string) item {
+		return item{Role: "user", Content: itemParts{{Type: "input_text", Text: text}}}
+	})
 }
 
 // item is one of any type.
@@ -95,12 +98,14 @@ type item struct {
 type itemParts []itemPart
 
 type itemPart struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
+	Type     string      `json:"type"`
+	Text     string      `json:"text"`
+	ImageURL urlOrObject `json:"image_url"`
+	FileData string      `json:"file_data"`
 }
 
 func (p *itemParts) UnmarshalJSON(data []byte) error {
-	return listOrText(data, (*[]itemPart)(p), func(text string) itemPart { return itemPart{"input_text", text} })
+	return listOrText(data, (*[]itemPart)(p), func(text string) itemPart { return itemPart{Type: "input_text", Text: text} })
 }
 
 // text is that of all parts behind each other.
@@ -115,6 +120,35 @@ func (p itemParts) text() (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// content is that of a message: the text of all parts, or the parts where pictures are among them.
+func (p itemParts) content() (any, error) {
+	isPicture := func(part itemPart) bool { return part.Type == "input_image" || part.Type == "input_file" }
+	if !slices.ContainsFunc(p, isPicture) {
+		return p.text()
+	}
+	var parts []any
+	for _, part := range p {
+		if !isPicture(part) {
+			text, err := itemParts{part}.text()
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, textPart{"text", text})
+			continue
+		}
+		url := part.ImageURL.URL
+		if part.Type == "input_file" {
+			url = part.FileData
+		}
+		picture, err := readPicture(url)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part.Type, err)
+		}
+		parts = append(parts, picture)
+	}
+	return parts, nil
 }
 
 // messages are those before, and those that the items stand for: thoughts, a text and calls behind each other are one.
@@ -134,7 +168,11 @@ func (i items) messages(before []message) ([]message, error) {
 		return &all[len(all)-1]
 	}
 	for n, item := range i {
-		text, err := append(item.Content, item.Output...).text()
+		content, err := append(item.Content, item.Output...).content()
+		text, isText := content.(string)
+		if err == nil && !isText && (item.Role == "assistant" || item.Type == "reasoning") {
+			err = errors.New("what the assistant says has no pictures")
+		}
 		if err != nil {
 			return nil, refuse("input", "\"input[%d]\": %v", n, err)
 		}
@@ -144,7 +182,7 @@ func (i items) messages(before []message) ([]message, error) {
 			case "assistant":
 				reply(func(m *message) bool { return m.Content == nil && m.ToolCalls == nil }).Content = text
 			case "user", "system", "developer":
-				all = append(all, message{Role: item.Role, Content: text})
+				all = append(all, message{Role: item.Role, Content: content})
 			default:
 				return nil, refuse("input", "\"input[%d].role\" is %q, which is none", n, item.Role)
 			}
@@ -162,7 +200,7 @@ func (i items) messages(before []message) ([]message, error) {
 			if !known {
 				return nil, refuse("input", "\"input[%d].call_id\" is %q, and there is no such call ahead of it", n, item.CallID)
 			}
-			all = append(all, message{Role: "tool", Content: text, Name: name, ToolCallID: item.CallID})
+			all = append(all, message{Role: "tool", Content: content, Name: name, ToolCallID: item.CallID})
 		default:
 			return nil, refuse("input", "\"input[%d].type\" is %q, which is not supported", n, item.Type)
 		}
@@ -336,6 +374,15 @@ func (s *storedResponse) size() int {
 	bytes := len(s.body)
 	for _, m := range s.messages {
 		text, _ := m.Content.(string)
+		parts, _ := m.Content.([]any)
+		for _, part := range parts {
+			switch part := part.(type) {
+			case textPart:
+				bytes += each + len(part.Text)
+			case *picture:
+				bytes += each + len(part.file)
+			}
+		}
 		bytes += each + len(text) + len(m.ReasoningContent)
 		for _, call := range m.ToolCalls {
 			bytes += each + len(call.Function.Arguments)

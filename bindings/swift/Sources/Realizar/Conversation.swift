@@ -71,6 +71,8 @@ public struct ConversationInfo: Sendable {
     /// Tokens of drafts that were computed, and those of them that were right.
     public let drafted, accepted: Int
     public let cacheCount, cacheCapacity: Int
+    /// Media that messages name.
+    public let media: Int
     /// Nanoseconds of the prompt, of the tokens, and from the beginning to the first token.
     public let promptTime, tokensTime, firstToken: UInt64
 }
@@ -123,6 +125,21 @@ public final class Conversation: @unchecked Sendable {
     /// Appends a message, or an array of them, such as the result of a tool: "role", "tool_call_id", "content".
     public func add(_ message: JSON) throws {
         try withText(message.text) { json, length in try change { rz_conversation_add($0, json, length, $1) } }
+    }
+
+    /// Appends messages whose contents have parts with the numbers of media, {"type": "image", "media": 0}, which the
+    /// conversation keeps alive.
+    public func add(_ messages: JSON, media: [Media]) throws {
+        try withText(messages.text) { json, length in
+            try useAll(media.map { $0.handle }) { media in
+                try change { rz_conversation_add_media($0, json, length, media, media.count, $1) }
+            }
+        }
+    }
+
+    /// A medium by its number in the parts of messages, of which there are `info().media`.
+    public func media(_ number: Int) throws -> Media {
+        try Media.made { out, error in handle.use { rz_conversation_media_get($0, UInt32(clamping: number), out, error) } }
     }
 
     /// Forgets the messages after the first `count`.
@@ -246,7 +263,7 @@ public final class Conversation: @unchecked Sendable {
             state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end), stopped: c.stopped == 0 ? nil : RealizarError.Code(rawValue: c.stopped),
             promptTokens: Int(c.prompt_tokens), reusedTokens: Int(c.reused_tokens), promptDone: Int(c.prompt_done),
             tokens: Int(c.n_tokens), reasoningTokens: Int(c.reasoning_tokens), drafted: Int(c.drafted),
-            accepted: Int(c.accepted), cacheCount: Int(c.cache_len), cacheCapacity: Int(c.cache_capacity),
+            accepted: Int(c.accepted), cacheCount: Int(c.cache_len), cacheCapacity: Int(c.cache_capacity), media: Int(c.n_media),
             promptTime: c.prompt_ns, tokensTime: c.tokens_ns, firstToken: c.first_token_ns)
     }
 }

@@ -49,6 +49,8 @@ public struct MediaOptions: Sendable {
     public var maxPixels: UInt32 = 0
     /// Told tiles done and in all; false stops the call.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+    /// `Media.step` does the work, in slices of time; nobody is told then.
+    public var inSteps = false
 
     public init() {}
 
@@ -59,7 +61,8 @@ public struct MediaOptions: Sendable {
         params.max_rows = maxRows
         params.max_tiles = maxTiles
         params.max_pixels = maxPixels
-        return try withProgress(progress) { callback, user in
+        params.flags = inSteps ? UInt32(RZ_MEDIA_STEPS) : 0
+        return try withProgress(inSteps ? nil : progress) { callback, user in
             try use(cancel?.handle) { cancel in
                 params.progress = callback
                 params.progress_user = user
@@ -125,12 +128,32 @@ public final class Encoder: Sendable {
 
     /// Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
     /// config.json, that of the model where it has both. Takes as long as reading the file does.
-    public init(_ model: Model, _ path: String, options: EncoderOptions = EncoderOptions(), cancel: Cancel? = nil) throws {
-        let handle = try options.with(path, cancel) { name, params in
-            try Handle(free: { rz_encoder_free($0) }) { out, error in
-                model.handle.use { rz_encoder_load($0, name, params, out, error) }
-            }
-        }
+    public convenience init(
+        _ model: Model, _ path: String, options: EncoderOptions = EncoderOptions(), cancel: Cancel? = nil
+    ) throws {
+        try self.init(
+            options.with(path, cancel) { name, params in
+                try Handle(free: { rz_encoder_free($0) }) { out, error in
+                    model.handle.use { rz_encoder_load($0, name, params, out, error) }
+                }
+            })
+    }
+
+    /// The same for files that are bytes in memory, as of `Model`.
+    public convenience init(
+        _ model: Model, files: [String: [UInt8]], options: EncoderOptions = EncoderOptions(), cancel: Cancel? = nil
+    ) throws {
+        try self.init(
+            options.with("", cancel) { _, params in
+                try Model.withSources(Array(files)[...]) { sources in
+                    try Handle(free: { rz_encoder_free($0) }) { out, error in
+                        model.handle.use { rz_encoder_load_from($0, sources, sources.count, params, out, error) }
+                    }
+                }
+            })
+    }
+
+    private init(_ handle: Handle) throws {
         var c = sizedStruct(rz_encoder_info(), \.struct_size)
         try handle.use { encoder in try call { rz_encoder_info_get(encoder, &c, $0) } }
         self.handle = handle
@@ -287,6 +310,12 @@ public final class Media: Sendable {
                 }
             }
         }
+    }
+
+    /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`; 0: to its end. True while there is more
+    /// to do, before which prompts refuse it.
+    public func step(microseconds: UInt64 = 0) throws -> Bool {
+        try handle.use { media in try call { rz_media_step(media, microseconds, $0) } } == RZ_AGAIN
     }
 
     /// The rows one behind the other, each of `info.rowDim` numbers.

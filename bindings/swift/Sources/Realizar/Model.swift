@@ -192,7 +192,7 @@ public final class Model: Sendable {
     }
 
     /// The files as the library takes them.
-    private static func withSources<R>(
+    static func withSources<R>(
         _ files: ArraySlice<(key: String, value: [UInt8])>, _ sources: [rz_source] = [], _ body: ([rz_source]) throws -> R
     ) throws -> R {
         guard let file = files.first else { return try body(sources) }
@@ -392,6 +392,24 @@ public final class Model: Sendable {
             }
         }
         let rows = pooling == .none ? lengths.reduce(0, +) : tokens.count
+        let width = values.count / rows
+        return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
+    }
+
+    /// The same of prompts, which may have pictures.
+    public func embed(_ prompts: [Prompt], pooling: Pooling = .model, normalize: Bool = true, cancel: Cancel? = nil) throws -> [[Float]] {
+        if prompts.isEmpty { return [] }
+        var params = sizedStruct(rz_embed_params(), \.struct_size)
+        params.pooling = pooling.rawValue
+        params.flags = normalize ? 0 : UInt32(RZ_EMBED_RAW)
+        let values: [Float] = try useAll(prompts.map { $0.handle }) { prompts in
+            try handle.use { model in
+                try use(cancel?.handle) { cancel in
+                    try sized(0) { rz_embed_prompts_into(model, &params, prompts, prompts.count, $0, $1, $2, cancel, $3) }
+                }
+            }
+        }
+        let rows = pooling == .none ? prompts.map(\.count).reduce(0, +) : prompts.count
         let width = values.count / rows
         return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
     }

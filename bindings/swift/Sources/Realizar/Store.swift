@@ -66,6 +66,15 @@ public final class Store: Sendable {
         })
     }
 
+    /// The same for a prompt, the rest of which is appended from token `session.count` on.
+    public func take(_ prompt: Prompt, capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
+        var params = Model.cacheParams(capacity, keys, values)
+        var common: UInt32 = 0
+        return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
+            handle.use { store in prompt.handle.use { rz_store_take_prompt(store, $0, &params, out, &common, error) } }
+        })
+    }
+
     /// Remembers the tokens that a session holds, which goes on by itself.
     public func put(_ session: Session) throws {
         try handle.use { store in try session.handle.use { cache in try call { rz_store_put(store, cache, $0) } } }
