@@ -1,6 +1,6 @@
 //! Speed of attention, beside the reads and multiplications that it cannot do without. Prints a hash of each result.
 //!
-//! `cargo bench --bench attention [-- THREADS] [MODEL]`
+//! `cargo bench --bench attention [-- THREADS] [MODEL] [PASTxTOKENS]`
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -84,8 +84,12 @@ fn main() {
     // One model by a part of its name, or all.
     let wanted = std::env::args().skip(1).find(|arg| arg.starts_with(|c: char| c.is_ascii_alphabetic()));
     let models = models.into_iter().filter(|(name, ..)| wanted.as_ref().is_none_or(|wanted| name.contains(wanted)));
+    let given = std::env::args().find_map(|arg| {
+        let (past, n) = arg.split_once('x')?;
+        Some((past.parse().ok()?, n.parse().ok()?))
+    });
     for (name, heads, layers) in models {
-        for (past, n) in [(1024, 1), (8192, 1), (0, 512), (8192, 512)] {
+        for (past, n) in given.map_or(vec![(1024, 1), (8192, 1), (0, 512), (8192, 512)], |one| vec![one]) {
             for (kind, dtype) in [("f16", quant::F16), ("q8_0", quant::Q8_0)] {
                 measure(&pool, isa, name, heads, layers, past, n, kind, dtype);
             }

@@ -2,12 +2,13 @@
 //!
 //! This file owns the memory of a model: matrices, vectors and rotary tables. `load` reads and packs weights, `exec`
 //! executes ops, `kv` lays out caches, `thread` is the only place that starts threads, `kernels` the only one that
-//! knows instruction sets.
+//! knows instruction sets, `fastest` chooses one.
 #![allow(unsafe_code)]
 
 pub mod adapter;
 pub mod attention;
 pub mod executor;
+pub mod fastest;
 pub mod kernels;
 pub mod kv;
 mod load;

@@ -8,6 +8,7 @@ use super::pipeline::{Pipeline, PipelineExecutor};
 use super::sequence::Sequence;
 use super::{select, self_test};
 use crate::cpu::executor::CpuExecutor;
+use crate::cpu::fastest::fastest;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
@@ -26,7 +27,7 @@ pub const CPU_DEVICE: u32 = 1;
 
 /// Every device there is, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
-    let mut devices = vec![cpu::device(Isa::detect())];
+    let mut devices = vec![cpu::device(fastest())];
     devices.extend(cuda::devices());
     devices
 }
@@ -99,7 +100,7 @@ impl Backend {
     ) -> Result<Backend> {
         program.check(weights)?;
         options.beside.iter().try_for_each(|beside| beside.check(weights))?;
-        let isa = options.isa.unwrap_or_else(Isa::detect);
+        let isa = options.isa.unwrap_or_else(fastest);
         let on_cpu = |progress: &mut Progress| {
             let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
             let programs: Vec<&Program> = [program].into_iter().chain(&options.beside).map(|p| &**p).collect();

@@ -58,7 +58,7 @@ pub struct rz_runtime_params {
     /// sizeof(rz_runtime_params).
     pub struct_size: u32,
     /// Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
-    /// 0: one a processor core.
+    /// 0: one a processor core; where cores differ, one a fast core.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
     /// fail with RZ_ERR_LIMIT.

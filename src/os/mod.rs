@@ -3,6 +3,8 @@
 //! the rest of the crate asks no system for anything that std and memmap2 do not ask for it.
 #![allow(unsafe_code)]
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod cores;
 #[cfg(cuda)]
 mod library;
 mod pages;
@@ -46,16 +48,33 @@ pub fn process_id() -> u32 {
     if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
 }
 
+/// Numbers of Documentation/arch/x86/xstate.rst of Linux.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+const XFEATURE_XTILEDATA: u64 = 18;
+
 /// Asks the system to let this process use the tiles of AMX; false where it does not.
 #[cfg(target_arch = "x86_64")]
 pub fn enable_tiles() -> bool {
     #[cfg(target_os = "linux")]
     {
-        // Documentation/arch/x86/xstate.rst of Linux.
         const ARCH_REQ_XCOMP_PERM: i32 = 0x1023;
-        const XFEATURE_XTILEDATA: i32 = 18;
         // SAFETY: the call takes numbers alone; a kernel that does not know it says so.
         unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// Returns whether this process was let use the tiles of AMX before.
+#[cfg(target_arch = "x86_64")]
+pub fn has_tiles() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const ARCH_GET_XCOMP_PERM: i32 = 0x1022;
+        let mut features = 0u64;
+        // SAFETY: the call writes a number of 64 bits; a kernel that does not know it says so.
+        let result = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &raw mut features) };
+        result == 0 && features >> XFEATURE_XTILEDATA & 1 == 1
     }
     #[cfg(not(target_os = "linux"))]
     false

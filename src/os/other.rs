@@ -69,6 +69,10 @@ pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
 
 pub fn bind(_cpu: u32) {}
 
+pub fn fast_cores() -> Option<usize> {
+    None
+}
+
 pub fn memory() -> [u64; 2] {
     [0; 2]
 }

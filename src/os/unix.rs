@@ -152,19 +152,27 @@ mod linux {
     /// Processors can be named.
     pub const HAS_AFFINITY: bool = true;
 
-    /// The first of `cpus` that the calling thread may not use.
-    pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
+    /// The processors that the calling thread may use.
+    fn usable() -> impl Fn(u32) -> bool {
         // SAFETY: a `cpu_set_t` of zeros is the empty set, and the call writes no more than its size.
         let allowed = unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::sched_getaffinity(0, size_of_val(&set), &mut set);
             set
         };
-        let usable = |cpu: u32| {
-            // SAFETY: the bit lies within the set.
-            cpu < libc::CPU_SETSIZE as u32 && unsafe { libc::CPU_ISSET(cpu as usize, &allowed) }
-        };
+        // SAFETY: the bit lies within the set.
+        move |cpu| cpu < libc::CPU_SETSIZE as u32 && unsafe { libc::CPU_ISSET(cpu as usize, &allowed) }
+    }
+
+    /// The first of `cpus` that the calling thread may not use.
+    pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
+        let usable = usable();
         cpus.iter().copied().find(|cpu| !usable(*cpu))
+    }
+
+    /// Number of fast cores that the calling thread may use; `None` where all are alike, or it is not known.
+    pub fn fast_cores() -> Option<usize> {
+        crate::os::cores::fast_cores(std::path::Path::new("/sys"), usable())
     }
 
     /// Binds the calling thread to a processor that it may use.
@@ -199,6 +207,25 @@ mod elsewhere {
     }
 
     pub fn bind(_cpu: u32) {}
+
+    /// Number of the fast cores of Apple's processors with cores of two kinds.
+    pub fn fast_cores() -> Option<usize> {
+        #[cfg(target_vendor = "apple")]
+        {
+            let number = |name: &std::ffi::CStr| {
+                let (mut n, mut bytes) = (0u32, size_of::<u32>());
+                // SAFETY: the name ends with 0; at most the bytes of `n` are written, and nothing is set.
+                let result = unsafe {
+                    libc::sysctlbyname(name.as_ptr(), (&raw mut n).cast(), &mut bytes, std::ptr::null_mut(), 0)
+                };
+                (result == 0 && bytes == size_of::<u32>()).then_some(n as usize)
+            };
+            let kinds = number(c"hw.nperflevels")?;
+            number(c"hw.perflevel0.physicalcpu").filter(|n| kinds > 1 && *n > 0)
+        }
+        #[cfg(not(target_vendor = "apple"))]
+        None
+    }
 
     pub fn memory() -> [u64; 2] {
         // SAFETY: asks for numbers; what is unknown is negative.

@@ -22,6 +22,7 @@ unsafe extern "system" {
     fn GetProcessAffinityMask(process: *mut c_void, of_process: *mut usize, of_system: *mut usize) -> i32;
     fn SetThreadAffinityMask(thread: *mut c_void, mask: usize) -> usize;
     fn GlobalMemoryStatusEx(status: *mut MemoryStatus) -> i32;
+    fn GetLogicalProcessorInformationEx(relation: u32, buffer: *mut u8, bytes: *mut u32) -> i32;
 }
 
 /// `MEMORYSTATUSEX`
@@ -140,6 +141,33 @@ pub fn bind(cpu: u32) {
     unsafe { SetThreadAffinityMask(GetCurrentThread(), 1 << cpu) };
 }
 
+/// Number of the cores of the highest class, the fastest; `None` where there is one class.
+pub fn fast_cores() -> Option<usize> {
+    const RELATION_PROCESSOR_CORE: u32 = 0;
+    let mut bytes = 0;
+    // SAFETY: writes the number of bytes alone, because there is no room for more.
+    unsafe { GetLogicalProcessorInformationEx(RELATION_PROCESSOR_CORE, std::ptr::null_mut(), &mut bytes) };
+    let mut records = vec![0u64; (bytes as usize).div_ceil(8)];
+    // SAFETY: writes at most so many bytes, and how many.
+    let result =
+        unsafe { GetLogicalProcessorInformationEx(RELATION_PROCESSOR_CORE, records.as_mut_ptr().cast(), &mut bytes) };
+    let records: Vec<u8> = records.into_iter().flat_map(u64::to_le_bytes).take(bytes as usize).collect();
+    if result == 0 { None } else { of_highest_class(&records) }
+}
+
+/// Counts the records of `SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX` whose cores have the highest class.
+fn of_highest_class(mut records: &[u8]) -> Option<usize> {
+    let mut classes = Vec::new();
+    // Relation, size of the record, flags and class of a core.
+    while let [_, _, _, _, a, b, c, d, _, class, ..] = *records {
+        classes.push(class);
+        records = records.get((u32::from_le_bytes([a, b, c, d]) as usize).max(1)..)?;
+    }
+    let highest = *classes.iter().max()?;
+    let n = classes.iter().filter(|class| **class == highest).count();
+    (n < classes.len()).then_some(n)
+}
+
 /// Bytes of memory in all, and free; 0 where unknown.
 pub fn memory() -> [u64; 2] {
     let length = size_of::<MemoryStatus>() as u32;
@@ -147,4 +175,17 @@ pub fn memory() -> [u64; 2] {
     // SAFETY: writes the struct, whose length is given; a failure leaves zeros.
     unsafe { GlobalMemoryStatusEx(&mut status) };
     status.physical
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn cores_of_the_highest_class_are_counted() {
+        let record = |class| [&[0, 0, 0, 0, 48, 0, 0, 0, 1, class][..], &[0; 38]].concat();
+        let records = |classes: &[u8]| classes.iter().flat_map(|class| record(*class)).collect::<Vec<u8>>();
+        assert_eq!(super::of_highest_class(&records(&[1, 1, 0, 0, 0])), Some(2));
+        assert_eq!(super::of_highest_class(&records(&[0, 0, 0])), None);
+        assert_eq!(super::of_highest_class(&[]), None);
+        assert_eq!(super::of_highest_class(&records(&[1, 0])[..70]), None);
+    }
 }

@@ -15,7 +15,8 @@ pub mod offset {
     pub const ZERO: usize = 36;
     /// f32: step times sum, the factor of the weights' mins.
     pub const MIN: usize = 40;
-    /// `ZERO` of both halves of the group.
+    /// `ZERO` of both halves of the group; where `SUMS_OF_16_BITS`, two i16 a half instead: -4 times the sums of the first
+    /// and the last two integers of each four.
     pub const ZERO_HALVES: usize = 44;
     /// `MIN` of both halves of the group.
     pub const MIN_HALVES: usize = 52;
@@ -61,6 +62,9 @@ impl InputType {
 /// Factor of the sums of activations that zero points are subtracted by: the zero point of 7 bits, the largest.
 pub const ZERO_STEP: i32 = 64;
 
+/// The same of sums of 16 bits: the zero point of 3 bits, the smallest.
+pub const PAIR_ZERO_STEP: i16 = 4;
+
 /// Largest integer of 16 bits: 32 products of two of them stay below 2^31.
 const I16_MAX: f32 = 8191.0;
 
@@ -86,10 +90,26 @@ pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize,
         put(offset::ZERO, (-ZERO_STEP * sum).to_ne_bytes());
         put(offset::MIN, (scale * sum as f32).to_ne_bytes());
         for (half, &sum) in sums.iter().enumerate().take(if halves { 2 } else { 0 }) {
-            put(offset::ZERO_HALVES + 4 * half, (-ZERO_STEP * sum).to_ne_bytes());
+            let zero = match S::SUMS_OF_16_BITS {
+                true => pair_sums(&words[4 * half..4 * half + 4]),
+                false => -ZERO_STEP * sum,
+            };
+            put(offset::ZERO_HALVES + 4 * half, zero.to_ne_bytes());
             put(offset::MIN_HALVES + 4 * half, (scale * sum as f32).to_ne_bytes());
         }
     }
+}
+
+/// Computes the factors of the zero point of a half of a group for sums of 16 bits, the first in the low half.
+#[inline(always)]
+fn pair_sums(words: &[u32]) -> i32 {
+    let mut sums = [0i16; 2];
+    for word in words {
+        let [a, b, c, d] = word.to_le_bytes().map(|byte| i16::from(byte as i8));
+        sums = [sums[0] + a + b, sums[1] + c + d];
+    }
+    let [first, last] = sums.map(|sum| i32::from(-PAIR_ZERO_STEP * sum));
+    first & 0xffff | last << 16
 }
 
 /// Quantizes as `quantize_i8`, with `scale = max |x| / 8191`.

@@ -20,7 +20,7 @@ use super::gemm::{self, MANY_TOKENS};
 use super::simd::PANEL_ROWS;
 use super::table::{BlockKernels, FloatKernels, FloatProduct, MatmulKernels, TileProduct, block_kernels};
 use super::{codec, codec_iq, float, grouped, small};
-use crate::{os, quant};
+use crate::quant;
 
 /// Row panels of a tile of weights.
 const PANELS: usize = 2;
@@ -32,11 +32,11 @@ const FEW: usize = 4;
 pub struct Amx<T>(PhantomData<T>);
 
 impl Amx<Processor> {
-    /// Returns the token where the processor has the instruction set and the system lets the process use it.
-    pub fn detect() -> Option<Self> {
+    /// Returns the token where the processor has the instruction set and, by `is_allowed`, the process may use it.
+    pub fn detect(is_allowed: fn() -> bool) -> Option<Self> {
         const TILES_AND_INT8: u32 = 3 << 24;
         Avx512Vnni::<true>::detect()?;
-        let found = __cpuid_count(7, 0).edx & TILES_AND_INT8 == TILES_AND_INT8 && os::enable_tiles();
+        let found = __cpuid_count(7, 0).edx & TILES_AND_INT8 == TILES_AND_INT8 && is_allowed();
         found.then_some(Amx(PhantomData))
     }
 }

@@ -47,6 +47,7 @@ mod plain {
 /// The kernels that multiply by dot products, and with them the bytes of wide formats; all else is as without VNNI.
 mod vnni {
     use super::{Avx2, plain};
+    use crate::cpu::kernels::activations;
     use crate::cpu::kernels::table::{MatmulKernels, instantiate_blocks, instantiate_gemm};
     instantiate_blocks!(
         Avx2::<true>(()),
@@ -61,7 +62,11 @@ mod vnni {
         unpack if Q::Kind::WIDE { unpack::<Q> } else { plain::unpack::<Q> },
         #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
     );
-    pub(super) static KERNELS: MatmulKernels = MatmulKernels { blocks, ..plain::KERNELS };
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn quantize_i8(x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {
+        activations::quantize_i8(Avx2::<true>(()), x, out, n, t, halves)
+    }
+    pub(super) static KERNELS: MatmulKernels = MatmulKernels { blocks, quantize_i8, ..plain::KERNELS };
 }
 
 /// Wraps the intrinsics of a method of `Simd`.
@@ -347,6 +352,10 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
             let x = _mm256_set1_epi32(x);
             [_mm256_maddubs_epi16(w[0], x), _mm256_maddubs_epi16(w[1], x)]
         }
+    }
+    #[inline(always)]
+    fn start_products(self, pair: i32, shift: u32) -> Self::I {
+        run!([_mm256_sll_epi16(_mm256_set1_epi32(pair), _mm_cvtsi32_si128(shift as i32)); 2])
     }
     #[inline(always)]
     fn add_products(self, sum: Self::I, w: Self::I, x: i32) -> Self::I {

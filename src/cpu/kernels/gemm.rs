@@ -13,7 +13,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::activations::{InputType, ZERO_STEP, offset};
+use super::activations::{InputType, PAIR_ZERO_STEP, ZERO_STEP, offset};
 use super::codec::{Codec, Kind};
 use super::prefetch;
 use super::simd::{PANEL_ROWS, Simd};
@@ -29,6 +29,12 @@ pub const fn tile_bytes<K: Kind>() -> usize {
 unsafe fn start<S: Simd, K: Kind>(s: S, x: *const u8, half: usize, zero: i32) -> S::I {
     if zero == 0 {
         return s.splat_i32(0);
+    }
+    if S::SUMS_OF_16_BITS && K::SUBS == 2 {
+        // SAFETY: the callers' activations hold it.
+        let pair = unsafe { read(x, offset::ZERO_HALVES + 4 * half) };
+        let sums = s.sum_products(s.splat_i32(0), s.splat_i32(pair));
+        return s.shift(sums, zero.trailing_zeros() as i32 - PAIR_ZERO_STEP.trailing_zeros() as i32);
     }
     let at = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
     // SAFETY: the callers' activations hold it.
@@ -271,21 +277,37 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
     let (registers, bytes) = const { (K::INPUT.registers(), K::INPUT.bytes()) };
     // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency,
     // but 2 and 3 are the sizes of instruction sets without registers for more chains.
+    // Without dot products a chain is one of additions, which wait for one cycle, and more sums would not fit.
     let chains = match (K::INPUT, R * N * K::SUBS) {
+        (InputType::I8, 2..) if S::SUMS_OF_16_BITS => 1,
         (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
         _ => 1,
     };
     // With sums of 16 bits, `other` holds those of a run.
     let run = if S::SUMS_OF_16_BITS { K::RUN } else { 1 };
+    // A run of a whole half begins with what the zero point takes off. It may wrap meanwhile and ends within 16 bits.
+    let zero_in_run = const {
+        let found = S::SUMS_OF_16_BITS && K::RUN > 1 && K::SUBS == 2 && W::ZERO != 0;
+        assert!(!found || K::RUN == K::INPUT.registers() / 2 && W::ZERO <= 32 && (1 << K::BITS) - W::ZERO <= 32);
+        found
+    };
     // SAFETY: weights and activations are readable by this function's contract.
     unsafe {
         let mut sum = [[s.splat_i32(0); N]; R];
         let mut other = [[s.splat_i32(0); N]; R];
-        let start = |t: usize| start::<S, K>(s, x.wrapping_add(bytes * t), half, const { W::ZERO });
+        // No closure, which may stay a call.
+        macro_rules! start {
+            ($t:expr) => {
+                match zero_in_run {
+                    true => s.splat_i32(0),
+                    false => start::<S, K>(s, x.wrapping_add(bytes * $t), half, const { W::ZERO }),
+                }
+            };
+        }
         if run == 1 {
             for t in 0..N {
                 for r in 0..R {
-                    sum[r][t] = start(t);
+                    sum[r][t] = start!(t);
                 }
             }
         }
@@ -296,12 +318,19 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
                     weights[r] = w.quants(s, r, $j);
                 }
                 for t in 0..N {
+                    if zero_in_run && $j % run == 0 {
+                        let shift = const { W::ZERO.trailing_zeros().saturating_sub(PAIR_ZERO_STEP.trailing_zeros()) };
+                        let start = s.start_products(read(x, bytes * t + offset::ZERO_HALVES + 4 * half), shift);
+                        for r in 0..R {
+                            other[r][t] = start;
+                        }
+                    }
                     let x = read(x, bytes * t + 4 * $j);
                     for r in 0..R {
                         let (sum, other) = (&mut sum[r][t], &mut other[r][t]);
                         if run > 1 {
                             *other = match $j % run {
-                                0 => s.products(weights[r], x),
+                                0 if !zero_in_run => s.products(weights[r], x),
                                 _ => s.add_products(*other, weights[r], x),
                             };
                         } else if chains == 2 && $j % 2 == 1 {
@@ -314,7 +343,7 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
                 if run > 1 && $j % run == run - 1 {
                     let first = $j % (registers / K::SUBS) == run - 1;
                     for t in 0..N {
-                        let start = if first { start(t) } else { s.splat_i32(0) };
+                        let start = if first { start!(t) } else { s.splat_i32(0) };
                         for r in 0..R {
                             let sum = &mut sum[r][t];
                             *sum = s.sum_products(if first { start } else { *sum }, other[r][t]);

@@ -17,6 +17,7 @@ pub(super) mod float_gemm;
 mod gemm;
 mod grouped;
 pub(super) mod hadamard;
+pub(super) mod interleave;
 mod math;
 mod neon;
 pub(super) mod prefetch;
@@ -34,6 +35,8 @@ pub use self::simd::{GROUP, PANEL_ROWS};
 use self::table::MatmulKernels;
 #[cfg(target_arch = "x86_64")]
 use self::{amx::Amx, avx2::Avx2, avx512vnni::Avx512Vnni};
+#[cfg(target_arch = "x86_64")]
+use crate::os;
 
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,10 +70,25 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Finds the fastest instruction set of this machine, but never AMX: no processor that has it has run these tests
-    /// yet, and the system grants it to the whole process, whose signal handlers then need more stack.
+    /// Most instruction sets of a machine.
+    pub const MOST: usize = 8;
+
+    /// Finds the instruction set of this machine that is likely to be the fastest, but never AMX, which has lost to
+    /// AVX-512 where it was measured, and which the system grants to the whole process, whose signal handlers then need
+    /// more stack.
     pub fn detect() -> Isa {
         Isa::common().last().copied().unwrap_or(Isa::Scalar)
+    }
+
+    /// Lists those that may be the fastest, the likely ones last. AMX is one where the process has it without asking.
+    pub fn candidates() -> Vec<Isa> {
+        let mut isas = Isa::common();
+        #[cfg(target_arch = "x86_64")]
+        isas.extend(Amx::<amx::Processor>::detect(os::has_tiles).map(Isa::Amx));
+        if isas.len() > 1 {
+            isas.retain(|isa| *isa != Isa::Scalar);
+        }
+        isas
     }
 
     /// Lists every instruction set of this machine.
@@ -79,12 +97,12 @@ impl Isa {
             #[cfg(all(test, target_arch = "x86_64"))]
             Amx::<amx::twin::Twin>::detect().map(Isa::AmxTwin),
             #[cfg(target_arch = "x86_64")]
-            Amx::<amx::Processor>::detect().map(Isa::Amx),
+            Amx::<amx::Processor>::detect(os::enable_tiles).map(Isa::Amx),
         ];
         Isa::common().into_iter().chain(more.iter().flatten().copied()).collect()
     }
 
-    /// Lists the instruction sets that `detect` chooses from, slowest first.
+    /// Lists the instruction sets of this machine but AMX, slowest first.
     fn common() -> Vec<Isa> {
         let isas = [
             Some(Isa::Scalar),

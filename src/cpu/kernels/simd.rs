@@ -103,6 +103,11 @@ pub trait Simd: Copy {
     fn products(self, w: Self::I, x: i32) -> Self::I {
         self.dot(self.splat_i32(0), w, x)
     }
+    /// The sums with which products begin that zero points are taken off, where `SUMS_OF_16_BITS`: both halves of
+    /// `pair`, shifted left.
+    fn start_products(self, pair: i32, _shift: u32) -> Self::I {
+        self.splat_i32(pair)
+    }
     /// Computes `sum + products(w, x)`.
     fn add_products(self, sum: Self::I, w: Self::I, x: i32) -> Self::I {
         self.dot(sum, w, x)

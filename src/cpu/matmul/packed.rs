@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::cpu::kernels::interleave::interleave_words;
 use crate::cpu::kernels::small::{self, Columns, Packing};
 use crate::cpu::kernels::table::MatmulKernels;
 use crate::cpu::kernels::{GROUP, PANEL_ROWS};
@@ -196,26 +197,30 @@ impl PackedLayout {
             return;
         }
         let blocks = columns.start / self.block_len..columns.end / self.block_len;
-        let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
-        if raw.len() < PANEL_ROWS * self.row_bytes {
+        let rows = || raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate();
+        let is_whole = raw.len() >= PANEL_ROWS * self.row_bytes;
+        if !is_whole {
             out.fill(0);
         }
-        for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
-            let row = &row[bytes.clone()];
-            if let [field] = self.fields.list() {
-                // Floats: one run over the row.
-                interleave(*field, row, out, r);
-                continue;
-            }
-            for (block, out) in
-                row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(PANEL_ROWS * self.block_bytes))
-            {
-                let mut at = 0;
-                for &field in self.fields.list() {
-                    let end = at + field.bytes();
-                    interleave(field, &block[at..end], &mut out[PANEL_ROWS * at..PANEL_ROWS * end], r);
-                    at = end;
+        if let [field] = self.fields.list() {
+            // Floats: one run over the row.
+            let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
+            return rows().for_each(|(r, row)| interleave(*field, &row[bytes.clone()], out, r));
+        }
+        for (block, out) in blocks.zip(out.chunks_exact_mut(PANEL_ROWS * self.block_bytes)) {
+            let mut at = 0;
+            for &field in self.fields.list() {
+                let (start, bytes) = (block * self.block_bytes + at, field.bytes());
+                let out = &mut out[PANEL_ROWS * at..PANEL_ROWS * (at + bytes)];
+                let done = match field {
+                    Words(_) if is_whole => interleave_words(&raw[start..], self.row_bytes, out),
+                    _ => 0,
+                };
+                if done < bytes {
+                    let (from, out) = (start + done..start + bytes, &mut out[PANEL_ROWS * done..]);
+                    rows().for_each(|(r, row)| interleave(field, &row[from.clone()], out, r));
                 }
+                at += bytes;
             }
         }
     }

@@ -168,6 +168,27 @@ fn products_agree_with_the_reference_codec() {
     }
 }
 
+/// Sums of 16 bits of the least and the largest six bits with the largest activations.
+#[test]
+fn the_largest_sums_fit() {
+    for (quants, x) in [(0, 1.0), (0, -1.0), (255, 1.0), (255, -1.0)] {
+        let block = [[quants; 192].as_slice(), &[127; 16], &[0, 0x3c]].concat();
+        let format = quant::format(quant::Q6_K).unwrap();
+        let case = Product { raw: block.repeat(2 * 16), x: vec![x; 4 * 512], ..Product::new(format, 16, 512, 4) };
+        let expected = bits(&case.run(Isa::Scalar, 1, false));
+        let sum = x * 512.0 * 127.0 * if quants == 0 { -32.0 } else { 31.0 };
+        assert!(
+            case.run(Isa::Scalar, 1, false)
+                .iter()
+                .zip(case.bias.iter().cycle())
+                .all(|(y, b)| (y - b - sum).abs() < 4.0)
+        );
+        for isa in Isa::available() {
+            assert!(bits(&case.run(isa, 1, false)) == expected, "{} {quants} {x}", isa.name());
+        }
+    }
+}
+
 /// Whatever the instruction set, the threads, the tokens beside it and the order of the weights in memory, a
 /// result is the same to the last bit.
 #[test]

@@ -38,6 +38,14 @@ const YIELDS: usize = 32;
 /// many lines as threads.
 const HELPED: usize = 16;
 
+/// Distance of the shares that a thread looks at, of so many. Neighbours are likely to be of one kind of core, so that
+/// with more threads than `HELPED` the shares of slow ones would be left to each other.
+fn stride(threads: usize) -> usize {
+    // Without a common divisor, so that each share is looked at once; MAX_THREADS has no multiple of all of them.
+    let apart = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
+    if threads <= HELPED { 1 } else { apart().unwrap_or(1) }
+}
+
 /// Time that a step has the workers while others wait: longer than one token of a small model takes, so that most
 /// tokens come of one turn.
 const TURN: Duration = Duration::from_millis(5);
@@ -116,7 +124,8 @@ const WORKING: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Pool {
-    /// Starts a pool of the caller and `threads - 1` workers; 0: as many threads as there are processors to use.
+    /// Starts a pool of the caller and `threads - 1` workers; 0: as many threads as there are processors to use, or fast
+    /// cores where cores differ.
     pub fn new(threads: usize) -> Result<Pool> {
         Pool::bound(threads, &[])
     }
@@ -236,7 +245,9 @@ impl Crew {
     /// Makes room for `threads` shares and starts a worker for each but the first, unless the host has threads.
     fn start(threads: usize, cpus: &[u32], has_workers: bool) -> Result<Crew> {
         let processors = system::available_parallelism().map_or(1, usize::from);
-        let threads = if threads == 0 { processors.min(MAX_THREADS) } else { threads };
+        // Of cores that differ the fast ones: a slow one would be waited for at the end of each op.
+        let fast = || os::fast_cores().unwrap_or(MAX_THREADS);
+        let threads = if threads == 0 { processors.min(fast()).min(MAX_THREADS) } else { threads };
         if threads > MAX_THREADS {
             return Err(Error::invalid(format!("{threads} threads, at most {MAX_THREADS} are supported")));
         }
@@ -478,8 +489,8 @@ impl Team {
     }
 
     /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the
-    /// front, so that it streams through memory, and then items of the next ones from the back. `range` is called for
-    /// the shares in order.
+    /// front, so that it streams through memory, and then items of others from the back. `range` is called for the
+    /// shares in order.
     pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
@@ -488,9 +499,10 @@ impl Team {
         for (share, claims) in claims.iter().enumerate() {
             claims.set(range(share));
         }
+        let step = stride(claims.len());
         self.run(|share| {
             for helped in 0..claims.len().min(HELPED) {
-                while let Some(i) = claims[(share + helped) % claims.len()].take(helped == 0) {
+                while let Some(i) = claims[(share + helped * step) % claims.len()].take(helped == 0) {
                     item(share, i);
                 }
             }

@@ -19,6 +19,19 @@ fn unusable_processors_are_refused() {
 }
 
 #[test]
+fn threads_look_at_different_shares_far_and_near() {
+    for threads in 1..=MAX_THREADS {
+        let mut looked: Vec<_> = (0..threads.min(HELPED)).map(|i| i * stride(threads) % threads).collect();
+        looked.sort();
+        looked.dedup();
+        assert_eq!(looked.len(), threads.min(HELPED));
+    }
+    // Of eight fast cores and sixteen slow ones, each slow one has a fast one that looks.
+    let is_helped = |share: usize| (0..8).any(|fast| (0..HELPED).any(|i| (fast + i * stride(24)) % 24 == share));
+    assert!((8..24).all(is_helped));
+}
+
+#[test]
 fn every_share_runs_once_a_job() {
     for threads in 1..=8 {
         let pool = pool(threads);
