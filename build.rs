@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 31] = [
+const GROUPS: [(&str, &str); 32] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -32,7 +32,8 @@ const GROUPS: [(&str, &str); 31] = [
     ("plan.rs", "What a model will take"),
     ("generate.rs", "Generating"),
     ("media.rs", "Pictures and sounds"),
-    ("encoder.rs", "Encoders of pictures"),
+    ("encoder.rs", "Encoders, and media of pictures"),
+    ("sound.rs", "Media of sounds"),
     ("media_steps.rs", "Media in slices of time"),
     ("prompt.rs", "Prompts with pictures and sounds"),
     ("job.rs", "Jobs: generating in slices of time"),

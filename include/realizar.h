@@ -205,12 +205,13 @@ rz_status rz_allocator_set(const rz_allocator *allocator,
 
 /* A device. Since 0.1.0. */
 typedef struct rz_device_info {
-  uint32_t struct_size;   /* sizeof(rz_device_info), set by the caller. */
-  uint32_t index;         /* Index of the device. */
-  char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
-  uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
-  uint32_t available;     /* 1 when models can be loaded to it, else 0. */
-  char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
+  uint32_t struct_size;  /* sizeof(rz_device_info), set by the caller. */
+  uint32_t index;        /* Index of the device. */
+  char name[64];         /* Name, such as "cuda:0 NVIDIA H200". */
+  uint32_t kind;         /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
+  uint32_t available;    /* 1 when models can be loaded to it, else 0. */
+  /* Instruction set, of several the one measured as the fastest, or compute capability, such as "avx2" or "sm_90". */
+  char isa[32];
   uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
   uint64_t memory_free;   /* Bytes of memory free right now; 0 where unknown. */
   char unavailable[256];  /* Reason why the device cannot be used; empty for one that can. */
@@ -263,7 +264,7 @@ typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callbac
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
   /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
-   * 0: one a processor core. */
+   * 0: one a processor core; where cores differ, one a fast core. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
    * fail with RZ_ERR_LIMIT. */
@@ -1375,14 +1376,16 @@ typedef struct rz_media_info {
   uint32_t tile_columns;  /* Tiles beside and above one another; 0 where the picture is one tile. */
   uint32_t tile_lines;
   uint32_t has_overview;  /* 1: a tile with the whole picture comes with them. */
-  uint32_t width;         /* Pixels of the picture, turned upright; 0 for rows of the caller. */
+  /* Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller. */
+  uint32_t width;
   uint32_t height;
-  /* Pixels of all tiles together as the model sees them, by which places that it names are mapped back. */
+  /* Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
+   * its samples at the rate of the encoder and 0. */
   uint32_t seen_width;
   uint32_t seen_height;
   uint64_t bytes;      /* Bytes of memory that it takes. */
   uint64_t encode_ns;  /* Nanoseconds that its encoding took. */
-  /* The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of
+  /* The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for tables of
    * the caller. */
   uint8_t hash[32];
 } rz_media_info;
@@ -1431,10 +1434,12 @@ rz_status rz_media_load(const rz_model *model, rz_read_callback read, void *user
 void rz_media_free(rz_media *media);
 
 /* ------------------------------------------------------------------------------------------------
- * Encoders of pictures
+ * Encoders, and media of pictures
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_PIXELS_RGB8 1  /* Format of pixels: three bytes, red first. */
+#define RZ_ENCODER_IMAGE 1  /* Encoder flag: the encoder of pictures, of a file that has one of sound too. */
+#define RZ_ENCODER_AUDIO 2  /* Encoder flag: the encoder of sound, of a file that has one of pictures too. */
+#define RZ_PIXELS_RGB8 1    /* Format of pixels: three bytes, red first. */
 
 /* Format of pixels: four bytes, red first. The fourth is not used, as the makers of models do not. */
 #define RZ_PIXELS_RGBA8 2
@@ -1443,17 +1448,20 @@ void rz_media_free(rz_media *media);
 #define RZ_PIXELS_GRAY8 4  /* Format of pixels: one byte. */
 #define RZ_MEDIA_STEPS 1   /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
 
-/* The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's
- * embeddings. Immutable: any number of calls may use it at once. */
+/* The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
+ * model's embeddings. Immutable: any number of calls may use it at once. */
 typedef struct rz_encoder rz_encoder;
 
 /* Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_encoder_params {
-  uint32_t struct_size;           /* sizeof(rz_encoder_params). */
-  uint32_t flags;                 /* RZ_MODEL_ALLOW_UNKNOWN, or 0. */
-  uint32_t device;                /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
-  uint32_t quantize;              /* GGML type id to which matrices of floats are converted; 0: none. */
-  uint32_t max_rows;              /* The most rows that a picture may have; 0: what the files allow, but at most 4096. */
+  uint32_t struct_size;  /* sizeof(rz_encoder_params). */
+  /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
+   * loaded, or that of sound where there is none. */
+  uint32_t flags;
+  uint32_t device;    /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
+  uint32_t quantize;  /* GGML type id to which matrices of floats are converted; 0: none. */
+  /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
+  uint32_t max_rows;
   uint32_t reserved;              /* 0. */
   rz_progress_callback progress;  /* Told how far the load is, in bytes; NULL: nobody. */
   void *progress_user;            /* Handed to `progress` as it is. */
@@ -1464,24 +1472,27 @@ typedef struct rz_encoder_params {
 typedef struct rz_encoder_info {
   uint32_t struct_size;  /* sizeof(rz_encoder_info), set by the caller. */
   uint32_t is_mutual;    /* 1: the rows of a picture see each other, so that one step of the model computes them. */
-  char projector[32];    /* Kind of the projector, such as "qwen3vl_merger". */
+  char projector[32];    /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
   /* Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter. */
   uint32_t row_dim;
-  uint32_t n_layers;   /* Layers of the encoder. */
-  uint32_t tile_side;  /* Pixels of the side of a tile; 0: a picture is one tile of any size. */
-  uint32_t grain;      /* Pixels of which the sides of tiles are multiples. */
-  uint32_t min_rows;   /* The fewest and the most rows of a picture. */
+  uint32_t n_layers;  /* Layers of the encoder. */
+  /* Pixels of the side of a tile; 0: a picture is one tile of any size, or the encoder is one of sound. */
+  uint32_t tile_side;
+  uint32_t grain;     /* Pixels of which the sides of tiles are multiples; 0 of sound. */
+  uint32_t min_rows;  /* The fewest and the most rows of a picture or a sound. */
   uint32_t max_rows;
   uint64_t weight_bytes;   /* Bytes of weights in memory. */
-  uint64_t scratch_bytes;  /* Bytes of scratch that each call takes which encodes a picture, at most. */
+  uint64_t scratch_bytes;  /* Bytes of scratch that each call takes which encodes a picture or a sound, at most. */
+  uint32_t kinds;          /* The kinds of media that it makes, RZ_MEDIA_..., or-ed together. */
+  uint32_t sample_rate;    /* Samples a second that sound is brought to; 0 of pictures. */
 } rz_encoder_info;
 
 /* Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0. */
 typedef struct rz_encoder_plan {
   uint32_t struct_size;   /* sizeof(rz_encoder_plan), set by the caller. */
-  uint32_t max_rows;      /* Rows of the largest picture. */
+  uint32_t max_rows;      /* Rows of the largest picture, or of the longest sound. */
   uint64_t weights_host;  /* Weights, as they are packed. */
-  uint64_t scratch_host;  /* Scratch of a call that encodes a picture, at most. */
+  uint64_t scratch_host;  /* Scratch of a call that encodes a picture or a sound, at most. */
   uint64_t row;           /* One row of a medium. */
 } rz_encoder_plan;
 
@@ -1522,8 +1533,8 @@ typedef struct rz_media_params {
  * model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
  * long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
  * RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
- * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures that its
- * vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
+ * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
+ * that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
  * weights), RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_encoder_load(const rz_model *model,
                           const char *path,
@@ -1561,8 +1572,8 @@ rz_status rz_encoder_plan_get(const rz_model *model,
  * other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
  * against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
  * Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
- * allows), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
- * RZ_ERR_VERSION. Since 0.1.0. */
+ * allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_pixels(const rz_encoder *encoder,
                                const rz_pixels *pixels,
                                const rz_media_params *params,
@@ -1593,6 +1604,40 @@ rz_status rz_media_measure(const rz_encoder *encoder,
                            const rz_media_params *params,
                            rz_media_info *out,
                            rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Media of sounds
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Encodes sound: `n` samples of one channel, full scale from -1 to 1, `rate` of them a second.
+ *
+ * They are brought to the rate of the encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
+ * seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts,
+ * and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before
+ * or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any
+ * thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite
+ * or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures), RZ_ERR_LIMIT
+ * (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since
+ * 0.1.0. */
+rz_status rz_media_from_samples(const rz_encoder *encoder,
+                                const float *samples,
+                                size_t n,
+                                uint32_t rate,
+                                const rz_media_params *params,
+                                rz_media **out,
+                                rz_error *err);
+
+/* rz_media_from_samples for `size` bytes of a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 or 64.
+ *
+ * Several channels become their mean. A file that ends too early is refused, unless its header leaves the length open.
+ * Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such
+ * as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0. */
+rz_status rz_media_from_audio(const rz_encoder *encoder,
+                              const void *data,
+                              size_t size,
+                              const rz_media_params *params,
+                              rz_media **out,
+                              rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Media in slices of time
@@ -1639,18 +1684,18 @@ rz_status rz_prompt_new(const rz_model *model,
                         rz_error *err);
 
 /* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
- * may also have parts of the type "image" with a member "media", the number of one of the `n_media` media:
+ * may also have parts of the types "image" and "audio" with a member "media", the number of one of the `n_media` media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
- * "image_url" is read as "image"; what else such a part has is ignored. Each medium is in at least one part. It stands
+ * "image_url" is read as "image" and "input_audio" as "audio"; what else such a part has is ignored. Each medium is in at least one part. It stands
  * where the template writes a placeholder for it, with those of the model's tokens around it that the template does
  * not write itself. To a template that knows no parts the content is a text, and the medium stands where its part
  * stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
  * of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
- * rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium, a medium without a
- * part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a picture out). Since
- * 0.1.0. */
+ * rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of the
+ * other kind, a medium without a part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template
+ * leaves a medium out). Since 0.1.0. */
 rz_status rz_prompt_from_chat(const rz_model *model,
                               const char *json,
                               size_t json_len,

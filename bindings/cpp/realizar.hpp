@@ -653,7 +653,7 @@ private:
     detail::Handle<rz_media, rz_media_free> handle_;
 };
 
-/// The encoder of a model that sees. Immutable: any number of calls may use it at once.
+/// The encoder of a model that sees or hears. Immutable: any number of calls may use it at once.
 class Encoder {
 public:
     /// A .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
@@ -701,6 +701,25 @@ public:
                              const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_image(get(), file, size, &params, out, error); });
+    }
+    /// Encodes sound: `n` samples of one channel from -1 to 1, `rate` of them a second.
+    Media encode_samples(const float *samples, size_t n, uint32_t rate,
+                         const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return try_encode_samples(samples, n, rate, params).value();
+    }
+    Result<Media> try_encode_samples(const float *samples, size_t n, uint32_t rate,
+                                     const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return detail::called<Media, rz_media *>(
+            [&](rz_media **out, rz_error *error) { return rz_media_from_samples(get(), samples, n, rate, &params, out, error); });
+    }
+    /// Encodes the sound in `size` bytes of a WAV file.
+    Media encode_audio(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return try_encode_audio(file, size, params).value();
+    }
+    Result<Media> try_encode_audio(const void *file, size_t size,
+                                   const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return detail::called<Media, rz_media *>(
+            [&](rz_media **out, rz_error *error) { return rz_media_from_audio(get(), file, size, &params, out, error); });
     }
     /// Returns the info that a picture of so many pixels would have, without one.
     rz_media_info measure(uint32_t width, uint32_t height,

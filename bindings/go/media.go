@@ -86,10 +86,11 @@ func (p *Pixels) check() error {
 
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
-	Device       uint32 // 0 or 1: the CPU
-	Quantize     uint32 // GGML type id for matrices of floats; 0: as the files have them
-	MaxRows      int    // the most rows that a picture may have; 0: what the files allow, at most 4096
-	AllowUnknown bool   // keys and tensors that are not known are passed over
+	Device       uint32    // 0 or 1: the CPU
+	Quantize     uint32    // GGML type id for matrices of floats; 0: as the files have them
+	MaxRows      int       // the most rows that a picture or a sound may have; 0: what the files allow, at most 4096
+	Kind         MediaKind // the encoder of a file that has several; 0: that of pictures, else that of sound
+	AllowUnknown bool      // keys and tensors that are not known are passed over
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
@@ -112,6 +113,8 @@ type EncoderInfo struct {
 	Grain                     int // pixels of which the sides of tiles are multiples
 	MinRows, MaxRows          int
 	WeightBytes, ScratchBytes uint64
+	Kinds                     []MediaKind // of the media that it makes
+	SampleRate                int         // samples a second that sound is brought to; 0 of pictures
 }
 
 // EncoderPlan is the memory that an encoder takes beside that of its model, in bytes.
@@ -140,7 +143,7 @@ type MediaInfo struct {
 	Columns, Lines         int // rows of a line, and lines; of a tile where there are several
 	TileColumns, TileLines int // 0 where the picture is one tile
 	Overview               bool
-	Width, Height          int // pixels of the picture, turned upright
+	Width, Height          int // pixels of the picture, turned upright; samples of a sound, and 0
 	SeenWidth, SeenHeight  int // pixels as the model sees them, by which places that it names are mapped back
 	Bytes                  uint64
 	EncodeTime             time.Duration
@@ -190,8 +193,9 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions,
 		device: C.uint32_t(options.Device), quantize: C.uint32_t(options.Quantize), max_rows: count(options.MaxRows), cancel: cancel,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.flags = C.uint32_t(options.Kind) & (C.RZ_ENCODER_IMAGE | C.RZ_ENCODER_AUDIO)
 	if options.AllowUnknown {
-		params.flags = C.RZ_MODEL_ALLOW_UNKNOWN
+		params.flags |= C.RZ_MODEL_ALLOW_UNKNOWN
 	}
 	told := progress{call: options.Progress}
 	if told.call != nil {
@@ -229,6 +233,7 @@ func (e *Encoder) Info() (EncoderInfo, error) {
 		Projector: C.GoString(&c.projector[0]), Mutual: c.is_mutual != 0, RowDim: int(c.row_dim), NLayers: int(c.n_layers),
 		TileSide: int(c.tile_side), Grain: int(c.grain), MinRows: int(c.min_rows), MaxRows: int(c.max_rows),
 		WeightBytes: uint64(c.weight_bytes), ScratchBytes: uint64(c.scratch_bytes),
+		Kinds: kinds(uint32(c.kinds)), SampleRate: int(c.sample_rate),
 	}, err
 }
 
@@ -254,6 +259,31 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
 		return C.rz_media_from_pixels(encoder, &p, params, out, e)
 	})
+}
+
+// EncodeSamples encodes a sound: samples of one channel from -1 to 1, rate of them a second. Of the options MaxRows and
+// Progress, which is told of parts, count.
+func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, rate uint32, options *MediaOptions) (*Media, error) {
+	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
+		return C.rz_media_from_samples(encoder, (*C.float)(unsafe.SliceData(samples)), C.size_t(len(samples)), C.uint32_t(rate), params, out, e)
+	})
+}
+
+// EncodeAudio is [Encoder.EncodeSamples] for the bytes of a WAV file.
+func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
+	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
+		return C.rz_media_from_audio(encoder, unsafe.Pointer(unsafe.SliceData(file)), C.size_t(len(file)), params, out, e)
+	})
+}
+
+// kinds are those of which the bits are set.
+func kinds(bits uint32) (all []MediaKind) {
+	for _, kind := range []MediaKind{Image, Audio} {
+		if bits&uint32(kind) != 0 {
+			all = append(all, kind)
+		}
+	}
+	return all
 }
 
 func (o *MediaOptions) params() (params C.rz_media_params) {

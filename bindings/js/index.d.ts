@@ -182,8 +182,10 @@ export interface EncoderOptions {
   device?: number;
   /** GGML type to which matrices of floats are converted. */
   quantize?: number;
-  /** The most rows that a picture may have; 0: what the files allow, at most 4096. */
+  /** The most rows that a picture or a sound may have; 0: what the files allow, at most 4096. */
   maxRows?: number;
+  /** The encoder of a file that has several; without it that of pictures, else that of sound. */
+  kind?: "image" | "audio";
   allowUnknown?: boolean;
 }
 export interface EncoderInfo {
@@ -200,6 +202,10 @@ export interface EncoderInfo {
   maxRows: number;
   weightBytes: number;
   scratchBytes: number;
+  /** It makes media of sounds, and not of pictures. */
+  hears: boolean;
+  /** Samples a second that sound is brought to; 0 of pictures. */
+  sampleRate: number;
 }
 export interface EncoderPlan {
   maxRows: number;
@@ -228,7 +234,7 @@ export interface MediaOptions {
   maxPixels?: number;
 }
 
-/** The encoder of a model that sees. Any number of calls may use one at once. */
+/** The encoder of a model that sees or hears. Any number of calls may use one at once. */
 export class Encoder extends Handle {
   private constructor();
   /** The .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
@@ -245,6 +251,11 @@ export class Encoder extends Handle {
   encode(
     image: Uint8Array | Pixels,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
+  ): Promise<Media>;
+  /** A medium of the bytes of a WAV file, or of the samples of one channel from -1 to 1, `rate` of them a second. */
+  encodeSound(
+    sound: Uint8Array | Float32Array,
+    options?: { rate?: number; maxRows?: number; signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
   /** The info of a picture of so many pixels, without one; time and hash are zero. */
   measure(width: number, height: number, options?: MediaOptions): MediaInfo;
@@ -301,7 +312,7 @@ export class Prompt extends Handle {
   /** A text as the first part has the tokens that begin a text. `bare`: the rows of media alone, without the model's
    * tokens around and between them. */
   constructor(model: Model, parts: (string | Tokens | Media)[], options?: { bare?: boolean });
-  /** Messages up to where the answer begins. Their content may have media: {type: "image", media}. */
+  /** Messages up to where the answer begins. Their content may have media: {type: "image" or "audio", media}. */
   static ofChat(
     model: Model,
     messages: Message[],
@@ -351,7 +362,7 @@ export type Adapters = (Adapter | [adapter: Adapter, scale: number])[];
 
 export interface Message {
   role: string;
-  content?: string | null | ({ type: "text"; text: string } | { type: "image"; media: Media | number })[];
+  content?: string | null | ({ type: "text"; text: string } | { type: "image" | "audio"; media: Media | number })[];
   reasoning_content?: string;
   tool_calls?: { id?: string; type?: "function"; function: { name: string; arguments: string | object } }[];
   tool_call_id?: string;

@@ -230,7 +230,7 @@ function bytesOf(view, name) {
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** The encoder of a model that sees. Any number of calls may use one at once. */
+/** The encoder of a model that sees or hears. Any number of calls may use one at once. */
 class Encoder extends Handle {
   constructor() {
     throw new TypeError("an encoder is made by Encoder.load");
@@ -261,6 +261,15 @@ class Encoder extends Handle {
     const pixels = isFile ? undefined : { width, height, stride, format };
     return watched(signal, progress, async (cancel) =>
       made(Media, await native.encode(handles.get(this), bytes, pixels, options, cancel)),
+    );
+  }
+
+  /** A medium of the bytes of a WAV file, or of the samples of one channel, a Float32Array, `rate` of them a second. */
+  async encodeSound(sound, { signal, progress, ...options } = {}) {
+    const bytes = bytesOf(sound, "the sound");
+    if (sound instanceof Float32Array !== Boolean(options.rate)) throw invalid("samples have a rate, files have none");
+    return watched(signal, progress, async (cancel) =>
+      made(Media, await native.encodeSound(handles.get(this), bytes, options, cancel)),
     );
   }
 

@@ -172,7 +172,8 @@ impl Conversation {
         self.give_up()?;
         if n < self.n_messages() {
             self.chat.truncate(n);
-            self.media.truncate(self.chat.media().into_iter().max().map_or(0, |last| last + 1));
+            let media = Chat::media_of(self.chat.messages());
+            self.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
             self.cut.clear();
             self.first = self.first.min(n);
         }

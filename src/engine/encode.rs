@@ -1,4 +1,4 @@
-//! Makes a medium of a picture: the bounds of a caller, the tiles, their rows, and the tokens around and between them.
+//! Makes media. Of a picture: the bounds of a caller, the tiles, their rows, and the tokens around and between them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,9 +10,10 @@ use super::encoder::{Encoder, Encoding, Run};
 use super::make_media;
 use super::media::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
 use super::metrics::Phase;
+use super::sound;
 use crate::device::StepBudget;
 use crate::error::{Error, Result};
-use crate::media::{Layout, MAX_SIDE, Picture, Sizing};
+use crate::media::{Layout, MAX_SIDE, Picture, Sizing, Sound};
 
 /// The most rows of a picture where the caller leaves it open.
 pub const MOST_ROWS: usize = 4096;
@@ -31,6 +32,9 @@ pub struct PictureBounds {
 /// The rule for tiles within some bounds, and the tiles of a picture of this size.
 fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds) -> Result<(Sizing, Layout)> {
     let facts = encoder.facts();
+    if facts.sound.is_some() {
+        return Err(Error::unsupported("a picture with an encoder of sound"));
+    }
     let or = |n: usize, default: usize| if n == 0 { default } else { n };
     let (most, max_tiles) = (or(bounds.max_rows, MOST_ROWS), or(bounds.max_tiles, usize::MAX));
     let (mut sizing, of_row) = (facts.sizing, (facts.patch * facts.merge).pow(2));
@@ -74,13 +78,7 @@ pub fn measure(encoder: &Encoder, size: [usize; 2], bounds: PictureBounds) -> Re
 fn media_layout(encoder: &Encoder, size: [usize; 2], layout: &Layout) -> Result<MediaLayout> {
     let [columns, lines] = encoder.facts().tile_grid(layout);
     let is_one = layout.n_tiles() == 1;
-    let mut parts = Vec::new();
-    for run in encoder.runs(layout)? {
-        match run {
-            Run::Rows(n) => parts.push(MediaPart::Rows(n)),
-            Run::Tokens(tokens) => parts.extend(tokens.into_iter().map(MediaPart::Token)),
-        }
-    }
+    let parts = media_parts(encoder.runs(layout)?);
     Ok(MediaLayout {
         columns,
         lines,
@@ -91,6 +89,14 @@ fn media_layout(encoder: &Encoder, size: [usize; 2], layout: &Layout) -> Result<
         seen: [layout.seen_width, layout.seen_height],
         parts,
     })
+}
+
+pub(super) fn media_parts(runs: Vec<Run>) -> Vec<MediaPart> {
+    let parts = |run| match run {
+        Run::Rows(n) => vec![MediaPart::Rows(n)],
+        Run::Tokens(tokens) => tokens.into_iter().map(MediaPart::Token).collect(),
+    };
+    runs.into_iter().flat_map(parts).collect()
 }
 
 /// The fewest and the most rows of a picture, and the layout of the largest tile.
@@ -115,6 +121,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
 pub struct MediaWork {
     encoder: Arc<Encoder>,
     encoding: Encoding,
+    kind: MediaKind,
     layout: MediaLayout,
     hash: MediaHash,
     /// Time that was worked.
@@ -123,7 +130,7 @@ pub struct MediaWork {
 
 impl MediaWork {
     /// Cuts a picture into tiles; none is encoded yet.
-    pub fn new(encoder: &Arc<Encoder>, picture: &Picture, bounds: PictureBounds) -> Result<MediaWork> {
+    pub fn picture(encoder: &Arc<Encoder>, picture: &Picture, bounds: PictureBounds) -> Result<MediaWork> {
         let started = Instant::now();
         let size = [picture.width, picture.height];
         let (sizing, layout) = fitted(encoder, size, bounds)?;
@@ -136,8 +143,23 @@ impl MediaWork {
         Ok(MediaWork {
             encoder: encoder.clone(),
             encoding: Encoding::new(encoder, tiles, &layout)?,
+            kind: MediaKind::Image,
             layout: media_layout(encoder, size, &layout)?,
             hash: hash.finalize().into(),
+            busy: started.elapsed(),
+        })
+    }
+
+    /// Cuts a sound into parts; none is encoded yet.
+    pub fn sound(encoder: &Arc<Encoder>, sound: &Sound, max_rows: usize) -> Result<MediaWork> {
+        let started = Instant::now();
+        let layout = sound::layout(encoder, sound, max_rows)?;
+        Ok(MediaWork {
+            encoder: encoder.clone(),
+            encoding: Encoding::of_sound(encoder, sound::heard(encoder, sound)?)?,
+            kind: MediaKind::Audio,
+            layout,
+            hash: sound::hash(encoder, sound)?,
             busy: started.elapsed(),
         })
     }
@@ -159,8 +181,8 @@ impl MediaWork {
         self.busy
     }
 
-    /// Works until the medium is done, which is returned, or for about `time`. `progress` gets the tiles that are done,
-    /// and their number; where it says false the call ends. After `Cancelled` and `Deadline` it may go on.
+    /// Works until the medium is done, which is returned, or for about `time`. `progress` gets the tiles or parts of a
+    /// sound that are done, and their number; where it says false the call ends. After `Cancelled` and `Deadline` it may go on.
     pub fn advance(
         &mut self,
         time: Option<Duration>,
@@ -194,6 +216,6 @@ impl MediaWork {
         let (model, rows) = (self.encoder.model(), std::mem::take(&mut self.encoding.rows));
         model.metrics().record_phase(Phase::Encode, self.busy);
         let layout = self.layout.clone();
-        make_media::make(model, MediaKind::Image, layout, rows, self.hash, self.busy).map(Some)
+        make_media::make(model, self.kind, layout, rows, self.hash, self.busy).map(Some)
     }
 }

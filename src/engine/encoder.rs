@@ -1,5 +1,6 @@
-//! Encoders of pictures: tiles through two programs to the rows that a model takes in the place of embeddings. What
-//! becomes of a tile depends on that tile alone, and neither on threads nor on how its work is cut.
+//! Encoders of pictures and of sound: tiles, or parts of a sound, through two programs to the rows that a model takes in
+//! the place of embeddings. What becomes of a tile depends on that tile alone, and neither on threads nor on how its work
+//! is cut.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::{StepInputs, StepLimits};
 use crate::media::{Layout, Picture};
-use crate::model::vision::{self, Facts, Piece, TileInputs};
+use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, TileInputs};
 use crate::quant;
 use crate::tensor::DType;
 
 /// The choices of a caller for the load of an encoder.
 #[derive(Default)]
 pub struct EncoderParams<'a> {
+    /// The encoder of a file that has several.
+    pub senses: Senses,
     /// Type that matrices of floats are converted to; 0: none.
     pub quantize: u32,
     /// Keys and tensors that are not known are passed over.
@@ -76,11 +79,11 @@ impl Encoder {
     }
 
     fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
-        let EncoderParams { quantize, allow_unknown, plan, cancel, mut progress } = params;
+        let EncoderParams { senses, quantize, allow_unknown, plan, cancel, mut progress } = params;
         let (runtime, path) = (model.runtime().clone(), source.path());
         let quantize = (quantize != 0).then_some(DType(quantize));
         let (hidden, taken) = (model.info().hidden_dim as usize, model.network()?.program.media_width());
-        let network = vision::network(&source, hidden, quantize).map_err(|e| in_file(path, e))?;
+        let network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
         if network.facts.row_dim != taken {
             let what = format!("rows of {} numbers, of which the model takes {taken}", network.facts.row_dim);
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
@@ -156,8 +159,11 @@ impl Encoder {
 
     /// Scratch that a picture with this layout takes, in bytes.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
-        let n = self.facts.n_patches(layout);
-        let rows = self.facts.tile_grid(layout).iter().product();
+        self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.tile_grid(layout).iter().product())
+    }
+
+    /// Scratch for tiles of so many patches and rows, or parts of so many hidden states.
+    pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> u64 {
         let bytes = |stage: &Stage, max_tokens| {
             self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
         };
@@ -169,8 +175,21 @@ impl Encoder {
         bytes(&self.encoder, n) + bytes(&self.projector, rows) + 4 * n.saturating_mul(kv + held) as u64
     }
 
+    /// Numbers of each result of a tile with so many patches and blocks; blocks may reach beyond the last patch.
+    fn state_len(&self, n: usize, blocks: usize) -> usize {
+        let width = |stage: &Stage, ids: &[TensorId]| ids.first().map_or(0, |id| stage.program.width(*id));
+        let [patch, block] =
+            [width(&self.encoder, &self.encoder.results), width(&self.projector, &self.projector.inputs)];
+        n.saturating_mul(patch).max(blocks.saturating_mul(block))
+    }
+
     /// The tokens around and between the rows of a picture.
     pub fn runs(&self, layout: &Layout) -> Result<Vec<Run>> {
+        self.runs_of(self.facts.pieces(layout))
+    }
+
+    /// The tokens of some texts, and the rows between them.
+    pub fn runs_of(&self, pieces: Vec<Piece>) -> Result<Vec<Run>> {
         let tokenizer = self.model.tokenizer()?;
         let run = |piece: Piece| match piece {
             Piece::Rows(n) => Ok(Run::Rows(n)),
@@ -180,7 +199,7 @@ impl Encoder {
                 Ok(Run::Tokens(tokens))
             }
         };
-        self.facts.pieces(layout).into_iter().map(run).collect()
+        pieces.into_iter().map(run).collect()
     }
 
     /// The rows of a picture, `[n][row_dim]`, tile after tile.
@@ -195,17 +214,21 @@ impl Encoder {
     }
 }
 
-/// Refuses a model whose vocabulary lacks a token around pictures.
+/// Refuses a model whose vocabulary lacks a token around pictures or sounds.
 fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
     let Ok(tokenizer) = model.tokenizer() else { return Ok(()) };
-    let one = facts.sizing.layout(1, 1)?;
-    for piece in facts.pieces(&one) {
+    let pieces = match &facts.sound {
+        Some(sound) => sound.pieces(1),
+        None => facts.pieces(&facts.sizing.layout(1, 1)?),
+    };
+    for piece in pieces {
         let Piece::Text(text) = piece else { continue };
         for name in text.split_inclusive(['>', ']']).map(str::trim).filter(|name| !name.is_empty()) {
             let mut tokens = Vec::new();
             tokenizer.encode(name, false, true, &mut tokens)?;
             if tokens.len() != 1 {
-                let what = format!("{name:?}, which stands beside pictures, is no token of the model's vocabulary");
+                let beside = if facts.sound.is_some() { "sounds" } else { "pictures" };
+                let what = format!("{name:?}, which stands beside {beside}, is no token of the model's vocabulary");
                 return Err(Error::Mismatch(what));
             }
         }
@@ -213,9 +236,15 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// The work on the tiles of a picture, which may be paused.
+/// What goes through the programs at once.
+enum Tile {
+    Picture(Picture),
+    Sound(HeardPart),
+}
+
+/// The work on the tiles of a picture or the parts of a sound, which may be paused.
 pub struct Encoding {
-    tiles: Vec<Picture>,
+    tiles: Vec<Tile>,
     /// `[n][row_dim]`, those of the tiles that are done.
     pub rows: Vec<f32>,
     /// Number of tiles that are done.
@@ -254,8 +283,26 @@ impl Encoding {
         if tiles.len() != layout.n_tiles() || !tiles.iter().all(is_tile) {
             return Err(Error::invalid(format!("{} tiles of a picture with {layout:?}", tiles.len())));
         }
-        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes(layout))?;
         let (n, blocks) = (facts.n_patches(layout), facts.tile_grid(layout).iter().product());
+        let mut list = try_vec("tiles", tiles.len())?;
+        list.extend(tiles.into_iter().map(Tile::Picture));
+        Encoding::with(encoder, list, [n, blocks], facts.n_rows(layout))
+    }
+
+    /// Sets the memory aside for the parts of a sound.
+    pub fn of_sound(encoder: &Encoder, parts: Vec<HeardPart>) -> Result<Encoding> {
+        let most = |of: fn(&SoundPart) -> usize| parts.iter().map(|heard| of(&heard.part)).max().unwrap_or(0);
+        let most = [most(|part| part.n), most(|part| part.rows)];
+        let rows = parts.iter().map(|heard| heard.part.rows).sum();
+        let mut list = try_vec("parts of a sound", parts.len())?;
+        list.extend(parts.into_iter().map(Tile::Sound));
+        Encoding::with(encoder, list, most, rows)
+    }
+
+    /// `n` and `blocks`: the most patches and blocks of a tile.
+    fn with(encoder: &Encoder, tiles: Vec<Tile>, [n, blocks]: [usize; 2], rows: usize) -> Result<Encoding> {
+        let facts = encoder.facts();
+        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks))?;
         let executor = |stage: &Stage, n: usize| {
             let limits = StepLimits { max_tokens: n, max_outputs: 0 };
             let mut positions = try_vec("the inputs of a step", n)?;
@@ -271,12 +318,12 @@ impl Encoding {
         let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
         let limits = StepLimits { max_tokens: n, max_outputs: 0 };
         let spec = state_spec(&encoder.encoder.program, 0, &params, limits);
-        let width = encoder.encoder.results.iter().map(|state| encoder.encoder.program.width(*state)).sum::<usize>();
+        let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
         Ok(Encoding {
             executors: [executor(&encoder.encoder, n)?, executor(&encoder.projector, blocks)?],
             sequence: encoder.backend.new_sequence(&spec)?,
-            states: try_filled("hidden states", n.saturating_mul(width), 0f32)?,
-            rows: try_vec("the rows of a picture", facts.n_rows(layout).saturating_mul(facts.row_dim))?,
+            states: try_filled("hidden states", each, 0f32)?,
+            rows: try_vec("the rows of a medium", rows.saturating_mul(facts.row_dim))?,
             tiles,
             done: 0,
             inputs: TileInputs::default(),
@@ -295,7 +342,11 @@ impl Encoding {
         encoder.model.runtime().pool.check_not_within_share()?;
         while let Some(tile) = self.tiles.get(self.done) {
             if self.executors[0].state == StageState::Fresh {
-                self.inputs = encoder.facts.inputs(tile)?;
+                self.inputs = match (tile, &encoder.facts.sound) {
+                    (Tile::Picture(picture), _) => encoder.facts.inputs(picture)?,
+                    (Tile::Sound(part), Some(sound)) => sound.inputs(part)?,
+                    (Tile::Sound(_), None) => return Err(Error::unsupported("sound with an encoder of pictures")),
+                };
             }
             let done = self.advance_tile(encoder, budget);
             if done.is_err() {
@@ -313,23 +364,30 @@ impl Encoding {
 
     fn advance_tile(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
         let Encoding { inputs, executors: [first, second], sequence, states, rows, .. } = self;
+        let blocks = inputs.rows.len();
+        let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {
             let written = [&inputs.patches[..], &inputs.places[..]];
-            if !first.advance(&encoder.encoder, sequence, &written, (&inputs.turns, &inputs.spans), budget)? {
+            let by = (&inputs.turns[..], &inputs.spans[..]);
+            if !first.advance(&encoder.encoder, inputs.n, sequence, &written, by, budget)? {
                 return Ok(false);
             }
-            let mut rest = &mut states[..];
-            for state in &encoder.encoder.results {
-                let (now, behind) = rest.split_at_mut(inputs.n * encoder.encoder.program.width(*state));
-                first.executor.read(*state, now)?;
-                rest = behind;
+            for (result, state) in encoder.encoder.results.iter().zip(states.chunks_exact_mut(each)) {
+                let (made, beyond) = state.split_at_mut(inputs.n * encoder.encoder.program.width(*result));
+                first.executor.read(*result, made)?;
+                beyond.fill(0.0);
             }
         }
         // A class token is dropped; blocks are what is left of each result, seen otherwise.
-        let (blocks, class) = (inputs.rows.len(), usize::from(encoder.facts.has_class()));
-        let each = states.len() / encoder.encoder.results.len().max(1);
-        let written: Vec<&[f32]> = states.chunks_exact(each).map(|state| &state[class * each / inputs.n..]).collect();
-        if !second.advance(&encoder.projector, sequence, &written, (&[], &[]), budget)? {
+        let class = usize::from(encoder.facts.has_class());
+        let results = encoder.encoder.results.iter().zip(&encoder.projector.inputs).zip(states.chunks_exact(each));
+        let written: Vec<&[f32]> = results
+            .map(|((result, block), state)| {
+                let from = class * encoder.encoder.program.width(*result);
+                &state[from..from + blocks * encoder.projector.program.width(*block)]
+            })
+            .collect();
+        if !second.advance(&encoder.projector, blocks, sequence, &written, (&[], &[]), budget)? {
             return Ok(false);
         }
         let width = encoder.facts.row_dim;
@@ -345,17 +403,19 @@ impl Encoding {
 }
 
 impl StageExecutor {
-    /// Works on the program until it is done or `budget` pauses; true when it is done. `written`: what the inputs of a
-    /// fresh step hold.
+    /// Works on the first `n` rows of the program until it is done or `budget` pauses; true when it is done. `written`:
+    /// what the inputs of a fresh step hold.
     fn advance(
         &mut self,
         stage: &Stage,
+        n: usize,
         sequence: &mut Sequence,
         written: &[&[f32]],
         (turns, spans): (&[[u32; 3]], &[[u32; 2]]),
         budget: &StepBudget,
     ) -> Result<bool> {
         let StageExecutor { executor, state, ids, positions } = self;
+        let (ids, positions) = (&ids[..n], &positions[..n]);
         let inputs = StepInputs { ids, positions, sequences: ids, turns, spans, ..Default::default() };
         let mut batch = Batch { inputs, sequences: &mut [sequence] };
         if *state == StageState::Fresh {

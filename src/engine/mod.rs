@@ -41,6 +41,7 @@ mod saved_parts;
 pub mod saved_conversation;
 mod schedule;
 mod session;
+mod sound;
 mod step;
 mod store;
 mod turn;
@@ -71,6 +72,7 @@ pub use reply_prompt::{Overflow, Reasoning, ReplyParams};
 pub(crate) use runs::Text;
 pub use schedule::step_jobs;
 pub use session::Session;
+pub use sound::{extent as sound_extent, measure as measure_sound, most_samples};
 pub use store::{Store, StoreInfo, StoreParams};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
@@ -80,8 +82,9 @@ pub use crate::device::{DeviceInfo, DeviceKind, Part};
 pub use crate::format::{ByteSource, ReadAt};
 pub use crate::grammar::{Grammar, Kind as GrammarKind};
 pub use crate::graph::step::MEDIA_ROW;
-pub use crate::media::{Picture, PixelFormat, Sizing};
+pub use crate::media::{Picture, PixelFormat, SAMPLE_RATE, Sizing, Sound};
 pub use crate::model::pooling::Pooling;
+pub use crate::model::vision::Senses;
 pub(crate) use crate::sampling::numbers as sampler_numbers;
 pub use crate::sampling::{Filter, SamplerParams};
 pub use crate::tensor::DType;

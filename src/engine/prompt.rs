@@ -4,16 +4,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::media::{Media, MediaPart};
+use super::media::{Media, MediaKind, MediaPart};
 use super::model::Model;
 use super::runs::{Run, Runs, Text};
 use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step::MEDIA_ROW;
 use crate::text::{Chat, MarkedText, Reply};
 
-/// Placeholders that templates write where a picture stands.
+/// Placeholders that templates write where a picture stands, and where a sound does.
 const PLACEHOLDERS: [&str; 7] =
     ["<|image_pad|>", "<start_of_image>", "[IMG]", "<IMG_CONTEXT>", "<image>", "<|image|>", "<image_soft_token>"];
+
+const SOUND_PLACEHOLDERS: [&str; 3] = ["<|AUDIO|>", "[AUDIO]", "<|audio|>"];
 
 /// A part of a prompt.
 pub enum PromptPart<'a> {
@@ -58,7 +60,7 @@ impl Prompt {
 
     /// The prompt of a conversation with media, by their numbers.
     pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[Arc<Media>]) -> Result<Prompt> {
-        check_media(model, &chat.media(), media)?;
+        check_media(model, &Chat::media_of(chat.messages()), media)?;
         Prompt::of_rendered(model, chat, &render(model, chat)?, media)
     }
 
@@ -69,7 +71,8 @@ impl Prompt {
         (text, places): &(MarkedText, Vec<Range<usize>>),
         media: &[Arc<Media>],
     ) -> Result<Prompt> {
-        let order: Vec<&Arc<Media>> = chat.media().into_iter().filter_map(|i| media.get(i)).collect();
+        let order: Vec<&Arc<Media>> =
+            Chat::media_of(chat.messages()).into_iter().filter_map(|(i, _)| media.get(i)).collect();
         let tokenizer = model.tokenizer()?;
         let texts = secured("tokens", 32 * text.text.len(), || tokenizer.encode_chat_around(text, places))?;
         let size = texts.iter().map(Vec::len).chain(order.iter().map(|media| media.layout.n_tokens())).sum();
@@ -122,13 +125,19 @@ impl Prompt {
     }
 }
 
-/// Refuses media of another model, and those that no part of a message has; `order`: the numbers in parts.
-pub(super) fn check_media(model: &Model, order: &[usize], media: &[Arc<Media>]) -> Result<()> {
+/// Refuses media of another model, those that no part of a message has, and parts with a medium of the other kind;
+/// `parts`: as of `Chat::media_of`.
+pub(super) fn check_media(model: &Model, parts: &[(usize, bool)], media: &[Arc<Media>]) -> Result<()> {
     for (i, medium) in media.iter().enumerate() {
-        if !order.contains(&i) {
+        let mut kinds = parts.iter().filter(|(number, _)| *number == i).map(|(_, is_sound)| *is_sound).peekable();
+        if kinds.peek().is_none() {
             return Err(Error::invalid("no part of a message has this medium").of_entry(i));
         }
         check_model(model, medium).map_err(|e| e.of_entry(i))?;
+        if let Some(is_sound) = kinds.find(|is_sound| *is_sound != (medium.kind == MediaKind::Audio)) {
+            let what = if is_sound { "a part that is a sound" } else { "a part that is a picture" };
+            return Err(Error::invalid(format!("{what} has a medium of the other kind")).of_entry(i));
+        }
     }
     Ok(())
 }
@@ -174,24 +183,37 @@ pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
 
 /// The text of a conversation, and the places of its media in it.
 pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Range<usize>>)> {
-    let (template, n) = (model.chat_template()?, chat.media().len());
-    let found = |text: &MarkedText, what: &str| {
-        let places: Vec<_> = text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect();
-        (places.len() == n).then_some(places)
-    };
-    if n == 0 {
+    let template = model.chat_template()?;
+    let kinds: Vec<bool> = Chat::media_of(chat.messages()).into_iter().map(|(_, is_sound)| is_sound).collect();
+    if kinds.is_empty() {
         return Ok((template.render(chat)?, Vec::new()));
     }
+    let places = |text: &MarkedText, what: &str| -> Vec<_> {
+        text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
+    };
     // The texts of messages are marked, so that a placeholder that is found is the template's.
+    let placeholders = |text: &MarkedText| {
+        let found = |all: &[&str], kind: bool| {
+            let n = kinds.iter().filter(|is_sound| **is_sound == kind).count();
+            let places = all.iter().map(|what| places(text, what)).find(|places| n == 0 || places.len() == n)?;
+            Some(places.into_iter().filter(|_| n > 0).map(|place| (kind, place)).collect::<Vec<_>>())
+        };
+        let mut all = [found(&PLACEHOLDERS, false)?, found(&SOUND_PLACEHOLDERS, true)?].concat();
+        all.sort_by_key(|(_, place)| place.start);
+        let is_in_order = all.iter().map(|(kind, _)| kind).eq(&kinds);
+        is_in_order.then(|| all.into_iter().map(|(_, place)| place).collect())
+    };
     if let Ok(text) = template.render(&chat.with_bare_media())
-        && let Some(places) = PLACEHOLDERS.iter().find_map(|placeholder| found(&text, placeholder))
+        && let Some(places) = placeholders(&text)
     {
         return Ok((text, places));
     }
     // A template that knows no parts.
     let (chat, marker) = chat.with_markers();
     let text = template.render(&chat)?;
-    let places = found(&text, &text.marks.mark(&marker));
-    let places = places.ok_or_else(|| Error::unsupported("the chat template leaves out a picture"))?;
-    Ok((text, places))
+    let places = places(&text, &text.marks.mark(&marker));
+    match places.len() == kinds.len() {
+        true => Ok((text, places)),
+        false => Err(Error::unsupported("the chat template leaves out a picture or a sound")),
+    }
 }

@@ -1,11 +1,11 @@
-//! Encoders of pictures, and the media that they make.
+//! Encoders, and the media that those of pictures make.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, Sizing, encoder_extent,
-    measure_picture,
+    Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses, Sizing,
+    encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -14,19 +14,19 @@ use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::media::{rz_media, rz_media_info};
+use super::media::{RZ_MEDIA_AUDIO, RZ_MEDIA_IMAGE, rz_media, rz_media_info};
 use super::media_steps::MediaSteps;
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, versioned};
 
-/// The encoder of a model that sees, with the projector that turns what it gives into rows as wide as the model's
-/// embeddings. Immutable: any number of calls may use it at once.
+/// The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
+/// model's embeddings. Immutable: any number of calls may use it at once.
 pub struct rz_encoder {
-    encoder: Arc<Encoder>,
-    /// The most rows of a picture.
-    max_rows: usize,
+    pub(super) encoder: Arc<Encoder>,
+    /// The most rows of a picture or a sound.
+    pub(super) max_rows: usize,
 }
 
 impl Handle for rz_encoder {
@@ -37,19 +37,34 @@ impl Handle for rz_encoder {
     }
 }
 
+/// Encoder flag: the encoder of pictures, of a file that has one of sound too.
+pub const RZ_ENCODER_IMAGE: u32 = 1;
+/// Encoder flag: the encoder of sound, of a file that has one of pictures too.
+pub const RZ_ENCODER_AUDIO: u32 = 2;
+
+/// The encoder that flags ask for.
+fn senses(flags: u32) -> Senses {
+    match flags & (RZ_ENCODER_IMAGE | RZ_ENCODER_AUDIO) {
+        RZ_ENCODER_IMAGE => Senses::Pictures,
+        RZ_ENCODER_AUDIO => Senses::Sound,
+        _ => Senses::Any,
+    }
+}
+
 /// Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_encoder_params {
     /// sizeof(rz_encoder_params).
     pub struct_size: u32,
-    /// RZ_MODEL_ALLOW_UNKNOWN, or 0.
+    /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
+    /// loaded, or that of sound where there is none.
     pub flags: u32,
     /// Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED.
     pub device: u32,
     /// GGML type id to which matrices of floats are converted; 0: none.
     pub quantize: u32,
-    /// The most rows that a picture may have; 0: what the files allow, but at most 4096.
+    /// The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096.
     pub max_rows: u32,
     /// 0.
     pub reserved: u32,
@@ -81,23 +96,27 @@ pub struct rz_encoder_info {
     pub struct_size: u32,
     /// 1: the rows of a picture see each other, so that one step of the model computes them.
     pub is_mutual: u32,
-    /// Kind of the projector, such as "qwen3vl_merger".
+    /// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
     pub projector: [c_char; 32],
     /// Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter.
     pub row_dim: u32,
     /// Layers of the encoder.
     pub n_layers: u32,
-    /// Pixels of the side of a tile; 0: a picture is one tile of any size.
+    /// Pixels of the side of a tile; 0: a picture is one tile of any size, or the encoder is one of sound.
     pub tile_side: u32,
-    /// Pixels of which the sides of tiles are multiples.
+    /// Pixels of which the sides of tiles are multiples; 0 of sound.
     pub grain: u32,
-    /// The fewest and the most rows of a picture.
+    /// The fewest and the most rows of a picture or a sound.
     pub min_rows: u32,
     pub max_rows: u32,
     /// Bytes of weights in memory.
     pub weight_bytes: u64,
-    /// Bytes of scratch that each call takes which encodes a picture, at most.
+    /// Bytes of scratch that each call takes which encodes a picture or a sound, at most.
     pub scratch_bytes: u64,
+    /// The kinds of media that it makes, RZ_MEDIA_..., or-ed together.
+    pub kinds: u32,
+    /// Samples a second that sound is brought to; 0 of pictures.
+    pub sample_rate: u32,
 }
 
 versioned!(rz_encoder_info {
@@ -112,6 +131,8 @@ versioned!(rz_encoder_info {
     max_rows,
     weight_bytes,
     scratch_bytes,
+    kinds,
+    sample_rate,
 });
 
 /// Loads the encoder that belongs to `model`.
@@ -121,8 +142,8 @@ versioned!(rz_encoder_info {
 /// model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
 /// long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
 /// RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
-/// other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures that its
-/// vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
+/// other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
+/// that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
 /// weights), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
@@ -170,7 +191,8 @@ fn with_params<T>(
     load: impl FnOnce(EncoderParams) -> Result<T>,
 ) -> Result<(T, usize)> {
     let params: rz_encoder_params = call.params(params)?;
-    call.flags(params.flags, super::model::RZ_MODEL_ALLOW_UNKNOWN, "rz_encoder_params.flags")?;
+    let known = super::model::RZ_MODEL_ALLOW_UNKNOWN | RZ_ENCODER_IMAGE | RZ_ENCODER_AUDIO;
+    call.flags(params.flags, known, "rz_encoder_params.flags")?;
     if params.device > 1 {
         return Err(Error::unsupported(format!("an encoder on device {}; 1 is the CPU", params.device)));
     }
@@ -178,7 +200,8 @@ fn with_params<T>(
     let mut progress = told(params.progress, params.progress_user);
     let loaded = load(EncoderParams {
         quantize: params.quantize,
-        allow_unknown: params.flags != 0,
+        senses: senses(params.flags),
+        allow_unknown: params.flags & super::model::RZ_MODEL_ALLOW_UNKNOWN != 0,
         cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
         ..EncoderParams::default()
@@ -210,8 +233,10 @@ pub unsafe extern "C" fn rz_encoder_info_get(
         let handle = call.handle(encoder)?;
         let out = call.out_struct(out)?;
         let (encoder, facts) = (&handle.encoder, handle.encoder.facts());
-        let ([min_rows, max_rows], largest) = encoder_extent(encoder, handle.max_rows)?;
+        let ([min_rows, max_rows], scratch_bytes) = extent(encoder, handle.max_rows)?;
+        let hears = facts.sound.is_some();
         let tile_side = match facts.sizing {
+            _ if hears => 0,
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => side,
             Sizing::SplitLongest { tile, .. } | Sizing::SplitRatio { tile, .. } => tile,
             Sizing::Area { .. } | Sizing::LongestEdge { .. } => 0,
@@ -225,14 +250,25 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             row_dim: count(facts.row_dim),
             n_layers: count(facts.n_layers),
             tile_side: count(tile_side),
-            grain: count(facts.patch * facts.merge),
+            grain: if hears { 0 } else { count(facts.patch * facts.merge) },
             min_rows: count(min_rows),
             max_rows: count(max_rows),
             weight_bytes: encoder.weight_bytes(),
-            scratch_bytes: encoder.scratch_bytes(&largest),
+            scratch_bytes,
+            kinds: if hears { RZ_MEDIA_AUDIO } else { RZ_MEDIA_IMAGE },
+            sample_rate: if hears { count(SAMPLE_RATE) } else { 0 },
         });
         Ok(RZ_OK)
     })
+}
+
+/// The fewest and the most rows of a picture or a sound, and the scratch that one takes at most.
+fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
+    if encoder.facts().sound.is_some() {
+        return sound_extent(encoder, max_rows);
+    }
+    let (rows, largest) = encoder_extent(encoder, max_rows)?;
+    Ok((rows, encoder.scratch_bytes(&largest)))
 }
 
 /// Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0.
@@ -241,11 +277,11 @@ pub unsafe extern "C" fn rz_encoder_info_get(
 pub struct rz_encoder_plan {
     /// sizeof(rz_encoder_plan), set by the caller.
     pub struct_size: u32,
-    /// Rows of the largest picture.
+    /// Rows of the largest picture, or of the longest sound.
     pub max_rows: u32,
     /// Weights, as they are packed.
     pub weights_host: u64,
-    /// Scratch of a call that encodes a picture, at most.
+    /// Scratch of a call that encodes a picture or a sound, at most.
     pub scratch_host: u64,
     /// One row of a medium.
     pub row: u64,
@@ -269,12 +305,12 @@ pub unsafe extern "C" fn rz_encoder_plan_get(
         let out = call.out_struct(out)?;
         let (encoder, max_rows) =
             with_params(call, params, |params| Encoder::load(&model.0, path, EncoderParams { plan: true, ..params }))?;
-        let ([_, max_rows], largest) = encoder_extent(&encoder, max_rows)?;
+        let ([_, max_rows], scratch_host) = extent(&encoder, max_rows)?;
         out.set(rz_encoder_plan {
             struct_size: 0,
             max_rows: count(max_rows),
             weights_host: encoder.weight_bytes(),
-            scratch_host: encoder.scratch_bytes(&largest),
+            scratch_host,
             row: 4 * encoder.facts().row_dim as u64,
         });
         Ok(RZ_OK)
@@ -361,9 +397,18 @@ impl rz_encoder {
         PictureBounds { min_rows, max_rows: if max_rows == 0 { self.max_rows } else { max_rows }, max_tiles }
     }
 
-    fn encode(&self, call: &Call, picture: &Picture, params: &rz_media_params) -> Result<rz_media> {
+    fn see(&self, call: &Call, picture: &Picture, params: &rz_media_params) -> Result<rz_media> {
+        self.encode(call, params, || MediaWork::picture(&self.encoder, picture, self.bounds(params)))
+    }
+
+    pub(super) fn encode(
+        &self,
+        call: &Call,
+        params: &rz_media_params,
+        work: impl FnOnce() -> Result<MediaWork>,
+    ) -> Result<rz_media> {
         call.flags(params.flags, RZ_MEDIA_STEPS, "rz_media_params.flags")?;
-        let work = MediaWork::new(&self.encoder, picture, self.bounds(params))?;
+        let work = work()?;
         let mut steps = MediaSteps {
             work,
             cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
@@ -384,8 +429,8 @@ impl rz_encoder {
 /// other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
 /// against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
 /// Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
-/// allows), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
-/// RZ_ERR_VERSION. Since 0.1.0.
+/// allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_pixels(
     encoder: *const rz_encoder,
@@ -414,7 +459,7 @@ pub unsafe extern "C" fn rz_media_from_pixels(
         let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
         let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
         let picture = Picture::from_pixels(format, columns, lines, pixels.stride, data)?;
-        out.set_handle(encoder.encode(call, &picture, &params)?);
+        out.set_handle(encoder.see(call, &picture, &params)?);
         Ok(RZ_OK)
     })
 }
@@ -443,7 +488,7 @@ pub unsafe extern "C" fn rz_media_from_image(
         let out = call.out(out, "out")?;
         let max_pixels = if params.max_pixels == 0 { MAX_PIXELS } else { params.max_pixels.into() };
         let picture = Picture::decode(data, max_pixels)?;
-        out.set_handle(encoder.encode(call, &picture, &params)?);
+        out.set_handle(encoder.see(call, &picture, &params)?);
         Ok(RZ_OK)
     })
 }

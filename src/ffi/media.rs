@@ -79,17 +79,18 @@ pub struct rz_media_info {
     pub tile_lines: u32,
     /// 1: a tile with the whole picture comes with them.
     pub has_overview: u32,
-    /// Pixels of the picture, turned upright; 0 for rows of the caller.
+    /// Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller.
     pub width: u32,
     pub height: u32,
-    /// Pixels of all tiles together as the model sees them, by which places that it names are mapped back.
+    /// Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
+    /// its samples at the rate of the encoder and 0.
     pub seen_width: u32,
     pub seen_height: u32,
     /// Bytes of memory that it takes.
     pub bytes: u64,
     /// Nanoseconds that its encoding took.
     pub encode_ns: u64,
-    /// The same for the same pixels, parameters and encoder, whatever the format of the file was: a key for tables of
+    /// The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for tables of
     /// the caller.
     pub hash: [u8; 32],
 }

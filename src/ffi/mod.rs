@@ -49,6 +49,7 @@ pub mod runtime;
 pub mod sampler;
 pub mod saved;
 pub mod score;
+pub mod sound;
 pub mod source;
 pub mod status;
 pub mod store;

@@ -1,6 +1,6 @@
 //! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
 //! `family` lists those that are known, `config` translates `config.json`, `names` the names of tensors. `encoder` does
-//! the same for the part of a model that sees pictures.
+//! the same for the part of a model that sees pictures, `sound` for the one that hears.
 //!
 //! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
 //! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`:
@@ -20,6 +20,7 @@ pub(super) mod peft;
 mod quantised;
 mod rope;
 mod sentence;
+mod sound;
 mod translator;
 mod weights;
 mod window;

@@ -247,15 +247,11 @@ impl Chat {
         self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The numbers of the media among the parts of messages, in their order.
-    pub fn media(&self) -> Vec<usize> {
-        Chat::media_of(self.messages())
-    }
-
-    /// `media` of messages.
-    pub fn media_of(messages: &[Json]) -> Vec<usize> {
+    /// The numbers of the media among the parts of messages, in their order, each with whether its part is a sound.
+    pub fn media_of(messages: &[Json]) -> Vec<(usize, bool)> {
         let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
-        parts.filter_map(|part| part["media"].as_u64()).map(|i| i as usize).collect()
+        let of = |part: &Json| Some((part["media"].as_u64()? as usize, part["type"].as_str().is_some_and(is_audio)));
+        parts.filter_map(of).collect()
     }
 
     /// The conversation with media as templates have them that know parts: by their type alone.
@@ -479,10 +475,15 @@ fn messages(list: Vec<Json>, n_media: Option<usize>) -> Result<Vec<Json>> {
     list.into_iter().enumerate().map(checked).collect()
 }
 
+/// True for the types of parts that are sounds.
+fn is_audio(kind: &str) -> bool {
+    ["audio", "input_audio"].contains(&kind)
+}
+
 /// The part of a content that is one of `n_media` media.
-fn media_part(place: &str, part: &Json, n_media: usize) -> Result<Json> {
+fn media_part(place: &str, part: &Json, kind: &str, n_media: usize) -> Result<Json> {
     match part["media"].as_u64() {
-        Some(number) if number < n_media as u64 => Ok(json!({"type": "image", "media": number})),
+        Some(number) if number < n_media as u64 => Ok(json!({"type": kind, "media": number})),
         Some(number) => Err(Error::invalid(format!("{place}.media is {number}, there are {n_media} media"))),
         None => Err(Error::invalid(format!("{place}.media is no number of a medium"))),
     }
@@ -503,8 +504,9 @@ fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result<Jso
             for (i, part) in parts.iter_mut().enumerate() {
                 match (part["type"].as_str(), part["text"].as_str(), n_media) {
                     (Some("text"), Some(part), _) => text.push_str(part),
-                    (Some("image" | "image_url"), _, Some(n_media)) => {
-                        (*part, media) = (media_part(&format!("{place}.content[{i}]"), part, n_media)?, true);
+                    (Some(kind @ ("image" | "image_url" | "audio" | "input_audio")), _, Some(n_media)) => {
+                        let kind = if is_audio(kind) { "audio" } else { "image" };
+                        (*part, media) = (media_part(&format!("{place}.content[{i}]"), part, kind, n_media)?, true);
                     }
                     (Some("text") | None, ..) => return wrong(&format!(".content[{i}] is no part with a text")),
                     (Some(other), ..) => {

@@ -36,6 +36,7 @@ mod saved;
 #[cfg(cuda)]
 mod self_test;
 mod silence;
+mod sound;
 mod store;
 mod text;
 #[cfg(cuda)]

@@ -36,10 +36,16 @@ pub fn data(name: &str) -> Value {
 /// A model with a vocabulary of control tokens, bytes, and two line breaks, for a family: of two layers, behind which
 /// rows enter again, for Qwen 3.
 pub fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
+    model_with(folder, family, hidden, &[], TEMPLATE)
+}
+
+/// `model` with more control tokens behind its vocabulary, and another template.
+pub fn model_with(folder: &Path, family: &str, hidden: u64, more: &[&str], template: &str) -> Arc<Model> {
     let vocabulary: Vec<String> = serde_json::from_value(data("vocabulary")).unwrap();
-    let tokens: Vec<&str> = vocabulary.iter().map(String::as_str).collect();
-    let controls = tokens.iter().position(|token| *token == "!").unwrap();
-    let kinds: Vec<i32> = (0..tokens.len()).map(|i| if i < controls { 3 } else { 1 }).collect();
+    let controls = vocabulary.iter().position(|token| token == "!").unwrap();
+    let is_control = |i: usize| i < controls || i >= vocabulary.len();
+    let tokens: Vec<&str> = vocabulary.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let kinds: Vec<i32> = (0..tokens.len()).map(|i| if is_control(i) { 3 } else { 1 }).collect();
     let n = tokens.len() as u64;
     let (arch, layers) = if family == "qwen3" { ("qwen3vl", 2) } else { ("llama", 1) };
     let key = |name: &str| format!("{arch}.{name}");
@@ -56,7 +62,7 @@ pub fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
         .key("tokenizer.ggml.tokens", tokens)
         .key("tokenizer.ggml.token_type", kinds)
         .key("tokenizer.ggml.merges", vec!["\u{10a} \u{10a}"])
-        .key("tokenizer.chat_template", TEMPLATE);
+        .key("tokenizer.chat_template", template);
     let mut shapes = vec![("token_embd".to_owned(), vec![n, hidden]), ("output_norm".to_owned(), vec![hidden])];
     for layer in 0..layers {
         let parts = [("attn_q", hidden), ("attn_k", hidden), ("attn_v", hidden), ("attn_output", hidden)];
@@ -132,7 +138,7 @@ pub fn gguf(data: &Value) -> Gguf {
 }
 
 /// The folder of a family: its encoder, and the text model where that is asked for.
-fn folder(data: &Value, with_text: bool) -> safetensors::Folder {
+pub fn folder(data: &Value, with_text: bool) -> safetensors::Folder {
     let folder = safetensors::Folder::new(&data["config"].to_string());
     folder.put("preprocessor_config.json", data["pixels"].to_string());
     let mut tensors = tensors(data, "folder");
@@ -179,7 +185,7 @@ fn runs(encoder: &Encoder, picture: &Picture) -> Vec<Run> {
     runs
 }
 
-fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Encoder>, Error> {
+pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Encoder>, Error> {
     Encoder::load(model, path, EncoderParams::default())
 }
 
@@ -194,7 +200,7 @@ fn off(got: &[f32], expected: &[f64]) -> f64 {
 }
 
 /// The difference of some rows from those of a case.
-fn off_case(encoder: &Encoder, rows: &[f32], case: &Value) -> f64 {
+pub fn off_case(encoder: &Encoder, rows: &[f32], case: &Value) -> f64 {
     let width = encoder.facts().row_dim;
     assert_eq!(rows.len(), case["n_rows"].as_u64().unwrap() as usize * width);
     let got: Vec<f32> =
@@ -260,7 +266,7 @@ fn changed(family: &str, change: impl FnOnce(&mut Gguf)) -> (tempfile::TempDir, 
     (at, path)
 }
 
-fn set(file: &mut Gguf, name: &str, value: impl crate::support::gguf::Value) {
+pub fn set(file: &mut Gguf, name: &str, value: impl crate::support::gguf::Value) {
     file.keys.retain(|(key, _)| key != name);
     let made = Gguf::new().key(name, value);
     file.keys.extend(made.keys);

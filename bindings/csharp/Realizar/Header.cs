@@ -255,6 +255,8 @@ namespace Realizar
         public uint max_rows;
         public ulong weight_bytes;
         public ulong scratch_bytes;
+        public uint kinds;
+        public uint sample_rate;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -698,6 +700,8 @@ namespace Realizar
         internal const int RZ_MEDIA_IMAGE = 1;
         internal const int RZ_MEDIA_AUDIO = 2;
         internal const uint RZ_TOKEN_MEDIA = uint.MaxValue - 1;
+        internal const int RZ_ENCODER_IMAGE = 1;
+        internal const int RZ_ENCODER_AUDIO = 2;
         internal const int RZ_PIXELS_RGB8 = 1;
         internal const int RZ_PIXELS_RGBA8 = 2;
         internal const int RZ_PIXELS_BGRA8 = 3;
@@ -847,6 +851,8 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_pixels(EncoderHandle encoder, rz_pixels* pixels, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_image(EncoderHandle encoder, void* data, UIntPtr size, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_measure(EncoderHandle encoder, uint width, uint height, rz_media_params* @params, rz_media_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_samples(EncoderHandle encoder, float* samples, UIntPtr n, uint rate, rz_media_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_audio(EncoderHandle encoder, void* data, UIntPtr size, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_step(MediaHandle media, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_new(ModelHandle model, rz_part* parts, UIntPtr n, uint flags, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_from_chat(ModelHandle model, byte* json, UIntPtr json_len, uint flags, IntPtr* media, UIntPtr n_media, IntPtr* @out, rz_error* err);

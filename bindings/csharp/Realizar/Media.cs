@@ -13,8 +13,10 @@ namespace Realizar
         public int Device;
         /// <summary>GGML type id to which matrices of floats are converted; 0: none.</summary>
         public int Quantize;
-        /// <summary>The most rows that a picture may have; 0: what the files allow, at most 4096.</summary>
+        /// <summary>The most rows that a picture or a sound may have; 0: what the files allow, at most 4096.</summary>
         public int MaxRows;
+        /// <summary>The encoder of a file that has several; without one that of pictures, else that of sound.</summary>
+        public MediaKind? Kind;
         /// <summary>Keys and tensors that are not known are passed over.</summary>
         public bool AllowUnknown;
         /// <summary>Told how many bytes are done, and how many there are, on a thread of the library; what it throws
@@ -65,6 +67,10 @@ namespace Realizar
         public int MaxRows { get; internal set; }
         public ulong WeightBytes { get; internal set; }
         public ulong ScratchBytes { get; internal set; }
+        /// <summary>The kinds of media that it makes.</summary>
+        public IReadOnlyList<MediaKind> Kinds { get; internal set; }
+        /// <summary>Samples a second that sound is brought to; 0 of pictures.</summary>
+        public int SampleRate { get; internal set; }
     }
 
     /// <summary>Memory that an encoder takes beside that of its model, in bytes.</summary>
@@ -77,7 +83,7 @@ namespace Realizar
         public ulong Row { get; internal set; }
     }
 
-    /// <summary>The encoder of a model that sees. Any number of threads may use it at once.</summary>
+    /// <summary>The encoder of a model that sees or hears. Any number of threads may use it at once.</summary>
     public sealed class Encoder : IDisposable
     {
         internal readonly EncoderHandle Handle = new EncoderHandle();
@@ -109,10 +115,12 @@ namespace Realizar
             rz_encoder_info info;
             info.struct_size = (uint)sizeof(rz_encoder_info);
             RealizarException.Check(Native.rz_encoder_info_get(Handle, &info, &error), &error);
+            var kinds = info.kinds;
             Info = new EncoderInfo {
                 Projector = Native.Text(info.projector), IsMutual = info.is_mutual != 0, RowDim = (int)info.row_dim, Layers = (int)info.n_layers,
                 TileSide = (int)info.tile_side, Grain = (int)info.grain, MinRows = (int)info.min_rows, MaxRows = (int)info.max_rows,
-                WeightBytes = info.weight_bytes, ScratchBytes = info.scratch_bytes,
+                WeightBytes = info.weight_bytes, ScratchBytes = info.scratch_bytes, SampleRate = (int)info.sample_rate,
+                Kinds = new[] { MediaKind.Image, MediaKind.Audio }.Where(kind => (kinds & (uint)kind) != 0).ToArray(),
             };
         }
 
@@ -135,6 +143,7 @@ namespace Realizar
                 struct_size = (uint)sizeof(rz_encoder_params), device = checked((uint)options.Device), quantize = checked((uint)options.Quantize),
                 max_rows = checked((uint)options.MaxRows), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
             };
+            p.flags |= options.Kind == MediaKind.Image ? Native.RZ_ENCODER_IMAGE : options.Kind == MediaKind.Audio ? Native.RZ_ENCODER_AUDIO : 0u;
             rz_error err;
             using (var pins = new Pins())
             using (var cancelling = new Cancelling(cancellation))
@@ -173,6 +182,21 @@ namespace Realizar
                 }
             });
         }
+
+        /// <summary>Encodes a sound: samples of one channel from -1 to 1, <paramref name="rate"/> of them a second. Of the
+        /// options MaxRows and Progress, which is told of parts, count.</summary>
+        public unsafe Media EncodeSamples(float[] samples, int rate, MediaOptions options = null,
+            CancellationToken cancellation = default(CancellationToken)) =>
+            Encoded(options, cancellation, (p, pointer, err) => {
+                fixed (float* at = samples)
+                    return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, checked((uint)rate), p, pointer, err);
+            });
+
+        /// <summary>Encodes the sound in a WAV file, whose bytes these are.</summary>
+        public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Encoded(options, cancellation, (p, pointer, err) => {
+                fixed (byte* at = file) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);
+            });
 
         private unsafe Media Encoded(MediaOptions options, CancellationToken cancellation, Encoding call)
         {

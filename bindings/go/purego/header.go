@@ -90,6 +90,8 @@ const (
 	rz_MEDIA_IMAGE                = 1
 	rz_MEDIA_AUDIO                = 2
 	rz_TOKEN_MEDIA                = 0xFFFFFFFF - 1
+	rz_ENCODER_IMAGE              = 1
+	rz_ENCODER_AUDIO              = 2
 	rz_PIXELS_RGB8                = 1
 	rz_PIXELS_RGBA8               = 2
 	rz_PIXELS_BGRA8               = 3
@@ -344,6 +346,8 @@ type rz_encoder_info struct {
 	max_rows      uint32
 	weight_bytes  uint64
 	scratch_bytes uint64
+	kinds         uint32
+	sample_rate   uint32
 }
 
 type rz_encoder_plan struct {
@@ -664,6 +668,8 @@ type functions struct {
 	rz_media_from_pixels          func(encoder uintptr, pixels *rz_pixels, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_from_image           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
+	rz_media_from_samples         func(encoder uintptr, samples *float32, n uintptr, rate uint32, params *rz_media_params, out *uintptr, err *rz_error) int32
+	rz_media_from_audio           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_step                 func(media uintptr, budget_us uint64, err *rz_error) int32
 	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32
 	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, out *uintptr, err *rz_error) int32

@@ -72,10 +72,11 @@ func (p *Pixels) check() error {
 
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
-	Device       uint32 // 0 or 1: the CPU
-	Quantize     uint32 // GGML type id for matrices of floats; 0: as the files have them
-	MaxRows      int    // the most rows that a picture may have; 0: what the files allow, at most 4096
-	AllowUnknown bool   // keys and tensors that are not known are passed over
+	Device       uint32    // 0 or 1: the CPU
+	Quantize     uint32    // GGML type id for matrices of floats; 0: as the files have them
+	MaxRows      int       // the most rows that a picture or a sound may have; 0: what the files allow, at most 4096
+	Kind         MediaKind // the encoder of a file that has several; 0: that of pictures, else that of sound
+	AllowUnknown bool      // keys and tensors that are not known are passed over
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
@@ -98,6 +99,8 @@ type EncoderInfo struct {
 	Grain                     int // pixels of which the sides of tiles are multiples
 	MinRows, MaxRows          int
 	WeightBytes, ScratchBytes uint64
+	Kinds                     []MediaKind // of the media that it makes
+	SampleRate                int         // samples a second that sound is brought to; 0 of pictures
 }
 
 // EncoderPlan is the memory that an encoder takes beside that of its model, in bytes.
@@ -126,7 +129,7 @@ type MediaInfo struct {
 	Columns, Lines         int // rows of a line, and lines; of a tile where there are several
 	TileColumns, TileLines int // 0 where the picture is one tile
 	Overview               bool
-	Width, Height          int // pixels of the picture, turned upright
+	Width, Height          int // pixels of the picture, turned upright; samples of a sound, and 0
 	SeenWidth, SeenHeight  int // pixels as the model sees them, by which places that it names are mapped back
 	Bytes                  uint64
 	EncodeTime             time.Duration
@@ -168,8 +171,9 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions, f fu
 	}
 	params := rz_encoder_params{device: options.Device, quantize: options.Quantize, max_rows: count(options.MaxRows)}
 	params.struct_size = uint32(unsafe.Sizeof(params))
+	params.flags = uint32(options.Kind) & (rz_ENCODER_IMAGE | rz_ENCODER_AUDIO)
 	if options.AllowUnknown {
-		params.flags = rz_MODEL_ALLOW_UNKNOWN
+		params.flags |= rz_MODEL_ALLOW_UNKNOWN
 	}
 	return watched(ctx, options.Progress, func(callback, user, cancel uintptr) error {
 		params.progress, params.progress_user, params.cancel = callback, user, cancel
@@ -210,7 +214,7 @@ func (e *Encoder) Info() (EncoderInfo, error) {
 	return EncoderInfo{
 		Projector: text(info.projector[:]), Mutual: info.is_mutual != 0, RowDim: int(info.row_dim), NLayers: int(info.n_layers),
 		TileSide: int(info.tile_side), Grain: int(info.grain), MinRows: int(info.min_rows), MaxRows: int(info.max_rows),
-		WeightBytes: info.weight_bytes, ScratchBytes: info.scratch_bytes,
+		WeightBytes: info.weight_bytes, ScratchBytes: info.scratch_bytes, Kinds: kinds(info.kinds), SampleRate: int(info.sample_rate),
 	}, err
 }
 
@@ -236,6 +240,31 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
 		return c.rz_media_from_pixels(encoder, &p, params, out, e)
 	})
+}
+
+// EncodeSamples encodes a sound: samples of one channel from -1 to 1, rate of them a second. Of the options MaxRows and
+// Progress, which is told of parts, count.
+func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, rate uint32, options *MediaOptions) (*Media, error) {
+	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_samples(encoder, unsafe.SliceData(samples), uintptr(len(samples)), rate, params, out, e)
+	})
+}
+
+// EncodeAudio is [Encoder.EncodeSamples] for the bytes of a WAV file.
+func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
+	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_audio(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)
+	})
+}
+
+// kinds are those of which the bits are set.
+func kinds(bits uint32) (all []MediaKind) {
+	for _, kind := range []MediaKind{Image, Audio} {
+		if bits&uint32(kind) != 0 {
+			all = append(all, kind)
+		}
+	}
+	return all
 }
 
 func (o *MediaOptions) params() (params rz_media_params) {

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Map;
 
-/** The encoder of a model that sees. Any number of threads may use it at once. */
+/** The encoder of a model that sees or hears. Any number of threads may use it at once. */
 public final class Encoder extends Handle {
 
     /** Choices for a load, all of which may be left out. Methods change one and return the object. */
@@ -25,9 +25,15 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        /** The most rows that a picture may have; 0: what the files allow, at most 4096. */
+        /** The most rows that a picture or a sound may have; 0: what the files allow, at most 4096. */
         public Load maxRows(int rows) {
             maxRows = rows;
+            return this;
+        }
+
+        /** The encoder of a file that has several; without it that of pictures, else that of sound. */
+        public Load kind(Media.Kind kind) {
+            flags |= kind == Media.Kind.IMAGE ? Header.RZ_ENCODER_IMAGE : Header.RZ_ENCODER_AUDIO;
             return this;
         }
 
@@ -121,9 +127,10 @@ public final class Encoder extends Handle {
 
     /** Description of an encoder. {@code isMutual}: the rows of a picture see each other, so that one step of the model
      * computes them. {@code tileSide}: pixels of the side of a tile; 0: a picture is one tile of any size. {@code
-     * grain}: pixels of which the sides of tiles are multiples. */
+     * grain}: pixels of which the sides of tiles are multiples. {@code hears}: it makes media of sounds, which are brought
+     * to {@code sampleRate} samples a second, and not of pictures. */
     public record Info(String projector, boolean isMutual, int rowDim, int layers, int tileSide, int grain, int minRows, int maxRows,
-        long weightBytes, long scratchBytes) {}
+        long weightBytes, long scratchBytes, boolean hears, int sampleRate) {}
 
     /** Memory that an encoder takes beside that of its model, in bytes. {@code maxRows}: rows of the largest picture.
      * {@code row}: bytes of one row. */
@@ -140,7 +147,8 @@ public final class Encoder extends Handle {
             return new Info(Native.text(out, layout, "projector"), Native.integer(out, layout, "is_mutual") != 0,
                 Native.integer(out, layout, "row_dim"), Native.integer(out, layout, "n_layers"), Native.integer(out, layout, "tile_side"),
                 Native.integer(out, layout, "grain"), Native.integer(out, layout, "min_rows"), Native.integer(out, layout, "max_rows"),
-                Native.number(out, layout, "weight_bytes"), Native.number(out, layout, "scratch_bytes"));
+                Native.number(out, layout, "weight_bytes"), Native.number(out, layout, "scratch_bytes"),
+                (Native.integer(out, layout, "kinds") & Header.RZ_MEDIA_AUDIO) != 0, Native.integer(out, layout, "sample_rate"));
         });
     }
 
@@ -233,6 +241,24 @@ public final class Encoder extends Handle {
             Native.set(picture, Header.rz_pixels, "stride", (long) stride);
             Native.set(picture, Header.rz_pixels, "data", Native.PLATFORM.source(arena, pixels));
             return (encoder, params, out, e) -> Header.rz_media_from_pixels(encoder, picture, params, out, e);
+        });
+    }
+
+    /** Encodes a sound: samples of one channel from -1 to 1, {@code rate} of them a second. Of the choices the most rows,
+     * a cancel and who is told of parts count. */
+    public Media encodeSamples(float[] samples, int rate, Choices choices) {
+        return encoded(choices, arena -> {
+            Memory data = arena.allocate(4L * samples.length);
+            data.copy(samples);
+            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, rate, params, out, e);
+        });
+    }
+
+    /** Encodes the sound in a WAV file, whose bytes these are. */
+    public Media encodeAudio(byte[] file, Choices choices) {
+        return encoded(choices, arena -> {
+            Memory data = Native.PLATFORM.source(arena, ByteBuffer.wrap(file));
+            return (encoder, params, out, e) -> Header.rz_media_from_audio(encoder, data, data.size, params, out, e);
         });
     }
 

@@ -87,6 +87,8 @@ final class Header {
     static final int RZ_MEDIA_IMAGE = 1;
     static final int RZ_MEDIA_AUDIO = 2;
     static final int RZ_TOKEN_MEDIA = -1 - 1;
+    static final int RZ_ENCODER_IMAGE = 1;
+    static final int RZ_ENCODER_AUDIO = 2;
     static final int RZ_PIXELS_RGB8 = 1;
     static final int RZ_PIXELS_RGBA8 = 2;
     static final int RZ_PIXELS_BGRA8 = 3;
@@ -324,7 +326,9 @@ final class Header {
         .field("min_rows", 4)
         .field("max_rows", 4)
         .field("weight_bytes", 8)
-        .field("scratch_bytes", 8);
+        .field("scratch_bytes", 8)
+        .field("kinds", 4)
+        .field("sample_rate", 4);
 
     static final Struct rz_encoder_plan = new Struct("rz_encoder_plan")
         .field("struct_size", 4)
@@ -862,6 +866,14 @@ final class Header {
 
     static int rz_media_measure(Memory encoder, int width, int height, Memory params, Memory out, Memory err) {
         return Native.LIBRARY.rz_media_measure(encoder.address, width, height, params.address, out.address, err.address);
+    }
+
+    static int rz_media_from_samples(Memory encoder, Memory samples, long n, int rate, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_samples(encoder.address, samples.address, n, rate, params.address, out.address, err.address);
+    }
+
+    static int rz_media_from_audio(Memory encoder, Memory data, long size, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_audio(encoder.address, data.address, size, params.address, out.address, err.address);
     }
 
     static int rz_media_step(Memory media, long budget_us, Memory err) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const choice KINDS[] = {{"image", RZ_MEDIA_IMAGE}, {"audio", RZ_MEDIA_AUDIO}, {NULL, 0}};
+static const choice ENCODERS[] = {{"image", RZ_ENCODER_IMAGE}, {"audio", RZ_ENCODER_AUDIO}, {NULL, 0}};
 static const choice PIXELS[] = {{"rgb8", RZ_PIXELS_RGB8},
                                 {"rgba8", RZ_PIXELS_RGBA8},
                                 {"bgra8", RZ_PIXELS_BGRA8},
@@ -38,6 +39,7 @@ static load *load_arguments(task *t, napi_value arguments[]) {
     U32(t, arguments[2], params, device);
     U32(t, arguments[2], params, quantize);
     U32(t, arguments[2], params, max_rows);
+    params->flags = is_given(t->env, member_of(t, arguments[2], "kind")) ? choice_member(t, arguments[2], "kind", ENCODERS) : 0;
     if (bool_member(t, arguments[2], "allow_unknown")) params->flags |= RZ_MODEL_ALLOW_UNKNOWN;
     return l;
 }
@@ -98,12 +100,13 @@ static rz_media_params media_params(task *t, napi_value options) {
     return params;
 }
 
-/* A picture, or rows, or what was saved of a medium. */
+/* A picture, a sound, or rows, or what was saved of a medium. */
 typedef struct source {
     const rz_encoder *encoder;
     const rz_model *model;
     rz_media_params params;
     rz_pixels pixels; /* Of a picture in memory. */
+    uint32_t rate;    /* Of samples. */
     const char *bytes;
     size_t len, at;
 } source;
@@ -122,6 +125,34 @@ static void run_encode(task *t) {
     t->status = s->pixels.format ? t->lib->rz_media_from_pixels(s->encoder, &s->pixels, &s->params, &media, &t->error)
                                  : t->lib->rz_media_from_image(s->encoder, s->bytes, s->len, &s->params, &media, &t->error);
     end_media(t, media);
+}
+
+static void run_encode_sound(task *t) {
+    source *s = t->data;
+    rz_media *media = NULL;
+    const float *samples = (const float *)(const void *)s->bytes;
+    t->status = s->rate ? t->lib->rz_media_from_samples(s->encoder, samples, s->len / sizeof *samples, s->rate, &s->params, &media, &t->error)
+                        : t->lib->rz_media_from_audio(s->encoder, s->bytes, s->len, &s->params, &media, &t->error);
+    end_media(t, media);
+}
+
+/* encodeSound(encoder, bytes, options, cancel): a promise of a medium, of a file or, where there is a rate, of samples. */
+static napi_value call_encode_sound(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    source *s = t.data = task_alloc(&t, sizeof *s);
+    if (!s) return task_return(&t, NULL);
+    s->encoder = task_use(&t, arguments[0], ENCODER);
+    s->bytes = bytes_of(&t, arguments[1], "the sound", &s->len);
+    s->params.struct_size = sizeof s->params;
+    U32(&t, arguments[2], s, rate);
+    U32(&t, arguments[2], &s->params, max_rows);
+    s->params.cancel = task_use(&t, arguments[3], CANCEL);
+    if (t.status >= 0) {
+        s->params.progress = on_progress;
+        s->params.progress_user = t.uses[t.n_uses - 1].handle;
+    }
+    return task_start(&t, run_encode_sound, task_made);
 }
 
 /* encode(encoder, bytes, pixels or undefined, options, cancel): a promise of a medium, of a file or of pixels. */
@@ -259,6 +290,10 @@ void encoder_info(task *t, napi_value object, const void *encoder) {
     SET_NUMBER(env, object, &info, max_rows);
     SET_NUMBER(env, object, &info, weight_bytes);
     SET_NUMBER(env, object, &info, scratch_bytes);
+    SET_NUMBER(env, object, &info, sample_rate);
+    napi_value hears;
+    napi_get_boolean(env, info.kinds & RZ_MEDIA_AUDIO, &hears);
+    set_member(env, object, "hears", hears);
 }
 
 void media_info(task *t, napi_value object, const void *media) {
@@ -348,6 +383,7 @@ void export_media(napi_env env, napi_value exports) {
     export_function(env, exports, "encoder", call_encoder);
     export_function(env, exports, "encoderPlan", call_encoder_plan);
     export_function(env, exports, "encode", call_encode);
+    export_function(env, exports, "encodeSound", call_encode_sound);
     export_function(env, exports, "restoreMedia", call_restore);
     export_function(env, exports, "mediaOfRows", call_rows);
     export_function(env, exports, "rowsOf", call_rows_of);

@@ -822,6 +822,10 @@ class EncoderInfo(NamedTuple):
     max_rows: int
     weight_bytes: int
     scratch_bytes: int
+    kinds: Tuple[str, ...]
+    """The kinds of media that it makes: "image" or "audio"."""
+    sample_rate: int
+    """Samples a second that sound is brought to; 0 of pictures."""
 
 
 class EncoderPlan(NamedTuple):
@@ -850,7 +854,7 @@ class MediaInfo(NamedTuple):
     tile_lines: int
     has_overview: bool
     width: int
-    """Pixels of the picture, turned upright; 0 for rows of the caller."""
+    """Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller."""
     height: int
     seen_width: int
     """Pixels of all tiles together as the model sees them, by which places that it names are mapped back."""
@@ -863,6 +867,7 @@ class MediaInfo(NamedTuple):
 
 _PIXELS = _numbers("RZ_PIXELS_")
 _MEDIA = _numbers("RZ_MEDIA_")
+_ENCODERS = _numbers("RZ_ENCODER_")
 
 
 def _media_info(info: Any) -> MediaInfo:
@@ -888,7 +893,7 @@ def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
 
 
 class Encoder(Handle):
-    """The encoder of a model that sees. Immutable: any number of threads may use it at once."""
+    """The encoder of a model that sees or hears. Immutable: any number of threads may use it at once."""
 
     def __init__(
         self, model: Model, path: Union[str, "os.PathLike[str]"], *, progress: Optional[Progress] = None,
@@ -896,7 +901,7 @@ class Encoder(Handle):
     ) -> None:  # fmt: skip
         """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
         where it has both. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as of `Model`. `max_rows`: the
-        most that a picture may have."""
+        most that a picture or a sound may have. `kind`: "image" or "audio", of a file that has both encoders."""
         name = _path(path)
         self._load(model, options, progress, cancel, lambda pointer, params: new("rz_encoder_load", pointer, name, params))
 
@@ -927,7 +932,8 @@ class Encoder(Handle):
         super().__init__(_Watch(progress, cancel).run(params, load), "rz_encoder_free")
         info = _c.rz_encoder_info()
         self._call("rz_encoder_info_get", byref(info))
-        told = {"projector": info.projector.decode(), "is_mutual": bool(info.is_mutual)}
+        told = {"projector": info.projector.decode(), "is_mutual": bool(info.is_mutual)}  # type: Dict[str, Any]
+        told["kinds"] = tuple(name for name, number in _MEDIA.items() if info.kinds & number)
         self.info = EncoderInfo(*(told[name] if name in told else getattr(info, name) for name in EncoderInfo._fields))
 
     @staticmethod
@@ -969,6 +975,32 @@ class Encoder(Handle):
         else:
             pixels, data = _pixels(image, format)
             function, arguments = "rz_media_from_pixels", (byref(pixels),)
+        return self._made(function, arguments, params, progress, cancel, data)
+
+    def encode_sound(
+        self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None
+    ) -> "Media":
+        """Encodes a sound: the bytes of a WAV file, an open binary file, or the samples of one channel, an array of
+        floats from -1 to 1, `rate` of them a second.
+
+        `progress` gets parts done and in all, `cancel` stops it."""
+        if hasattr(sound, "read"):
+            sound = sound.read()
+        if isinstance(sound, (bytes, bytearray, memoryview)):
+            data = np.frombuffer(sound, dtype=np.uint8)
+            function, arguments = "rz_media_from_audio", (c_void_p(data.ctypes.data), data.size)  # type: str, Tuple[Any, ...]
+        else:
+            data = np.asarray(sound)
+            if data.ndim != 1 or not np.issubdtype(data.dtype, np.floating):
+                raise InvalidArgument(f"samples {data.shape} of {data.dtype} are no floats of one channel")
+            data = np.ascontiguousarray(data, dtype=np.float32)
+            function, arguments = "rz_media_from_samples", (data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), data.size, rate)
+        return self._made(function, arguments, _c.rz_media_params(max_rows=max_rows), progress, cancel, data)
+
+    def _made(
+        self, function: str, arguments: Tuple[Any, ...], params: Any, progress: Optional[Progress], cancel: Optional[Cancel], data: Any
+    ) -> "Media":
+        """A medium of `data`, which stays until it is made."""
 
         def call(params: Any) -> c_void_p:
             with self._use() as encoder:
@@ -985,8 +1017,11 @@ class Encoder(Handle):
         return _media_info(info)
 
 
-def _encoder_params(*, device: int = 0, quantize: int = 0, max_rows: int = 0, allow_unknown: bool = False) -> Any:
-    return _c.rz_encoder_params(flags=allow_unknown and _FLAGS["allow_unknown"], device=device, quantize=quantize, max_rows=max_rows)
+def _encoder_params(
+    *, device: int = 0, quantize: int = 0, max_rows: int = 0, kind: Optional[str] = None, allow_unknown: bool = False
+) -> Any:
+    flags = (_named(_ENCODERS, kind, "kind") if kind else 0) | (allow_unknown and _FLAGS["allow_unknown"])
+    return _c.rz_encoder_params(flags=flags, device=device, quantize=quantize, max_rows=max_rows)
 
 
 class Media(Handle):

@@ -96,6 +96,8 @@ RZ_CACHE_TYPE_F32 = 256
 RZ_MEDIA_IMAGE = 1
 RZ_MEDIA_AUDIO = 2
 RZ_TOKEN_MEDIA = 0xFFFFFFFF - 1
+RZ_ENCODER_IMAGE = 1
+RZ_ENCODER_AUDIO = 2
 RZ_PIXELS_RGB8 = 1
 RZ_PIXELS_RGBA8 = 2
 RZ_PIXELS_BGRA8 = 3
@@ -390,6 +392,8 @@ class rz_encoder_info(Sized):
         ("max_rows", c_uint32),
         ("weight_bytes", c_uint64),
         ("scratch_bytes", c_uint64),
+        ("kinds", c_uint32),
+        ("sample_rate", c_uint32),
     ]
 
 
@@ -742,6 +746,8 @@ FUNCTIONS = {
     "rz_media_from_pixels": (c_int32, [c_void_p, POINTER(rz_pixels), POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_from_image": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_measure": (c_int32, [c_void_p, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(rz_media_info), POINTER(rz_error)]),
+    "rz_media_from_samples": (c_int32, [c_void_p, POINTER(c_float), c_size_t, c_uint32, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_from_audio": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_prompt_new": (c_int32, [c_void_p, POINTER(rz_part), c_size_t, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_prompt_from_chat": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, POINTER(c_void_p), c_size_t, POINTER(c_void_p), POINTER(rz_error)]),

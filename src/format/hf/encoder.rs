@@ -11,6 +11,7 @@ use super::encoder_names;
 use super::folder::{MAX_CONFIG, read};
 use super::known;
 use super::members::Members;
+use super::sound;
 use super::weights::{self, Weights};
 use crate::error::{Error, Result};
 use crate::format::Value;
@@ -383,11 +384,14 @@ fn common(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Opens the encoder of a folder.
+/// Opens the encoder of a folder, that of pictures where it has one.
 pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     let config_path = folder.join("config.json");
     let config = files.open(&config_path)?.read_all(MAX_CONFIG)?;
     let config = Json::parse_python(&config_path, &config)?;
+    if config.get("vision_config").is_none() && config.get("audio_config").is_some() {
+        return sound::open(files, folder, &config_path, &config);
+    }
     let processor = folder.join("processor_config.json");
     let (pixels_path, text) = match read(files, &folder.join("preprocessor_config.json"), MAX_CONFIG)? {
         Some(text) => (folder.join("preprocessor_config.json"), text),

@@ -3,9 +3,10 @@
 //! second, with a row for each block of patches, which is the same memory seen otherwise.
 
 use super::facts::{Facts, Pieces, Places};
+use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled};
 use crate::format::{Passed, Source};
-use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId};
+use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId, Vector, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
@@ -29,10 +30,11 @@ const NO_EFFECT: &[&str] = &[
 /// The same after `clip.`.
 const NO_EFFECT_TOP: &[&str] = &["projector_type", "has_vision_encoder", "has_audio_encoder", "has_llava_projector"];
 
-/// An encoder of pictures with its projector, and its weights in a file, of which only vectors were read.
+/// An encoder of pictures or of sound with its projector, and its weights in a file, of which only vectors were read.
 pub struct EncoderNetwork<'a> {
     pub facts: Facts,
-    /// The encoder: patches of a tile and the places that are added to them become hidden states.
+    /// The encoder: patches of a tile, or frames of a sound, and the places that are added to them become hidden
+    /// states.
     pub encoder: Program,
     pub patches: TensorId,
     pub places: Option<TensorId>,
@@ -61,7 +63,7 @@ impl EncoderNetwork<'_> {
 
 pub struct EncoderBuilder<'a> {
     pub b: Builder<'a>,
-    /// Keys that are not of the encoder of pictures.
+    /// Keys that are of no encoder.
     clip: Keys<'a>,
     projector: String,
     /// Width of the model's embeddings.
@@ -73,6 +75,8 @@ pub struct EncoderBuilder<'a> {
     patches: Option<TensorId>,
     places_input: Option<TensorId>,
     places: Option<Places>,
+    /// The facts of an encoder of sound.
+    sound: Option<SoundFacts>,
     /// The first program and its results, once the second has begun, and the inputs of that.
     encoder: Option<Program>,
     states: Vec<TensorId>,
@@ -91,16 +95,43 @@ impl<'a> EncoderBuilder<'a> {
     const MAX_GRAIN: usize = 65_535;
 
     pub fn new(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
+        let mut e = Self::of(source, ("clip.vision", "v."), projector, hidden, quantize)?;
+        e.patch = e.require("patch_size", Self::MAX_GRAIN)?;
+        e.told("image_size", Self::MAX_SIDE)?;
+        let keys = &e.b.keys;
+        let numbers = e.patch.checked_mul(e.patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
+        let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
+        let [mean, std] = ["image_mean", "image_std"].map(|key| three(keys, key));
+        (e.mean, e.std) = (mean?, std?);
+        if e.std.iter().any(|std| *std < 1e-6) {
+            return Err(e.b.keys.unsupported("image_std"));
+        }
+        Ok(e)
+    }
+
+    /// An encoder of sound, whose activations the families know.
+    pub fn of_sound(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
+        let e = Self::of(source, ("clip.audio", "a."), projector, hidden, quantize)?;
+        e.clip.ignore("use_");
+        Ok(e)
+    }
+
+    /// What encoders of all kinds tell under some keys, whose tensors begin with `stack`.
+    fn of(
+        source: &'a Source,
+        (kind, stack): (&'static str, &'static str),
+        projector: &str,
+        hidden: usize,
+        quantize: Option<DType>,
+    ) -> Result<Self> {
         let metadata = &source.metadata;
-        let (keys, clip) = (Keys::new(metadata, "clip.vision"), Keys::new(metadata, "clip"));
+        let (keys, clip) = (Keys::new(metadata, kind), Keys::new(metadata, "clip"));
         let missing = |key: &str| metadata.missing(&keys.name(key));
         let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));
         let width = require("embedding_length", MAX_WIDTH)?;
         let ffn = require("feed_forward_length", MAX_WIDTH)?;
         let n_layers = require("block_count", 1024)?;
         let n_heads = require("attention.head_count", 4096)?;
-        let patch = require("patch_size", Self::MAX_GRAIN)?;
-        told(&keys, "image_size", Self::MAX_SIDE)?;
         if !width.is_multiple_of(n_heads) || width / n_heads > 4096 {
             return Err(keys.unsupported("attention.head_count"));
         }
@@ -108,13 +139,6 @@ impl<'a> EncoderBuilder<'a> {
             if told(&keys, key, 4096)?.is_some_and(|told| told != n) {
                 return Err(keys.unsupported(key));
             }
-        }
-        let numbers = patch.checked_mul(patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
-        let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
-        let [mean, std] = ["image_mean", "image_std"].map(|key| three(&keys, key));
-        let (mean, std) = (mean?, std?);
-        if std.iter().any(|std| *std < 1e-6) {
-            return Err(keys.unsupported("image_std"));
         }
         let head_dim = width / n_heads;
         let hyper = Hyper {
@@ -130,19 +154,20 @@ impl<'a> EncoderBuilder<'a> {
             context_length: 0,
         };
         let mut b = Builder::new(source, keys, hyper, quantize, false)?;
-        b.stack = "v.";
+        b.stack = stack;
         Ok(EncoderBuilder {
             b,
             clip,
             projector: projector.to_owned(),
             hidden,
-            patch,
+            patch: 1,
             merge: 1,
-            mean,
-            std,
+            mean: [0.0; 3],
+            std: [1.0; 3],
             patches: None,
             places_input: None,
             places: None,
+            sound: None,
             encoder: None,
             states: Vec::new(),
             blocks: Vec::new(),
@@ -273,10 +298,7 @@ impl<'a> EncoderBuilder<'a> {
         if n == 0 || side * side != n || !fits {
             return Err(tensors_damaged(&self.b, format!("{n} vectors of places are not those of the tile")));
         }
-        let delta = self.b.program.tensor(width);
-        self.b.program.input(delta);
-        self.b.program.push(Op::Add { x, delta, scale: 1.0 });
-        self.places_input = Some(delta);
+        self.add_input(x);
         self.places = Some(Places { table, side, width, class, stretches });
         Ok(())
     }
@@ -306,7 +328,7 @@ impl<'a> EncoderBuilder<'a> {
         windowed: impl Fn(usize) -> bool,
         mut after: impl FnMut(&mut Builder<'a>, usize) -> Result<()>,
     ) -> Result<()> {
-        let kind = self.norm_kind("v.blk.0.ln1");
+        let kind = self.norm_kind(&format!("{}blk.0.ln1", self.b.stack));
         let (heads, width) = (self.b.hyper.heads, self.width());
         self.b.layers(|b, i| {
             let h = b.normed(kind, x, "ln1")?;
@@ -328,11 +350,60 @@ impl<'a> EncoderBuilder<'a> {
         })
     }
 
+    /// The input of an encoder of sound, `width` numbers of each row, of which the first program has as many as places.
+    pub fn hear(&mut self, width: usize, facts: SoundFacts) -> TensorId {
+        let x = self.b.program.tensor(width);
+        self.b.program.input(x);
+        (self.patches, self.sound) = (Some(x), Some(facts));
+        x
+    }
+
+    /// Adds an input of the host, as wide as a layer.
+    pub fn add_input(&mut self, x: TensorId) {
+        let delta = self.b.program.tensor(self.width());
+        self.b.program.input(delta);
+        self.b.program.push(Op::Add { x, delta, scale: 1.0 });
+        self.places_input = Some(delta);
+    }
+
+    /// The kernel of a convolution over three frames of `bins` numbers, and its bias: a matrix of frames side by side.
+    pub fn kernel(&mut self, part: &str, bins: usize) -> Result<(Weight, Option<Vector>)> {
+        const TAPS: usize = 3;
+        let (name, width) = (format!("{part}.weight"), self.width());
+        let values = self.b.tensors.values(&name, width * bins, TAPS)?;
+        let mut turned = try_filled("a matrix", values.len(), 0f32)?;
+        for (values, turned) in values.chunks_exact(bins * TAPS).zip(turned.chunks_exact_mut(bins * TAPS)) {
+            for (i, value) in values.iter().enumerate() {
+                turned[i % TAPS * bins + i / TAPS] = *value;
+            }
+        }
+        let matrix = self.b.tensors.made(&name, bins * TAPS, &turned)?;
+        let bias = self.b.tensors.vector_if_present(&format!("{part}.bias"), width)?;
+        Ok((self.b.add_matrix(matrix), bias.map(|bias| self.b.vector(bias))))
+    }
+
+    pub fn convolve(&mut self, x: TensorId, (weight, bias): (Weight, Option<Vector>)) -> TensorId {
+        let out = self.b.program.tensor(self.width());
+        self.b.program.push(Op::Project { x, projections: [Projection { weight, bias, out }].into() });
+        out
+    }
+
+    pub fn slice(&mut self, x: TensorId, first: usize, width: usize) -> TensorId {
+        let out = self.b.program.tensor(width);
+        self.b.program.push(Op::Slice { x, first, out });
+        out
+    }
+
     // ---- the projector
 
     /// Ends the encoder with some hidden states, and begins the projector with blocks of `merge` by `merge` of each.
     pub fn project_blocks(&mut self, states: &[TensorId], merge: usize) -> Result<Vec<TensorId>> {
-        let width = merge * merge * self.width();
+        self.project_stacks(states, merge * merge)
+    }
+
+    /// `project_blocks` for blocks of so many hidden states.
+    pub fn project_stacks(&mut self, states: &[TensorId], stack: usize) -> Result<Vec<TensorId>> {
+        let width = stack * self.width();
         let b = &mut self.b;
         let mut encoder = std::mem::take(&mut b.program);
         states.iter().for_each(|state| encoder.result(*state));
@@ -409,6 +480,17 @@ impl<'a> EncoderBuilder<'a> {
         Ok(self.b.product(x, weight))
     }
 
+    /// Two products of the same width, the rows of one matrix.
+    pub fn halves(&mut self, x: TensorId, part: &str) -> Result<[TensorId; 2]> {
+        let rows = self.b.rows(&format!("{part}.weight"))?;
+        if !rows.is_multiple_of(2) || !(1..=MAX_WIDTH).contains(&rows) {
+            return Err(tensors_damaged(&self.b, format!("the tensor {part}.weight has {rows} rows")));
+        }
+        let parts = [0..rows / 2, rows / 2..rows].map(|half| self.b.part(part, rows, half, x));
+        let [first, second] = parts;
+        Ok(self.b.push_projections(x, [first?, second?]))
+    }
+
     /// `[x | tail]`
     pub fn join(&mut self, x: TensorId, tail: TensorId) -> TensorId {
         let out = self.b.program.tensor(self.b.program.width(x) + self.b.program.width(tail));
@@ -424,25 +506,33 @@ impl<'a> EncoderBuilder<'a> {
         Err(Error::Mismatch(format!("{path}: rows of {rows} numbers, the model's embeddings have {hidden}")))
     }
 
+    /// `finish` of an encoder of sound.
+    pub fn finish_sound(self, rows: TensorId) -> Result<EncoderNetwork<'a>> {
+        self.finish(rows, Sizing::Square { side: 1, filter: Filter::Bilinear }, |_, _| Vec::new())
+    }
+
     /// Ends the projector; notes tensors and keys that the network did not use and that may change its results.
     pub fn finish(self, rows: TensorId, sizing: Sizing, pieces: Pieces) -> Result<EncoderNetwork<'a>> {
-        let EncoderBuilder { mut b, clip, projector, places, places_input, patches, encoder, .. } = self;
+        let EncoderBuilder { mut b, clip, projector, places, sound, places_input, patches, encoder, .. } = self;
         let (Some(encoder), Some(patches)) = (encoder, patches) else {
             return Err(Error::unsupported("an encoder without an end"));
         };
         let row_dim = b.program.width(rows);
         b.program.result(rows);
         let mut passed = Passed::default();
-        // An encoder of sound may be in the same file.
-        let is_sound = |name: &&str| ["a.", "mm.a."].iter().any(|start| name.starts_with(start));
-        for name in b.tensors.unused().filter(|name| !is_sound(name)) {
+        // An encoder of the other kind may be in the same file.
+        let begins = |name: &str, starts: [&str; 2]| starts.iter().any(|start| name.starts_with(start));
+        let of_sound = |name: &str| begins(name, ["a.", "mm.a."]);
+        let of_pictures = |name: &str| !of_sound(name) && begins(name, ["v.", "mm."]);
+        let is_other = |name: &&str| if sound.is_some() { of_pictures(name) } else { of_sound(name) };
+        for name in b.tensors.unused().filter(|name| !is_other(name)) {
             passed.unknown(format!("the tensor {name} has no place in an encoder of the kind {projector}"));
         }
         for (key, _) in b.keys.unread().into_iter().filter(|(key, _)| !NO_EFFECT.contains(key)) {
             passed.unknown(b.keys.refusal(key));
         }
-        let is_other = |key: &str| ["vision.", "audio."].iter().any(|start| key.starts_with(start));
-        for (key, _) in clip.unread().into_iter().filter(|(key, _)| !is_other(key) && !NO_EFFECT_TOP.contains(key)) {
+        let is_of_one = |key: &str| begins(key, ["vision.", "audio."]);
+        for (key, _) in clip.unread().into_iter().filter(|(key, _)| !is_of_one(key) && !NO_EFFECT_TOP.contains(key)) {
             passed.unknown(clip.refusal(key));
         }
         let facts = Facts {
@@ -460,6 +550,7 @@ impl<'a> EncoderBuilder<'a> {
             pieces,
             places,
             window: self.window,
+            sound,
         };
         let program = std::mem::take(&mut b.program);
         Ok(EncoderNetwork {

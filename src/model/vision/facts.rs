@@ -1,24 +1,10 @@
 //! The work of the host beside the programs of an encoder: the rule by which tiles are made, the inputs of a tile, and
 //! the texts around rows.
 
-use std::borrow::Cow;
-
+pub use super::inputs::{Piece, TileInputs, text};
+use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::media::{Layout, Picture, Sizing, patches};
-
-/// A part of the sequence in which a picture stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Piece {
-    /// Tokens of the model, of which those for control are written by their names.
-    Text(Cow<'static, str>),
-    /// So many of the next rows.
-    Rows(usize),
-}
-
-/// `Piece::Text`
-pub(super) fn text(text: &'static str) -> Piece {
-    Piece::Text(Cow::Borrowed(text))
-}
 
 /// The pieces of a picture that is cut into tiles, each of which has so many columns and lines of rows.
 pub(super) type Pieces = fn(&Layout, [usize; 2]) -> Vec<Piece>;
@@ -47,6 +33,8 @@ pub struct Facts {
     pub(super) places: Option<Places>,
     /// Blocks of the side of a window; 0: all patches see one another.
     pub(super) window: usize,
+    /// Those of an encoder of sound, for which what is said of pictures has no meaning.
+    pub sound: Option<SoundFacts>,
 }
 
 /// Learned vectors of places, which are added to patches.
@@ -60,22 +48,6 @@ pub(super) struct Places {
     pub class: Option<Vec<f32>>,
     /// Grids of other sizes are interpolated, corner on corner; else there are none.
     pub stretches: bool,
-}
-
-/// The inputs of an encoder for a tile.
-#[derive(Default)]
-pub struct TileInputs {
-    /// Number of patches, the class token among them.
-    pub n: usize,
-    /// `[n, 3 * patch * patch]`
-    pub patches: Vec<f32>,
-    /// `[n, width]`; empty where nothing is added.
-    pub places: Vec<f32>,
-    /// `[n]`, as `StepInputs` has them.
-    pub turns: Vec<[u32; 3]>,
-    pub spans: Vec<[u32; 2]>,
-    /// Number of the row, from the left and line by line, that each block becomes.
-    pub rows: Vec<usize>,
 }
 
 impl Facts {
@@ -234,6 +206,7 @@ mod tests {
             pieces: |_, _| Vec::new(),
             places,
             window,
+            sound: None,
         }
     }
 

@@ -1,19 +1,24 @@
-//! Encoders of pictures: from a file to two programs, one for the patches of a tile, one for the rows that a decoder
-//! takes in the place of embeddings. `facts` is what the host does beside them, `encoder` has the helpers in which
-//! networks are written, and each other file is a family that reads from top to bottom as its network.
+//! Encoders of pictures and of sound: from a file to two programs, one for the patches of a tile or the frames of a
+//! sound, one for the rows that a decoder takes in the place of embeddings. `facts` and `sound` are what the host does
+//! beside them, `encoder` has the helpers in which networks are written, and each other file is a family that reads from
+//! top to bottom as its network.
 
 mod encoder;
 mod facts;
 mod gemma3;
 mod idefics3;
+mod inputs;
 mod internvl;
 mod llava;
 mod pixtral;
 mod qwen2;
 mod qwen3;
+mod sound;
+mod whisper;
 
 pub use encoder::EncoderNetwork;
 pub use facts::{Facts, Piece, TileInputs};
+pub use sound::{Cutting, HeardPart, SoundFacts, SoundPart};
 
 use crate::error::{Error, Result};
 use crate::format::Source;
@@ -33,28 +38,61 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["pixtral"], pixtral::build),
 ];
 
+/// The same of encoders of sound.
+const SOUND_PROJECTORS: &[(&[&str], Build)] =
+    &[(&["qwen2a"], whisper::qwen2_audio), (&["voxtral"], whisper::voxtral), (&["ultravox"], whisper::ultravox)];
+
+/// The kinds of encoders that a file may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Senses {
+    /// That of pictures, or that of sound where there is none of pictures.
+    #[default]
+    Any,
+    Pictures,
+    Sound,
+}
+
 /// The encoder of a file and its projector. Matrices are only looked up. `hidden`: width of the model's embeddings.
 /// `quantize`: the type that matrices of floats are converted to while they load.
 ///
 /// # Errors
 /// `Mismatch` where rows are not as wide as the model's embeddings.
-pub fn network(source: &Source, hidden: usize, quantize: Option<DType>) -> Result<EncoderNetwork<'_>> {
+pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<DType>) -> Result<EncoderNetwork<'_>> {
     let metadata = &source.metadata;
     let architecture = metadata.str("general.architecture")?.unwrap_or_default();
-    let has_none = metadata.bool("clip.has_vision_encoder")? == Some(false);
-    if architecture != "clip" || has_none {
-        let what = format!("{}: no encoder of pictures", source.path().display());
+    let text = |key: &str| Ok::<_, Error>(metadata.str(key)?.filter(|name| !name.is_empty()));
+    let hears = metadata.bool("clip.has_audio_encoder")? == Some(true);
+    let sees = match metadata.bool("clip.has_vision_encoder")? {
+        Some(sees) => sees,
+        // Files of pictures may leave it out.
+        None => !hears || text("clip.vision.projector_type")?.is_some(),
+    };
+    let of_sound = match senses {
+        Senses::Any => !sees && hears,
+        Senses::Pictures => false,
+        Senses::Sound => true,
+    };
+    let (kind, has_one) = if of_sound { ("sound", hears) } else { ("pictures", sees) };
+    if architecture != "clip" || !has_one {
+        let what = format!("{}: no encoder of {kind}", source.path().display());
         return Err(Error::unsupported(format!("{what}: the architecture is {architecture:?}")));
     }
-    let keys = ["clip.projector_type", "clip.vision.projector_type"];
-    let [both, own] = [metadata.str(keys[0])?, metadata.str(keys[1])?];
-    let Some(projector) = own.or(both).filter(|name| !name.is_empty()) else {
-        return Err(metadata.missing(keys[0]));
+    let own = if of_sound { "clip.audio.projector_type" } else { "clip.vision.projector_type" };
+    let Some(projector) = text(own)?.or(text("clip.projector_type")?) else {
+        return Err(metadata.missing("clip.projector_type"));
     };
-    let Some((_, build)) = PROJECTORS.iter().find(|(names, _)| names.contains(&projector)) else {
-        let known: Vec<&str> = PROJECTORS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
-        let what = format!("the projector {projector:?} is not supported; known are {}", known.join(", "));
+    let table = if of_sound { SOUND_PROJECTORS } else { PROJECTORS };
+    let Some((_, build)) = table.iter().find(|(names, _)| names.contains(&projector)) else {
+        let known: Vec<&str> = table.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        let what = format!("the projector {projector:?} of {kind} is not supported; known are {}", known.join(", "));
         return Err(Error::unsupported(what));
     };
-    build(EncoderBuilder::new(source, projector, hidden, quantize)?)
+    // The encoder of Qwen2.5-Omni has the same name, and hears windows of two seconds.
+    if of_sound && sees && projector == "qwen2a" {
+        return Err(Error::unsupported("the encoder of sound of Qwen2.5-Omni"));
+    }
+    match of_sound {
+        true => build(EncoderBuilder::of_sound(source, projector, hidden, quantize)?),
+        false => build(EncoderBuilder::new(source, projector, hidden, quantize)?),
+    }
 }

@@ -55,6 +55,11 @@ impl Medium {
         Medium::new(model, RZ_MEDIA_IMAGE, &rows, WIDTH, [0; 2])
     }
 
+    /// Rows of one line.
+    pub fn of_rows(model: *const rz_model, kind: u32, rows: &[f32], width: usize) -> Medium {
+        Medium::new(model, kind, rows, width, [0; 2])
+    }
+
     pub fn info(&self) -> rz_media_info {
         let mut info = rz_media_info { struct_size: size_of::<rz_media_info>() as u32, ..zeroed() };
         expect(RZ_OK, |e| unsafe { rz_media_info_get(self.0, &mut info, e) });

@@ -26,6 +26,7 @@ mod programs;
 mod reply;
 mod runtime;
 mod saved;
+mod sounds;
 mod sources;
 mod text;
 mod waiting;

@@ -9,8 +9,10 @@ public struct EncoderOptions: Sendable {
     public var device: UInt32 = 0
     /// GGML type that matrices of floats are converted to; 0: none.
     public var quantize: UInt32 = 0
-    /// The most rows that a picture may have; 0: what the files allow, at most 4096.
+    /// The most rows that a picture or a sound may have; 0: what the files allow, at most 4096.
     public var maxRows: UInt32 = 0
+    /// The encoder of a file that has several; nil: that of pictures, else that of sound.
+    public var kind: MediaKind?
     /// Pass over keys and tensors that nothing knows.
     public var allowUnknown = false
     /// Told bytes done and in all, on the thread that loads; false stops the load.
@@ -23,6 +25,7 @@ public struct EncoderOptions: Sendable {
         let name = try terminated(path, "the path")
         var params = sizedStruct(rz_encoder_params(), \.struct_size)
         params.flags = allowUnknown ? UInt32(RZ_MODEL_ALLOW_UNKNOWN) : 0
+        params.flags |= kind == .image ? UInt32(RZ_ENCODER_IMAGE) : kind == .audio ? UInt32(RZ_ENCODER_AUDIO) : 0
         params.device = device
         params.quantize = quantize
         params.max_rows = maxRows
@@ -112,6 +115,10 @@ public struct EncoderInfo: Sendable {
     public let grain: Int
     public let minRows, maxRows: Int
     public let weightBytes, scratchBytes: UInt64
+    /// The kinds of media that it makes.
+    public let kinds: [MediaKind]
+    /// Samples a second that sound is brought to; 0 of pictures.
+    public let sampleRate: Int
 }
 
 /// Memory that an encoder takes beside that of its model, in bytes.
@@ -121,7 +128,7 @@ public struct EncoderPlan: Sendable {
     public let weightsHost, scratchHost, row: UInt64
 }
 
-/// The encoder of a model that sees. Any number of threads may use it at once.
+/// The encoder of a model that sees or hears. Any number of threads may use it at once.
 public final class Encoder: Sendable {
     let handle: Handle
     public let info: EncoderInfo
@@ -160,7 +167,8 @@ public final class Encoder: Sendable {
         info = EncoderInfo(
             projector: text(c.projector), isMutual: c.is_mutual != 0, rowDim: Int(c.row_dim), layers: Int(c.n_layers),
             tileSide: Int(c.tile_side), grain: Int(c.grain), minRows: Int(c.min_rows), maxRows: Int(c.max_rows),
-            weightBytes: c.weight_bytes, scratchBytes: c.scratch_bytes)
+            weightBytes: c.weight_bytes, scratchBytes: c.scratch_bytes,
+            kinds: [.image, .audio].filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
     }
 
     /// Memory that an encoder will take, told before a weight is read.
@@ -202,6 +210,23 @@ public final class Encoder: Sendable {
             return try options.with(cancel) { params in
                 try Media.made { out, error in handle.use { rz_media_from_pixels($0, &picture, params, out, error) } }
             }
+        }
+    }
+
+    /// Encodes a sound: samples of one channel from -1 to 1, `rate` of them a second. Of the options `maxRows` and
+    /// `progress`, which is told of parts, count.
+    public func encode(samples: [Float], rate: UInt32, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
+        try options.with(cancel) { params in
+            try Media.made { out, error in
+                handle.use { rz_media_from_samples($0, samples, samples.count, rate, params, out, error) }
+            }
+        }
+    }
+
+    /// Encodes the sound in a WAV file, whose bytes these are.
+    public func encode(audio: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
+        try options.with(cancel) { params in
+            try Media.made { out, error in handle.use { rz_media_from_audio($0, audio, audio.count, params, out, error) } }
         }
     }
 

@@ -1,0 +1,69 @@
+//! What a sound is to an encoder: its parts, their rows, the tokens around them, and its hash.
+
+use sha2::{Digest, Sha256};
+
+use super::encode::{MOST_ROWS, media_parts};
+use super::encoder::Encoder;
+use super::media::{MediaHash, MediaLayout};
+use super::saved_parts::bytes_of;
+use crate::error::{Error, Result};
+use crate::media::Sound;
+use crate::model::vision::{HeardPart, SoundFacts, SoundPart};
+
+fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
+    encoder.facts().sound.as_ref().ok_or_else(|| Error::unsupported("a sound with an encoder of pictures"))
+}
+
+fn most_rows(max_rows: usize) -> usize {
+    if max_rows == 0 { MOST_ROWS } else { max_rows }
+}
+
+/// The most samples, at the rate of encoders, that a sound of at most `max_rows` rows can have; 0: those that are
+/// allowed without a bound.
+pub fn most_samples(encoder: &Encoder, max_rows: usize) -> Result<usize> {
+    Ok(facts(encoder)?.most_samples(most_rows(max_rows)))
+}
+
+/// The fewest and the most rows of a sound, and the bytes of scratch that one takes at most.
+pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
+    let facts = facts(encoder)?;
+    // Of two parts the first is whole, and the second continues it.
+    let parts = facts.parts(most_samples(encoder, max_rows)?.min(2 * facts.part_samples()))?;
+    let most = |of: fn(&SoundPart) -> usize| parts.iter().map(of).max().unwrap_or(0);
+    let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows));
+    Ok(([facts.fewest_rows(), most_rows(max_rows)], bytes))
+}
+
+/// Returns the layout of a sound of so many samples at the rate of encoders, without one.
+pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<MediaLayout> {
+    let facts = facts(encoder)?;
+    let (rows, most) = (facts.parts(samples)?.iter().map(|part| part.rows).sum(), most_rows(max_rows));
+    if rows > most {
+        return Err(Error::TooComplex(format!("a sound of {samples} samples has {rows} rows, {most} are allowed")));
+    }
+    let parts = media_parts(encoder.runs_of(facts.pieces(rows))?);
+    Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })
+}
+
+/// The layout of a sound.
+pub(super) fn layout(encoder: &Encoder, sound: &Sound, max_rows: usize) -> Result<MediaLayout> {
+    Ok(MediaLayout { size: [sound.given, 0], ..measure(encoder, sound.samples.len(), max_rows)? })
+}
+
+/// The spectrograms of a sound, part by part.
+pub(super) fn heard(encoder: &Encoder, sound: &Sound) -> Result<Vec<HeardPart>> {
+    facts(encoder)?.hear(&sound.samples)
+}
+
+/// Tells sounds apart that an encoder gives different rows.
+pub(super) fn hash(encoder: &Encoder, sound: &Sound) -> Result<MediaHash> {
+    let (facts, samples) = (facts(encoder)?, &sound.samples);
+    let mut hash = Sha256::new();
+    let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);
+    hash.update(format!("sound {:016x} {made_by:?} {}", encoder.digest(), samples.len()));
+    bytes_of(samples, f32::to_le_bytes, &mut |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })?;
+    Ok(hash.finalize().into())
+}

@@ -1,0 +1,84 @@
+//! Media of sounds.
+
+use std::ffi::c_void;
+
+use crate::engine::{MediaWork, Sound, most_samples};
+use crate::error::Result;
+
+use super::arguments::Call;
+use super::encoder::{rz_encoder, rz_media_params};
+use super::guard::guarded;
+use super::media::rz_media;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+impl rz_encoder {
+    /// The most rows of a sound.
+    fn most_rows(&self, params: &rz_media_params) -> usize {
+        if params.max_rows == 0 { self.max_rows } else { params.max_rows as usize }
+    }
+
+    /// The most samples of a sound, at the encoder's rate.
+    fn most_samples(&self, params: &rz_media_params) -> Result<usize> {
+        most_samples(&self.encoder, self.most_rows(params))
+    }
+
+    fn hear(&self, call: &Call, sound: &Sound, params: &rz_media_params) -> Result<rz_media> {
+        self.encode(call, params, || MediaWork::sound(&self.encoder, sound, self.most_rows(params)))
+    }
+}
+
+/// Encodes sound: `n` samples of one channel, full scale from -1 to 1, `rate` of them a second.
+///
+/// They are brought to the rate of the encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
+/// seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts,
+/// and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with rz_media_free,
+/// before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done.
+/// Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not
+/// finite or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures),
+/// RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_VERSION. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_from_samples(
+    encoder: *const rz_encoder,
+    samples: *const f32,
+    n: usize,
+    rate: u32,
+    params: *const rz_media_params,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let encoder = call.handle(encoder)?;
+        let samples = call.slice(samples, n, "samples")?;
+        let params = call.params(params)?;
+        let out = call.out(out, "out")?;
+        let sound = Sound::new(samples, 1, rate, encoder.most_samples(&params)?)?;
+        out.set_handle(encoder.hear(call, &sound, &params)?);
+        Ok(RZ_OK)
+    })
+}
+
+/// rz_media_from_samples for `size` bytes of a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 or 64.
+///
+/// Several channels become their mean. A file that ends too early is refused, unless its header leaves the length open.
+/// Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such
+/// as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_from_audio(
+    encoder: *const rz_encoder,
+    data: *const c_void,
+    size: usize,
+    params: *const rz_media_params,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let encoder = call.handle(encoder)?;
+        let data = call.slice(data.cast::<u8>(), size, "data")?;
+        let params = call.params(params)?;
+        let out = call.out(out, "out")?;
+        let sound = Sound::decode(data, encoder.most_samples(&params)?)?;
+        out.set_handle(encoder.hear(call, &sound, &params)?);
+        Ok(RZ_OK)
+    })
+}

@@ -1,0 +1,150 @@
+//! The part of a folder that hears, under the keys and names of a GGUF file of its own, as `encoder` has them of
+//! pictures.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use super::folder::{MAX_CONFIG, read};
+use super::known;
+use super::members::Members;
+use super::weights::{self, Weights};
+use crate::error::{Error, Result, try_vec};
+use crate::format::Value;
+use crate::format::contents::{Contents, FileFormat, owned};
+use crate::format::file::Files;
+use crate::format::json::Json;
+use crate::format::metadata::Metadata;
+use crate::format::passed::Passed;
+
+/// `model_type` of a configuration, and `clip.projector_type` of a GGUF file.
+const KINDS: &[(&str, &str)] = &[("qwen2_audio", "qwen2a"), ("voxtral", "voxtral")];
+
+/// Numbers of an encoder: the key of a GGUF file, the names in a configuration, and the default.
+const NUMBERS: &[(&str, &[&str], u64)] = &[
+    ("embedding_length", &["d_model", "hidden_size"], 1280),
+    ("feed_forward_length", &["encoder_ffn_dim", "intermediate_size"], 5120),
+    ("block_count", &["encoder_layers", "num_hidden_layers"], 32),
+    ("attention.head_count", &["encoder_attention_heads", "num_attention_heads"], 20),
+    ("num_mel_bins", &["num_mel_bins"], 128),
+];
+
+/// Keys that change no result, of an encoder and of the spectrogram that it takes.
+const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop dropout activation_dropout attention_dropout \
+                          init_std initializer_range use_cache num_hidden_layers";
+const FRAMES_EFFECTLESS: &str = "feature_extractor_type processor_class return_attention_mask padding_side \
+                                 padding_value chunk_length nb_max_frames";
+/// Keys that change no result where they have this value.
+const NEUTRAL: &[(&str, &str, &str)] = &[("scale_embedding", "false", "frames times the root of their width")];
+const FRAMES_NEUTRAL: &[(&str, &str, &str)] = &[
+    ("sampling_rate", "16000", "another rate"),
+    ("hop_length", "160", "frames at another distance"),
+    ("n_fft", "400", "windows of another length"),
+    ("dither", "0.0", "noise that is added"),
+    ("do_normalize", "false", "samples that are normalised"),
+];
+
+/// Beginnings of the names of tensors, and modules of a layer, outside of them and of projectors.
+const ENCODER: &str = "audio_tower.";
+const PROJECTOR: &str = "multi_modal_projector.";
+const LAYER: &[(&str, &str)] = &[
+    ("self_attn.q_proj", "attn_q"),
+    ("self_attn.k_proj", "attn_k"),
+    ("self_attn.v_proj", "attn_v"),
+    ("self_attn.out_proj", "attn_out"),
+    ("self_attn_layer_norm", "ln1"),
+    ("final_layer_norm", "ln2"),
+    ("fc1", "ffn_up"),
+    ("fc2", "ffn_down"),
+];
+const TOP: &[(&str, &str)] = &[
+    ("audio_tower.conv1", "a.conv1d.1"),
+    ("audio_tower.conv2", "a.conv1d.2"),
+    ("audio_tower.embed_positions", "a.position_embd"),
+    ("audio_tower.layer_norm", "a.post_ln"),
+    ("multi_modal_projector.linear", "mm.a.fc"),
+    ("multi_modal_projector.linear_1", "mm.a.mlp.1"),
+    ("multi_modal_projector.linear_2", "mm.a.mlp.2"),
+];
+
+/// Opens the encoder of a folder, whose configuration has been read.
+pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> Result<Contents> {
+    let members = |path, json| Members::new(path, json, &Json::Null);
+    let model_type = config.get("model_type").and_then(Json::as_str).unwrap_or_default();
+    let Some((_, projector)) = KINDS.iter().find(|kind| kind.0 == model_type) else {
+        let what = format!("{}: encoders of sound of models of type {model_type:?}", config_path.display());
+        return Err(Error::unsupported(format!("{what} are not supported")));
+    };
+    let audio = members(config_path, config.get("audio_config").unwrap_or(&Json::Null));
+    let (frames_path, text) = match read(files, &folder.join("preprocessor_config.json"), MAX_CONFIG)? {
+        Some(text) => (folder.join("preprocessor_config.json"), text),
+        None => {
+            let path = folder.join("processor_config.json");
+            let text = files.open(&path)?.read_all(MAX_CONFIG)?;
+            (path, text)
+        }
+    };
+    let frames = Json::parse_python(&frames_path, &text)?;
+    let frames = members(&frames_path, frames.get("feature_extractor").unwrap_or(&frames));
+    let mut keys: Vec<(String, Value)> = vec![
+        ("general.architecture".into(), Value::from("clip".to_owned())),
+        ("clip.projector_type".into(), Value::from((*projector).to_owned())),
+        ("clip.has_audio_encoder".into(), true.into()),
+        // torch's own, which no configuration names.
+        ("clip.audio.attention.layer_norm_epsilon".into(), 1e-5f64.into()),
+    ];
+    let number = |names: &[&str], default: u64| {
+        let told = audio.int(names)?.unwrap_or(default);
+        let name = names.first().unwrap_or(&"");
+        if (1..=1 << 20).contains(&told) { Ok(told) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }
+    };
+    for (key, names, default) in NUMBERS {
+        keys.push((format!("clip.audio.{key}"), number(names, *default)?.into()));
+    }
+    let [width, inner, bins] = [&NUMBERS[0], &NUMBERS[1], &NUMBERS[4]].map(|row| number(row.1, row.2));
+    if *projector == "voxtral" {
+        // The stack is as wide as the feed-forward block.
+        let (width, inner) = (width?, inner?);
+        if !inner.is_multiple_of(width) {
+            return Err(audio.unsupported("a feed-forward block that is no multiple of the width"));
+        }
+        keys.push(("clip.audio.projector.stack_factor".into(), (inner / width).into()));
+    }
+    let expect = |members: &Members, name: &str, wanted: &str| match members.text(&[name])? {
+        Some(told) if told != wanted => Err(members.unsupported(&format!("{name:?} with the value {told:?}"))),
+        _ => Ok(()),
+    };
+    expect(&audio, "activation_function", "gelu")?;
+    expect(&members(config_path, config), "projector_hidden_act", "gelu")?;
+    // A part is as long as the encoder has places: two frames each, of 160 samples.
+    let samples = number(&["max_source_positions"], 1500)? * 320;
+    if frames.int(&["n_samples"])?.is_some_and(|n| n != samples) || frames.int(&["feature_size"])? != Some(bins?) {
+        return Err(frames.unsupported("\"n_samples\" or \"feature_size\" with another value than the encoder has"));
+    }
+    let passed = RefCell::new(Passed::default());
+    known::check_encoder(&audio, EFFECTLESS, NEUTRAL, &passed)?;
+    known::check_encoder(&frames, FRAMES_EFFECTLESS, FRAMES_NEUTRAL, &passed)?;
+    let Weights { files: set, entries, instead } = weights::find(files, folder, None)?;
+    let mut tensors = try_vec("tensors", entries.len())?;
+    for entry in entries {
+        let name = entry.name.strip_prefix("model.").unwrap_or(&entry.name);
+        if [ENCODER, PROJECTOR].iter().any(|start| name.starts_with(start)) {
+            let ours = named(name).map_or_else(|| owned(&entry.name), Ok)?;
+            tensors.push(entry.tensor(folder, ours)?);
+        }
+    }
+    let mut passed = passed.into_inner();
+    passed.weights = instead;
+    let metadata = Metadata::new(folder, keys)?;
+    Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed })
+}
+
+/// The name of a tensor in a GGUF file.
+fn named(name: &str) -> Option<String> {
+    let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
+    let (part, leaf) = name.rsplit_once('.').filter(|(_, leaf)| ["weight", "bias"].contains(leaf))?;
+    if let Some((layer, part)) = part.strip_prefix("audio_tower.layers.").and_then(|rest| rest.split_once('.')) {
+        let number: u64 = layer.parse().ok().filter(|n: &u64| n.to_string() == layer)?;
+        return Some(format!("a.blk.{number}.{}.{leaf}", look_up(LAYER, part)?));
+    }
+    Some(format!("{}.{leaf}", look_up(TOP, part)?))
+}

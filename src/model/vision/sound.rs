@@ -1,0 +1,167 @@
+//! The work of the host beside the programs of an encoder of sound: how a sound is cut into parts, and the inputs of
+//! each.
+
+use super::inputs::{Piece, TileInputs, text};
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::media::{HOP, LogMel};
+
+/// Frames on each side of one that two convolutions reach, and all of them.
+const REACH: usize = 2;
+const TAPS: usize = 2 * REACH + 1;
+
+/// The way in which a family cuts a sound into parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cutting {
+    /// Parts, the last filled up with silence, each with a spectrogram of its own. Hidden states of silence are not
+    /// seen, and a row is of as many hidden states as it can have.
+    Each,
+    /// Parts of one spectrogram, in which silence has filled up the last; it is heard like sound.
+    Filled,
+    /// Parts of one spectrogram, of which the last is shorter; it ends with a row of the hidden states that are left.
+    Cut,
+}
+
+/// The facts of an encoder of sound that its host has to know.
+pub struct SoundFacts {
+    /// Numbers of a frame.
+    pub bins: usize,
+    /// Number of hidden states that become a row.
+    pub stack: usize,
+    pub cutting: Cutting,
+    /// Names of tokens ahead of the rows, and behind them.
+    pub around: [&'static str; 2],
+    /// The vector of each place, `[places, width]`; a part has two frames for each.
+    pub(super) table: Vec<f32>,
+    pub(super) width: usize,
+}
+
+/// A part of a sound, in frames and hidden states.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SoundPart {
+    /// Number of its first frame within the spectrogram that it is a part of, and the frames from there on.
+    first: usize,
+    frames: usize,
+    /// Number of hidden states, and of those that are seen.
+    pub n: usize,
+    seen: usize,
+    pub rows: usize,
+}
+
+/// A part with its frames, `[frames, bins]`; those that are missing at the end hold zeros.
+pub struct HeardPart {
+    pub part: SoundPart,
+    frames: Vec<f32>,
+}
+
+impl SoundFacts {
+    /// Samples of a part.
+    pub fn part_samples(&self) -> usize {
+        2 * HOP * self.places()
+    }
+
+    fn places(&self) -> usize {
+        self.table.len() / self.width.max(1)
+    }
+
+    /// The most samples that have so many rows.
+    pub fn most_samples(&self, rows: usize) -> usize {
+        // A last row, or a last part, may be incomplete.
+        let part = (self.places() / self.stack.max(1)).max(1);
+        let of_part = self.part_samples();
+        (rows / part).saturating_add(1).saturating_mul(of_part)
+    }
+
+    /// Rows of the shortest sound that has any.
+    pub fn fewest_rows(&self) -> usize {
+        if self.cutting == Cutting::Filled { self.places() / self.stack.max(1) } else { 1 }
+    }
+
+    /// The texts around so many rows.
+    pub fn pieces(&self, rows: usize) -> Vec<Piece> {
+        let [ahead, behind] = self.around.map(|name| (!name.is_empty()).then(|| text(name)));
+        ahead.into_iter().chain([Piece::Rows(rows)]).chain(behind).collect()
+    }
+
+    /// The parts of so many samples, which have at least one row together.
+    pub fn parts(&self, samples: usize) -> Result<Vec<SoundPart>> {
+        let (per, places, stack) = (2 * self.places(), self.places(), self.stack.max(1));
+        let frames = match self.cutting {
+            Cutting::Each | Cutting::Filled => samples.div_ceil(HOP),
+            // The shortest sound of all.
+            Cutting::Cut => samples.div_ceil(HOP).max(2),
+        };
+        let mut parts = try_vec("parts of a sound", frames.div_ceil(per.max(1)))?;
+        for first in (0..frames).step_by(per.max(1)) {
+            let given = per.min(frames - first);
+            let seen = if self.cutting == Cutting::Filled { places } else { given.div_ceil(2) };
+            let rows = if self.cutting == Cutting::Cut { seen.div_ceil(stack) } else { seen / stack };
+            // Of a part that continues another the row at the end is of more hidden states than are seen.
+            let continues = self.cutting == Cutting::Cut && first > 0;
+            let n = if continues { places.min(rows * stack) } else { seen };
+            let frames = if self.cutting == Cutting::Cut && !continues { given } else { per };
+            if rows > 0 {
+                parts.push(SoundPart { first, frames, n, seen, rows });
+            }
+        }
+        if parts.is_empty() {
+            return Err(Error::invalid(format!("a sound of {samples} samples is too short for a row")));
+        }
+        Ok(parts)
+    }
+
+    /// The parts of a sound with their frames.
+    pub fn hear(&self, samples: &[f32]) -> Result<Vec<HeardPart>> {
+        let (parts, mel) = (self.parts(samples.len())?, LogMel::new(self.bins)?);
+        let mut heard = try_vec("parts of a sound", parts.len())?;
+        let of_part = self.part_samples();
+        let whole = match self.cutting {
+            Cutting::Each => Vec::new(),
+            Cutting::Filled => mel.of(samples, samples.len().next_multiple_of(of_part.max(1)))?,
+            Cutting::Cut => mel.of(samples, samples.len().max(2 * HOP).next_multiple_of(HOP))?,
+        };
+        for part in parts {
+            let frames = match self.cutting {
+                Cutting::Each => {
+                    let own = samples.get(part.first * HOP..).unwrap_or_default();
+                    mel.of(&own[..own.len().min(of_part)], of_part)?
+                }
+                _ => {
+                    let from = whole.get(part.first * self.bins..).unwrap_or_default();
+                    let from = &from[..from.len().min(part.frames * self.bins)];
+                    let mut frames = try_vec("a spectrogram", from.len())?;
+                    frames.extend_from_slice(from);
+                    frames
+                }
+            };
+            heard.push(HeardPart { part, frames });
+        }
+        Ok(heard)
+    }
+
+    /// Width of the encoder's input: the frames that a hidden state is made of, and two numbers that are 0 where its
+    /// first or last neighbour does not exist.
+    pub(super) fn input_width(bins: usize) -> usize {
+        TAPS * bins + 2
+    }
+
+    /// The inputs of the encoder for a part.
+    pub fn inputs(&self, heard: &HeardPart) -> Result<TileInputs> {
+        let (part, bins) = (&heard.part, self.bins);
+        let n = part.n;
+        let mut columns = try_vec("frames", n.saturating_mul(Self::input_width(bins)))?;
+        for t in 0..n {
+            for at in (2 * t..2 * t + TAPS).map(|at| at.checked_sub(REACH)) {
+                let from = at.filter(|at| *at < part.frames).and_then(|at| heard.frames.get(at * bins..)?.get(..bins));
+                match from {
+                    Some(frame) => columns.extend_from_slice(frame),
+                    None => columns.extend(std::iter::repeat_n(0.0, bins)),
+                }
+            }
+            columns.extend([t > 0, 2 * t + 1 < part.frames].map(|exists| f32::from(u8::from(exists))));
+        }
+        let mut places = try_vec("places of frames", n.saturating_mul(self.width))?;
+        places.extend_from_slice(self.table.get(..n * self.width).unwrap_or_default());
+        let spans = if part.seen < n { try_filled("spans", n, [0, part.seen as u32])? } else { Vec::new() };
+        Ok(TileInputs { n, patches: columns, places, turns: Vec::new(), spans, rows: (0..part.rows).collect() })
+    }
+}

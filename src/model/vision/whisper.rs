@@ -1,0 +1,89 @@
+//! The encoder of Whisper with the projectors of Qwen2-Audio, Voxtral and Ultravox: two convolutions over a spectrogram,
+//! the second of which halves the frames, then layers in which all hidden states of a part see one another.
+
+use super::encoder::{EncoderBuilder, EncoderNetwork};
+use super::sound::{Cutting, SoundFacts};
+use crate::error::Result;
+use crate::graph::op::Activation::{GeluErf, Silu};
+use crate::graph::op::{NormKind, Op, TensorId};
+
+/// The most bins of a spectrogram, and the most hidden states of a part.
+const MAX_BINS: usize = 1024;
+const MAX_PLACES: usize = 1 << 16;
+
+/// Taps of the convolutions.
+const TAPS: usize = 3;
+
+pub fn qwen2_audio(e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let (mut e, x) = encoder(e, Cutting::Each, 2, ["<|audio_bos|>", "<|audio_eos|>"])?;
+    let pair = e.project_stacks(&[x], 2)?[0];
+    let mean = e.b.program.tensor(e.width());
+    e.b.program.push(Op::Mean { x: pair, groups: 2, out: mean });
+    let x = e.b.layer_norm(mean, "a.post_ln")?;
+    let rows = e.project_rows(x, "mm.a.fc")?;
+    e.finish_sound(rows)
+}
+
+pub fn voxtral(e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let stack = e.require("projector.stack_factor", MAX_PLACES)?;
+    let (mut e, x) = encoder(e, Cutting::Filled, stack, ["[BEGIN_AUDIO]", ""])?;
+    let x = e.b.layer_norm(x, "a.post_ln")?;
+    let x = e.project_stacks(&[x], stack)?[0];
+    let rows = e.mlp(x, "mm.a.mlp.1", "mm.a.mlp.2", GeluErf)?;
+    e.finish_sound(rows)
+}
+
+pub fn ultravox(e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let stack = e.require("projector.stack_factor", MAX_PLACES)?;
+    let (mut e, x) = encoder(e, Cutting::Cut, stack, ["", ""])?;
+    let x = e.b.layer_norm(x, "a.post_ln")?;
+    let x = e.project_stacks(&[x], stack)?[0];
+    let x = e.norm_at(NormKind::Rms, x, "mm.a.norm_pre", 1e-6)?;
+    let [up, gate] = e.halves(x, "mm.a.mlp.1")?;
+    let x = e.b.gate(gate, up, Silu);
+    let x = e.norm_at(NormKind::Rms, x, "mm.a.norm_mid", 1e-6)?;
+    let rows = e.project_rows(x, "mm.a.mlp.2")?;
+    e.finish_sound(rows)
+}
+
+/// The network up to the last layer. The first convolution is computed for the three frames that the second makes a
+/// hidden state of, of which neighbours share one: half again as much of the smaller one, and no op that sees rows
+/// beside its own.
+fn encoder<'a>(
+    mut e: EncoderBuilder<'a>,
+    cutting: Cutting,
+    stack: usize,
+    around: [&'static str; 2],
+) -> Result<(EncoderBuilder<'a>, TensorId)> {
+    let (bins, width) = (e.require("num_mel_bins", MAX_BINS)?, e.width());
+    let name = "a.position_embd.weight";
+    let places = e.b.tensors.rows(name)?;
+    // Whole rows of a part that is filled up.
+    if !(1..=MAX_PLACES).contains(&places) || cutting == Cutting::Filled && !places.is_multiple_of(stack) {
+        return Err(e.b.keys.metadata.error(format!("{places} vectors of places for rows of {stack}")));
+    }
+    let table = e.b.tensors.values(name, places, width)?;
+    let facts = SoundFacts { bins, stack, cutting, around, table, width };
+    let x = e.hear(SoundFacts::input_width(bins), facts);
+    let kernel = e.kernel("a.conv1d.1", bins)?;
+    let mut near = Vec::with_capacity(TAPS);
+    for tap in 0..TAPS {
+        let frames = e.slice(x, tap * bins, TAPS * bins);
+        let out = e.convolve(frames, kernel);
+        e.b.program.push(Op::Glu { gate: out, up: None, activation: GeluErf });
+        // Beyond the ends there is nothing, which is not what the convolution makes of silence.
+        if tap != 1 {
+            let gate = e.slice(x, 5 * bins + tap / 2, 1);
+            e.b.program.push(Op::Gate { x: out, gate, sigmoid: false });
+        }
+        near.push(out);
+    }
+    let first = e.join(near[0], near[1]);
+    let all = e.join(first, near[2]);
+    let kernel = e.kernel("a.conv1d.2", width)?;
+    let x = e.convolve(all, kernel);
+    e.b.program.push(Op::Glu { gate: x, up: None, activation: GeluErf });
+    e.add_input(x);
+    e.layers(x, GeluErf, None, |_| true, |_, _| Ok(()))?;
+    Ok((e, x))
+}

@@ -1,0 +1,190 @@
+//! Encoders of sound and conversations with sounds through the C interface. The rows themselves are compared with the
+//! makers' in `sound.rs`; here they are those of the engine, whatever way a sound came.
+
+use super::host::*;
+use super::media::{Medium, Prompt, text};
+use super::pictures::{chat, params};
+use std::ffi::{CString, c_void};
+use std::ptr::{null, null_mut};
+
+use realizar::engine::{EncoderParams, Senses, Sound, media_from_sound, most_samples};
+use realizar::ffi::cancel::*;
+use realizar::ffi::encoder::*;
+use realizar::ffi::media::*;
+use realizar::ffi::model::*;
+use realizar::ffi::sound::*;
+use realizar::ffi::status::*;
+
+use crate::{sound, vision};
+
+/// A model of the tests with an encoder of sound, and their folder.
+struct Hearer {
+    folder: tempfile::TempDir,
+    model: *mut rz_model,
+    encoder: *mut rz_encoder,
+}
+
+impl Hearer {
+    fn new(family: &str) -> Hearer {
+        let folder = tempfile::tempdir().expect("a folder");
+        sound::model(folder.path());
+        let file = folder.path().join("mmproj.gguf");
+        std::fs::write(&file, vision::gguf(&sound::data(family)).build().0).expect("a file");
+        let model = load_with(folder.path().join("model.gguf").to_str().expect("UTF-8"), null());
+        let mut hearer = Hearer { folder, model, encoder: null_mut() };
+        let path = CString::new(file.to_str().expect("UTF-8")).expect("no NUL");
+        expect(RZ_OK, |e| unsafe { rz_encoder_load(model, path.as_ptr(), null(), &mut hearer.encoder, e) });
+        hearer
+    }
+
+    fn info(&self) -> rz_encoder_info {
+        let mut info = rz_encoder_info { struct_size: size_of::<rz_encoder_info>() as u32, ..zeroed() };
+        expect(RZ_OK, |e| unsafe { rz_encoder_info_get(self.encoder, &mut info, e) });
+        info
+    }
+
+    fn samples(&self, status: rz_status, samples: &[f32], rate: u32, params: *const rz_media_params) -> (Medium, String) {
+        let mut media = null_mut();
+        let (at, n) = (samples.as_ptr(), samples.len());
+        let message =
+            expect(status, |e| unsafe { rz_media_from_samples(self.encoder, at, n, rate, params, &mut media, e) });
+        (Medium(media), message)
+    }
+
+    fn audio(&self, status: rz_status, file: &[u8]) -> (Medium, String) {
+        let (mut media, data) = (null_mut(), file.as_ptr().cast::<c_void>());
+        let message =
+            expect(status, |e| unsafe { rz_media_from_audio(self.encoder, data, file.len(), null(), &mut media, e) });
+        (Medium(media), message)
+    }
+}
+
+impl Drop for Hearer {
+    fn drop(&mut self) {
+        unsafe {
+            rz_encoder_free(self.encoder);
+            rz_model_free(self.model);
+        }
+    }
+}
+
+/// A WAV file of 16 bits.
+fn wav(samples: &[i16], rate: u32) -> Vec<u8> {
+    let data: Vec<u8> = samples.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let header = [&b"RIFF"[..], &(36 + data.len() as u32).to_le_bytes(), b"WAVEfmt ", &16u32.to_le_bytes()];
+    let format = [&1u16.to_le_bytes()[..], &1u16.to_le_bytes(), &rate.to_le_bytes(), &(2 * rate).to_le_bytes()];
+    let rest = [&2u16.to_le_bytes()[..], &16u16.to_le_bytes(), b"data", &(data.len() as u32).to_le_bytes(), &data];
+    [header.concat(), format.concat(), rest.concat()].concat()
+}
+
+#[test]
+fn sounds_become_the_rows_of_the_engine() {
+    for (family, tokens) in [("qwen2a", 2), ("voxtral", 1), ("ultravox", 0)] {
+        let hearer = Hearer::new(family);
+        let about = hearer.info();
+        assert_eq!((about.kinds, about.sample_rate, about.tile_side, about.grain), (RZ_MEDIA_AUDIO, 16_000, 0, 0));
+        assert_eq!((text_of(&about.projector), about.row_dim, about.n_layers), (family.to_owned(), 64, 2));
+        assert!(about.weight_bytes > 0 && about.scratch_bytes > 0 && about.max_rows == 4096);
+        let samples: Vec<i16> = sound::sound(30_000).iter().map(|x| (x * 32768.0) as i16).collect();
+        let floats: Vec<f32> = samples.iter().map(|x| f32::from(*x) / 32768.0).collect();
+        for rate in [16_000, 22_050] {
+            let (medium, _) = hearer.samples(RZ_OK, &floats, rate, null());
+            let info = medium.info();
+            assert_eq!((info.kind, info.width, info.height, info.lines), (RZ_MEDIA_AUDIO, 30_000, 0, 1), "{family}");
+            assert_eq!(u64::from(info.seen_width), 30_000 * 16_000 / u64::from(rate));
+            assert_eq!((info.columns, info.n_tokens), (info.n_rows, info.n_rows + tokens));
+            assert!((about.min_rows..=about.max_rows).contains(&info.n_rows));
+            // A file, and the engine itself, give the same.
+            let (of_file, _) = hearer.audio(RZ_OK, &wav(&samples, rate));
+            assert!(of_file.rows() == medium.rows() && of_file.info().hash == info.hash, "{family}");
+            let model = sound::model(hearer.folder.path());
+            let path = hearer.folder.path().join("mmproj.gguf");
+            let params = EncoderParams { senses: Senses::Sound, ..EncoderParams::default() };
+            let encoder = realizar::engine::Encoder::load(&model, &path, params).expect("an encoder");
+            let heard = Sound::new(&floats, 1, rate, most_samples(&encoder, 0).expect("sound")).expect("sound");
+            let own = media_from_sound(&encoder, &heard, 0, None, None).expect("a medium");
+            assert!(own.rows() == medium.rows(), "{family}");
+            // Another sound is another medium.
+            let (other, _) = hearer.samples(RZ_OK, &floats[1..], rate, null());
+            assert!(other.info().hash != info.hash);
+        }
+    }
+}
+
+#[test]
+fn sounds_without_sense_are_refused() {
+    let hearer = Hearer::new("qwen2a");
+    let says = |status, samples: &[f32], rate, what: &str| {
+        let (_, message) = hearer.samples(status, samples, rate, null());
+        assert!(message.contains(what), "{message}");
+    };
+    let invalid = RZ_ERR_INVALID_ARGUMENT;
+    says(invalid, &[], 16_000, "0 samples");
+    says(invalid, &[0.0; 320], 16_000, "too short for a row");
+    says(invalid, &[0.0, f32::NAN], 16_000, "sample 1 is NaN");
+    says(invalid, &[0.0; 2000], 7_999, "7999 samples a second");
+    let few = rz_media_params { max_rows: 3, ..params() };
+    let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 16_000], 16_000, &few);
+    assert!(message.contains("25 rows, 3 are allowed"), "{message}");
+    let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 160_000], 16_000, &few);
+    assert!(message.contains("a sound of 10 seconds, 2 are allowed"), "{message}");
+    assert!(hearer.audio(RZ_ERR_UNSUPPORTED, b"OggS").1.contains("Ogg"));
+    hearer.audio(RZ_ERR_FORMAT, &wav(&[1; 1000], 16_000)[..900]);
+    // Encoders of one kind take no media of the other.
+    let (mut media, pixels) = (null_mut(), [0u8; 12]);
+    let picture = rz_pixels {
+        struct_size: size_of::<rz_pixels>() as u32,
+        format: RZ_PIXELS_RGB8,
+        width: 2,
+        height: 2,
+        stride: 0,
+        data: pixels.as_ptr().cast(),
+    };
+    let message = expect(RZ_ERR_UNSUPPORTED, |e| unsafe {
+        rz_media_from_pixels(hearer.encoder, &picture, null(), &mut media, e)
+    });
+    assert!(message.contains("encoder of sound"), "{message}");
+    let path = CString::new(hearer.folder.path().join("mmproj.gguf").to_str().expect("UTF-8")).expect("no NUL");
+    let asks = |flags| rz_encoder_params { struct_size: size_of::<rz_encoder_params>() as u32, flags, ..zeroed() };
+    let mut encoder = null_mut();
+    for (flags, status) in [(RZ_ENCODER_IMAGE, RZ_ERR_UNSUPPORTED), (RZ_ENCODER_AUDIO, RZ_OK), (4, RZ_ERR_VERSION)] {
+        expect(status, |e| unsafe { rz_encoder_load(hearer.model, path.as_ptr(), &asks(flags), &mut encoder, e) });
+    }
+    unsafe { rz_encoder_free(encoder) };
+    let mut cancel = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_cancel_new(&mut cancel, e) });
+    unsafe { rz_cancel_fire(cancel) };
+    let stopped = rz_media_params { cancel, ..params() };
+    hearer.samples(RZ_ERR_CANCELLED, &sound::sound(9000), 16_000, &stopped);
+    unsafe { rz_cancel_free(cancel) };
+}
+
+#[test]
+fn a_conversation_has_sounds_where_its_template_writes_them() {
+    let hearer = Hearer::new("qwen2a");
+    let (sound, _) = hearer.samples(RZ_OK, &sound::sound(9599), 16_000, null());
+    let first = vision::data("vocabulary").as_array().expect("a list").len() as u32;
+    let rows = vec![RZ_TOKEN_MEDIA; sound.info().n_rows as usize];
+    let heard = [&[first][..], &rows, &[first + 1]].concat();
+    let prompt = Prompt::new(hearer.model, &[text(&[1]), sound.part()]);
+    assert_eq!(prompt.tokens(), [&[1][..], &heard].concat());
+    let picture = Medium::of_rows(hearer.model, RZ_MEDIA_IMAGE, &[0.5; 2 * 64], 64);
+    let json = r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "a<|AUDIO|>"},
+        {"type": "input_audio", "media": 0, "input_audio": {"format": "wav"}}, {"type": "image", "media": 1},
+        {"type": "audio", "media": 0}]}]}"#;
+    let (status, prompt, message) = chat(hearer.model, json, &[sound.0, picture.0]);
+    assert_eq!(status, RZ_OK, "{message}");
+    let tokens = prompt.tokens();
+    let at: Vec<usize> = (0..tokens.len()).filter(|i| tokens[*i..].starts_with(&heard)).collect();
+    // The template writes "Audio: " ahead of each, and the picture is between the first and that.
+    assert_eq!(at.len(), 2, "{tokens:?}");
+    assert_eq!(tokens[at[0] + heard.len()..][..2], [RZ_TOKEN_MEDIA; 2]);
+    assert_eq!(tokens.iter().filter(|id| **id == first).count(), 2);
+    // A part has a medium of its own kind.
+    for (kind, media) in [("image", &sound), ("audio", &picture)] {
+        let json =
+            format!(r#"{{"messages": [{{"role": "user", "content": [{{"type": "{kind}", "media": 0}}]}}]}}"#);
+        let (status, _, message) = chat(hearer.model, &json, &[media.0]);
+        assert!(status == RZ_ERR_INVALID_ARGUMENT && message.contains("the other kind"), "{status} {message}");
+    }
+}

@@ -1,0 +1,364 @@
+//! Sounds: resampling, WAV files and spectrograms, and encoders from GGUF files and folders, against what transformers
+//! and libsndfile make of them (`data/sound/make.py`). Sounds follow from their lengths, weights from names and sizes.
+
+use std::cell::Cell;
+use std::f64::consts::PI;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use realizar::device::StepBudget;
+use realizar::engine::{Encoder, EncoderParams, Encoding, LoadParams, Model, Run, Senses, measure_sound};
+use realizar::error::Error;
+use realizar::media::{LogMel, SAMPLE_RATE, Sound};
+use serde_json::Value;
+
+use crate::architectures::numbers;
+use crate::support::gguf::Gguf;
+use crate::vision::{self, folder, gguf, load, off_case, set};
+
+const FAMILIES: [&str; 3] = ["qwen2a", "voxtral", "ultravox"];
+/// The control tokens of sounds, behind the vocabulary of pictures.
+pub const TOKENS: [&str; 6] = ["<|audio_bos|>", "<|audio_eos|>", "<|AUDIO|>", "[BEGIN_AUDIO]", "[AUDIO]", "<|audio|>"];
+/// A template that knows sounds, as Qwen's does, and pictures.
+const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{% if m.content is string %}{{ m.content }}\
+    {% else %}{% for p in m.content %}{% if p.type == 'audio' %}Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\
+    {% elif p.type == 'image' %}<|image_pad|>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}\
+    <|im_end|>{% endfor %}";
+const MANY: usize = 1 << 24;
+
+fn at(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sound").join(name)
+}
+
+pub fn data(name: &str) -> Value {
+    serde_json::from_slice(&fs::read(at(&format!("{name}.json"))).unwrap()).unwrap()
+}
+
+pub fn model(folder: &Path) -> Arc<Model> {
+    vision::model_with(folder, "", 64, &TOKENS, TEMPLATE)
+}
+
+/// `sound` of make.py.
+pub fn sound(n: usize) -> Vec<f32> {
+    let sample = |i: usize| (i * (i % 97 + 3) * 37 + i / 5) % 4001;
+    (0..n).map(|i| if i / 4000 % 3 == 2 { 0.0 } else { (sample(i) as f32 - 2000.0) / 4096.0 }).collect()
+}
+
+fn floats(list: &Value) -> Vec<f64> {
+    list.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn spectrograms_are_those_of_the_maker() {
+    for case in data("spectrograms").as_array().unwrap() {
+        let n: Vec<usize> = case.as_array().unwrap()[..3].iter().map(|n| n.as_u64().unwrap() as usize).collect();
+        let (bins, every) = (n[0], case[4].as_u64().unwrap() as usize);
+        let mel = LogMel::new(bins).unwrap().of(&sound(n[1]), n[2]).unwrap();
+        assert_eq!([(mel.len() / bins) as u64, bins as u64][..], numbers(&case[3])[..], "{n:?}");
+        let worst = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs();
+        let values: Vec<f32> = mel.iter().step_by(every).copied().collect();
+        let expected = floats(&case[5]);
+        assert_eq!(values.len(), expected.len());
+        let worst = values.iter().zip(&expected).map(worst).fold(0.0, f64::max);
+        println!("{n:?} {worst:.1e}");
+        assert!(worst < 1e-6, "{n:?}: {worst:.1e}");
+    }
+}
+
+#[test]
+fn resampling_keeps_what_is_below_half_of_both_rates() {
+    // Far from the ends a wave is a wave at every rate.
+    let wave = |hertz: f64, rate: u32, n: usize| -> Vec<f32> {
+        (0..n).map(|i| (2.0 * PI * hertz * i as f64 / f64::from(rate)).sin() as f32).collect()
+    };
+    for rate in [8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 44_101, 48_000, 96_000, 192_000] {
+        let n = rate as usize / 4 + 1;
+        let limit = f64::from(rate.min(16_000)) / 2.0;
+        for (part, gain) in [(0.01, 1.0), (0.3, 1.0), (0.85, 1.0), (1.3, 0.0)] {
+            let hertz = part * limit;
+            // Above half of its own rate a wave is another one.
+            if hertz > f64::from(rate) / 2.0 {
+                continue;
+            }
+            let made = Sound::new(&wave(hertz, rate, n), 1, rate, MANY).unwrap();
+            assert_eq!((made.samples.len(), made.given), (n * SAMPLE_RATE / rate as usize, n), "{rate}");
+            let expected = wave(hertz, 16_000, made.samples.len());
+            let inner = 200..made.samples.len() - 200;
+            let worst = inner.map(|i| (f64::from(made.samples[i]) - gain * f64::from(expected[i])).abs());
+            let worst = worst.fold(0.0, f64::max);
+            assert!(worst < 2e-3, "{rate}, {hertz} Hz: {worst:.1e}");
+        }
+    }
+}
+
+#[test]
+fn samples_without_sense_are_refused() {
+    let invalid = |samples: &[f32], channels: usize, rate: u32| {
+        let refused = Sound::new(samples, channels, rate, MANY);
+        assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{channels} {rate}: {refused:?}");
+    };
+    invalid(&[], 1, 16_000);
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 2e6, f32::MAX] {
+        invalid(&[0.0, bad], 1, 16_000);
+    }
+    for rate in [0, 1, 7_999, 192_001, u32::MAX] {
+        invalid(&[0.0; 4], 1, rate);
+    }
+    for (n, channels) in [(4, 0), (4, 3), (4, 65), (65, 65)] {
+        invalid(&vec![0.0; n], channels, 16_000);
+    }
+    assert!(matches!(Sound::new(&[0.0; 100], 1, 8_000, 199), Err(Error::TooComplex(_))));
+    assert_eq!(Sound::new(&[0.0; 100], 1, 8_000, 200).unwrap().samples, [0.0; 200]);
+    // One channel is the mean of several; a sound that is shorter than a sample of the other rate is none.
+    assert_eq!(Sound::new(&[1.0, 0.0, 0.5, 0.5], 2, 16_000, MANY).unwrap().samples, [0.5, 0.5]);
+    assert!(Sound::new(&[0.5], 1, 192_000, MANY).unwrap().samples.is_empty());
+}
+
+#[test]
+fn wav_files_have_the_samples_of_another_reader() {
+    let expected = data("wav");
+    for (name, samples) in expected.as_object().unwrap() {
+        let file = fs::read(at(&format!("{name}.wav"))).unwrap();
+        let decoded = Sound::decode(&file, MANY);
+        if name == "ulaw" {
+            let error = decoded.unwrap_err().to_string();
+            assert!(error.contains("kind 0x7 with 8 bits"), "{error}");
+            continue;
+        }
+        let channels: Vec<f32> = floats(samples).into_iter().map(|x| x as f32).collect();
+        let mean = Sound::new(&channels, 2, 16_000, MANY).unwrap();
+        let decoded = decoded.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(decoded == mean && mean.given == 23, "{name}: {decoded:?}");
+        // Every file that is cut is refused, but for a filling byte, and none with changed bytes ends the process.
+        for end in 0..file.len() {
+            let cut = Sound::decode(&file[..end], MANY);
+            assert!(cut.is_err() || end + 1 == file.len(), "{name} up to {end}");
+        }
+        for (i, byte) in (0..file.len().min(120)).flat_map(|i| [0, 1, 0x7f, 0xff].map(move |byte| (i, byte))) {
+            let mut changed = file.clone();
+            changed[i] = byte;
+            drop(Sound::decode(&changed, 1000));
+        }
+    }
+    // A stream whose length was not known when its header was written.
+    let mut stream = fs::read(at("s16.wav")).unwrap();
+    let told = stream.windows(4).position(|window| window == b"data").unwrap() + 4;
+    stream[told..told + 4].copy_from_slice(&[0xff; 4]);
+    assert_eq!(Sound::decode(&stream, MANY).unwrap().given, 23);
+    stream.truncate(stream.len() - 1);
+    assert_eq!(Sound::decode(&stream, MANY).unwrap().given, 22);
+    assert!(matches!(Sound::decode(&stream, 21), Err(Error::TooComplex(_))));
+    for (first, name) in [(&b"fLaC"[..], "FLAC"), (b"OggS", "Ogg"), (b"ID3\x04", "MP3"), (b"\0\0\0\x20ftypM4A", "MP4")]
+    {
+        let error = Sound::decode(first, MANY).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+    assert!(matches!(Sound::decode(b"", MANY), Err(Error::Format { .. })));
+    assert!(matches!(Sound::decode(b"RIFF\0\0\0\0WEBP", MANY), Err(Error::Format { .. })));
+}
+
+/// The rows of a sound at the rate of encoders.
+fn rows(encoder: &Encoder, samples: &[f32]) -> Vec<f32> {
+    let mut encoding = encoding(encoder, samples);
+    assert!(encoding.advance(encoder, &StepBudget::new(&|| false)).unwrap());
+    encoding.rows
+}
+
+fn encoding(encoder: &Encoder, samples: &[f32]) -> Encoding {
+    let facts = encoder.facts().sound.as_ref().unwrap();
+    Encoding::of_sound(encoder, facts.hear(samples).unwrap()).unwrap()
+}
+
+/// Compares what an encoder makes of the sounds of a family.
+fn check(what: &str, encoder: &Encoder, data: &Value) {
+    let vocabulary = vision::data("vocabulary").as_array().unwrap().len() as u64;
+    for case in data["sounds"].as_array().unwrap() {
+        let n = case["samples"].as_u64().unwrap() as usize;
+        let facts = encoder.facts().sound.as_ref().unwrap();
+        let layout = measure_sound(encoder, n, 0).unwrap();
+        let n_rows = case["n_rows"].as_u64().unwrap() as usize;
+        assert_eq!(layout.n_rows(), n_rows, "{what} {n}");
+        let around = [0, 1].map(|i| numbers(&case["around"][i]).iter().map(|id| (id + vocabulary) as u32).collect());
+        let [ahead, behind]: [Vec<u32>; 2] = around;
+        let runs = [Run::Tokens(ahead), Run::Rows(n_rows), Run::Tokens(behind)];
+        let runs: Vec<Run> = runs.into_iter().filter(|run| *run != Run::Tokens(Vec::new())).collect();
+        assert_eq!(encoder.runs_of(facts.pieces(n_rows)).unwrap(), runs, "{what} {n}");
+        let error = off_case(encoder, &rows(encoder, &sound(n)), case);
+        println!("{what:20} {n} {error:.1e}");
+        assert!(error < 1e-5, "{what} {n}: {error:.1e}");
+    }
+}
+
+#[test]
+fn encoders_give_the_rows_of_the_makers() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path());
+    for family in FAMILIES {
+        let data = data(family);
+        let path = at.path().join("mmproj.gguf");
+        fs::write(&path, gguf(&data).build().0).unwrap();
+        check(&format!("{family} gguf"), &load(&model, &path).unwrap(), &data);
+        if data["folder"].is_array() {
+            let folder = folder(&data, false);
+            check(&format!("{family} folder"), &load(&model, folder.0.path()).unwrap(), &data);
+        }
+    }
+}
+
+#[test]
+fn folders_are_models_and_encoders() {
+    for family in ["qwen2a", "voxtral"] {
+        let data = data(family);
+        let folder = folder(&data, true);
+        let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() });
+        let model = model.unwrap_or_else(|e| panic!("{family}: {e}"));
+        let encoder = load(&model, folder.0.path()).unwrap_or_else(|e| panic!("{family}: {e}"));
+        let case = &data["sounds"][1];
+        let rows = rows(&encoder, &sound(case["samples"].as_u64().unwrap() as usize));
+        assert!(off_case(&encoder, &rows, case) < 1e-5, "{family}");
+    }
+}
+
+#[test]
+fn pauses_change_no_bit() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path());
+    for family in FAMILIES {
+        let path = at.path().join("mmproj.gguf");
+        fs::write(&path, gguf(&data(family)).build().0).unwrap();
+        let encoder = load(&model, &path).unwrap();
+        let samples = sound(70_001);
+        let asks = Cell::new(0);
+        let stop = || asks.replace(asks.get() + 1) % 5 == 4;
+        let mut encoding = encoding(&encoder, &samples);
+        let mut pauses = 0;
+        while !encoding.advance(&encoder, &StepBudget::new(&stop)).unwrap() {
+            pauses += 1;
+        }
+        assert!(pauses > 5, "{family}: {pauses} pauses");
+        assert!(encoding.rows == rows(&encoder, &samples), "{family}");
+    }
+}
+
+/// Names, keys or tensors of a file changed, and what the refusal says.
+type Case<'a> = (&'a str, Box<dyn Fn(&mut Gguf) + 'a>, &'a str);
+
+#[test]
+fn files_that_no_encoder_is_made_of_are_refused_by_name() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path());
+    let path = at.path().join("mmproj.gguf");
+    let key = |name: &'static str, value: u32| -> Box<dyn Fn(&mut Gguf)> {
+        Box::new(move |file| set(file, &format!("clip.audio.{name}"), value))
+    };
+    let without = |name: &'static str| -> Box<dyn Fn(&mut Gguf)> {
+        Box::new(move |file| file.keys.retain(|(key, _)| !key.ends_with(name)))
+    };
+    let cases: Vec<Case> = vec![
+        ("qwen2a", key("num_mel_bins", 0), "num_mel_bins is 0"),
+        ("qwen2a", key("num_mel_bins", 17), "a.conv1d.1.weight has shape"),
+        ("qwen2a", without("num_mel_bins"), "num_mel_bins"),
+        ("qwen2a", key("attention.head_count", 5), "head_count is 5"),
+        ("qwen2a", key("magic", 1), "clip.audio.magic is 1"),
+        ("voxtral", without("stack_factor"), "projector.stack_factor"),
+        ("voxtral", key("projector.stack_factor", 3), "100 vectors of places for rows of 3"),
+        ("ultravox", key("projector.stack_factor", 7), "mm.a.norm_pre.weight has shape"),
+        ("qwen2a", Box::new(|file| set(file, "clip.projector_type", "lfm2a")), "\"lfm2a\" of sound"),
+        ("qwen2a", Box::new(|file| set(file, "clip.has_audio_encoder", false)), "\"qwen2a\" of pictures"),
+        ("qwen2a", Box::new(|file| set(file, "clip.magic", 1u32)), "clip.magic is 1"),
+        (
+            "qwen2a",
+            Box::new(|file| {
+                let made = std::mem::replace(file, Gguf::new()).tensor("a.magic", 0, &[2], &[0; 8]);
+                *file = made;
+            }),
+            "the tensor a.magic has no place",
+        ),
+    ];
+    for (family, change, expected) in cases {
+        let mut file = gguf(&data(family));
+        change(&mut file);
+        fs::write(&path, file.build().0).unwrap();
+        let error = load(&model, &path).err().unwrap_or_else(|| panic!("{family}: {expected}")).to_string();
+        assert!(error.contains(expected), "{family}: {error}, expected {expected}");
+    }
+    // Tokens that the vocabulary lacks.
+    let plain = vision::model(at.path(), "", 64);
+    fs::write(&path, gguf(&data("voxtral")).build().0).unwrap();
+    let error = load(&plain, &path).err().unwrap().to_string();
+    assert!(error.contains("\"[BEGIN_AUDIO]\", which stands beside sounds"), "{error}");
+    let mut folders: Vec<(&str, &str, &str, Value, &str)> = vec![
+        ("qwen2a", "config", "/audio_config/magic", 1.into(), "\"magic\" with the value 1"),
+        ("qwen2a", "config", "/audio_config/scale_embedding", true.into(), "scale_embedding"),
+        ("qwen2a", "config", "/audio_config/activation_function", "relu".into(), "activation_function"),
+        ("qwen2a", "config", "/model_type", "granite_speech".into(), "granite_speech"),
+        ("qwen2a", "pixels", "/hop_length", 80.into(), "hop_length"),
+        ("qwen2a", "pixels", "/n_samples", 480_000.into(), "n_samples"),
+        ("qwen2a", "pixels", "/feature_size", 80.into(), "feature_size"),
+        ("voxtral", "config", "/audio_config/intermediate_size", 80.into(), "no multiple of the width"),
+    ];
+    for (family, file, pointer, value, expected) in folders.drain(..) {
+        let mut data = data(family);
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        data[file].pointer_mut(parent).unwrap().as_object_mut().unwrap().insert(name.to_owned(), value);
+        let folder = folder(&data, false);
+        let error = load(&model, folder.0.path()).err().unwrap_or_else(|| panic!("{family}: {expected}")).to_string();
+        assert!(error.contains(expected), "{family}: {error}, expected {expected}");
+    }
+}
+
+#[test]
+fn a_file_with_both_encoders_gives_the_one_that_is_asked_for() {
+    let at = tempfile::tempdir().unwrap();
+    let (model, path) = (model(at.path()), at.path().join("mmproj.gguf"));
+    let (pictures, heard) = (vision::data("gemma3"), data("voxtral"));
+    let mut file = gguf(&pictures);
+    file.keys.retain(|(key, _)| key != "clip.projector_type");
+    set(&mut file, "clip.vision.projector_type", "gemma3");
+    set(&mut file, "clip.audio.projector_type", "voxtral");
+    let other = gguf(&heard);
+    file.keys.extend(other.keys.into_iter().filter(|(key, _)| key.starts_with("clip.audio.") || key.contains("has_")));
+    file.tensors.extend(other.tensors);
+    fs::write(&path, file.build().0).unwrap();
+    let of = |senses| Encoder::load(&model, &path, EncoderParams { senses, ..EncoderParams::default() }).unwrap();
+    assert!(of(Senses::Any).facts().sound.is_none() && of(Senses::Pictures).facts().sound.is_none());
+    check("voxtral beside gemma3", &of(Senses::Sound), &heard);
+    fs::write(&path, gguf(&heard).build().0).unwrap();
+    let error = Encoder::load(&model, &path, EncoderParams { senses: Senses::Pictures, ..EncoderParams::default() });
+    assert!(error.err().unwrap().to_string().contains("no encoder of pictures"));
+}
+
+#[test]
+fn no_number_nor_shape_of_a_file_ends_the_process() {
+    let at = tempfile::tempdir().unwrap();
+    let (model, path) = (model(at.path()), at.path().join("mmproj.gguf"));
+    let mut refused = 0;
+    for family in FAMILIES {
+        let data = data(family);
+        let mut try_file = |file: Gguf| {
+            fs::write(&path, file.build().0).unwrap();
+            refused += usize::from(load(&model, &path).is_err());
+        };
+        for key in data["keys"].as_object().unwrap().keys().filter(|key| key.starts_with("clip.")) {
+            let without = |mut file: Gguf| {
+                file.keys.retain(|(name, _)| name != key);
+                file
+            };
+            try_file(without(gguf(&data)));
+            for value in [1u32, 3, 7, 4096, 65_535, u32::MAX] {
+                try_file(without(gguf(&data)).key(key, value));
+            }
+            try_file(without(gguf(&data)).key(key, f32::NAN));
+        }
+        for i in 0..data["gguf"].as_array().unwrap().len() {
+            for dims in [vec![], vec![1], vec![1, 1], vec![3, 5, 7, 2], vec![0, 48], vec![48, 0]] {
+                let mut file = gguf(&data);
+                let n = dims.iter().product::<u64>() as usize;
+                (file.tensors[i].data, file.tensors[i].dims) = (vec![0; 4 * n], dims);
+                try_file(file);
+            }
+        }
+    }
+    assert!(refused > 500, "{refused}");
+}
