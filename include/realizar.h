@@ -404,11 +404,12 @@ typedef struct rz_model_params {
    * whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
    * both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
    * If no single GPU has room for it, all of them together count as one.
-   * No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
-   * or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
-   * RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of
-   * operation that the model needs runs on it and on the CPU, once a process, which takes milliseconds. One that differs
-   * is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
+   * No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`,
+   * `placement`, RZ_MODEL_MMAP or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks
+   * (adapters, rz_embed_into) is RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is
+   * first tested: each kind of operation that the model needs runs on it and on the CPU, once a process, which takes
+   * milliseconds. One that differs is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
+   * operation. */
   uint32_t device;
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
@@ -452,32 +453,52 @@ typedef struct rz_model_params {
    * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
    * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
   const float *shares;
+  /* The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
+   * whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
+   * experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
+   * what every token needs. Copied.
+   *
+   * "experts=auto": on GPUs as many as fit beside everything else and a cache of default capacity, those of the last
+   * layers. "experts=cpu": all on the CPU. "experts=cpu:16": on the CPU those of the first 16 layers that have
+   * experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
+   * many last layers as take that many bytes together.
+   *
+   * Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
+   * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
+   * experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
+   * runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
+   * ended. Since 0.1.0. */
+  const char *placement;
 } rz_model_params;
 
 /* Description of a model. Since 0.1.0. */
 typedef struct rz_model_info {
-  uint32_t struct_size;        /* sizeof(rz_model_info), set by the caller. */
-  char architecture[32];       /* Family of the network, such as "llama" or "qwen3". */
-  char name[64];               /* The model's own name; empty where the file gives none. */
-  uint32_t n_layers;           /* Transformer layers. */
-  uint32_t hidden_dim;         /* Width of the residual stream, in values. */
-  uint32_t ffn_dim;            /* Width of the feed-forward block, in values. */
-  uint32_t n_heads;            /* Query heads. */
-  uint32_t n_kv_heads;         /* Key and value heads. */
-  uint32_t head_dim;           /* Values of a head. */
-  uint32_t vocab_size;         /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
-  uint32_t context_length;     /* Tokens the model was made for, as the file declares. */
-  uint32_t device;             /* Index of the device it was loaded to; of several GPUs the first. */
-  uint32_t bos_token;          /* Token that begins a text, or RZ_TOKEN_NONE. */
-  uint32_t eos_token;          /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
-  uint64_t n_params;           /* Parameters. */
-  uint64_t weight_bytes;       /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;         /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
-  uint32_t chat_template;      /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t devices[16];        /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
-  uint32_t device_layers[16];  /* Layers on each of `devices`. */
-  uint32_t n_unknown;          /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
-  uint32_t reserved;           /* 0. */
+  uint32_t struct_size;          /* sizeof(rz_model_info), set by the caller. */
+  char architecture[32];         /* Family of the network, such as "llama" or "qwen3". */
+  char name[64];                 /* The model's own name; empty where the file gives none. */
+  uint32_t n_layers;             /* Transformer layers. */
+  uint32_t hidden_dim;           /* Width of the residual stream, in values. */
+  uint32_t ffn_dim;              /* Width of the feed-forward block, in values. */
+  uint32_t n_heads;              /* Query heads. */
+  uint32_t n_kv_heads;           /* Key and value heads. */
+  uint32_t head_dim;             /* Values of a head. */
+  uint32_t vocab_size;           /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;       /* Tokens the model was made for, as the file declares. */
+  uint32_t device;               /* Index of the device it was loaded to; of several GPUs the first. */
+  uint32_t bos_token;            /* Token that begins a text, or RZ_TOKEN_NONE. */
+  uint32_t eos_token;            /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
+  uint64_t n_params;             /* Parameters. */
+  uint64_t weight_bytes;         /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+  uint32_t gpu_layers;           /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
+  uint32_t chat_template;        /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
+  uint32_t devices[16];          /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];    /* Layers on each of `devices`. */
+  uint32_t n_unknown;            /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
+  uint32_t reserved;             /* 0. */
+  uint32_t experts_host_first;   /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  uint32_t experts_host_layers;  /* Layers from that to the last of them; 0: there are none. */
+  uint64_t experts_host;         /* Bytes of experts on the host whose layers are on GPUs. */
+  uint64_t experts_device;       /* Bytes of experts on GPUs. */
 } rz_model_info;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
@@ -1252,16 +1273,20 @@ typedef struct rz_plan {
   uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
   /* Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time. */
   uint64_t scratch_host;
-  uint64_t scratch_device;      /* The part of it that is on GPUs. */
-  uint64_t load_peak_host;      /* The most that is held while the model is loaded. */
-  uint64_t total_host;          /* The model, its tokenizer, scratch and all caches. */
-  uint64_t total_device;        /* The part of it that is on GPUs. */
-  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
-  uint32_t device_layers[16];   /* Layers on each of `devices`. */
-  uint64_t device_weights[16];  /* The part of weights_device on each of them. */
-  uint64_t device_cache[16];    /* The part of cache_device on each of them. */
-  uint64_t device_scratch[16];  /* The part of scratch_device on each of them. */
-  uint64_t device_total[16];    /* The part of total_device on each of them. */
+  uint64_t scratch_device;       /* The part of it that is on GPUs. */
+  uint64_t load_peak_host;       /* The most that is held while the model is loaded. */
+  uint64_t total_host;           /* The model, its tokenizer, scratch and all caches. */
+  uint64_t total_device;         /* The part of it that is on GPUs. */
+  uint32_t devices[16];          /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];    /* Layers on each of `devices`. */
+  uint64_t device_weights[16];   /* The part of weights_device on each of them. */
+  uint64_t device_cache[16];     /* The part of cache_device on each of them. */
+  uint64_t device_scratch[16];   /* The part of scratch_device on each of them. */
+  uint64_t device_total[16];     /* The part of total_device on each of them. */
+  uint32_t experts_host_first;   /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  uint32_t experts_host_layers;  /* Layers from that to the last of them; 0: there are none. */
+  uint64_t experts_host;         /* The part of weights_host that is experts of layers on GPUs. */
+  uint64_t experts_device;       /* The part of weights_device that is experts. */
 } rz_plan;
 
 /* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer

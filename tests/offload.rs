@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::cuda;
-use realizar::device::{Backend, LoadOptions};
+use realizar::device::{Backend, LoadOptions, Placement};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
@@ -758,6 +758,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             deterministic: false,
             profile: false,
             gpu_layers,
+            placement: Placement::WithLayers,
             host_bytes: u64::MAX,
             packed_at: None,
             plan: false,

@@ -33,6 +33,7 @@ type LoadOptions struct {
 	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
 	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
 	GPULayers     int       // how many layers go to GPUs, where Device is one; 0: as many as fit
+	Placement     string    // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
 	Quantize      uint32    // GGML type that matrices of floats are converted to; 0: none
 	Deterministic bool      // the same bits however a prompt was cut into pieces
 	Mmap          bool      // use the file in place, which is several times slower; the process dies when somebody shortens it
@@ -127,6 +128,9 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if err := noNUL("PackedPath", options.PackedPath); err != nil {
 		return nil, err
 	}
+	if err := noNUL("Placement", options.Placement); err != nil {
+		return nil, err
+	}
 	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
 	}
@@ -155,6 +159,10 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if options.PackedPath != "" {
 		params.packed_path = C.CString(options.PackedPath)
 		defer C.free(unsafe.Pointer(params.packed_path))
+	}
+	if options.Placement != "" {
+		params.placement = C.CString(options.Placement)
+		defer C.free(unsafe.Pointer(params.placement))
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()

@@ -20,6 +20,9 @@ type Plan struct {
 	ScratchHost, ScratchDevice uint64
 	LoadPeakHost               uint64
 	TotalHost, TotalDevice     uint64
+	ExpertsHost, ExpertsDevice uint64   // parts of the weights: experts of layers on GPUs
+	FirstExpertsHost           int      // first layer whose experts of these are on the CPU
+	NExpertsHost               int      // layers from that to the last of them
 	Devices                    []uint32 // GPUs that have layers; the lists below say what lies on each
 	DeviceLayers               []int
 	DeviceWeights, DeviceCache []uint64
@@ -64,6 +67,8 @@ func plan(ctx context.Context, options *LoadOptions, session *SessionOptions,
 		CacheHost: uint64(c.cache_host), CacheDevice: uint64(c.cache_device), CacheToken: uint64(c.cache_token),
 		ScratchHost: uint64(c.scratch_host), ScratchDevice: uint64(c.scratch_device), LoadPeakHost: uint64(c.load_peak_host),
 		TotalHost: uint64(c.total_host), TotalDevice: uint64(c.total_device),
+		ExpertsHost: uint64(c.experts_host), ExpertsDevice: uint64(c.experts_device),
+		FirstExpertsHost: int(c.experts_host_first), NExpertsHost: int(c.experts_host_layers),
 	}
 	for i := 0; i < len(c.devices) && c.devices[i] != 0; i++ {
 		found.Devices = append(found.Devices, uint32(c.devices[i]))

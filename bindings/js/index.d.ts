@@ -39,6 +39,8 @@ export interface LoadOptions {
   devices?: number[];
   shares?: number[];
   gpuLayers?: number;
+  /** Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; absent: with their layers. */
+  placement?: string;
   /** GGML type to which matrices of floats are converted. */
   quantize?: number;
   /** File of packed weights, which processes share. */
@@ -67,6 +69,11 @@ export interface Plan {
   loadPeakHost: number;
   totalHost: number;
   totalDevice: number;
+  /** The first layer on a GPU whose experts are on the CPU, and the number of them up to the last. */
+  expertsHostFirst: number;
+  expertsHostLayers: number;
+  expertsHost: number;
+  expertsDevice: number;
 }
 /** Bytes that a load and so many sessions will take, before a weight is read. */
 export function plan(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind, Times};
-use crate::graph::op::TensorId;
+use crate::graph::op::{Op, TensorId};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{Sequences, StepInputs, StepLimits};
@@ -32,6 +32,7 @@ pub struct CudaModel(Never);
 pub struct CudaSequence(Never);
 pub struct CudaExecutor(Never);
 pub struct Transfer(Never);
+pub struct HostWay(Never);
 
 pub fn devices() -> Vec<DeviceInfo> {
     vec![DeviceInfo {
@@ -57,6 +58,12 @@ impl CudaExecutor {
 impl Transfer {
     pub fn new(from: &CudaExecutor, _to: &CudaExecutor, _bytes: usize) -> Result<Transfer> {
         match from.0 {}
+    }
+}
+
+impl HostWay {
+    pub fn new(executor: &CudaExecutor, _values: [usize; 2]) -> Result<HostWay> {
+        match executor.0 {}
     }
 }
 
@@ -103,6 +110,7 @@ absent! {
         fn weight_bytes(&Self) -> u64;
         fn staging_bytes(&Self) -> u64;
         fn digest(&Self) -> u64;
+        fn bytes_of(&Self, &Weights) -> Result<u64>;
         fn taken(&Self) -> [u64; 2];
         fn new_sequence(&Self, &SequenceSpec) -> Result<CudaSequence>;
     }
@@ -130,6 +138,13 @@ absent! {
         fn submit(&mut Self) -> Result<()>;
         fn collect(&mut Self, &mut [u32]) -> Result<()>;
         fn finish(&mut Self) -> Result<()>;
+        fn crossing(&Self) -> Option<Op>;
+        fn pass_crossing(&mut Self) -> ();
+    }
+    HostWay {
+        fn send(&mut Self, &CudaExecutor, &[TensorId]) -> Result<usize>;
+        fn receive(&Self, &CudaExecutor, &mut [f32]) -> Result<()>;
+        fn answer(&mut Self, &CudaExecutor, TensorId, &[f32]) -> Result<()>;
     }
     Transfer {
         fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[TensorId]) -> Result<()>;

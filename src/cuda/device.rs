@@ -317,6 +317,11 @@ impl CudaModel {
         self.weights.bytes()
     }
 
+    /// Bytes that some weights take on the device.
+    pub fn bytes_of(&self, weights: &Weights) -> Result<u64> {
+        weights::bytes(weights)
+    }
+
     /// Page-locked bytes of the host that the load of the weights took.
     pub fn staging_bytes(&self) -> u64 {
         self.weights.staging()

@@ -41,6 +41,10 @@ fn memory_places(recurrent: &[usize]) -> Vec<u64> {
     recurrent.iter().scan(0, place).collect()
 }
 
+fn is_crossing(op: &Op) -> bool {
+    matches!(op, Op::ToHost { .. } | Op::FromHost { .. })
+}
+
 /// Queues values for `to` from some byte on; of `transfer` some bytes are in use.
 fn queue_values(
     (current, stream): (&Current, &Stream),
@@ -73,6 +77,8 @@ pub struct CudaExecutor {
     fusions: [Fusions; 2],
     /// Place of `KeepOutputs`.
     keep: Option<usize>,
+    /// Places of ops at which the host has a part of a step.
+    crossings: Vec<usize>,
     has_head: bool,
     /// Bounds above which rotations change.
     rope_bounds: Vec<usize>,
@@ -152,6 +158,7 @@ impl CudaExecutor {
         Ok(CudaExecutor {
             fusions: [Fusions::none(program), device.fusions(program, shape)],
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
+            crossings: (0..program.ops.len()).filter(|&i| is_crossing(&program.ops[i])).collect(),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
             rope_bounds: program.ops.iter().filter_map(bound).collect(),
             kv_places: places(&program.kv_layers)?,
@@ -335,13 +342,16 @@ impl CudaExecutor {
         self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
     }
 
-    /// Queues ops in order until none is left or `budget`, asked between launches, says so; true when all are queued.
+    /// Queues ops in order until none is left ahead of a crossing, or `budget`, asked between launches, says so; true
+    /// when all are queued.
     pub fn advance(&mut self, budget: &StepBudget) -> Result<bool> {
         let stop = &|| budget.pauses(Duration::ZERO);
         if !self.open {
             return Err(Error::invalid("no step is open"));
         }
-        if self.ops.is_empty() {
+        let next = self.crossings.partition_point(|at| *at < self.ops.start);
+        let end = self.crossings.get(next).map_or(self.ops.end, |at| self.ops.end.min(*at));
+        if self.ops.start == end {
             return Ok(true);
         }
         let context = self.model.device.context.clone();
@@ -354,7 +364,8 @@ impl CudaExecutor {
         let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
         // Few steps with pictures are alike.
         let has_picture = all.0.media != 0 || all.0.last != 0;
-        let records = self.untouched && self.whole && shape.n <= GEMV_ROWS && profile.is_none() && !has_picture;
+        let is_one = self.whole && self.crossings.is_empty();
+        let records = self.untouched && is_one && shape.n <= GEMV_ROWS && profile.is_none() && !has_picture;
         let mut launch = |stop: &dyn Fn() -> bool| {
             let mut lowering = Lowering {
                 model,
@@ -376,18 +387,28 @@ impl CudaExecutor {
                 profile: profile.as_mut(),
                 launched,
             };
-            lowering.run(self.ops.clone(), stop)
+            lowering.run(self.ops.start..end, stop)
         };
         let key = (&self.ops, *shape);
         // A record stands for a whole step.
         let recorded = records && !stop() && graphs.queue(&current, stream, key, || launch(&|| false).map(|_| ()))?;
         self.ops.start = if recorded { self.ops.end } else { launch(stop)? };
         self.untouched = false;
-        let done = self.ops.is_empty();
-        if done && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
+        let done = self.ops.start == end;
+        if self.ops.is_empty() && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
             self.outputs = self.shape.n_outputs;
         }
         Ok(done)
+    }
+
+    /// The op ahead of which everything is queued, where the host has a part of it.
+    pub fn crossing(&self) -> Option<Op> {
+        self.program.ops[..self.ops.end].get(self.ops.start).filter(|op| is_crossing(op)).cloned()
+    }
+
+    /// Goes on behind the crossing.
+    pub fn pass_crossing(&mut self) {
+        self.ops.start += usize::from(self.crossing().is_some());
     }
 
     /// Waits for the end of all queued work.

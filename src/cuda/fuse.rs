@@ -230,7 +230,7 @@ impl Chooser<'_> {
         let last = readers.last().unwrap_or(first);
         let lasts = |op: &Op| {
             let mut lasts = true;
-            for_each_written(op, |tensor| lasts &= self.buffer(tensor) != self.buffer(x));
+            op.for_each_written(|tensor| lasts &= self.buffer(tensor) != self.buffer(x));
             lasts
         };
         *first == at
@@ -239,36 +239,6 @@ impl Chooser<'_> {
             && self.ends(out, *last)
             && readers.iter().all(|&i| is_product(&self.program.ops[i]))
             && self.program.ops[at + 1..=*last].iter().all(lasts)
-    }
-}
-
-/// Shows every activation that an op writes to `f`.
-fn for_each_written(op: &Op, mut f: impl FnMut(TensorId)) {
-    match op {
-        Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } | Op::Mean { out, .. } => f(*out),
-        Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
-        Op::Add { x, .. }
-        | Op::Scale { x, .. }
-        | Op::ScaleColumns { x, .. }
-        | Op::ScaleByPosition { x, .. }
-        | Op::AddMedia { x, .. }
-        | Op::Clamp { x, .. }
-        | Op::Xielu { x, .. }
-        | Op::Threshold { x, .. }
-        | Op::Rescale { x, .. }
-        | Op::Gate { x, .. } => f(*x),
-        Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
-        Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
-        Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
-        Op::Attend(a) => f(a.out),
-        Op::Select(s) => f(s.out),
-        Op::Glu { gate, .. } => f(*gate),
-        Op::Conv(c) => f(c.x),
-        Op::DeltaRule(d) => f(d.out),
-        Op::Scan(s) => f(s.out),
-        Op::Experts(e) => f(e.out),
-        Op::Mix(m) => f(m.out),
-        Op::StoreKv { .. } | Op::Logits { .. } => {}
     }
 }
 

@@ -4,7 +4,8 @@
 //! driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
 //! given, `variants` those of a type or width, `weights`, `planes` and `sequence` lay out matrices and caches,
 //! `inputs`, `rules`, `writer` and `scratch` the memory of a step, `fuse` chooses ops that share kernels, `lower` turns
-//! ops into launches, `graph` replays steps that come again, `transfer` hands values from GPU to GPU. A model has a
+//! ops into launches, `graph` replays steps that come again, `transfer` hands values from GPU to GPU, `host_way` to
+//! the host and back. A model has a
 //! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
 mod arena;
@@ -13,6 +14,7 @@ mod device;
 mod executor;
 mod fuse;
 mod graph;
+mod host_way;
 mod inputs;
 mod launch;
 mod lower;
@@ -32,6 +34,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use self::device::{CudaDevice, CudaModel, Uses, WGMMA};
 pub use self::executor::CudaExecutor;
+pub use self::host_way::HostWay;
 pub use self::module::KernelTable;
 pub use self::probe::Driver;
 pub use self::sequence::CudaSequence;

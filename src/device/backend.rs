@@ -1,10 +1,13 @@
 //! A model on its device or devices: the closed list of the kinds that there are.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::executor::{DeviceExecutor, Executor};
+use super::host_experts::HostExperts;
 use super::partition::{self, Requested};
 use super::pipeline::{Pipeline, PipelineExecutor};
+use super::placement::{self, Placement};
 use super::sequence::Sequence;
 use super::{select, self_test};
 use crate::cpu::executor::CpuExecutor;
@@ -46,6 +49,8 @@ pub struct LoadOptions {
     pub profile: bool,
     /// Number of layers on GPUs, the last ones; `None`: as many as fit.
     pub gpu_layers: Option<usize>,
+    /// The place of the experts of those.
+    pub placement: Placement,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
     /// File of the CPU's packed weights, which is mapped, or made first.
@@ -100,6 +105,7 @@ impl Backend {
     ) -> Result<Backend> {
         program.check(weights)?;
         options.beside.iter().try_for_each(|beside| beside.check(weights))?;
+        options.placement.check(program)?;
         let isa = options.isa.unwrap_or_else(fastest);
         let on_cpu = |progress: &mut Progress| {
             let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
@@ -111,28 +117,34 @@ impl Backend {
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
         let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
-            let division = partition::divide(gpus, program, weights, &requested)?;
+            let (division, placed) = placement::divide(gpus, program, weights, &requested, &options.placement)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
-                [(gpu, _)] if division.cpu_layers == 0 => {
+                [(gpu, _)] if division.cpu_layers == 0 && placed.is_none() => {
                     self_test::check(gpu, program, weights)?;
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
                 }
                 _ => {
+                    let on_gpus = placed.as_ref().map_or(&**program, |placed| &placed.program);
                     for (gpu, layers) in &division.gpus {
-                        let (part, weights) = partition::part(program, partition::ops(program, layers), weights)?;
+                        let (part, weights) = partition::part(on_gpus, partition::ops(on_gpus, layers), weights)?;
                         self_test::check(gpu, &part, &weights)?;
                     }
-                    let pipeline = Pipeline::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
+                    let parts = (&division, placed.as_ref());
+                    let pipeline = Pipeline::load(parts, isa, program, weights, pool, *host_bytes, progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }
         };
         let open =
             |ordinals: &[i32]| ordinals.iter().map(|&ordinal| cuda::open(ordinal, uses)).collect::<Result<Vec<_>>>();
+        if let (Placement::Bytes(_), [] | [CPU_DEVICE]) = (&options.placement, &options.devices[..]) {
+            return Err(Error::invalid("placement: experts on a GPU, and no GPU is named"));
+        }
         if options.devices.is_empty() {
             // Choices that only a CPU has, or that say where layers are.
-            let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
+            let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none();
+            let is_free = is_free && gpu_layers.is_none() && options.placement == Placement::WithLayers;
             let measured = Uses { plan: false, ..uses };
             let chosen = match is_free {
                 true => select::gpus(program, weights, pool, measured, &requested),
@@ -176,7 +188,35 @@ impl Backend {
         }
     }
 
-    /// Tells whether the CPU has a part.
+    /// Experts of layers on GPUs, where the host has some.
+    fn host_experts(&self) -> Option<&HostExperts> {
+        match self {
+            Backend::Pipeline(pipeline) => pipeline.host_experts(),
+            _ => None,
+        }
+    }
+
+    /// All weights of the host.
+    fn on_host(&self) -> impl Iterator<Item = &Arc<CpuBackend>> {
+        self.cpu().into_iter().chain(self.host_experts().map(|host| &host.cpu))
+    }
+
+    /// Layers on GPUs whose experts the host has, from the first to the last, and the bytes of experts of layers on
+    /// GPUs: on the host, and on the devices.
+    pub fn experts(&self, program: &Program, weights: &Weights) -> Result<(Range<usize>, [u64; 2])> {
+        let layers = self.host_experts().map_or(0..0, |host| host.layers.clone());
+        let on_host = self.host_experts().map_or(0, |host| host.cpu.weight_bytes() - host.cpu.vector_bytes());
+        let n = program.layers.len();
+        let on_gpus: usize = self.gpus(n).iter().map(|(_, layers)| layers).sum();
+        let (mut on_devices, device) = (0, self.cuda().first());
+        for layer in (n - on_gpus..n).filter(|layer| !layers.contains(layer)) {
+            let experts = placement::expert_weights(program, layer, weights);
+            on_devices += device.map_or(Ok(0), |device| device.bytes_of(&experts))?;
+        }
+        Ok((layers, [on_host, on_devices]))
+    }
+
+    /// Tells whether the CPU has layers.
     pub fn is_on_cpu(&self) -> bool {
         self.cpu().is_some()
     }
@@ -205,7 +245,8 @@ impl Backend {
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
-        on_gpus.into_iter().chain(self.cpu().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
+        let on_host = self.on_host().map(|cpu| cpu.weight_bytes()).reduce(|a, b| a + b);
+        on_gpus.into_iter().chain(on_host.map(|bytes| (DeviceKind::Cpu, bytes)))
     }
 
     /// A number that tells the weights from others, for caches that are saved.
@@ -214,7 +255,7 @@ impl Backend {
             Backend::Cpu(cpu) => cpu.digest(),
             Backend::Cuda(cuda) => cuda.digest(),
             Backend::Pipeline(pipeline) => {
-                let on_cpu = pipeline.cpu().map_or(0, |cpu| cpu.digest());
+                let on_cpu = self.on_host().fold(0u64, |all, cpu| all.rotate_left(1) ^ cpu.digest());
                 pipeline.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
             }
         }
@@ -232,13 +273,13 @@ impl Backend {
 
     /// The part of the weights of the host that is vectors.
     pub fn vector_bytes(&self) -> u64 {
-        self.cpu().map_or(0, |cpu| cpu.vector_bytes())
+        self.on_host().map(|cpu| cpu.vector_bytes()).sum()
     }
 
     /// Bytes of the host that are held beside weights while they are loaded.
     pub fn staging_bytes(&self) -> u64 {
         let on_gpus = self.cuda().iter().map(|cuda| cuda.staging_bytes());
-        on_gpus.chain(self.cpu().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
+        on_gpus.chain(self.on_host().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
     }
 
     /// Number of layers on each GPU, of `n`, and the number of the device.
@@ -267,10 +308,12 @@ impl Backend {
 
     /// Memory of the host that an executor takes, in bytes.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
-        match self.is_on_cpu() {
-            true => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+        let of_layers = match self.is_on_cpu() {
+            true => limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab,
             false => 0,
-        }
+        };
+        let of_experts = self.host_experts().map_or(0, |host| limits.max_tokens * host.program.scratch_width());
+        4 * (of_layers + of_experts) as u64
     }
 
     /// An executor with scratch for `limits`. `program` is the one that was loaded.

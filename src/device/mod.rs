@@ -2,15 +2,17 @@
 //! runs its steps, a `Sequence` is what both remember of one text.
 //!
 //! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where,
-//! `pipeline` runs them in a row. `select` chooses the device of a load that names none, after `self_test` has compared
-//! it with the CPU.
+//! `placement` which experts stay on the host, `pipeline` runs them in a row. `select` chooses the device of a load that
+//! names none, after `self_test` has compared it with the CPU.
 
 pub mod backend;
 pub mod batch;
 mod checkpoints;
 pub mod executor;
+mod host_experts;
 pub mod partition;
 pub mod pipeline;
+pub mod placement;
 pub mod select;
 pub mod self_test;
 pub mod sequence;
@@ -20,6 +22,7 @@ pub use self::batch::Batch;
 pub use self::checkpoints::Checkpoints;
 pub use self::executor::Executor;
 pub use self::partition::MAX_GPUS;
+pub use self::placement::Placement;
 pub use self::sequence::Sequence;
 pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};
 pub use crate::graph::step_budget::StepBudget;

@@ -22,6 +22,7 @@ const RESERVE: u64 = 256 << 20;
 pub const MAX_GPUS: usize = 16;
 
 /// The requested of a caller, and what shall fit beside the weights.
+#[derive(Clone, Copy)]
 pub struct Requested<'a> {
     /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and
     /// one that is not needed has none.
@@ -38,6 +39,8 @@ pub struct Division {
     pub cpu_layers: usize,
     /// GPUs that have layers, in the order of these.
     pub gpus: Vec<(Arc<CudaDevice>, Range<usize>)>,
+    /// These have room for them.
+    pub fits: bool,
 }
 
 /// The ops of some layers: with the first layer what stands ahead of it, with the last one the head.
@@ -61,9 +64,9 @@ pub fn divide(
     requested: &Requested,
 ) -> Result<Division> {
     let n = program.layers.len();
-    let Some(first) = devices.first() else { return Ok(Division { cpu_layers: n, gpus: Vec::new() }) };
+    let Some(first) = devices.first() else { return Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: true }) };
     if n == 0 {
-        return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)] });
+        return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)], fits: true });
     }
     let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices)).collect();
     let layers = Layers::new(first, program, weights, requested.cache)?;
@@ -92,9 +95,10 @@ pub fn divide(
             }
             Ok::<_, Error>(true)
         };
-        if requested.gpu_layers.is_some() || fits()? {
+        let fits = fits()?;
+        if requested.gpu_layers.is_some() || fits {
             let used = devices.iter().cloned().zip(parts).filter(|(_, part)| !part.is_empty());
-            return Ok(Division { cpu_layers, gpus: used.collect() });
+            return Ok(Division { cpu_layers, gpus: used.collect(), fits });
         }
     }
     if !is_divisible && !requested.shares.is_empty() {
@@ -102,7 +106,7 @@ pub fn divide(
         let what = format!("{} layers in {} parts on GPUs: {why}", n - fewest, devices.len());
         return Err(Error::unsupported(what));
     }
-    Ok(Division { cpu_layers: n, gpus: Vec::new() })
+    Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: false })
 }
 
 /// Free memory of a device for each of its places in a list.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::Batch;
+use super::host_experts::{HostExecutor, HostExperts};
+use super::placement::Placed;
 use super::sequence::{OnCpu, OnGpu, Sequence};
 use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
@@ -33,6 +35,8 @@ pub struct Pipeline {
     cpu: Option<Arc<CpuBackend>>,
     /// The others, of which there are some.
     cuda: Vec<Arc<CudaModel>>,
+    /// Experts of layers on GPUs, where the host has some.
+    host: Option<HostExperts>,
     parts: Vec<Part>,
 }
 
@@ -46,9 +50,10 @@ struct Part {
 }
 
 impl Pipeline {
-    /// Loads the parts of a division, the last of which is on a GPU.
+    /// Loads the parts of a division, the last of which is on a GPU. `placed`: the programs where experts of layers on
+    /// GPUs are on the host.
     pub fn load(
-        division: &Division,
+        (division, placed): (&Division, Option<&Placed>),
         isa: Isa,
         program: &Program,
         weights: &Weights,
@@ -56,22 +61,30 @@ impl Pipeline {
         host_bytes: u64,
         progress: &mut Progress,
     ) -> Result<Pipeline> {
-        let Division { cpu_layers, gpus } = division;
+        let Division { cpu_layers, gpus, .. } = division;
         let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
         let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
         let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
         for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
-            let ops = partition::ops(program, &layers);
-            let (part, weights) = partition::part(program, ops.clone(), weights)?;
+            let whole = placed.filter(|_| device.is_some()).map_or(program, |placed| &placed.program);
+            let ops = partition::ops(whole, &layers);
+            let (part, weights) = partition::part(whole, ops.clone(), weights)?;
             if let Some(device) = device {
                 behind += device.weight_bytes(&weights)?;
             }
-            let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
+            let crossing = if ops.start == 0 { Vec::new() } else { whole.live(ops.start) };
+            let ops = partition::ops(program, &layers);
             cut.push((device, weights));
             parts.push(Part { program: part, ops, layers: layers.len(), crossing });
         }
         let follow = !gpus.iter().any(|(device, _)| device.plans());
         let (mut before, mut cpu, mut cuda) = (0u64, None, Vec::new());
+        // Refuses what the host has no room for before anything is read.
+        let plan = |placed| HostExperts::load(placed, isa, weights, pool, (host_bytes, false), &mut |_, _| Ok(()));
+        let mut host = placed.map(plan).transpose()?;
+        let of_experts = host.as_ref().map_or(0, |host| host.cpu.weight_bytes());
+        behind += of_experts;
+        let host_left = host_bytes.saturating_sub(of_experts);
         for ((device, weights), part) in cut.iter().zip(&parts) {
             behind -= device.map_or(Ok(0), |device| device.weight_bytes(weights))?;
             let mut own = 0;
@@ -84,18 +97,26 @@ impl Pipeline {
                 Some(device) => cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?)),
                 None => {
                     let programs = [&*part.program];
-                    let loaded =
-                        CpuBackend::load(pool, isa, &programs, weights, None, host_bytes, follow, &mut report)?;
+                    let loaded = CpuBackend::load(pool, isa, &programs, weights, None, host_left, follow, &mut report)?;
                     cpu = Some(Arc::new(loaded));
                 }
             }
             before = before.saturating_add(own);
         }
-        Ok(Pipeline { cpu, cuda, parts })
+        if let Some(placed) = placed.filter(|_| follow) {
+            let mut report = |done: u64, total: u64| progress(before + done, before.saturating_add(total));
+            host = Some(HostExperts::load(placed, isa, weights, pool, (of_experts, true), &mut report)?);
+        }
+        Ok(Pipeline { cpu, cuda, host, parts })
     }
 
     pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
         self.cpu.as_ref()
+    }
+
+    /// Experts of layers on GPUs, where the host has some.
+    pub fn host_experts(&self) -> Option<&HostExperts> {
+        self.host.as_ref()
     }
 
     /// The parts on GPUs.
@@ -135,6 +156,8 @@ pub struct PipelineExecutor {
     pipeline: Arc<Pipeline>,
     cpu: Option<CpuExecutor>,
     cuda: Vec<CudaExecutor>,
+    /// The part of experts that the host has.
+    host: Option<Box<HostExecutor>>,
     /// The ways from each GPU to the next one.
     ways: Vec<Transfer>,
     /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
@@ -170,6 +193,7 @@ impl PipelineExecutor {
         for (model, part) in pipeline.cuda.iter().zip(on_gpus) {
             cuda.push(CudaExecutor::new(model.clone(), &part.program, limits)?);
         }
+        let host = pipeline.host.as_ref().map(|host| HostExecutor::new(host, &cuda, limits)).transpose()?;
         let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
         for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
             let width: usize = part.crossing.iter().map(|tensor| part.program.width(*tensor)).sum();
@@ -188,6 +212,7 @@ impl PipelineExecutor {
         Ok(PipelineExecutor {
             cpu,
             cuda,
+            host: host.map(Box::new),
             ways,
             token_ways,
             at: 0,
@@ -203,6 +228,12 @@ impl PipelineExecutor {
         self.begun = Instant::now();
         let pipeline = self.pipeline.clone();
         let parts = &pipeline.parts;
+        if let Some(host) = &mut self.host {
+            if parts.last().is_some_and(|last| ops != (0..last.ops.end)) {
+                return Err(Error::unsupported("a step of some ops where experts are on the host"));
+            }
+            host.begin()?;
+        }
         self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
         self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
         for (i, part) in parts.iter().enumerate() {
@@ -211,7 +242,9 @@ impl PipelineExecutor {
                 (Some(cpu), 0) => cpu.begin(&batch.inputs, &OnCpu(batch.sequences), start..end)?,
                 (cpu, i) => {
                     let gpu = i - usize::from(cpu.is_some());
-                    self.cuda[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), start..end)?;
+                    // Of experts on the host a part has other ops.
+                    let ops = if self.host.is_some() { 0..part.program.ops.len() } else { start..end };
+                    self.cuda[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), ops)?;
                 }
             }
         }
@@ -222,7 +255,10 @@ impl PipelineExecutor {
         loop {
             let done = match (self.cpu.as_mut(), self.at) {
                 (Some(cpu), 0) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget)?,
-                (cpu, at) => self.cuda[at - usize::from(cpu.is_some())].advance(budget)?,
+                (cpu, at) => {
+                    let gpu = at - usize::from(cpu.is_some());
+                    self.advance_gpu(gpu, budget)?
+                }
             };
             if !done {
                 return Ok(false);
@@ -233,6 +269,18 @@ impl PipelineExecutor {
             self.cross()?;
             self.at += 1;
         }
+    }
+
+    /// Works on the part of a GPU, and on that of the host in it.
+    fn advance_gpu(&mut self, gpu: usize, budget: &StepBudget) -> Result<bool> {
+        let executor = &mut self.cuda[gpu];
+        while executor.advance(budget)? {
+            let Some(host) = self.host.as_mut().filter(|_| executor.crossing().is_some()) else { return Ok(true) };
+            if !host.cross(gpu, executor, budget)? {
+                break;
+            }
+        }
+        Ok(false)
     }
 
     /// Hands what a part computes to the next one.
@@ -255,6 +303,7 @@ impl PipelineExecutor {
 
     pub fn fits_threads(&self) -> bool {
         self.cpu.as_ref().is_none_or(CpuExecutor::fits_threads)
+            && self.host.as_ref().is_none_or(|host| host.fits_threads())
     }
 
     /// The part with the results, once the work of those before it has ended well: what came of a fault looks like
@@ -267,7 +316,12 @@ impl PipelineExecutor {
 
     /// Time of the CPU.
     pub fn first_share(&self) -> Duration {
-        self.first_share
+        self.first_share + self.host.as_ref().map_or(Duration::ZERO, |host| host.busy())
+    }
+
+    /// Tells whether the host has a part of each step.
+    fn is_in_part_on_host(&self) -> bool {
+        self.cpu.is_some() || self.host.is_some()
     }
 
     pub fn times(&mut self) -> Times {
@@ -295,24 +349,25 @@ impl PipelineExecutor {
     /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
     pub fn end(&mut self) -> Result<()> {
         let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
+        let on_cpu = on_cpu.and(self.host.as_mut().map_or(Ok(()), |host| host.end()));
         self.cuda.iter_mut().fold(on_cpu, |result, part| result.and(part.end()))
     }
 
-    /// Number of steps that may be submitted ahead: none where the CPU has to know the token.
+    /// Number of steps that may be submitted ahead: none where the CPU has a part of them.
     pub fn ahead(&self) -> usize {
         let steps = self.cuda.iter().map(CudaExecutor::ahead).min();
-        steps.filter(|_| self.cpu.is_none()).unwrap_or(0)
+        steps.filter(|_| !self.is_in_part_on_host()).unwrap_or(0)
     }
 
     /// Tells whether a token can be the one that was chosen in the step before.
     pub fn follows(&self) -> bool {
-        self.cpu.is_none() && self.cuda.iter().all(CudaExecutor::follows)
+        !self.is_in_part_on_host() && self.cuda.iter().all(CudaExecutor::follows)
     }
 
     /// Ends the step without waiting for its work. The next one begins after it on all devices, because it looks its
     /// token up.
     pub fn submit(&mut self) -> Result<()> {
-        let Some(last) = self.cuda.last().filter(|_| self.cpu.is_none()) else {
+        let Some(last) = self.cuda.last().filter(|_| !self.is_in_part_on_host()) else {
             return Err(Error::unsupported("steps ahead of the CPU"));
         };
         for (i, way) in &mut self.token_ways {

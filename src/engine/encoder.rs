@@ -10,7 +10,7 @@ use super::cache::{CacheParams, state_spec};
 use super::model::{Model, WAY_OUT, in_file};
 use super::{Cancel, LogLevel};
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, Batch, CPU_DEVICE, Executor, LoadOptions, StepBudget};
+use crate::device::{Backend, Batch, CPU_DEVICE, Executor, LoadOptions, Placement, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Access, ByteSource, Source};
 use crate::graph::op::TensorId;
@@ -112,6 +112,7 @@ impl Encoder {
             deterministic: false,
             profile: false,
             gpu_layers: None,
+            placement: Placement::WithLayers,
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
             packed_at: None,
             plan,

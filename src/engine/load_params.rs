@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Cancel, Runtime};
 use crate::cpu::kernels::Isa;
+use crate::device::Placement;
 
 #[derive(Default)]
 pub struct LoadParams<'a> {
@@ -27,6 +28,8 @@ pub struct LoadParams<'a> {
     pub allow_unknown: bool,
     /// Layers on GPUs, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
+    /// The place of the experts of those.
+    pub placement: Placement,
     /// Instruction set of the CPU; `None`: the fastest.
     pub isa: Option<Isa>,
     /// GGML type that float matrices are converted to; 0: none.

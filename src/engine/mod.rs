@@ -200,4 +200,4 @@ pub fn devices() -> Vec<DeviceInfo> {
     crate::device::devices()
 }
 
-pub use crate::device::{CPU_DEVICE, MAX_GPUS};
+pub use crate::device::{CPU_DEVICE, MAX_GPUS, Placement};

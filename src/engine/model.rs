@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -48,6 +49,9 @@ pub struct ModelInfo {
     pub gpu_layers: u32,
     /// Index of each GPU that has layers, in their order, and the number of these.
     pub gpus: Vec<(u32, u32)>,
+    /// Layers on GPUs whose experts are on the CPU, from the first to the last, and bytes of experts of layers on GPUs:
+    /// on the host, and on the devices.
+    pub experts: (Range<u32>, [u64; 2]),
     pub bos_token: Option<u32>,
     pub eos_token: Option<u32>,
     /// Keys and tensors that were passed over because nobody knows them.
@@ -144,6 +148,12 @@ impl Model {
                 if info.device != device::CPU_DEVICE && info.gpu_layers < info.n_layers {
                     let (on_gpu, names) = (info.gpu_layers, network.backend.device_names());
                     runtime.log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {names}", info.n_layers));
+                }
+                let (layers, bytes) = &network.experts;
+                info.experts = (layers.start as u32..layers.end as u32, *bytes);
+                if !layers.is_empty() {
+                    let (first, last) = (layers.start, layers.end - 1);
+                    runtime.log(LogLevel::Info, &format!("experts of layers {first} to {last} are on the CPU"));
                 }
                 info.weight_bytes = network.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
                 Some(Arc::new(network))

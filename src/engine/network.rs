@@ -1,5 +1,6 @@
 //! The network of a model on its devices: the program, the weights, and the executors that its steps are lent.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ pub struct Network {
     metrics: Arc<Metrics>,
     pub program: Arc<Program>,
     pub backend: Backend,
+    /// Layers on GPUs whose experts are on the host, from the first to the last, and the bytes of experts of layers on
+    /// GPUs: on the host, and on the devices.
+    pub experts: (Range<usize>, [u64; 2]),
     executors: Executors,
     /// The room of one step.
     pub limits: StepLimits,
@@ -94,6 +98,7 @@ impl Network {
             deterministic: params.deterministic,
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
+            placement: params.placement.clone(),
             host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
             packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
             plan: params.plan,
@@ -107,6 +112,7 @@ impl Network {
         let is_mutual = network.hyper.traits.mutual_media;
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
             .map_err(|e| runtime.with_limit(e))?;
+        let experts = backend.experts(&program, &network.weights())?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         let max_tokens = match backend.is_on_cpu() {
@@ -133,6 +139,7 @@ impl Network {
             suppressed: suppressed.to_vec(),
             program,
             backend,
+            experts,
             executors,
             limits,
             prompt_tokens_beside: match params.prompt_tokens_beside as usize {

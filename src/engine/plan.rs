@@ -1,5 +1,6 @@
 //! The memory that a model will take: made like a load, but for the weights, and measured by the allocator.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +33,9 @@ pub struct Plan {
     pub total: Bytes,
     /// The parts of GPUs, in the order of the layers.
     pub gpus: Vec<GpuPlan>,
+    /// Layers on GPUs whose experts are on the CPU, from the first to the last, and bytes of experts of layers on GPUs.
+    pub expert_layers: Range<u32>,
+    pub experts: Bytes,
 }
 
 /// Bytes of one GPU.
@@ -128,7 +132,10 @@ impl Plan {
             let (weights, cache, scratch) = (weights_on[i], cache_on[i], scratch_on[i]);
             GpuPlan { device, layers, weights, cache, scratch, total: total(weights, scratch, cache) }
         };
+        let (expert_layers, [host, device]) = model.info().experts.clone();
         Ok(Plan {
+            expert_layers,
+            experts: Bytes { host, device },
             gpus: model.info().gpus.iter().enumerate().map(part).collect(),
             gpu_layers: model.info().gpu_layers,
             weights: Bytes { host: on_host, device: rest.device },

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Runtime, RuntimeParams, apart};
+use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Placement, Runtime, RuntimeParams, apart};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
@@ -100,11 +100,12 @@ pub struct rz_model_params {
     /// whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
     /// both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
     /// If no single GPU has room for it, all of them together count as one.
-    /// No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
-    /// or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
-    /// RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of
-    /// operation that the model needs runs on it and on the CPU, once a process, which takes milliseconds. One that differs
-    /// is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation.
+    /// No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`,
+    /// `placement`, RZ_MODEL_MMAP or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks
+    /// (adapters, rz_embed_into) is RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is
+    /// first tested: each kind of operation that the model needs runs on it and on the CPU, once a process, which takes
+    /// milliseconds. One that differs is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
+    /// operation.
     pub device: u32,
     /// Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards.
     pub runtime: *const rz_runtime,
@@ -153,6 +154,22 @@ pub struct rz_model_params {
     /// proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
     /// RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied.
     pub shares: *const f32,
+    /// The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
+    /// whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
+    /// experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
+    /// what every token needs. Copied.
+    ///
+    /// "experts=auto": on GPUs as many as fit beside everything else and a cache of default capacity, those of the last
+    /// layers. "experts=cpu": all on the CPU. "experts=cpu:16": on the CPU those of the first 16 layers that have
+    /// experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
+    /// many last layers as take that many bytes together.
+    ///
+    /// Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
+    /// with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
+    /// experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
+    /// runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
+    /// ended. Since 0.1.0.
+    pub placement: *const c_char,
 }
 
 versioned!(rz_model_params {
@@ -170,6 +187,7 @@ versioned!(rz_model_params {
     devices,
     n_devices,
     shares,
+    placement,
 });
 
 /// Description of a model. Since 0.1.0.
@@ -218,6 +236,14 @@ pub struct rz_model_info {
     pub device_layers: [u32; 16],
     /// Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over.
     pub n_unknown: u32,
+    /// The first of the layers on GPUs whose experts are on the CPU, from 0.
+    pub experts_host_first: u32,
+    /// Bytes of experts on the host whose layers are on GPUs.
+    pub experts_host: u64,
+    /// Bytes of experts on GPUs.
+    pub experts_device: u64,
+    /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
+    pub experts_host_layers: u32,
     /// 0.
     pub reserved: u32,
 }
@@ -244,6 +270,10 @@ versioned!(rz_model_info {
     devices,
     device_layers,
     n_unknown,
+    experts_host_first,
+    experts_host,
+    experts_device,
+    experts_host_layers,
     reserved,
 } reserved reserved);
 
@@ -304,6 +334,10 @@ pub(super) fn with_params<T>(
         true => None,
         false => Some(call.path(params.packed_path, "rz_model_params.packed_path")?),
     };
+    let placement = match params.placement.is_null() {
+        true => Placement::WithLayers,
+        false => Placement::parse(call.c_str(params.placement, "rz_model_params.placement")?)?,
+    };
     let devices = call.slice(params.devices, params.n_devices, "rz_model_params.devices")?;
     let shares = match params.shares.is_null() {
         true => &[],
@@ -330,6 +364,7 @@ pub(super) fn with_params<T>(
         mtp: params.flags & RZ_MODEL_MTP != 0,
         allow_unknown: params.flags & RZ_MODEL_ALLOW_UNKNOWN != 0,
         gpu_layers: params.gpu_layers,
+        placement,
         prompt_tokens_beside: params.prompt_tokens_beside,
         isa: None,
         quantize: params.quantize,
@@ -381,6 +416,10 @@ pub unsafe extern "C" fn rz_model_info_get(
             devices: by_device(&from.gpus, |(device, _)| *device),
             device_layers: by_device(&from.gpus, |(_, layers)| *layers),
             n_unknown: from.n_unknown,
+            experts_host_first: from.experts.0.start,
+            experts_host: from.experts.1[0],
+            experts_device: from.experts.1[1],
+            experts_host_layers: from.experts.0.len() as u32,
             reserved: 0,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));

@@ -52,6 +52,14 @@ pub struct rz_plan {
     pub device_scratch: [u64; 16],
     /// The part of total_device on each of them.
     pub device_total: [u64; 16],
+    /// The first of the layers on GPUs whose experts are on the CPU, from 0.
+    pub experts_host_first: u32,
+    /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
+    pub experts_host_layers: u32,
+    /// The part of weights_host that is experts of layers on GPUs.
+    pub experts_host: u64,
+    /// The part of weights_device that is experts.
+    pub experts_device: u64,
 }
 
 versioned!(rz_plan {
@@ -73,6 +81,10 @@ versioned!(rz_plan {
     device_cache,
     device_scratch,
     device_total,
+    experts_host_first,
+    experts_host_layers,
+    experts_host,
+    experts_device,
 });
 
 /// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
@@ -129,6 +141,10 @@ pub unsafe extern "C" fn rz_model_plan(
             device_cache: by_device(&plan.gpus, |gpu| gpu.cache),
             device_scratch: by_device(&plan.gpus, |gpu| gpu.scratch),
             device_total: by_device(&plan.gpus, |gpu| gpu.total),
+            experts_host_first: plan.expert_layers.start,
+            experts_host_layers: plan.expert_layers.len() as u32,
+            experts_host: plan.experts.host,
+            experts_device: plan.experts.device,
         });
         Ok(RZ_OK)
     })

@@ -90,6 +90,10 @@ pub enum Op {
     Gate { x: TensorId, gate: TensorId, sigmoid: bool },
     /// `out = sum of weight * down(activation(gate x) * (up x))` over the experts chosen by `scores`, `[n, n_experts]`.
     Experts(Experts),
+    /// Hands the inputs of experts to the host, which multiplies by its experts number `experts` meanwhile.
+    ToHost { x: TensorId, scores: TensorId, experts: usize },
+    /// `out = ` what the host has made of them.
+    FromHost { out: TensorId, experts: usize },
     /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it
     /// is 0.
     Logits { x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32 },
@@ -464,6 +468,39 @@ impl Op {
             }
             Op::Gate { x, gate, .. } => [x, gate].into_iter().for_each(on),
             Op::Experts(e) => [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on),
+            Op::ToHost { x, scores, .. } => [x, scores].into_iter().for_each(on),
+            Op::FromHost { out, .. } => on(out),
+        }
+    }
+
+    /// Shows every activation that the op writes to `f`.
+    pub fn for_each_written(&self, mut f: impl FnMut(TensorId)) {
+        match self {
+            Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } | Op::Mean { out, .. } => f(*out),
+            Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
+            Op::Add { x, .. }
+            | Op::Scale { x, .. }
+            | Op::ScaleColumns { x, .. }
+            | Op::ScaleByPosition { x, .. }
+            | Op::AddMedia { x, .. }
+            | Op::Clamp { x, .. }
+            | Op::Xielu { x, .. }
+            | Op::Threshold { x, .. }
+            | Op::Rescale { x, .. }
+            | Op::Gate { x, .. } => f(*x),
+            Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
+            Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
+            Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
+            Op::Attend(a) => f(a.out),
+            Op::Select(s) => f(s.out),
+            Op::Glu { gate, .. } => f(*gate),
+            Op::Conv(c) => f(c.x),
+            Op::DeltaRule(d) => f(d.out),
+            Op::Scan(s) => f(s.out),
+            Op::Experts(e) => f(e.out),
+            Op::Mix(m) => f(m.out),
+            Op::FromHost { out, .. } => f(*out),
+            Op::StoreKv { .. } | Op::ToHost { .. } | Op::Logits { .. } => {}
         }
     }
 

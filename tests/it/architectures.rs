@@ -11,34 +11,7 @@ use realizar::tensor::DType;
 use serde_json::Value;
 
 use crate::support::gguf::Gguf;
-use crate::support::published::{relative_rms, weights};
-
-pub fn numbers(v: &Value) -> Vec<u64> {
-    v.as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect()
-}
-
-pub fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
-    let int = |v: &Value| v.as_u64().map(|v| v as u32);
-    let float = |v: &Value| v.as_f64().unwrap() as f32;
-    match value {
-        Value::Bool(v) => file.key(name, *v),
-        Value::String(v) => file.key(name, v.as_str()),
-        Value::Array(v) if v[0].is_boolean() => file.key(name, v.iter().map(|v| v == true).collect::<Vec<_>>()),
-        Value::Array(v) if v[0].is_u64() => file.key(name, v.iter().filter_map(int).collect::<Vec<_>>()),
-        Value::Array(v) => file.key(name, v.iter().map(float).collect::<Vec<_>>()),
-        v => match int(v) {
-            Some(v) => file.key(name, v),
-            None => file.key(name, float(v)),
-        },
-    }
-}
-
-/// The values of a tensor. Those that multiply or divide are positive.
-fn values(name: &str, shape: &[u64]) -> Vec<u8> {
-    let is_factor = name.ends_with(".scale") || name == "rope_freqs.weight";
-    let value = |x: f32| if is_factor { 1.5 + 2.0 * x } else { x };
-    weights(name, shape).into_iter().flat_map(|x| value(x).to_le_bytes()).collect()
-}
+use crate::support::published::{file_of, numbers, relative_rms};
 
 /// The rows of `data` whose results it holds, one after the other, by a model that takes `piece` tokens at a time and
 /// keeps what `kv` tells.
@@ -70,12 +43,7 @@ fn architectures_give_the_results_of_another_implementation() {
     for entry in fs::read_dir(data).unwrap() {
         let path = entry.unwrap().path();
         let data: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        let keys = data["keys"].as_object().unwrap();
-        let mut file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));
-        for (name, shape) in data["tensors"].as_object().unwrap() {
-            let shape = numbers(shape);
-            file = file.tensor(name, quant::F32.0, &shape, &values(name, &shape));
-        }
+        let file = file_of(&data);
         let name = path.file_stem().unwrap().to_str().unwrap();
         let gguf = folder.path().join(format!("{name}.gguf"));
         fs::write(&gguf, file.build().0).unwrap();

@@ -13,9 +13,8 @@ use realizar::media::{Picture, PixelFormat};
 use realizar::quant;
 use serde_json::Value;
 
-use crate::architectures::{numbers, with_key};
 use crate::support::gguf::Gguf;
-use crate::support::published::weights;
+use crate::support::published::{numbers, weights, with_key};
 use crate::support::safetensors;
 
 /// A template that knows pictures, as Qwen's does.

@@ -57,6 +57,7 @@ namespace Realizar
         public IntPtr devices;
         public UIntPtr n_devices;
         public IntPtr shares;
+        public IntPtr placement;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -84,6 +85,10 @@ namespace Realizar
         public fixed uint device_layers[16];
         public uint n_unknown;
         public uint reserved;
+        public uint experts_host_first;
+        public uint experts_host_layers;
+        public ulong experts_host;
+        public ulong experts_device;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -203,6 +208,10 @@ namespace Realizar
         public fixed ulong device_cache[16];
         public fixed ulong device_scratch[16];
         public fixed ulong device_total[16];
+        public uint experts_host_first;
+        public uint experts_host_layers;
+        public ulong experts_host;
+        public ulong experts_device;
     }
 
     [StructLayout(LayoutKind.Sequential)]

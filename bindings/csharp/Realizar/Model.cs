@@ -16,6 +16,8 @@ namespace Realizar
         public int[] Devices;
         /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free memory.</summary>
         public float[] Shares;
+        /// <summary>Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; null: with their layers.</summary>
+        public string Placement;
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of
         /// each step on a GPU, which takes longer. AllowUnknown: pass over keys and tensors that nothing knows;
@@ -202,6 +204,7 @@ namespace Realizar
                 p.runtime = pins.Of(options.Runtime?.Handle);
                 p.cancel = pins.Of(cancelling.Handle);
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
+                p.placement = pins.Of(options.Placement, nameof(options.Placement));
                 p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
                 (p.devices, p.n_devices, p.shares) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
                 rz_error err;

@@ -20,6 +20,12 @@ namespace Realizar
         public ulong LoadPeakHost { get; private set; }
         public ulong TotalHost { get; private set; }
         public ulong TotalDevice { get; private set; }
+        /// <summary>Parts of the weights: experts of layers on GPUs.</summary>
+        public ulong ExpertsHost { get; private set; }
+        public ulong ExpertsDevice { get; private set; }
+        /// <summary>The first layer whose experts of these are on the CPU, and the number of layers up to the last.</summary>
+        public int FirstExpertsHost { get; private set; }
+        public int NExpertsHost { get; private set; }
         /// <summary>What lies on each GPU that has layers.</summary>
         public IReadOnlyList<OnDevice> Devices { get; private set; }
 
@@ -41,6 +47,8 @@ namespace Realizar
                 GpuLayers = (int)p->gpu_layers, WeightsHost = p->weights_host, WeightsDevice = p->weights_device, CacheHost = p->cache_host,
                 CacheDevice = p->cache_device, CacheToken = p->cache_token, ScratchHost = p->scratch_host, ScratchDevice = p->scratch_device,
                 LoadPeakHost = p->load_peak_host, TotalHost = p->total_host, TotalDevice = p->total_device, Devices = devices,
+                ExpertsHost = p->experts_host, ExpertsDevice = p->experts_device, FirstExpertsHost = (int)p->experts_host_first,
+                NExpertsHost = (int)p->experts_host_layers,
             };
         }
     }

@@ -172,31 +172,36 @@ type rz_model_params struct {
 	devices              *uint32
 	n_devices            uintptr
 	shares               *float32
+	placement            *byte
 }
 
 type rz_model_info struct {
-	struct_size    uint32
-	architecture   [32]byte
-	name           [64]byte
-	n_layers       uint32
-	hidden_dim     uint32
-	ffn_dim        uint32
-	n_heads        uint32
-	n_kv_heads     uint32
-	head_dim       uint32
-	vocab_size     uint32
-	context_length uint32
-	device         uint32
-	bos_token      uint32
-	eos_token      uint32
-	n_params       uint64
-	weight_bytes   uint64
-	gpu_layers     uint32
-	chat_template  uint32
-	devices        [16]uint32
-	device_layers  [16]uint32
-	n_unknown      uint32
-	reserved       uint32
+	struct_size         uint32
+	architecture        [32]byte
+	name                [64]byte
+	n_layers            uint32
+	hidden_dim          uint32
+	ffn_dim             uint32
+	n_heads             uint32
+	n_kv_heads          uint32
+	head_dim            uint32
+	vocab_size          uint32
+	context_length      uint32
+	device              uint32
+	bos_token           uint32
+	eos_token           uint32
+	n_params            uint64
+	weight_bytes        uint64
+	gpu_layers          uint32
+	chat_template       uint32
+	devices             [16]uint32
+	device_layers       [16]uint32
+	n_unknown           uint32
+	reserved            uint32
+	experts_host_first  uint32
+	experts_host_layers uint32
+	experts_host        uint64
+	experts_device      uint64
 }
 
 type rz_model_sampling struct {
@@ -282,24 +287,28 @@ type rz_cache_params struct {
 }
 
 type rz_plan struct {
-	struct_size    uint32
-	gpu_layers     uint32
-	weights_host   uint64
-	weights_device uint64
-	cache_host     uint64
-	cache_device   uint64
-	cache_token    uint64
-	scratch_host   uint64
-	scratch_device uint64
-	load_peak_host uint64
-	total_host     uint64
-	total_device   uint64
-	devices        [16]uint32
-	device_layers  [16]uint32
-	device_weights [16]uint64
-	device_cache   [16]uint64
-	device_scratch [16]uint64
-	device_total   [16]uint64
+	struct_size         uint32
+	gpu_layers          uint32
+	weights_host        uint64
+	weights_device      uint64
+	cache_host          uint64
+	cache_device        uint64
+	cache_token         uint64
+	scratch_host        uint64
+	scratch_device      uint64
+	load_peak_host      uint64
+	total_host          uint64
+	total_device        uint64
+	devices             [16]uint32
+	device_layers       [16]uint32
+	device_weights      [16]uint64
+	device_cache        [16]uint64
+	device_scratch      [16]uint64
+	device_total        [16]uint64
+	experts_host_first  uint32
+	experts_host_layers uint32
+	experts_host        uint64
+	experts_device      uint64
 }
 
 type rz_media_info struct {

@@ -127,6 +127,9 @@ type Plan struct {
 	ScratchHost, ScratchDevice uint64
 	LoadPeakHost               uint64
 	TotalHost, TotalDevice     uint64
+	ExpertsHost, ExpertsDevice uint64 // parts of the weights: experts of layers on GPUs
+	FirstExpertsHost           int    // first layer whose experts of these are on the CPU
+	NExpertsHost               int    // layers from that to the last of them
 }
 
 // PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
@@ -142,7 +145,7 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	})
 	return Plan{
 		int(p.gpu_layers), p.weights_host, p.weights_device, p.cache_host, p.cache_device, p.cache_token, p.scratch_host, p.scratch_device,
-		p.load_peak_host, p.total_host, p.total_device,
+		p.load_peak_host, p.total_host, p.total_device, p.experts_host, p.experts_device, int(p.experts_host_first), int(p.experts_host_layers),
 	}, err
 }
 

@@ -45,6 +45,7 @@ type LoadOptions struct {
 	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
 	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
 	GPULayers     int       // how many layers go to a GPU, where Device is one; 0: as many as fit
+	Placement     string    // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
 	Quantize      uint32    // GGML type that matrices of floats are converted to; 0: none
 	Deterministic bool      // on a GPU the same bits however a prompt was cut into pieces
 	Mmap          bool      // use the file in place, which is several times slower
@@ -164,6 +165,12 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 			return err
 		}
 		pinner.Pin(params.packed_path)
+	}
+	if options.Placement != "" {
+		if params.placement, err = terminated("Placement", options.Placement); err != nil {
+			return err
+		}
+		pinner.Pin(params.placement)
 	}
 	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
 	params.shares = pinned(&pinner, options.Shares)

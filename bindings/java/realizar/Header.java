@@ -164,7 +164,8 @@ final class Header {
         .field("packed_path", 8)
         .field("devices", 8)
         .field("n_devices", 8)
-        .field("shares", 8);
+        .field("shares", 8)
+        .field("placement", 8);
 
     static final Struct rz_model_info = new Struct("rz_model_info")
         .field("struct_size", 4)
@@ -188,7 +189,11 @@ final class Header {
         .field("devices", 4 * 16)
         .field("device_layers", 4 * 16)
         .field("n_unknown", 4)
-        .field("reserved", 4);
+        .field("reserved", 4)
+        .field("experts_host_first", 4)
+        .field("experts_host_layers", 4)
+        .field("experts_host", 8)
+        .field("experts_device", 8);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)
@@ -283,7 +288,11 @@ final class Header {
         .field("device_weights", 8 * 16)
         .field("device_cache", 8 * 16)
         .field("device_scratch", 8 * 16)
-        .field("device_total", 8 * 16);
+        .field("device_total", 8 * 16)
+        .field("experts_host_first", 4)
+        .field("experts_host_layers", 4)
+        .field("experts_host", 8)
+        .field("experts_device", 8);
 
     static final Struct rz_media_info = new Struct("rz_media_info")
         .field("struct_size", 4)

@@ -27,6 +27,7 @@ public final class Model extends Handle {
         private int threads, device, gpuLayers, quantize, promptTokensBeside, flags;
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
+        private String placement;
         private Path packedPath;
         private Runtime runtime;
         private Cancel cancel;
@@ -65,6 +66,12 @@ public final class Model extends Handle {
         /** Layers on a GPU; 0: as many as fit. */
         public Load gpuLayers(int layers) {
             gpuLayers = layers;
+            return this;
+        }
+
+        /** Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; null: with their layers. */
+        public Load placement(String placement) {
+            this.placement = placement;
             return this;
         }
 
@@ -291,6 +298,7 @@ public final class Model extends Handle {
                 for (int i = 0; i < load.shares.size(); i++) shares.set(4 * i, load.shares.get(i));
                 Native.set(params, Header.rz_model_params, "shares", shares);
             }
+            if (load.placement != null) Native.set(params, Header.rz_model_params, "placement", Native.terminated(arena, load.placement));
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
             var forward = new Forward(load.progress);
             var told = forward.told(arena);

@@ -147,6 +147,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     U32(t, options, params, quantize);
     U32(t, options, params, prompt_tokens_beside);
     params->packed_path = terminated_member(t, options, "packed_path");
+    params->placement = terminated_member(t, options, "placement");
     load_flags(t, options, params);
     napi_value devices = member_of(t, options, "devices");
     if (devices) params->devices = tokens_of(t, devices, "devices", &params->n_devices);
@@ -215,6 +216,10 @@ static napi_value finish_plan(task *t) {
     SET_NUMBER(t->env, object, plan, load_peak_host);
     SET_NUMBER(t->env, object, plan, total_host);
     SET_NUMBER(t->env, object, plan, total_device);
+    SET_NUMBER(t->env, object, plan, experts_host_first);
+    SET_NUMBER(t->env, object, plan, experts_host_layers);
+    SET_NUMBER(t->env, object, plan, experts_host);
+    SET_NUMBER(t->env, object, plan, experts_device);
     return object;
 }
 

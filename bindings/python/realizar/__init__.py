@@ -358,6 +358,7 @@ class _Loading:
         devices: Sequence[int] = (),
         shares: Sequence[float] = (),
         gpu_layers: int = 0,
+        placement: Optional[str] = None,
         quantize: int = 0,
         prompt_tokens_beside: int = 0,
         deterministic: bool = False,
@@ -387,6 +388,7 @@ class _Loading:
             if len(self.shares) != len(self.devices):
                 raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
             self.params.shares = self.shares
+        self.params.placement = _string(placement, "placement") if placement is not None else None
         self.params.packed_path = _path(packed_path) if packed_path is not None else None
 
     def run(self, call: Callable[[Any], Any]) -> Any:
@@ -449,6 +451,11 @@ class Plan(NamedTuple):
     device_cache: Tuple[int, ...]
     device_scratch: Tuple[int, ...]
     device_total: Tuple[int, ...]
+    experts_host_first: int
+    """The first layer on a GPU whose experts are on the CPU, and the number of them up to the last."""
+    experts_host_layers: int
+    experts_host: int
+    experts_device: int
 
 
 def plan(
@@ -509,7 +516,7 @@ class Model(Handle):
 
         `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
-        free memory); `gpu_layers`; `quantize`, a GGML type id for matrices of floats; `prompt_tokens_beside`, how many
+        free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, a GGML type id for matrices of floats; `prompt_tokens_beside`, how many
         tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
 
         `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`: the flags RZ_MODEL_... of the library.

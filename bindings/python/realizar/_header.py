@@ -194,6 +194,7 @@ class rz_model_params(Sized):
         ("devices", POINTER(c_uint32)),
         ("n_devices", c_size_t),
         ("shares", POINTER(c_float)),
+        ("placement", c_char_p),
     ]
 
 
@@ -221,6 +222,10 @@ class rz_model_info(Sized):
         ("device_layers", c_uint32 * 16),
         ("n_unknown", c_uint32),
         ("reserved", c_uint32),
+        ("experts_host_first", c_uint32),
+        ("experts_host_layers", c_uint32),
+        ("experts_host", c_uint64),
+        ("experts_device", c_uint64),
     ]
 
 
@@ -340,6 +345,10 @@ class rz_plan(Sized):
         ("device_cache", c_uint64 * 16),
         ("device_scratch", c_uint64 * 16),
         ("device_total", c_uint64 * 16),
+        ("experts_host_first", c_uint32),
+        ("experts_host_layers", c_uint32),
+        ("experts_host", c_uint64),
+        ("experts_device", c_uint64),
     ]
 
 

@@ -20,12 +20,10 @@ pub trait Kind {
     const BITS: u32;
     /// Zero point of the bytes in a tile, and of a codec's or more; 0 where there are mins.
     const ZERO: i32 = if Self::MIN { 0 } else { 1 << (Self::BITS - 1) };
-    /// Number of dot products of four bytes with activations of -127 to 127 whose halves can be added in 16 bits. With a
-    /// zero point, six bits are -32 to 31: four products fit where they begin with what the zero point takes off.
+    /// Number of dot products of four bytes with activations of -127 to 127 whose halves can be added in 16 bits.
     const RUN: usize = match Self::BITS {
         ..=4 => 8 / Self::SUBS,
         5 => 4,
-        6 if Self::SUBS == 2 && !Self::MIN => 4,
         6 => 2,
         _ => 1,
     };

@@ -283,13 +283,17 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
         (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
         _ => 1,
     };
-    // With sums of 16 bits, `other` holds those of a run.
-    let run = if S::SUMS_OF_16_BITS { K::RUN } else { 1 };
-    // A run of a whole half begins with what the zero point takes off. It may wrap meanwhile and ends within 16 bits.
+    // With sums of 16 bits, `other` holds those of a run. The sum of a half fits in them, at most 32 * 127 * 8, where the
+    // zero point is taken off: a run that begins with that may wrap meanwhile. For one token it would cost more than it
+    // saves.
     let zero_in_run = const {
-        let found = S::SUMS_OF_16_BITS && K::RUN > 1 && K::SUBS == 2 && W::ZERO != 0;
-        assert!(!found || K::RUN == K::INPUT.registers() / 2 && W::ZERO <= 32 && (1 << K::BITS) - W::ZERO <= 32);
-        found
+        let fits = W::ZERO > 0 && W::ZERO <= 32 && (1 << K::BITS) - W::ZERO <= 32;
+        S::SUMS_OF_16_BITS && K::SUBS == 2 && fits && N > 1
+    };
+    let run = match (zero_in_run, S::SUMS_OF_16_BITS) {
+        (true, _) => registers / K::SUBS,
+        (_, true) => K::RUN,
+        _ => 1,
     };
     // SAFETY: weights and activations are readable by this function's contract.
     unsafe {

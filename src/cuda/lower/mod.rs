@@ -321,8 +321,8 @@ impl Lowering<'_> {
             Op::Select(_) | Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) | Op::Mean { .. } => {
                 Err(Error::unsupported(format!("{op:?} on a GPU")))
             }
-            // `HeadOps` has them.
-            Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
+            // `HeadOps` has the former, the caller the latter.
+            Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }
     }
 

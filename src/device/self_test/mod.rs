@@ -99,8 +99,9 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
 
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
-    // Without rows of media nothing is added.
-    if group.iter().all(|i| matches!(program.ops[*i], Op::AddMedia { .. })) {
+    // Without rows of media nothing is added, and what the host has a part of is no launch.
+    let is_none = |op: &Op| matches!(op, Op::AddMedia { .. } | Op::ToHost { .. } | Op::FromHost { .. });
+    if group.iter().all(|i| is_none(&program.ops[*i])) {
         return Ok(None);
     }
     let stored = |i: &usize| match &program.ops[*i] {

@@ -303,12 +303,18 @@ fn the_cpu_is_device_one() {
     refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     let cpu = [1];
     (params.devices, params.shares) = (cpu.as_ptr(), null());
+    for (text, why) in [(c"experts=disk", "experts=disk"), (c"experts=cpu:1", "0 layers have experts")] {
+        params.placement = text.as_ptr();
+        refused(why, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    }
+    params.placement = c"experts=cpu".as_ptr();
     let mut model = null_mut();
     expect(RZ_OK, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut model, e) });
     let mut info: rz_model_info = zeroed();
     info.struct_size = size_of::<rz_model_info>() as u32;
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     assert_eq!((info.device, info.devices, info.device_layers), (1, [0; 16], [0; 16]));
+    assert_eq!((info.experts_host_layers, info.experts_host, info.experts_device), (0, 0, 0));
     unsafe { rz_model_free(model) };
 }
 

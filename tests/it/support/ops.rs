@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
-use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions, Placement};
 use realizar::error::Result;
 use realizar::graph::op::{KvLayerId, Op, Projection, RecurrentId, RopeTable, TensorId, Vector, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
@@ -112,6 +112,7 @@ impl Model {
             deterministic: false,
             profile: false,
             gpu_layers: None,
+            placement: Placement::WithLayers,
             host_bytes,
             packed_at: None,
             plan: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::Batch;
-use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions, Placement};
 use realizar::format::{Access, Source};
 use realizar::graph::op::TensorId;
 use realizar::graph::program::Program;
@@ -100,6 +100,7 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         deterministic: false,
         profile: false,
         gpu_layers: None,
+        placement: Placement::WithLayers,
         host_bytes: u64::MAX,
         packed_at: None,
         plan: false,

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use realizar::quant;
 use serde_json::Value;
 
+use super::gguf::Gguf;
 use super::safetensors;
 
 /// Name, type, shape and bytes.
@@ -86,4 +88,42 @@ pub fn relative_rms(got: &[f32], expected: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let differences: f64 = got.iter().zip(expected).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
     (differences / expected.iter().map(|x| square(f64::from(*x))).sum::<f64>()).sqrt()
+}
+
+pub fn numbers(v: &Value) -> Vec<u64> {
+    v.as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect()
+}
+
+pub fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
+    let int = |v: &Value| v.as_u64().map(|v| v as u32);
+    let float = |v: &Value| v.as_f64().unwrap() as f32;
+    match value {
+        Value::Bool(v) => file.key(name, *v),
+        Value::String(v) => file.key(name, v.as_str()),
+        Value::Array(v) if v[0].is_boolean() => file.key(name, v.iter().map(|v| v == true).collect::<Vec<_>>()),
+        Value::Array(v) if v[0].is_u64() => file.key(name, v.iter().filter_map(int).collect::<Vec<_>>()),
+        Value::Array(v) => file.key(name, v.iter().map(float).collect::<Vec<_>>()),
+        v => match int(v) {
+            Some(v) => file.key(name, v),
+            None => file.key(name, float(v)),
+        },
+    }
+}
+
+/// The values of a tensor. Those that multiply or divide are positive.
+fn values_of(name: &str, shape: &[u64]) -> Vec<u8> {
+    let is_factor = name.ends_with(".scale") || name == "rope_freqs.weight";
+    let value = |x: f32| if is_factor { 1.5 + 2.0 * x } else { x };
+    weights(name, shape).into_iter().flat_map(|x| value(x).to_le_bytes()).collect()
+}
+
+/// The file that `data/architectures` tells the keys and the shapes of.
+pub fn file_of(data: &Value) -> Gguf {
+    let keys = data["keys"].as_object().unwrap();
+    let mut file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));
+    for (name, shape) in data["tensors"].as_object().unwrap() {
+        let shape = numbers(shape);
+        file = file.tensor(name, quant::F32.0, &shape, &values_of(name, &shape));
+    }
+    file
 }

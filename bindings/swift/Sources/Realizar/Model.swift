@@ -76,6 +76,8 @@ public struct LoadOptions: Sendable {
     public var shares: [Float] = []
     /// Layers on a GPU; 0: as many as fit.
     public var gpuLayers = 0
+    /// Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; nil: with their layers.
+    public var placement: String?
     /// On a GPU too, the same bits however a prompt was cut into pieces.
     public var deterministic = false
     /// Use the file in place, which is several times slower.
@@ -226,6 +228,7 @@ public final class Model: Sendable {
             throw RealizarError(.invalidArgument, "\(options.shares.count) shares for \(options.devices.count) devices")
         }
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
+        let placement = try options.placement.map { try terminated($0, "placement") }
         let progress = options.progress.map { Box($0) }
         if let progress {
             params.progress_user = Unmanaged.passUnretained(progress).toOpaque()
@@ -241,13 +244,16 @@ public final class Model: Sendable {
                     try (packed ?? []).withUnsafeBufferPointer { packed in
                         try options.devices.withUnsafeBufferPointer { devices in
                             try options.shares.withUnsafeBufferPointer { shares in
-                                params.runtime = runtime
-                                params.cancel = cancel
-                                params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                                params.devices = devices.isEmpty ? nil : devices.baseAddress
-                                params.n_devices = devices.count
-                                params.shares = shares.isEmpty ? nil : shares.baseAddress
-                                return try body(&params)
+                                try (placement ?? []).withUnsafeBufferPointer { placement in
+                                    params.runtime = runtime
+                                    params.cancel = cancel
+                                    params.packed_path = packed.isEmpty ? nil : packed.baseAddress
+                                    params.placement = placement.isEmpty ? nil : placement.baseAddress
+                                    params.devices = devices.isEmpty ? nil : devices.baseAddress
+                                    params.n_devices = devices.count
+                                    params.shares = shares.isEmpty ? nil : shares.baseAddress
+                                    return try body(&params)
+                                }
                             }
                         }
                     }

@@ -19,6 +19,10 @@ public struct Plan: Sendable {
     /// The most that is held while the model is loaded.
     public let loadPeakHost: UInt64
     public let totalHost, totalDevice: UInt64
+    /// Parts of the weights: experts of layers on GPUs.
+    public let expertsHost, expertsDevice: UInt64
+    /// Layers from the first to the last whose experts of these are on the CPU.
+    public let expertLayersHost: Range<Int>
     /// What lies on each GPU that has layers.
     public let devices: [OnDevice]
 
@@ -43,5 +47,8 @@ public struct Plan: Sendable {
         loadPeakHost = c.load_peak_host
         totalHost = c.total_host
         totalDevice = c.total_device
+        expertsHost = c.experts_host
+        expertsDevice = c.experts_device
+        expertLayersHost = Int(c.experts_host_first)..<Int(c.experts_host_first + c.experts_host_layers)
     }
 }

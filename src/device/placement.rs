@@ -1,0 +1,222 @@
+//! The experts of layers on GPUs that the CPU multiplies by: which these are, and the programs of both sides.
+//!
+//! Owns the division of a layer at its mixture. The device hands the input of the experts and the scores of the router
+//! to the host, goes on with what needs no result of theirs, such as a shared expert, and takes their sum back.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::partition::{self, Division, Requested};
+use crate::cuda::CudaDevice;
+use crate::error::{Error, Result};
+use crate::graph::op::{Experts, Op, TensorId, Weight};
+use crate::graph::program::{Program, ProgramBuilder};
+use crate::graph::weights::Weights;
+
+/// The place of the experts of layers that are on GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// With their layers.
+    #[default]
+    WithLayers,
+    /// On GPUs as many as there is room for beside everything else, those of the last layers.
+    Auto,
+    /// On the CPU.
+    Host,
+    /// On the CPU those of so many first layers that have any.
+    First(usize),
+    /// On the CPU those of some layers.
+    Layers(Range<usize>),
+    /// On GPUs those of the last layers that take at most so many bytes together.
+    Bytes(u64),
+}
+
+impl Placement {
+    /// Reads the text of a caller, which names what is placed and where.
+    pub fn parse(text: &str) -> Result<Placement> {
+        let forms = "experts=auto, experts=cpu, experts=cpu:NUMBER, experts=cpu:FIRST-LAST and experts=gpu:BYTES";
+        let unknown = || Error::invalid(format!("placement {text:?}; there are {forms}"));
+        let number = |text: &str| text.parse::<usize>().map_err(|_| unknown());
+        let place = text.strip_prefix("experts=").ok_or_else(unknown)?;
+        match place.split_once(':') {
+            None if place == "auto" => Ok(Placement::Auto),
+            None if place == "cpu" => Ok(Placement::Host),
+            Some(("gpu", bytes)) => bytes.parse().map(Placement::Bytes).map_err(|_| unknown()),
+            Some(("cpu", layers)) => match layers.split_once('-') {
+                None => number(layers).map(Placement::First),
+                Some((first, last)) => {
+                    let layers = number(first)?..number(last)?.checked_add(1).ok_or_else(unknown)?;
+                    if layers.is_empty() { Err(unknown()) } else { Ok(Placement::Layers(layers)) }
+                }
+            },
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Refuses layers that a network does not have.
+    pub fn check(&self, program: &Program) -> Result<()> {
+        let (n, mixtures) = (program.layers.len(), mixtures(program));
+        match self {
+            Placement::First(wanted) if *wanted > mixtures.len() => Err(Error::invalid(format!(
+                "placement: experts of {wanted} layers on the CPU, {} layers have experts",
+                mixtures.len()
+            ))),
+            Placement::Layers(layers) if layers.end > n => Err(Error::invalid(format!(
+                "placement: experts of layers {} to {}, there are layers 0 to {}",
+                layers.start,
+                layers.end - 1,
+                n.saturating_sub(1)
+            ))),
+            Placement::Layers(layers) if !mixtures.iter().any(|layer| layers.contains(layer)) => {
+                let (first, last) = (layers.start, layers.end - 1);
+                Err(Error::invalid(format!("placement: layers {first} to {last} have no experts")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The layers that have experts.
+fn mixtures(program: &Program) -> Vec<usize> {
+    let has_experts = |layer: &usize| experts_of(program, *layer).next().is_some();
+    (0..program.layers.len()).filter(has_experts).collect()
+}
+
+fn experts_of(program: &Program, layer: usize) -> impl Iterator<Item = &Experts> {
+    program.ops[program.layers[layer].clone()].iter().filter_map(|op| match op {
+        Op::Experts(experts) => Some(experts),
+        _ => None,
+    })
+}
+
+/// The matrices of the experts of a layer.
+pub fn expert_weights<'a>(program: &Program, layer: usize, weights: &Weights<'a>) -> Weights<'a> {
+    let mut used: Vec<Weight> =
+        experts_of(program, layer).flat_map(|e| e.gate.into_iter().chain([e.up, e.down])).collect();
+    used.sort_unstable();
+    used.dedup();
+    let matrices = used.iter().map(|weight| weights.matrices[weight.0 as usize]).collect();
+    Weights { matrices, ..Weights::default() }
+}
+
+/// A program whose experts are in part on the host.
+pub struct Placed {
+    /// The program of the devices.
+    pub program: Program,
+    /// The experts of the host, an op each, by the numbers that ops of the other program name them with.
+    pub experts: Program,
+    /// Layers whose experts these are, from the first to the last.
+    pub layers: Range<usize>,
+}
+
+/// Divides a program among the CPU and some GPUs, and its experts between the layers on these and the host.
+pub fn divide(
+    devices: &[Arc<CudaDevice>],
+    program: &Program,
+    weights: &Weights,
+    requested: &Requested,
+    placement: &Placement,
+) -> Result<(Division, Option<Placed>)> {
+    let mixtures = mixtures(program);
+    let divide = |host: &Range<usize>, requested: &Requested| match host.is_empty() {
+        true => partition::divide(devices, program, weights, requested),
+        false => partition::divide(devices, &place(program, host.clone()).program, weights, requested),
+    };
+    // The layers up to the last of so many that have experts.
+    let first = |n: usize| 0..n.checked_sub(1).map_or(0, |last| mixtures[last] + 1);
+    let host = match (placement, devices.first()) {
+        (Placement::WithLayers, _) | (_, None) => 0..0,
+        (Placement::Host, _) => first(mixtures.len()),
+        (Placement::First(n), _) => first(*n),
+        (Placement::Layers(layers), _) => layers.clone(),
+        (Placement::Bytes(bytes), Some(device)) => {
+            let (mut n, mut left) = (mixtures.len(), *bytes);
+            while let Some(before) = n.checked_sub(1) {
+                let own = device.weight_bytes(&expert_weights(program, mixtures[before], weights))?;
+                let Some(rest) = left.checked_sub(own) else { break };
+                (n, left) = (before, rest);
+            }
+            first(n)
+        }
+        (Placement::Auto, _) => {
+            // The fewest with which the layers have room that shall be on GPUs.
+            let gpu_layers = requested.gpu_layers.or(Some(program.layers.len()));
+            let wanted = Requested { gpu_layers, ..*requested };
+            let mut range = 0..mixtures.len();
+            while !range.is_empty() {
+                let middle = range.start.midpoint(range.end);
+                match divide(&first(middle), &wanted)?.fits {
+                    true => range.end = middle,
+                    false => range.start = middle + 1,
+                }
+            }
+            first(range.start)
+        }
+    };
+    let division = divide(&host, requested)?;
+    // Layers on the CPU have their experts there.
+    let on_gpus = mixtures.iter().filter(|layer| host.contains(layer) && **layer >= division.cpu_layers);
+    let placed = on_gpus.min().filter(|_| !division.gpus.is_empty()).map(|first| place(program, *first..host.end));
+    Ok((division, placed))
+}
+
+/// The programs of a network where experts of some layers are on the host.
+pub fn place(program: &Program, host: Range<usize>) -> Placed {
+    let names = |op: &Op, tensor: TensorId| {
+        let mut names = false;
+        op.for_each_tensor(|named| names |= named == tensor);
+        names
+    };
+    let writes = |op: &Op, tensors: [TensorId; 2]| {
+        let mut writes = false;
+        op.for_each_written(|written| writes |= tensors.contains(&written));
+        writes
+    };
+    // The new ops, each with the place of the op that it stands ahead of, in ascending order.
+    let (mut experts, mut new) = (Vec::new(), Vec::new());
+    let mut is_on_host = vec![false; program.ops.len()];
+    for layer in &program.layers[host.clone()] {
+        let mut free = layer.start;
+        for i in layer.clone() {
+            let Op::Experts(e) = &program.ops[i] else { continue };
+            let number = experts.len();
+            let made = (free..i).rfind(|&at| writes(&program.ops[at], [e.x, e.scores]));
+            let sent = made.map_or(free, |at| at + 1);
+            let is_end = |op: &Op| matches!(op, Op::Experts(_)) || names(op, e.out);
+            free = (i + 1..layer.end).find(|&at| is_end(&program.ops[at])).unwrap_or(layer.end);
+            new.push((sent, Op::ToHost { x: e.x, scores: e.scores, experts: number }));
+            new.push((free, Op::FromHost { out: e.out, experts: number }));
+            experts.push(*e);
+            is_on_host[i] = true;
+        }
+    }
+    let mut new = new.into_iter().peekable();
+    let (mut ops, mut places) = (Vec::new(), Vec::new());
+    for i in 0..=program.ops.len() {
+        // A layer ends with what it takes back.
+        ops.extend(new.next_if(|(at, op)| *at == i && matches!(op, Op::FromHost { .. })).map(|(_, op)| op));
+        places.push(ops.len());
+        ops.extend(new.next_if(|(at, _)| *at == i).map(|(_, op)| op));
+        ops.extend(program.ops.get(i).filter(|_| !is_on_host[i]).cloned());
+    }
+    let layers = program.layers.iter().map(|layer| places[layer.start]..places[layer.end]).collect();
+    let on_devices = Program { ops, layers, ..program.clone() };
+    Placed { program: on_devices, experts: alone(program, &experts), layers: host }
+}
+
+/// Experts as a program, those of equal widths with the same activations.
+fn alone(program: &Program, experts: &[Experts]) -> Program {
+    let mut builder = ProgramBuilder::default();
+    let mut known: Vec<([usize; 3], [TensorId; 3])> = Vec::new();
+    for e in experts {
+        let widths = [e.x, e.scores, e.out].map(|tensor| program.width(tensor));
+        let place = known.iter().position(|(of, _)| *of == widths).unwrap_or_else(|| {
+            known.push((widths, widths.map(|width| builder.tensor(width))));
+            known.len() - 1
+        });
+        let [x, scores, out] = known[place].1;
+        builder.push(Op::Experts(Experts { x, scores, out, ..*e }));
+    }
+    let kept: Vec<TensorId> = known.iter().flat_map(|(_, tensors)| *tensors).collect();
+    builder.finish(0, &kept)
+}

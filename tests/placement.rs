@@ -1,0 +1,609 @@
+//! Experts on the host whose layers are on GPUs: on the host shim, which shows three, or on those there are.
+#![cfg(cuda)]
+
+#[expect(dead_code, reason = "few of them are needed here")]
+mod it {
+    pub mod support;
+}
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use realizar::cpu::threads::pool::Pool;
+use realizar::cuda;
+use realizar::device::placement::place as place_layers;
+use realizar::device::{Backend, Batch, CPU_DEVICE, LoadOptions};
+use realizar::engine::{
+    CacheParams, Cancel, Job, JobParams, LoadParams, Model, Placement, Plan, Request, Runtime, RuntimeParams, Session,
+    step_jobs,
+};
+use realizar::error::{Error, Result};
+use realizar::graph::op::{Activation, Experts, Norm, NormKind, Op, Projection, RouterScore, Routing, Weight};
+use realizar::graph::program::ProgramBuilder;
+use realizar::graph::sequence_spec::SequenceSpec;
+use realizar::graph::step::{StepInputs, StepLimits};
+use realizar::graph::weights::{MatrixSource, Weights};
+use realizar::memory;
+use realizar::quant;
+use realizar::tensor::DType;
+
+use it::support::matrix::Matrix;
+use it::support::ops::values;
+use it::support::published;
+use it::support::reference::relative_rms;
+use it::support::save::save;
+use it::support::shim::{self, Shim};
+use it::support::tiny::{self, PROMPT, Tiny};
+
+const GPU: u32 = 2;
+
+struct Gpus(Option<Shim>);
+
+/// The shim in the place of the system's driver, or the GPUs, for one test at a time.
+fn gpus() -> Option<MutexGuard<'static, Gpus>> {
+    static GPUS: OnceLock<Mutex<Gpus>> = OnceLock::new();
+    let make = || {
+        let shim = Shim::new();
+        assert!(shim.as_ref().is_none_or(|shim| cuda::provide(shim.driver.clone(), shim::IMAGE)));
+        shim.as_ref().inspect(|shim| shim.function::<extern "C" fn(i32)>("shim_devices")(3));
+        Mutex::new(Gpus(shim))
+    };
+    let gpus = GPUS.get_or_init(make).lock().unwrap_or_else(PoisonError::into_inner);
+    match &gpus.0 {
+        Some(shim) => {
+            shim.order(0);
+            shim.fail(c"", 0, 0);
+            limit(shim, 1 << 30);
+        }
+        None => {
+            let why = cuda::devices().swap_remove(0).unavailable;
+            if !why.is_empty() {
+                eprintln!("skipped: the GPUs: {why}");
+                return None;
+            }
+        }
+    }
+    Some(gpus)
+}
+
+impl Gpus {
+    /// Gives the shim to tests of what no device can be made to do.
+    fn shim(&self) -> Option<&Shim> {
+        if self.0.is_none() {
+            eprintln!("skipped: what only the shim can do");
+        }
+        self.0.as_ref()
+    }
+}
+
+/// Bounds the memory of the first GPU.
+fn limit(shim: &Shim, bytes: usize) {
+    shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
+}
+
+fn place(placement: &str) -> Placement {
+    Placement::parse(placement).unwrap()
+}
+
+fn load(path: &Path, placement: &str, gpu_layers: u32) -> Result<Arc<Model>> {
+    Model::load(path, LoadParams { device: GPU, placement: place(placement), gpu_layers, ..Default::default() })
+}
+
+fn session(model: &Arc<Model>) -> Session {
+    Session::new(model, &CacheParams::default()).unwrap()
+}
+
+/// Logits behind pieces of the prompt, each with the position that they follow.
+fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
+    let mut session = session(model);
+    let pieces = PROMPT.chunks(piece).map(|tokens| {
+        session.prefill(tokens, None).unwrap();
+        (session.len() - 1, session.logits().unwrap().to_vec())
+    });
+    pieces.collect()
+}
+
+fn generated(model: &Arc<Model>, n: usize) -> Vec<u32> {
+    let (mut session, mut out, mut made) = (session(model), vec![0; n], 0);
+    session.prefill(&PROMPT[..5], None).unwrap();
+    session.generate(PROMPT[5], None, &mut out, &mut made, None).unwrap();
+    out.truncate(made);
+    out
+}
+
+/// The tiny networks that have experts.
+fn mixtures(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    all.retain(|(_, tiny)| tiny.net.moe.is_some());
+    // No near-tie between experts in these shapes.
+    all.iter_mut().for_each(|(_, tiny)| tiny.seed = 4);
+    all
+}
+
+fn mixture(name: &str, dtype: DType) -> Tiny {
+    mixtures(dtype).into_iter().find(|(of, _)| *of == name).unwrap().1
+}
+
+/// Layers that have experts.
+fn layers_with_experts(path: &Path) -> usize {
+    (1..).find(|n| load(path, &format!("experts=cpu:{n}"), 0).is_err()).unwrap() - 1
+}
+
+#[test]
+fn every_mixture_agrees_with_the_reference() {
+    let Some(gpus) = gpus() else { return };
+    let mut names = BTreeSet::new();
+    for (i, (name, tiny)) in mixtures(quant::F32).into_iter().enumerate() {
+        // Threads and blocks run in another order.
+        gpus.0.as_ref().inspect(|shim| shim.order(i as i32 % 3));
+        let (_dir, path, reference) = save(&tiny);
+        let (expected, all) = (reference(), layers_with_experts(&path));
+        names.insert(name);
+        for n in BTreeSet::from([0, all / 2, all]) {
+            let model = load(&path, &format!("experts=cpu:{n}"), 0).unwrap();
+            let (layers, [on_host, on_device]) = &model.info().experts;
+            assert_eq!((n > 0, n < all), (*on_host > 0, *on_device > 0), "{name}");
+            assert_eq!((n > 0, model.info().gpu_layers), (!layers.is_empty(), tiny.net.layers as u32), "{name}");
+            for piece in [1, 7, 21] {
+                let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
+                let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+                let difference = relative_rms(&expected, &got);
+                println!("{name:32} {n} of {all} layers' experts on the host, pieces of {piece:2}: {difference:.2e}");
+                // Attention without a scale, whose sharp softmax enlarges roundings of queries and keys.
+                let limit = if name == "gemma4" { 6e-3 } else { 4e-3 };
+                assert!(difference < limit, "{name}, {n} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+    assert!(names.len() >= 10, "{names:?}");
+}
+
+/// Networks with experts whose results another implementation has computed, as far as layers can be on a GPU.
+#[test]
+fn other_mixtures_have_the_results_of_the_cpu() {
+    let Some(_gpus) = gpus() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures")).unwrap() {
+        let path = entry.unwrap().path();
+        let data: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let has_experts = |key: &String| key.ends_with(".expert_count");
+        if data["states"].is_array() || !data["keys"].as_object().unwrap().keys().any(has_experts) {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let file = folder.path().join(format!("{name}.gguf"));
+        std::fs::write(&file, published::file_of(&data).build().0).unwrap();
+        let ids: Vec<u32> = published::numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
+        let logits = |params: LoadParams, piece: usize| {
+            let model = Model::load(&file, params).unwrap();
+            let cache = CacheParams { capacity: 64, k_type: quant::F32, v_type: quant::F32 };
+            let mut session = Session::new(&model, &cache).unwrap();
+            ids.chunks(piece).for_each(|ids| session.prefill(ids, None).unwrap());
+            (model.info().experts.0.len(), session.logits().unwrap().to_vec())
+        };
+        for piece in [1, 64] {
+            let (_, expected) = logits(LoadParams { device: CPU_DEVICE, ..Default::default() }, piece);
+            let placement = place("experts=cpu");
+            let (layers, got) = logits(LoadParams { device: GPU, placement, ..Default::default() }, piece);
+            let difference = published::relative_rms(&got, &expected);
+            println!("{name:20} {layers} layers' experts on the host, pieces of {piece:2}: {difference:.1e}");
+            assert!(difference < 4e-3, "{name}, pieces of {piece}: {difference}");
+            if layers > 0 {
+                names.insert(name.clone());
+            }
+        }
+    }
+    println!("{names:?}");
+    assert!(names.len() >= 3, "{names:?}");
+}
+
+/// The sum of experts on the host has the bits of the CPU, for any number of rows.
+#[test]
+fn sums_have_the_bits_of_the_cpu() {
+    let Some(_gpus) = gpus() else { return };
+    const HIDDEN: usize = 256;
+    const N: usize = 6;
+    for dtype in [quant::F32, quant::Q4_K, quant::Q8_0] {
+        let matrices = [1, 2, 3].map(|seed| Matrix::new(dtype, N * HIDDEN, HIDDEN, &values(N * HIDDEN * HIDDEN, seed)));
+        let mut b = ProgramBuilder::default();
+        let [x, scores, out] = [HIDDEN, N, HIDDEN].map(|width| b.tensor(width));
+        let routing = Routing::new(RouterScore::Softmax, 2, true);
+        let [gate, up, down] = [0, 1, 2].map(Weight);
+        let (gate, biases, scales, activation) = (Some(gate), [None; 3], [None; 3], Activation::Silu);
+        let (n_experts, ffn) = (N, HIDDEN);
+        let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
+        b.push(Op::Experts(experts));
+        b.end_layer(0);
+        let program = Arc::new(b.finish(0, &[x, scores, out]));
+        let sources = matrices.iter().map(|matrix| matrix as &dyn MatrixSource).collect();
+        let weights = Weights { matrices: sources, ..Weights::default() };
+        let (limits, k_type, v_type) = (StepLimits { max_tokens: 40, max_outputs: 0 }, quant::F16, quant::F16);
+        let cache = SequenceSpec { layers: vec![], recurrent: vec![], capacity: 64, k_type, v_type, max_step: 40 };
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let sums = |device: u32, n: usize| {
+            let options = LoadOptions {
+                devices: vec![device],
+                shares: vec![],
+                deterministic: false,
+                profile: false,
+                gpu_layers: None,
+                placement: Placement::Host,
+                host_bytes: u64::MAX,
+                packed_at: None,
+                plan: false,
+                beside: None,
+                isa: None,
+                limits,
+                cache: cache.clone(),
+            };
+            let backend = Backend::load(&program, &weights, &pool, &options, &mut |_, _| Ok(())).unwrap();
+            let is_divided = matches!(backend, Backend::Pipeline(_));
+            assert_eq!(is_divided, device == GPU);
+            let mut executor = backend.new_executor(&program, limits).unwrap();
+            let mut sequence = backend.new_sequence(&cache).unwrap();
+            let positions: Vec<u32> = (0..n as u32).collect();
+            let zeros = vec![0; n];
+            let inputs = StepInputs { ids: &zeros, positions: &positions, sequences: &zeros, ..StepInputs::default() };
+            let sequences = &mut [&mut sequence][..];
+            let batch = &mut Batch { inputs, sequences };
+            let ops = executor.ops();
+            executor.begin(batch, ops).unwrap();
+            executor.write(x, &values(n * HIDDEN, 4)).unwrap();
+            executor.write(scores, &values(n * N, 5)).unwrap();
+            assert!(executor.advance(batch, &|| false).unwrap());
+            let mut sums = vec![f32::NAN; n * HIDDEN];
+            executor.read(out, &mut sums).unwrap();
+            executor.end().unwrap();
+            sums
+        };
+        for n in [1, 3, 40] {
+            let (expected, got) = (sums(CPU_DEVICE, n), sums(GPU, n));
+            assert!(expected.iter().any(|x| *x != 0.0));
+            assert!(got == expected, "{dtype:?}, {n} rows");
+        }
+    }
+}
+
+/// Neither the way a prompt is cut nor the other sequences of a batch change a bit, where that is asked for.
+#[test]
+fn deterministic_models_give_the_same_bits_in_any_company() {
+    let Some(_gpus) = gpus() else { return };
+    for name in ["qwen2moe", "deepseek2"] {
+        let (_dir, path, _) = save(&mixture(name, quant::Q8_0));
+        let placement = place("experts=cpu");
+        let params = LoadParams { device: GPU, placement, deterministic: true, ..Default::default() };
+        let model = Model::load(&path, params).unwrap();
+        let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+        for piece in [7, 21] {
+            for (at, logits) in prompt(&model, piece) {
+                assert!(logits == single[at], "{name}, pieces of {piece}, position {at}");
+            }
+        }
+        let mut sessions: Vec<Session> = (1..6).map(|_| session(&model)).collect();
+        for (session, n) in sessions.iter_mut().zip([1, 20, 3, 9, 5]) {
+            session.prefill(&PROMPT[..n], None).unwrap();
+        }
+        let tokens: Vec<u32> = sessions.iter().map(|s| PROMPT[s.len()]).collect();
+        let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+        shim::step_together(&mut together, &tokens);
+        for session in &mut sessions {
+            assert!(session.logits().unwrap() == single[session.len() - 1], "{name}, a batch");
+            // Rewound and forked.
+            session.truncate(1).unwrap();
+            let mut fork = session.fork().unwrap();
+            fork.prefill(&PROMPT[1..4], None).unwrap();
+            assert!(fork.logits().unwrap() == single[3], "{name}, a fork");
+        }
+    }
+}
+
+/// Two jobs behind different parts of the prompt.
+fn jobs(model: &Arc<Model>) -> [Job; 2] {
+    [5, 9].map(|n| {
+        let s = session(model);
+        let params = JobParams { max_tokens: 6, ..Default::default() };
+        let request = Request::new(&s, &PROMPT[..n], params).unwrap();
+        Job::new(s, request)
+    })
+}
+
+/// The tokens of jobs that run in slices of a time.
+fn ended(mut jobs: [Job; 2], budget: Option<Duration>) -> [Vec<u32>; 2] {
+    while !step_jobs(&mut jobs.each_mut(), budget).unwrap() {}
+    jobs.each_mut().map(|job| job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap())
+}
+
+/// Wherever layers and experts are, the same tokens are made: on one GPU, two, with layers on the CPU, in jobs.
+#[test]
+fn generation_does_not_notice_where_experts_are() {
+    let Some(gpus) = gpus() else { return };
+    for name in ["qwen3moe", "qwen2moe", "deepseek2", "gpt-oss"] {
+        let tiny = mixture(name, quant::F32);
+        let (_dir, path, _) = save(&tiny);
+        let n = tiny.net.layers as u32;
+        let one = load(&path, "experts=cpu:0", 0).unwrap();
+        let (expected, of_jobs) = (generated(&one, 12), ended(jobs(&one), None));
+        let devices = [GPU, GPU + 1];
+        for gpu_layers in [0, 1] {
+            let params = LoadParams { device: GPU, placement: place("experts=cpu"), gpu_layers, ..Default::default() };
+            let mut models = vec![Model::load(&path, params).unwrap()];
+            if gpu_layers == 0 && gpus.0.is_some() {
+                let placement = place("experts=cpu");
+                let shares = &[1.0; 2];
+                let params = LoadParams { devices: &devices, shares, placement, ..Default::default() };
+                models.push(Model::load(&path, params).unwrap());
+                assert_eq!(models[1].info().gpus.len(), 2, "{name}");
+            }
+            for model in &models {
+                assert!(
+                    model.info().experts.1[0] > 0 && model.info().gpu_layers == if gpu_layers == 0 { n } else { 1 }
+                );
+                assert_eq!(generated(model, 12), expected, "{name}, {gpu_layers} layers");
+                for budget in [None, Some(Duration::from_micros(1)), Some(Duration::from_secs(10))] {
+                    assert_eq!(ended(jobs(model), budget), of_jobs, "{name}, {budget:?} a slice");
+                }
+            }
+        }
+    }
+}
+
+/// A call that is cancelled leaves the text as it was, and the next one goes on.
+#[test]
+fn calls_are_cancelled() {
+    let Some(_gpus) = gpus() else { return };
+    let (_dir, path, _) = save(&mixture("qwen2moe", quant::Q8_0));
+    let model = load(&path, "experts=cpu", 0).unwrap();
+    let expected = prompt(&model, 21);
+    let (mut session, cancel) = (session(&model), Cancel::default());
+    cancel.fire();
+    assert!(matches!(session.prefill(&PROMPT, Some(&cancel)), Err(Error::Cancelled)));
+    assert_eq!(session.len(), 0);
+    session.prefill(&PROMPT, None).unwrap();
+    assert!(session.logits().unwrap() == expected[0].1);
+}
+
+/// Whichever call of a step finds the device gone, also while experts are multiplied on the host, the step says so, and
+/// other models and the CPU go on.
+#[test]
+fn a_device_may_be_lost_at_any_call() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    let (_dir, path, _) = save(&mixture("qwen2moe", quant::Q8_0));
+    let survivors = [1, 2].map(|device| Model::load(&path, LoadParams { device, ..Default::default() }).unwrap());
+    let expected = survivors.each_ref().map(|model| prompt(model, 21));
+    let used = || (shim.number("shim_memory_used"), shim.number("shim_pinned_used"), shim.number("shim_contexts"));
+    let before = used();
+    for call in 0.. {
+        let model = load(&path, "experts=cpu", 0).unwrap();
+        let mut s = session(&model);
+        shim.fail(c"*", call, 719);
+        let (mut out, mut n) = ([0; 2], 0);
+        let steps = s.prefill(&PROMPT[..9], None);
+        let result = steps.and_then(|()| s.generate(PROMPT[9], None, &mut out, &mut n, None).map(|_| ()));
+        let has_fired = shim.number("shim_failure_pending") == 0;
+        shim.fail(c"", 0, 0);
+        match &result {
+            Ok(()) => assert!(!has_fired, "call {call} failed in silence"),
+            Err(Error::DeviceLost { .. }) => assert!(has_fired && s.prefill(&[1], None).is_err(), "call {call}"),
+            Err(e) => panic!("call {call}: {e}"),
+        }
+        drop((s, model));
+        assert_eq!(used(), before, "call {call}");
+        if !has_fired {
+            println!("{call} calls");
+            assert!(call > 50);
+            break;
+        }
+        if call % 32 == 0 {
+            assert!(survivors.each_ref().map(|model| prompt(model, 21)) == expected, "call {call}");
+        }
+    }
+}
+
+/// A plan tells what a load takes, wherever experts are.
+#[test]
+fn a_plan_tells_where_experts_are() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    let tiny = mixture("qwen3moe", quant::Q8_0).layers(3);
+    let (_dir, path, _) = save(&tiny);
+    drop(load(&path, "experts=cpu:1", 0).unwrap());
+    let mut experts = BTreeSet::new();
+    for placement in ["experts=cpu:0", "experts=cpu:1", "experts=cpu:1-1", "experts=cpu", "experts=auto"] {
+        // The scratch of one thread, this one, whose memory is counted.
+        let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
+        let params =
+            || LoadParams { runtime: runtime(), device: GPU, placement: place(placement), ..Default::default() };
+        let taken = || [shim.number("shim_memory_used"), shim.number("shim_pinned_used") + memory::held() as u64];
+        let before = taken();
+        let plan = Plan::of_path(&path, params(), &CacheParams::default(), 1).unwrap();
+        assert!(taken()[0] == before[0] && taken()[1] < before[1] + 4096, "{placement}: a plan keeps something");
+        let since = |[device, host]: [u64; 2]| [taken()[0] - device, taken()[1] - host];
+        let before = taken();
+        let model = Model::load(&path, params()).unwrap();
+        assert_eq!(since(before)[0], plan.weights.device, "{placement}");
+        let info = &model.info().experts;
+        assert_eq!((&info.0, info.1), (&plan.expert_layers, [plan.experts.host, plan.experts.device]), "{placement}");
+        let mut session = session(&model);
+        session.prefill(&PROMPT, None).unwrap();
+        assert_eq!(since(before)[0], plan.total.device, "{placement}");
+        let ratio = since(before)[1] as f64 / plan.total.host as f64;
+        println!("{placement}: {:?}, {:?}, of the host's {ratio:.4} were taken", plan.expert_layers, plan.experts);
+        assert!((ratio - 1.0).abs() < 0.02, "{placement}: {ratio}");
+        experts.insert((plan.expert_layers.start, plan.expert_layers.end));
+        // Others take the memory between plan and load.
+        let gpu_layers = tiny.net.layers as u32;
+        drop((session, model));
+        limit(shim, shim.number("shim_memory_used") as usize + plan.weights.device as usize - 1);
+        let refused = load(&path, placement, gpu_layers);
+        match placement {
+            // Which takes less then.
+            "experts=auto" => assert_eq!(refused.unwrap().info().experts.0, 0..3),
+            _ => assert!(matches!(refused, Err(Error::DeviceOutOfMemory { .. })), "{placement}"),
+        }
+        limit(shim, 1 << 30);
+        // The host's ceiling holds before anything is read.
+        if plan.experts.host > 0 {
+            let memory_limit = plan.experts.host - 1;
+            let runtime = Runtime::new(RuntimeParams { memory_limit, ..Default::default() }).unwrap();
+            let mut reports = 0;
+            let mut progress = |_: u64, _: u64| {
+                reports += 1;
+                true
+            };
+            let params = LoadParams { runtime: Some(runtime), progress: Some(&mut progress), ..params() };
+            assert!(matches!(Model::load(&path, params), Err(Error::Limit { .. })), "{placement}");
+            assert_eq!(reports, 0, "{placement}");
+        }
+    }
+    assert_eq!(experts, BTreeSet::from([(0, 0), (0, 1), (1, 2), (0, 3)]));
+}
+
+/// With more memory more experts are on the device, after everything else is.
+#[test]
+fn experts_go_where_they_fit() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    // Wide experts, so that they are most of the model.
+    let tiny = mixture("qwen3moe", quant::F32).layers(4).change(|t| t.moe(|moe| (moe.n, moe.ffn) = (16, 256)));
+    let (_dir, path, _) = save(&tiny);
+    let used = shim.number("shim_memory_used") as usize;
+    let reserve = used + (256 << 20);
+    let mut seen = vec![];
+    for extra in (0..96 << 20).step_by(512 << 10) {
+        limit(shim, reserve + extra);
+        let params = LoadParams { device: GPU, placement: Placement::Auto, ..Default::default() };
+        let plan = Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap();
+        let now = (plan.gpu_layers, plan.expert_layers.len());
+        if seen.last() != Some(&now) {
+            let model = load(&path, "experts=auto", 0).unwrap();
+            assert_eq!((model.info().gpu_layers, model.info().experts.0.len()), now);
+            assert!(plan.total.device <= extra as u64 || now.0 == 0, "{now:?}: {} bytes of {extra}", plan.total.device);
+            seen.push(now);
+        }
+        if now == (4, 0) {
+            break;
+        }
+    }
+    println!("{seen:?}");
+    let whole: Vec<usize> = seen.iter().filter(|(layers, _)| *layers == 4).map(|(_, experts)| *experts).collect();
+    assert_eq!(whole, [4, 3, 2, 1, 0], "{seen:?}");
+    limit(shim, 1 << 30);
+    // By bytes: those of the last layers that take as many.
+    let all = load(&path, "experts=cpu:0", 0).unwrap().info().experts.1[1];
+    for (bytes, on_host) in [(0, 4), (all / 4 - 1, 4), (all / 4, 3), (all / 2, 2), (all, 0), (u64::MAX, 0)] {
+        let model = load(&path, &format!("experts=gpu:{bytes}"), 0).unwrap();
+        assert_eq!(model.info().experts.0.len(), on_host, "{bytes} of {all}");
+        assert!(model.info().experts.1[1] <= bytes);
+    }
+}
+
+/// Each layer whose experts are on the host has one crossing to it, of the input and the scores, and one back.
+#[test]
+fn a_layer_crosses_once_each_way() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    for name in ["qwen3moe", "qwen2moe"] {
+        let tiny = mixture(name, quant::Q8_0).layers(4);
+        let (_dir, path, _) = save(&tiny);
+        let hidden = tiny.net.hidden as u64;
+        let n_experts = tiny.net.moe.as_ref().unwrap().n as u64;
+        let mut counted = Vec::new();
+        for n in 0..=4u64 {
+            let model = load(&path, &format!("experts=cpu:{n}"), 0).unwrap();
+            let mut session = session(&model);
+            session.prefill(&PROMPT[..4], None).unwrap();
+            let numbers = || {
+                let names = ["launches", "copies_out", "bytes_out", "copies_in", "bytes_in"];
+                names.map(|name| shim.number(&format!("shim_{name}")))
+            };
+            // One token, whose step no record can stand for.
+            let before = numbers();
+            session.prefill(&[PROMPT[4]], None).unwrap();
+            let counts: [u64; 5] = std::array::from_fn(|i| numbers()[i] - before[i]);
+            println!("{name}, {n} layers: launches, copies out, bytes, copies in, bytes: {counts:?}");
+            let more = |per_layer: [u64; 4], counts: &[u64; 5]| {
+                let first: &[u64; 5] = counted.first().unwrap_or(counts);
+                (0..4).all(|i| counts[i + 1] == first[i + 1] + n * per_layer[i])
+            };
+            assert!(more([2, 4 * (hidden + n_experts), 1, 4 * hidden], &counts), "{name}, {n} layers: {counts:?}");
+            counted.push(counts);
+        }
+        assert!(counted[4][0] < counted[0][0], "{name}: no launch is saved");
+    }
+}
+
+/// What cannot be is refused by name, before a weight is read.
+#[test]
+fn placements_that_cannot_be_are_refused() {
+    let Some(_gpus) = gpus() else { return };
+    let wrong =
+        ["", "experts", "experts=", "experts=gpu", "experts=gpu:", "experts=gpu:x", "experts=cpu:", "experts=cpu:2-1"];
+    let wrong = wrong.into_iter().chain(["experts=cpu:1-", "experts=cpu:-1", "attention=cpu", "experts=auto:1", "cpu"]);
+    for text in wrong.chain(["experts=cpu:0-18446744073709551615"]) {
+        let why = Placement::parse(text).err().unwrap_or_else(|| panic!("{text}")).to_string();
+        assert!(why.contains(&format!("{text:?}")) && why.contains("experts=auto"), "{why}");
+    }
+    let (_dir, path, _) = save(&mixture("deepseek2", quant::F32));
+    let refused = |device: u32, placement: &str| {
+        let mut reports = 0;
+        let mut progress = |_: u64, _: u64| {
+            reports += 1;
+            true
+        };
+        let placement = place(placement);
+        let params = LoadParams { device, placement, progress: Some(&mut progress), ..Default::default() };
+        let Err(Error::InvalidArgument(why)) = Model::load(&path, params) else { panic!("not refused") };
+        assert_eq!(reports, 0, "{why}");
+        why
+    };
+    // Three layers, of which the first has no experts.
+    assert!(refused(GPU, "experts=cpu:1-3").contains("there are layers 0 to 2"));
+    assert!(refused(GPU, "experts=cpu:3").contains("2 layers have experts"));
+    assert!(refused(GPU, "experts=cpu:0-0").contains("layers 0 to 0 have no experts"));
+    assert!(refused(CPU_DEVICE, "experts=cpu:1-3").contains("there are layers 0 to 2"));
+    assert!(refused(CPU_DEVICE, "experts=gpu:100").contains("no GPU is named"));
+    assert!(refused(0, "experts=gpu:100").contains("no GPU is named"));
+    assert_eq!(load(&path, "experts=cpu:0-2", 0).unwrap().info().experts.0, 1..3);
+    // Nothing to place is no mistake where no layer is named.
+    let (_dir, dense, _) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
+    for placement in ["experts=auto", "experts=cpu", "experts=gpu:0"] {
+        assert_eq!(load(&dense, placement, 0).unwrap().info().experts, (0..0, [0, 0]));
+    }
+    assert!(load(&dense, "experts=cpu:1", 0).is_err());
+}
+
+/// The device has the shared expert ahead of what it waits for, also where its ops stand on either side of the mixture.
+#[test]
+fn shared_experts_are_ahead_of_the_sum() {
+    let mut b = ProgramBuilder::default();
+    let [x, h, scores, out, before, behind] = [32, 32, 4, 32, 32, 32].map(|width| b.tensor(width));
+    let project = |x, out, weight| {
+        let projections = [Projection { weight: Weight(weight), bias: None, out }].into();
+        Op::Project { x, projections }
+    };
+    let norm = Norm { kind: NormKind::Rms, weight: None, bias: None, eps: 1e-5, group: 32 };
+    let routing = Routing::new(RouterScore::Softmax, 2, true);
+    let ([up, down], biases, scales) = ([3, 4].map(Weight), [None; 3], [None; 3]);
+    let (gate, n_experts, ffn, activation) = (None, 4, 32, Activation::Silu);
+    let experts = Experts { x: h, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
+    let sum = |delta| Op::Add { x, delta, scale: 1.0 };
+    for _ in 0..2 {
+        let start = b.position();
+        let ops = [Op::Norm { norm, x, out: h }, project(h, scores, 0), project(h, before, 1)];
+        ops.into_iter().chain([Op::Experts(experts), project(h, behind, 2)]).for_each(|op| b.push(op));
+        [sum(before), sum(behind), sum(out)].into_iter().for_each(|op| b.push(op));
+        b.end_layer(start);
+    }
+    let program = b.finish(0, &[x]);
+    let placed = place_layers(&program, 1..2);
+    let name = |op: &Op| format!("{op:?}").chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
+    let names =
+        |layer: usize| placed.program.ops[placed.program.layers[layer].clone()].iter().map(name).collect::<Vec<_>>();
+    assert_eq!(names(0), ["Norm", "Project", "Project", "Experts", "Project", "Add", "Add", "Add"]);
+    let ahead = ["Norm", "Project", "ToHost", "Project", "Project", "Add", "Add", "FromHost", "Add"];
+    assert_eq!((names(1), placed.layers, placed.experts.ops.len()), (ahead.map(str::to_owned).into(), 1..2, 1));
+}
