@@ -473,32 +473,33 @@ typedef struct rz_model_params {
 
 /* Description of a model. Since 0.1.0. */
 typedef struct rz_model_info {
-  uint32_t struct_size;          /* sizeof(rz_model_info), set by the caller. */
-  char architecture[32];         /* Family of the network, such as "llama" or "qwen3". */
-  char name[64];                 /* The model's own name; empty where the file gives none. */
-  uint32_t n_layers;             /* Transformer layers. */
-  uint32_t hidden_dim;           /* Width of the residual stream, in values. */
-  uint32_t ffn_dim;              /* Width of the feed-forward block, in values. */
-  uint32_t n_heads;              /* Query heads. */
-  uint32_t n_kv_heads;           /* Key and value heads. */
-  uint32_t head_dim;             /* Values of a head. */
-  uint32_t vocab_size;           /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
-  uint32_t context_length;       /* Tokens the model was made for, as the file declares. */
-  uint32_t device;               /* Index of the device it was loaded to; of several GPUs the first. */
-  uint32_t bos_token;            /* Token that begins a text, or RZ_TOKEN_NONE. */
-  uint32_t eos_token;            /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
-  uint64_t n_params;             /* Parameters. */
-  uint64_t weight_bytes;         /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;           /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
-  uint32_t chat_template;        /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t devices[16];          /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
-  uint32_t device_layers[16];    /* Layers on each of `devices`. */
-  uint32_t n_unknown;            /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
-  uint32_t reserved;             /* 0. */
-  uint32_t experts_host_first;   /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
-  uint32_t experts_host_layers;  /* Layers from that to the last of them; 0: there are none. */
-  uint64_t experts_host;         /* Bytes of experts on the host whose layers are on GPUs. */
-  uint64_t experts_device;       /* Bytes of experts on GPUs. */
+  uint32_t struct_size;         /* sizeof(rz_model_info), set by the caller. */
+  char architecture[32];        /* Family of the network, such as "llama" or "qwen3". */
+  char name[64];                /* The model's own name; empty where the file gives none. */
+  uint32_t n_layers;            /* Transformer layers. */
+  uint32_t hidden_dim;          /* Width of the residual stream, in values. */
+  uint32_t ffn_dim;             /* Width of the feed-forward block, in values. */
+  uint32_t n_heads;             /* Query heads. */
+  uint32_t n_kv_heads;          /* Key and value heads. */
+  uint32_t head_dim;            /* Values of a head. */
+  uint32_t vocab_size;          /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;      /* Tokens the model was made for, as the file declares. */
+  uint32_t device;              /* Index of the device it was loaded to; of several GPUs the first. */
+  uint32_t bos_token;           /* Token that begins a text, or RZ_TOKEN_NONE. */
+  uint32_t eos_token;           /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
+  uint64_t n_params;            /* Parameters. */
+  uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+  uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
+  uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
+  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];   /* Layers on each of `devices`. */
+  uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
+  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  uint64_t experts_host;        /* Bytes of experts on the host whose layers are on GPUs. */
+  uint64_t experts_device;      /* Bytes of experts on GPUs. */
+  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  uint32_t experts_host_layers;
+  uint32_t reserved;  /* 0. */
 } rz_model_info;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
@@ -1273,20 +1274,21 @@ typedef struct rz_plan {
   uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
   /* Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time. */
   uint64_t scratch_host;
-  uint64_t scratch_device;       /* The part of it that is on GPUs. */
-  uint64_t load_peak_host;       /* The most that is held while the model is loaded. */
-  uint64_t total_host;           /* The model, its tokenizer, scratch and all caches. */
-  uint64_t total_device;         /* The part of it that is on GPUs. */
-  uint32_t devices[16];          /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
-  uint32_t device_layers[16];    /* Layers on each of `devices`. */
-  uint64_t device_weights[16];   /* The part of weights_device on each of them. */
-  uint64_t device_cache[16];     /* The part of cache_device on each of them. */
-  uint64_t device_scratch[16];   /* The part of scratch_device on each of them. */
-  uint64_t device_total[16];     /* The part of total_device on each of them. */
-  uint32_t experts_host_first;   /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
-  uint32_t experts_host_layers;  /* Layers from that to the last of them; 0: there are none. */
-  uint64_t experts_host;         /* The part of weights_host that is experts of layers on GPUs. */
-  uint64_t experts_device;       /* The part of weights_device that is experts. */
+  uint64_t scratch_device;      /* The part of it that is on GPUs. */
+  uint64_t load_peak_host;      /* The most that is held while the model is loaded. */
+  uint64_t total_host;          /* The model, its tokenizer, scratch and all caches. */
+  uint64_t total_device;        /* The part of it that is on GPUs. */
+  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];   /* Layers on each of `devices`. */
+  uint64_t device_weights[16];  /* The part of weights_device on each of them. */
+  uint64_t device_cache[16];    /* The part of cache_device on each of them. */
+  uint64_t device_scratch[16];  /* The part of scratch_device on each of them. */
+  uint64_t device_total[16];    /* The part of total_device on each of them. */
+  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  uint32_t experts_host_layers;
+  uint64_t experts_host;    /* The part of weights_host that is experts of layers on GPUs. */
+  uint64_t experts_device;  /* The part of weights_device that is experts. */
 } rz_plan;
 
 /* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
@@ -1638,12 +1640,12 @@ rz_status rz_media_measure(const rz_encoder *encoder,
  *
  * They are brought to the rate of the encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
  * seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts,
- * and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before
- * or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any
- * thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite
- * or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures), RZ_ERR_LIMIT
- * (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since
- * 0.1.0. */
+ * and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with rz_media_free,
+ * before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done.
+ * Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not
+ * finite or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures),
+ * RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 const float *samples,
                                 size_t n,

@@ -2,18 +2,38 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use realizar::media::{Filter, Picture, PixelFormat, Sizing, patches};
+use realizar::media::{Filter, Grids, Narrow, Picture, PixelFormat, Sizing, patches};
 
 fuzz_target!(|data: &[u8]| {
     let Some((head, pixels)) = data.split_at_checked(14) else { return };
     let n: Vec<usize> = head[2..].chunks_exact(2).map(|n| usize::from(u16::from_le_bytes([n[0], n[1]]))).collect();
     let filter = [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos][usize::from(head[1]) % 3];
-    let sizing = match head[0] % 6 {
+    let sizing = match head[0] % 9 {
         0 => Sizing::Square { side: n[0], filter },
         1 => Sizing::ShortestEdge { side: n[0], filter },
-        2 => Sizing::Area { grain: n[0], least: n[1], most: n[2] * 16, filter },
+        2 => {
+            let narrow = [Narrow::Own, Narrow::Cut, Narrow::Rounded][usize::from(head[1]) / 3 % 3];
+            Sizing::Area { grain: n[0], least: n[1], most: n[2] * 16, narrow, filter }
+        }
         3 => Sizing::LongestEdge { longest: n[0], grain: n[1], filter },
         4 => Sizing::SplitLongest { longest: n[0], tile: n[1], filter },
+        5 => Sizing::Rows { grain: n[0], rows: n[1], most: n[1], filter },
+        6 => Sizing::SplitLarge {
+            grain: n[0],
+            patch: n[0] / 2,
+            least: n[1],
+            most: n[2],
+            large: 2 * n[2],
+            tile: n[0] * 4,
+            min_tiles: 2,
+            max_tiles: 10,
+            filter,
+        },
+        7 => {
+            let mut grids = Grids::default();
+            grids.0[..2].copy_from_slice(&[[head[1] % 5, head[1] % 3], [1, 1]]);
+            Sizing::Pinpoints { tile: n[0], grids, filter }
+        }
         _ => Sizing::SplitRatio { tile: n[0], min_tiles: n[1], max_tiles: n[2], filter },
     };
     let Ok(layout) = sizing.layout(n[3], n[4]) else { return };
@@ -24,8 +44,8 @@ fuzz_target!(|data: &[u8]| {
     }
     let tiles = sizing.tiles(&picture, &layout).expect("tiles");
     assert_eq!(tiles.len(), layout.n_tiles());
-    for tile in tiles {
-        assert_eq!((tile.width, tile.height), (layout.tile_width, layout.tile_height));
+    for (i, tile) in tiles.into_iter().enumerate() {
+        assert_eq!([tile.width, tile.height], layout.tile(i));
         drop(patches(&tile, n[5], 1, [0.5; 3], [0.5; 3]));
     }
 });

@@ -42,6 +42,10 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
         *most_pixels = (*most_pixels).min(most.saturating_mul(of_row));
         *least = (*least).max(bounds.min_rows.saturating_mul(of_row)).min(*most_pixels);
     }
+    if let Sizing::Rows { rows, most: highest, .. } = &mut sizing {
+        let asked = or(bounds.max_rows, (*rows).max(bounds.min_rows));
+        *rows = asked.min(*highest);
+    }
     loop {
         let layout = sizing.layout(width, height)?;
         let n_rows = facts.n_rows(&layout);
@@ -54,7 +58,7 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
                 *longest = next.max(1);
                 is_smaller
             }
-            Sizing::SplitRatio { min_tiles, max_tiles, .. } => {
+            Sizing::SplitRatio { min_tiles, max_tiles, .. } | Sizing::SplitLarge { min_tiles, max_tiles, .. } => {
                 let is_smaller = *max_tiles > 1;
                 *max_tiles -= usize::from(is_smaller);
                 *min_tiles = (*min_tiles).min(*max_tiles);
@@ -110,7 +114,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
         let (_, layout) = fitted(encoder, size, bounds)?;
         let n_rows = encoder.facts().n_rows(&layout);
         rows = [rows[0].min(n_rows), rows[1].max(n_rows)];
-        if layout.tile_width * layout.tile_height > largest.tile_width * largest.tile_height {
+        if encoder.facts().most_rows(&layout) > encoder.facts().most_rows(&largest) {
             largest = layout;
         }
     }

@@ -160,7 +160,7 @@ impl Encoder {
 
     /// Scratch that a picture with this layout takes, in bytes.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
-        self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.tile_grid(layout).iter().product())
+        self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.most_rows(layout))
     }
 
     /// Scratch for tiles of so many patches and rows, or parts of so many hidden states.
@@ -246,6 +246,8 @@ enum Tile {
 /// The work on the tiles of a picture or the parts of a sound, which may be paused.
 pub struct Encoding {
     tiles: Vec<Tile>,
+    /// That of a picture.
+    layout: Option<Layout>,
     /// `[n][row_dim]`, those of the tiles that are done.
     pub rows: Vec<f32>,
     /// Number of tiles that are done.
@@ -280,14 +282,15 @@ impl Encoding {
     /// Sets the memory aside for tiles, which are those of `layout`.
     pub fn new(encoder: &Encoder, tiles: Vec<Picture>, layout: &Layout) -> Result<Encoding> {
         let facts = encoder.facts();
-        let is_tile = |tile: &Picture| (tile.width, tile.height) == (layout.tile_width, layout.tile_height);
-        if tiles.len() != layout.n_tiles() || !tiles.iter().all(is_tile) {
+        let is_tile = |(i, tile): (usize, &Picture)| [tile.width, tile.height] == layout.tile(i);
+        if tiles.len() != layout.n_tiles() || !tiles.iter().enumerate().all(is_tile) {
             return Err(Error::invalid(format!("{} tiles of a picture with {layout:?}", tiles.len())));
         }
-        let (n, blocks) = (facts.n_patches(layout), facts.tile_grid(layout).iter().product());
+        let (n, blocks) = (facts.n_patches(layout), facts.most_rows(layout));
         let mut list = try_vec("tiles", tiles.len())?;
         list.extend(tiles.into_iter().map(Tile::Picture));
-        Encoding::with(encoder, list, [n, blocks], facts.n_rows(layout))
+        let encoding = Encoding::with(encoder, list, [n, blocks], facts.n_rows(layout))?;
+        Ok(Encoding { layout: Some(*layout), ..encoding })
     }
 
     /// Sets the memory aside for the parts of a sound.
@@ -326,6 +329,7 @@ impl Encoding {
             states: try_filled("hidden states", each, 0f32)?,
             rows: try_vec("the rows of a medium", rows.saturating_mul(facts.row_dim))?,
             tiles,
+            layout: None,
             done: 0,
             inputs: TileInputs::default(),
             _memory: memory,
@@ -359,6 +363,9 @@ impl Encoding {
             }
             self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
             self.done += 1;
+            if let Some(layout) = self.layout.filter(|_| self.done == self.tiles.len()) {
+                self.rows = encoder.facts.arranged(&layout, std::mem::take(&mut self.rows))?;
+            }
         }
         Ok(true)
     }

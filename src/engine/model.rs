@@ -287,6 +287,11 @@ impl Model {
         self.network.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
     }
 
+    /// True where the rows of a picture see each other.
+    pub fn is_mutual(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.is_mutual)
+    }
+
     /// Tokens of a cache of some parameters.
     pub(super) fn capacity_of(&self, params: &CacheParams) -> Result<usize> {
         Ok(params.capacity_or_default(self.network()?.context_length))

@@ -238,14 +238,16 @@ pub unsafe extern "C" fn rz_encoder_info_get(
         let tile_side = match facts.sizing {
             _ if hears => 0,
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => side,
-            Sizing::SplitLongest { tile, .. } | Sizing::SplitRatio { tile, .. } => tile,
-            Sizing::Area { .. } | Sizing::LongestEdge { .. } => 0,
+            Sizing::SplitLongest { tile, .. } | Sizing::SplitRatio { tile, .. } | Sizing::Pinpoints { tile, .. } => {
+                tile
+            }
+            Sizing::Area { .. } | Sizing::SplitLarge { .. } | Sizing::Rows { .. } | Sizing::LongestEdge { .. } => 0,
         };
         let mut projector = [0; 32];
         write_text(&mut projector, format_args!("{}", facts.projector));
         out.set(rz_encoder_info {
             struct_size: 0,
-            is_mutual: u32::from(facts.is_mutual),
+            is_mutual: u32::from(encoder.model().is_mutual()),
             projector,
             row_dim: count(facts.row_dim),
             n_layers: count(facts.n_layers),

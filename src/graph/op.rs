@@ -197,6 +197,8 @@ pub struct Select {
 pub enum Mask {
     /// All up to its own, and those after it that its span has.
     Causal,
+    /// All up to its own.
+    Past,
     /// Its own, the `n - 1` before it, and those after it that its span has; `n > 0`.
     Window(u32),
     /// From the last multiple of `n` up to its own; `n > 0`.
@@ -228,7 +230,7 @@ impl Mask {
     /// Number of positions up to its own that a token sees, at most; 0: all, or some after it too.
     pub fn span(self) -> usize {
         match self {
-            Mask::Causal | Mask::All | Mask::Around(_) | Mask::Spans => 0,
+            Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans => 0,
             Mask::Window(n) | Mask::Chunk(n) => n as usize,
         }
     }

@@ -16,6 +16,6 @@ mod wav;
 pub use patches::patches;
 pub use picture::{MAX_SIDE, Part, Picture, PixelFormat};
 pub use resample::Filter;
-pub use sizing::{Layout, Sizing};
+pub use sizing::{Grids, Layout, Narrow, Sizing};
 pub use sound::{SAMPLE_RATE, Sound};
 pub use spectrogram::{HOP, LogMel};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, try_filled, try_vec};
 
 /// The longest side of a picture.
 pub const MAX_SIDE: usize = 65535;
@@ -98,6 +98,15 @@ impl Picture {
             rgb.extend_from_slice(&row[3 * part.x..3 * (part.x + part.width)]);
         }
         Ok(Picture { width: part.width, height: part.height, rgb })
+    }
+
+    /// The picture in the middle of a black one, which is no smaller.
+    pub(super) fn padded(&self, width: usize, height: usize) -> Result<Picture> {
+        let (left, top) = (width.saturating_sub(self.width) / 2, height.saturating_sub(self.height) / 2);
+        let mut rgb = try_filled("pixels", width.saturating_mul(height).saturating_mul(3), 0u8)?;
+        let lines = rgb.chunks_exact_mut((3 * width).max(1)).skip(top).zip(self.rgb.chunks_exact(3 * self.width));
+        lines.for_each(|(to, from)| to[3 * left..3 * (left + self.width)].copy_from_slice(from));
+        Ok(Picture { width, height, rgb })
     }
 
     /// The picture upright, by the number that EXIF has for how it lies.

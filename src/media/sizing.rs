@@ -22,13 +22,53 @@ pub enum Sizing {
     /// The shorter edge becomes `side`, and the middle is taken (LLaVA 1.5).
     ShortestEdge { side: usize, filter: Filter },
     /// Sides that are multiples of `grain`, with `least` to `most` pixels (Qwen).
-    Area { grain: usize, least: usize, most: usize, filter: Filter },
+    Area { grain: usize, least: usize, most: usize, narrow: Narrow, filter: Filter },
+    /// The same for pictures of up to `large` pixels; of others the grid of tiles whose proportions are closest, and an
+    /// overview of the size that the whole would have (LFM2). `patch`: the side of the smallest size.
+    SplitLarge {
+        grain: usize,
+        patch: usize,
+        least: usize,
+        most: usize,
+        large: usize,
+        tile: usize,
+        min_tiles: usize,
+        max_tiles: usize,
+        filter: Filter,
+    },
+    /// Sides that are multiples of `grain` in the proportions of the picture, for blocks of `grain` by `grain` pixels
+    /// of which there are `rows` at most; a caller may ask for up to `most` (Gemma 4).
+    Rows { grain: usize, rows: usize, most: usize, filter: Filter },
     /// Sides of at most `longest`, then up to multiples of `grain` (Pixtral, Mistral 3).
     LongestEdge { longest: usize, grain: usize, filter: Filter },
+    /// The grid that shows most pixels, of equals the smallest; the picture is fitted into it in its proportions and
+    /// padded with black, and an overview follows (LLaVA 1.6).
+    Pinpoints { tile: usize, grids: Grids, filter: Filter },
     /// The longer edge becomes `longest`, both go up to multiples of `tile`, and an overview follows (Idefics3).
     SplitLongest { longest: usize, tile: usize, filter: Filter },
     /// The grid of tiles whose proportions are closest, and an overview (InternVL).
     SplitRatio { tile: usize, min_tiles: usize, max_tiles: usize, filter: Filter },
+}
+
+/// The grids of tiles among which `Sizing::Pinpoints` chooses, columns and lines of each; the rest is zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grids(pub [[u8; 2]; 16]);
+
+impl Grids {
+    fn all(&self) -> impl Iterator<Item = [usize; 2]> + '_ {
+        self.0.iter().map(|grid| grid.map(usize::from)).filter(|grid| !grid.contains(&0))
+    }
+}
+
+/// The size that `Sizing::Area` sees of a picture that is narrower than a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrow {
+    /// Its own (Qwen).
+    Own,
+    /// Enlarged, in whole pixels (GLM).
+    Cut,
+    /// Enlarged, rounded (PaddleOCR).
+    Rounded,
 }
 
 /// The tiles of a picture.
@@ -42,6 +82,11 @@ pub struct Layout {
     pub lines: usize,
     /// A tile with the whole picture follows.
     pub overview: bool,
+    pub overview_width: usize,
+    pub overview_height: usize,
+    /// Pixels of the picture.
+    pub width: usize,
+    pub height: usize,
     /// Pixels of all tiles together, without the overview.
     pub seen_width: usize,
     pub seen_height: usize,
@@ -51,6 +96,14 @@ impl Layout {
     /// Number of tiles, the overview too.
     pub fn n_tiles(&self) -> usize {
         self.columns * self.lines + usize::from(self.overview)
+    }
+
+    /// Width and height of tile `i`.
+    pub fn tile(&self, i: usize) -> [usize; 2] {
+        match self.overview && i + 1 == self.n_tiles() {
+            true => [self.overview_width, self.overview_height],
+            false => [self.tile_width, self.tile_height],
+        }
     }
 }
 
@@ -64,11 +117,25 @@ impl Sizing {
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
             return Err(Error::invalid(format!("a picture of {width} x {height}: sides are 1 to {MAX_SIDE}")));
         }
+        let mut overview_size = None;
         // The tile, and the grid of tiles.
         let ((tile_width, tile_height), (columns, lines)) = match *self {
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => ((side, side), (1, 1)),
-            Sizing::Area { grain, least, most, .. } => (area(width, height, grain, least, most)?, (1, 1)),
+            Sizing::Area { grain, least, most, narrow, .. } => {
+                (area(width, height, grain, least, most, narrow)?, (1, 1))
+            }
+            Sizing::SplitLarge { grain, patch, least, most, large, tile, min_tiles, max_tiles, .. } => {
+                overview_size = Some(at_least_blocks(width, height, grain, least, most));
+                let side = |x: usize| ((x as f64 / grain as f64).round_ties_even() as usize * grain).max(patch);
+                let is_large = side(width).saturating_mul(side(height)) > large;
+                match overview_size {
+                    Some(whole) if !is_large || [min_tiles, max_tiles] == [1, 1] => (whole, (1, 1)),
+                    _ => ((tile, tile), split_ratio(width, height, tile, min_tiles, max_tiles)),
+                }
+            }
+            Sizing::Rows { grain, rows, .. } => (within_rows(width, height, grain, rows)?, (1, 1)),
             Sizing::LongestEdge { longest, grain, .. } => (longest_edge(width, height, longest, grain), (1, 1)),
+            Sizing::Pinpoints { tile, grids, .. } => ((tile, tile), pinpoint(width, height, tile, &grids)),
             Sizing::SplitLongest { longest, tile, .. } => {
                 let (_, whole) = split_longest(width, height, longest, tile);
                 ((tile, tile), (whole.0 / tile, whole.1 / tile))
@@ -85,8 +152,21 @@ impl Sizing {
             let what = format!("{seen_width} x {seen_height} pixels, of at most {MAX_SEEN}");
             return Err(Error::TooComplex(format!("a picture of {width} x {height} becomes {what}")));
         }
-        let overview = columns * lines > 1;
-        Ok(Layout { tile_width, tile_height, columns, lines, overview, seen_width, seen_height })
+        let overview = columns * lines > 1 || matches!(self, Sizing::Pinpoints { .. });
+        let (overview_width, overview_height) = overview_size.unwrap_or((tile_width, tile_height));
+        Ok(Layout {
+            tile_width,
+            tile_height,
+            columns,
+            lines,
+            overview,
+            overview_width,
+            overview_height,
+            width,
+            height,
+            seen_width,
+            seen_height,
+        })
     }
 
     /// The tiles of a picture row by row, then the overview. `layout` is that of the picture's size.
@@ -104,6 +184,10 @@ impl Sizing {
                 let (first, _) = split_longest(width, height, longest, tile);
                 picture.resize(first.0, first.1, filter)?.resize(seen_width, seen_height, filter)?
             }
+            Sizing::Pinpoints { .. } => {
+                let (width, height) = fitted(width, height, seen_width, seen_height);
+                picture.resize(width, height, filter)?.padded(seen_width, seen_height)?
+            }
             _ => picture.resize(seen_width, seen_height, filter)?,
         };
         let mut tiles = try_vec("tiles", layout.n_tiles())?;
@@ -119,7 +203,7 @@ impl Sizing {
         if layout.overview {
             // Idefics3 shrinks the enlarged picture, InternVL the picture itself.
             let of = if matches!(self, Sizing::SplitLongest { .. }) { &whole } else { picture };
-            tiles.push(of.resize(tile_width, tile_height, filter)?);
+            tiles.push(of.resize(layout.overview_width, layout.overview_height, filter)?);
         }
         Ok(tiles)
     }
@@ -129,7 +213,10 @@ impl Sizing {
             Sizing::Square { filter, .. }
             | Sizing::ShortestEdge { filter, .. }
             | Sizing::Area { filter, .. }
+            | Sizing::SplitLarge { filter, .. }
+            | Sizing::Rows { filter, .. }
             | Sizing::LongestEdge { filter, .. }
+            | Sizing::Pinpoints { filter, .. }
             | Sizing::SplitLongest { filter, .. }
             | Sizing::SplitRatio { filter, .. } => filter,
         }
@@ -140,13 +227,20 @@ impl Sizing {
         let sides = match *self {
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => [side, 1],
             Sizing::Area { grain, .. } => [grain, 1],
+            Sizing::SplitLarge { grain, tile, .. } => [grain, tile],
+            Sizing::Rows { grain, rows, .. } => [grain, rows],
             Sizing::LongestEdge { longest, grain, .. } => [longest, grain],
             Sizing::SplitLongest { longest, tile, .. } => [longest, tile],
             Sizing::SplitRatio { tile, .. } => [tile, 1],
+            Sizing::Pinpoints { tile, grids, .. } => [tile, grids.all().count()],
         };
         let is_in_order = match *self {
             Sizing::Area { least, most, .. } => 0 < most && least <= most && most <= MAX_SEEN,
             Sizing::SplitRatio { min_tiles, max_tiles, .. } => min_tiles <= max_tiles && max_tiles <= MAX_TILES,
+            Sizing::SplitLarge { least, most, min_tiles, max_tiles, .. } => {
+                let is_area = 0 < least && least <= most && most <= MAX_SEEN;
+                is_area && 0 < min_tiles && min_tiles <= max_tiles && max_tiles <= MAX_TILES
+            }
             _ => true,
         };
         if is_in_order && sides.iter().all(|side| (1..=MAX_SIDE).contains(side)) {
@@ -162,20 +256,71 @@ fn shortest_edge(width: usize, height: usize, side: usize) -> (usize, usize) {
 }
 
 /// `smart_resize`.
-fn area(width: usize, height: usize, grain: usize, least: usize, most: usize) -> Result<(usize, usize)> {
-    let (w, h, f) = (width as f64, height as f64, grain as f64);
+fn area(
+    width: usize,
+    height: usize,
+    grain: usize,
+    least: usize,
+    most: usize,
+    narrow: Narrow,
+) -> Result<(usize, usize)> {
+    let (mut w, mut h, f) = (width as f64, height as f64, grain as f64);
+    match narrow {
+        Narrow::Cut if w.min(h) < f => {
+            let scale = (f / h).max(f / w);
+            (w, h) = ((w * scale).trunc(), (h * scale).trunc());
+        }
+        Narrow::Rounded => {
+            if h < f {
+                (w, h) = ((w * f / h).round_ties_even(), f);
+            }
+            if w < f {
+                (w, h) = (f, (h * f / w).round_ties_even());
+            }
+        }
+        _ => {}
+    }
     if w.max(h) / w.min(h) > MAX_RATIO {
         let what = format!("a picture of {width} x {height}: one side may be {MAX_RATIO} times the other at most");
         return Err(Error::invalid(what));
     }
+    Ok(bounded([w, h], grain, least, most, 0.0))
+}
+
+/// The rule for pictures of which each side has a block at least.
+fn at_least_blocks(width: usize, height: usize, grain: usize, least: usize, most: usize) -> (usize, usize) {
+    bounded([width as f64, height as f64], grain, least, most, 1.0)
+}
+
+/// Sides in whole blocks, `fewest` of them at least, then within the bounds.
+fn bounded([w, h]: [f64; 2], grain: usize, least: usize, most: usize, fewest: f64) -> (usize, usize) {
+    let f = grain as f64;
     let sides = |side: fn(f64, f64, f64) -> f64, beta: f64| (side(w, beta, f) * f, side(h, beta, f) * f);
-    let (mut new_w, mut new_h) = sides(|x, _, f| (x / f).round_ties_even(), 1.0);
+    let (new_w, new_h) = sides(|x, _, f| (x / f).round_ties_even(), 1.0);
+    let (mut new_w, mut new_h) = (new_w.max(fewest * f), new_h.max(fewest * f));
     if new_w * new_h > most as f64 {
         (new_w, new_h) = sides(|x, beta, f| (x / beta / f).floor().max(1.0), (h * w / most as f64).sqrt());
     } else if new_w * new_h < least as f64 {
         (new_w, new_h) = sides(|x, beta, f| (x * beta / f).ceil(), (least as f64 / (h * w)).sqrt());
     }
-    Ok((new_w as usize, new_h as usize))
+    (new_w as usize, new_h as usize)
+}
+
+/// `get_aspect_ratio_preserving_size`
+fn within_rows(width: usize, height: usize, grain: usize, rows: usize) -> Result<(usize, usize)> {
+    let (w, h, f) = (width as f64, height as f64, grain as f64);
+    let factor = (rows as f64 * f * f / (h * w)).sqrt();
+    let blocks = |x: f64| (factor * x / f).floor() as usize;
+    let (columns, lines) = match (blocks(w), blocks(h)) {
+        (0, 0) => return Err(Error::invalid(format!("a picture of {width} x {height} in {rows} blocks of {grain}"))),
+        (_, 0) => ((width / height).min(rows), 1),
+        (0, _) => (1, (height / width).min(rows)),
+        sides => sides,
+    };
+    if columns * lines > rows {
+        return Err(Error::invalid(format!("a picture of {width} x {height}: more than {rows} blocks of {grain}")));
+    }
+    Ok((columns * grain, lines * grain))
 }
 
 fn longest_edge(width: usize, height: usize, longest: usize, grain: usize) -> (usize, usize) {
@@ -205,6 +350,31 @@ fn split_longest(width: usize, height: usize, longest: usize, tile: usize) -> ((
         (up((up(h) as f64 * ratio) as usize), up(h))
     };
     ((w, h), whole)
+}
+
+/// `select_best_resolution`
+fn pinpoint(width: usize, height: usize, tile: usize, grids: &Grids) -> (usize, usize) {
+    let (mut best, mut most, mut least_wasted) = ((1, 1), 0, f64::INFINITY);
+    for [columns, lines] in grids.all() {
+        let [w, h] = [columns * tile, lines * tile];
+        let scale = (w as f64 / width as f64).min(h as f64 / height as f64);
+        let shown = (width as f64 * scale) as u64 * (height as f64 * scale) as u64;
+        let shown = shown.min(width as u64 * height as u64);
+        let wasted = w as f64 * h as f64 - shown as f64;
+        if shown > most || shown == most && wasted < least_wasted {
+            (best, most, least_wasted) = ((columns, lines), shown, wasted);
+        }
+    }
+    best
+}
+
+/// `get_patch_output_size`
+fn fitted(width: usize, height: usize, most_width: usize, most_height: usize) -> (usize, usize) {
+    let [across, down] = [most_width as f64 / width as f64, most_height as f64 / height as f64];
+    match across < down {
+        true => (most_width, ((height as f64 * across).ceil() as usize).clamp(1, most_height)),
+        false => (((width as f64 * down).ceil() as usize).clamp(1, most_width), most_height),
+    }
 }
 
 /// Columns and lines of the grid whose proportions are closest.

@@ -406,7 +406,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
 fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64], k: &[f64], v: &[f64]) -> Vec<f64> {
     let KvLayer { n_kv_heads: kv, head_dim: dim, .. } = layer;
     let first = match op.mask {
-        Mask::Causal => 0,
+        Mask::Causal | Mask::Past => 0,
         Mask::Window(n) => (t + 1).saturating_sub(n as usize),
         Mask::Chunk(n) => seen.start + (t - seen.start) / n as usize * n as usize,
         Mask::All | Mask::Around(_) | Mask::Spans => unreachable!("encoders have tests of their own"),

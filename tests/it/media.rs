@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use realizar::error::{Error, Result};
-use realizar::media::{Filter, Layout, Part, Picture, PixelFormat, Sizing, patches};
+use realizar::media::{Filter, Grids, Layout, Narrow, Part, Picture, PixelFormat, Sizing, patches};
 use serde_json::Value;
 
 const MANY: u64 = 1 << 26;
@@ -62,7 +62,33 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
     match rule["rule"].as_str() {
         Some("square") => Sizing::Square { side: of("side"), filter },
         Some("shortest_edge") => Sizing::ShortestEdge { side: of("side"), filter },
-        Some("area") => Sizing::Area { grain: of("grain"), least: of("least"), most: of("most"), filter },
+        Some("area") => {
+            let narrow = match rule["narrow"].as_str() {
+                None => Narrow::Own,
+                Some("cut") => Narrow::Cut,
+                Some("rounded") => Narrow::Rounded,
+                Some(other) => panic!("{other}"),
+            };
+            Sizing::Area { grain: of("grain"), least: of("least"), most: of("most"), narrow, filter }
+        }
+        Some("rows") => Sizing::Rows { grain: of("grain"), rows: of("rows"), most: of("rows"), filter },
+        Some("pinpoints") => {
+            let mut grids = Grids::default();
+            let pairs = list(&rule["grids"]).iter();
+            grids.0.iter_mut().zip(pairs).for_each(|(grid, pair)| *grid = [0, 1].map(|i| number(&pair[i]) as u8));
+            Sizing::Pinpoints { tile: of("tile"), grids, filter }
+        }
+        Some("split_large") => Sizing::SplitLarge {
+            grain: of("grain"),
+            patch: of("patch"),
+            least: of("least"),
+            most: of("most"),
+            large: of("large"),
+            tile: of("tile"),
+            min_tiles: of("min_tiles"),
+            max_tiles: of("max_tiles"),
+            filter,
+        },
         Some("longest_edge") => Sizing::LongestEdge { longest: of("longest"), grain: of("grain"), filter },
         Some("split_longest") => Sizing::SplitLongest { longest: of("longest"), tile: of("tile"), filter },
         Some("split_ratio") => {
@@ -157,14 +183,28 @@ fn sizes_without_sense_are_refused() {
     for sizing in [
         Sizing::Square { side: 0, filter },
         Sizing::Square { side: 1 << 20, filter },
-        Sizing::Area { grain: 0, least: 1, most: 2, filter },
-        Sizing::Area { grain: 28, least: 3, most: 2, filter },
-        Sizing::Area { grain: 28, least: 0, most: usize::MAX, filter },
+        Sizing::Area { grain: 0, least: 1, most: 2, narrow: Narrow::Own, filter },
+        Sizing::Area { grain: 28, least: 3, most: 2, narrow: Narrow::Own, filter },
+        Sizing::Area { grain: 28, least: 0, most: usize::MAX, narrow: Narrow::Own, filter },
         Sizing::LongestEdge { longest: 0, grain: 16, filter },
         Sizing::LongestEdge { longest: 16, grain: 0, filter },
         Sizing::SplitLongest { longest: 2048, tile: 0, filter },
         Sizing::SplitRatio { tile: 448, min_tiles: 2, max_tiles: 1, filter },
         Sizing::SplitRatio { tile: 448, min_tiles: 1, max_tiles: usize::MAX, filter },
+        Sizing::Rows { grain: 48, rows: 0, most: 1, filter },
+        Sizing::Rows { grain: 0, rows: 280, most: 280, filter },
+        Sizing::Pinpoints { tile: 336, grids: Grids::default(), filter },
+        Sizing::SplitLarge {
+            grain: 32,
+            patch: 16,
+            least: 1,
+            most: 2,
+            large: 4,
+            tile: 512,
+            min_tiles: 0,
+            max_tiles: 2,
+            filter,
+        },
     ] {
         let layout = sizing.layout(640, 480);
         assert!(matches!(layout, Err(Error::InvalidArgument(_))), "{layout:?}");
@@ -428,6 +468,10 @@ fn a_layout_counts_its_tiles() {
         columns: 3,
         lines: 1,
         overview: true,
+        overview_width: 28,
+        overview_height: 28,
+        width: 300,
+        height: 100,
         seen_width: 84,
         seen_height: 28,
     };

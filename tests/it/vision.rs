@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use realizar::device::StepBudget;
-use realizar::engine::{Cancel, Encoder, EncoderParams, Encoding, LoadParams, Model, Run};
+use realizar::engine::{
+    CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadParams, MediaKind, Model, PictureBounds, Prompt,
+    PromptPart, Run, Session, measure_picture, media_from_rows,
+};
 use realizar::error::Error;
 use realizar::media::{Picture, PixelFormat};
 use realizar::quant;
@@ -22,8 +25,27 @@ const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m.role }}{% if m.c
     {% else %}{% for p in m.content %}{% if p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>\
     {% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}";
 
-const FAMILIES: [&str; 9] =
-    ["idefics3", "gemma3", "llava", "internvl", "qwen2", "qwen25", "qwen3", "pixtral", "mistral3"];
+const FAMILIES: &[&str] = &[
+    "idefics3",
+    "gemma3",
+    "llava",
+    "internvl",
+    "qwen2",
+    "qwen25",
+    "qwen3",
+    "pixtral",
+    "mistral3",
+    "gemma4",
+    "gemma4-31b",
+    "gemma4-12b",
+    "lfm2",
+    "lightonocr",
+    "glm4v",
+    "paddleocr",
+    "llava16",
+];
+/// Those whose text models have no folders that are read.
+const WITHOUT_TEXT: [&str; 2] = ["glm4v", "paddleocr"];
 /// Width of the embeddings of the tests' model.
 const HIDDEN: u64 = 64;
 
@@ -41,8 +63,10 @@ pub fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
 /// `model` with more control tokens behind its vocabulary, and another template.
 pub fn model_with(folder: &Path, family: &str, hidden: u64, more: &[&str], template: &str) -> Arc<Model> {
     let vocabulary: Vec<String> = serde_json::from_value(data("vocabulary")).unwrap();
-    let controls = vocabulary.iter().position(|token| token == "!").unwrap();
-    let is_control = |i: usize| i < controls || i >= vocabulary.len();
+    let is_control = |i: usize| {
+        let is_named = |token: &String| token.len() > 2 && token.starts_with(['<', '[']);
+        vocabulary.get(i).is_none_or(is_named)
+    };
     let tokens: Vec<&str> = vocabulary.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let kinds: Vec<i32> = (0..tokens.len()).map(|i| if is_control(i) { 3 } else { 1 }).collect();
     let n = tokens.len() as u64;
@@ -108,6 +132,20 @@ fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
             "part" => {
                 let (n, part): (usize, usize) = (values.len() / 3, n.parse().unwrap());
                 values[part * n..][..n].to_vec()
+            }
+            // Channels behind the pixels of a patch.
+            "last" => {
+                let rows = if shape.len() == 1 { 1 } else { shape[0] as usize };
+                let spots = values.len() / rows / 3;
+                let place = |i: usize| (i / spots / 3, i / 3 % spots, i % 3);
+                let from = |i: usize| place(i).0 * 3 * spots + place(i).2 * spots + place(i).1;
+                (0..values.len()).map(|i| values[from(i)]).collect()
+            }
+            // Two tables whose vectors alternate.
+            "axes" => {
+                let (side, width) = (shape[0] as usize, shape[2] as usize);
+                let from = |i: usize| (i % 2 * side + i / 2) * width;
+                (0..2 * side).flat_map(|i| values[from(i)..][..width].to_vec()).collect()
             }
             // Rows of a head from halves to pairs of neighbours.
             "pairs" => {
@@ -228,14 +266,13 @@ fn check(what: &str, encoder: &Encoder, data: &Value) {
 #[test]
 fn encoders_give_the_rows_of_another_implementation() {
     let at = tempfile::tempdir().unwrap();
-    for family in FAMILIES {
+    for &family in FAMILIES {
         let (data, model) = (data(family), model(at.path(), family, HIDDEN));
         let path = at.path().join("mmproj.gguf");
         fs::write(&path, gguf(&data).build().0).unwrap();
         let encoder = load(&model, &path).unwrap();
         check(&format!("{family} gguf"), &encoder, &data);
-        let (is_mutual, is_grid) = (encoder.facts().is_mutual, encoder.facts().is_grid);
-        assert_eq!([is_mutual, is_grid], [family == "gemma3", family.starts_with("qwen")]);
+        assert_eq!(encoder.facts().is_grid, family.starts_with("qwen") || WITHOUT_TEXT.contains(&family));
         let folder = folder(&data, false);
         check(&format!("{family} folder"), &load(&model, folder.0.path()).unwrap(), &data);
     }
@@ -243,7 +280,7 @@ fn encoders_give_the_rows_of_another_implementation() {
 
 #[test]
 fn folders_are_models_and_encoders() {
-    for family in FAMILIES {
+    for &family in FAMILIES.iter().filter(|family| !WITHOUT_TEXT.contains(family)) {
         let data = data(family);
         let folder = folder(&data, true);
         let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() });
@@ -253,6 +290,108 @@ fn folders_are_models_and_encoders() {
         let rows = rows(&encoder, &picture([size[0] as usize, size[1] as usize]));
         assert!(off_case(&encoder, &rows, &data["pictures"][0]) < 1e-5, "{family}");
     }
+}
+
+#[test]
+fn models_read_rows_as_another_implementation_does() {
+    for &family in FAMILIES {
+        let data = data(family);
+        let case = &data["pictures"][0];
+        let Some(expected) = case["logits"].as_array() else { continue };
+        let expected: Vec<f64> = expected.iter().map(|x| x.as_f64().unwrap()).collect();
+        let folder = folder(&data, true);
+        let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
+        let encoder = load(&model, folder.0.path()).unwrap();
+        let size = numbers(&case["size"]);
+        let picture = picture([size[0] as usize, size[1] as usize]);
+        let layout = encoder.facts().sizing.layout(picture.width, picture.height).unwrap();
+        let (rows, [columns, lines]) = (rows(&encoder, &picture), encoder.facts().tile_grid(&layout));
+        let grid = if layout.n_tiles() == 1 { [columns, lines] } else { [0, 0] };
+        let medium = media_from_rows(&model, MediaKind::Image, &rows, encoder.facts().row_dim, grid).unwrap();
+        let parts =
+            [PromptPart::Tokens(&[5, 9, 3, 20]), PromptPart::Media(&medium), PromptPart::Tokens(&[7, 2, 11, 4])];
+        let prompt = Prompt::new(&model, &parts, false).unwrap();
+        let params = CacheParams { capacity: 512, k_type: quant::F32, v_type: quant::F32 };
+        let mut session = Session::new(&model, &params).unwrap();
+        session.prefill_prompt(&prompt, 0, None).unwrap();
+        let error = off(session.logits().unwrap(), &expected);
+        println!("{family:20} logits {error:.1e}");
+        assert!(error < 1e-5, "{family}: {error:.1e}");
+    }
+}
+
+#[test]
+fn callers_ask_for_more_rows_of_gemma_4() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    let (_at, path) = changed("gemma4", |_| {});
+    let encoder = load(&model, &path).unwrap();
+    for (max_rows, n_rows) in [(0, 63), (30, 24), (140, 130), (5000, 1073)] {
+        let bounds = PictureBounds { max_rows, ..PictureBounds::default() };
+        assert_eq!(measure_picture(&encoder, [90, 70], bounds).unwrap().n_rows(), n_rows, "{max_rows}");
+    }
+}
+
+/// The names of the first form of InternVL's folders.
+#[test]
+fn folders_of_internvl_have_two_forms() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    let mut data = data("internvl");
+    let renamed = |name: &str| {
+        let names = [
+            ("vision_tower.encoder.layer.", "vision_model.encoder.layers."),
+            ("vision_tower.", "vision_model."),
+            ("cls_token", "class_embedding"),
+            ("patch_embeddings.projection", "patch_embedding"),
+            ("position_embeddings", "position_embedding"),
+            ("layernorm_before", "norm1"),
+            ("layernorm_after", "norm2"),
+            ("attention.projection_layer", "attn.proj"),
+            ("lambda_", "ls"),
+            ("multi_modal_projector.layer_norm", "mlp1.0"),
+            ("multi_modal_projector.linear_1", "mlp1.1"),
+            ("multi_modal_projector.linear_2", "mlp1.3"),
+        ];
+        names.iter().fold(name.to_owned(), |name, (from, to)| name.replacen(from, to, 1))
+    };
+    let config = serde_json::json!({
+        "model_type": "internvl_chat", "downsample_ratio": 0.5, "min_dynamic_patch": 1, "max_dynamic_patch": 12,
+        "select_layer": -1, "ps_version": "v2", "dynamic_image_size": true, "use_thumbnail": true,
+        "vision_config": {
+            "hidden_size": 48, "intermediate_size": 80, "patch_size": 8, "model_type": "intern_vit_6b", "dropout": 0.0,
+            "num_hidden_layers": 2, "num_attention_heads": 3, "image_size": 64, "hidden_act": "gelu", "qkv_bias": true,
+            "norm_type": "layer_norm", "layer_norm_eps": 1e-6, "qk_normalization": false, "use_flash_attn": true,
+        },
+    });
+    data["pixels"] = serde_json::json!({
+        "crop_size": 64, "do_center_crop": true, "do_normalize": true, "do_resize": true, "resample": 3, "size": 64,
+        "feature_extractor_type": "CLIPFeatureExtractor", "image_mean": data["pixels"]["image_mean"],
+        "image_std": data["pixels"]["image_std"],
+    });
+    // Queries, keys and values are one tensor.
+    let parts = tensors(&data, "folder");
+    let mut list: Vec<(String, Vec<u64>, Vec<f32>)> = Vec::new();
+    for (name, shape, values) in parts {
+        let name = renamed(&name);
+        match name.split_once(".attention.") {
+            Some((layer, part)) if part.starts_with("q_proj") => {
+                let leaf = part.split_once('.').unwrap().1;
+                list.push((format!("{layer}.attn.qkv.{leaf}"), [&[3 * shape[0]][..], &shape[1..]].concat(), values));
+            }
+            Some((layer, part)) => {
+                let name = format!("{layer}.attn.qkv.{}", part.split_once('.').unwrap().1);
+                list.iter_mut().find(|row| row.0 == name).unwrap().2.extend(values);
+            }
+            None => list.push((name, shape, values)),
+        }
+    }
+    let folder = safetensors::Folder::new(&config.to_string());
+    folder.put("preprocessor_config.json", data["pixels"].to_string());
+    let list: Vec<safetensors::Tensor> =
+        list.iter().map(|(name, shape, values)| (&name[..], "F32", &shape[..], bytes(values))).collect();
+    folder.put("model.safetensors", safetensors::file(&list));
+    check("internvl_chat folder", &load(&model, folder.0.path()).unwrap(), &data);
 }
 
 /// A file that differs from that of a family.
@@ -355,6 +494,27 @@ fn encoders_that_do_not_fit_are_refused_by_name() {
         ("qwen25", key("image_min_pixels", 70_000_000), "image_min_pixels is 70000000"),
         ("pixtral", key("spatial_merge_size", 2), "spatial_merge_size is 2"),
         ("llava", key("block_count", 0), "block_count is 0"),
+        ("gemma4", key("max_rows", 0), "max_rows is 0"),
+        (
+            "llava16",
+            Box::new(|file| set(file, "clip.vision.image_grid_pinpoints", vec![32u32])),
+            "image_grid_pinpoints",
+        ),
+        (
+            "llava16",
+            Box::new(|file| set(file, "clip.vision.image_grid_pinpoints", vec![0u32, 32])),
+            "image_grid_pinpoints",
+        ),
+        ("llava16", Box::new(|file| set(file, "clip.vision.mm_patch_merge_type", "flat")), "mm_patch_merge_type"),
+        ("gemma4", key("max_rows", 1121), "max_rows is 1121"),
+        ("gemma4", key("projector.scale_factor", 0), "scale_factor is 0"),
+        ("gemma4", key("attention.head_count", 16), "head_count is 16"),
+        ("gemma4-12b", key("patch_size", 700), "patch_size is 700"),
+        ("lfm2", key("preproc_min_tiles", 7), "preproc_min_tiles is 7"),
+        ("lfm2", key("preproc_image_size", 33), "preproc_image_size is 33"),
+        ("lfm2", key("image_min_pixels", 4097), "image_min_pixels is 4097"),
+        ("glm4v", key("spatial_merge_size", 0), "spatial_merge_size is 0"),
+        ("paddleocr", key("image_min_pixels", 6000), "image_min_pixels is 6000"),
         ("gemma3", key("magic", 1), "clip.vision.magic is 1"),
         ("gemma3", Box::new(|file| set(file, "clip.magic", 1u32)), "clip.magic is 1"),
         ("gemma3", Box::new(|file| set(file, "clip.projector_type", "resampler")), "\"resampler\""),
@@ -381,7 +541,7 @@ fn encoders_that_do_not_fit_are_refused_by_name() {
     }
     // Rows as wide as another model's embeddings.
     let narrow = model_of("", 48);
-    for family in FAMILIES {
+    for &family in FAMILIES {
         let (_at, path) = changed(family, |_| {});
         let error = load(&narrow, &path).err().unwrap();
         assert!(matches!(error, Error::Mismatch(_)), "{family}: {error}");
@@ -427,7 +587,10 @@ fn no_number_nor_shape_of_a_file_ends_the_process() {
     let model = model(at.path(), "", HIDDEN);
     let path = at.path().join("mmproj.gguf");
     let mut refused = 0;
-    for family in ["idefics3", "internvl", "llava", "pixtral", "qwen25", "qwen3"] {
+    let families = ["idefics3", "internvl", "llava", "pixtral", "qwen25", "qwen3"];
+    for family in
+        families.into_iter().chain(["llava16", "gemma4", "gemma4-31b", "gemma4-12b", "lfm2", "glm4v", "paddleocr"])
+    {
         let data = data(family);
         let mut try_file = |file: Gguf| {
             fs::write(&path, file.build().0).unwrap();
@@ -501,6 +664,14 @@ fn folders_whose_keys_nobody_knows_are_refused() {
         ("internvl", "config", "/vision_feature_layer", Value::from(-2), "\"vision_feature_layer\" with the value -2"),
         ("llava", "pixels", "/do_center_crop", false.into(), "do_center_crop"),
         ("idefics3", "pixels", "/do_image_splitting", false.into(), "do_image_splitting"),
+        ("gemma4", "pixels", "/patch_size", 5.into(), "patch_size"),
+        ("gemma4", "pixels", "/pooling_kernel_size", 4.into(), "pooling_kernel_size"),
+        ("gemma4", "pixels", "/max_soft_tokens", 2000.into(), "max_rows is 2000"),
+        ("gemma4", "config", "/vision_config/head_dim", 12.into(), "heads"),
+        ("gemma4", "config", "/vision_config/rope_parameters/rope_type", "yarn".into(), "yarn"),
+        ("lfm2", "pixels", "/encoder_patch_size", 16.into(), "patches"),
+        ("lfm2", "pixels", "/use_thumbnail", false.into(), "use_thumbnail"),
+        ("glm4v", "config", "/vision_config/rope_parameters/rope_theta", 5.0.into(), "rope_theta"),
         ("qwen3", "config", "/vision_config/temporal_patch_size", 1.into(), "temporal_patch_size"),
         ("qwen25", "config", "/vision_config/fullatt_block_indexes", vec![9].into(), "fullatt_block_indexes"),
     ] {

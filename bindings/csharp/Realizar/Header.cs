@@ -84,11 +84,11 @@ namespace Realizar
         public fixed uint devices[16];
         public fixed uint device_layers[16];
         public uint n_unknown;
-        public uint reserved;
         public uint experts_host_first;
-        public uint experts_host_layers;
         public ulong experts_host;
         public ulong experts_device;
+        public uint experts_host_layers;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -197,11 +197,11 @@ type rz_model_info struct {
 	devices             [16]uint32
 	device_layers       [16]uint32
 	n_unknown           uint32
-	reserved            uint32
 	experts_host_first  uint32
-	experts_host_layers uint32
 	experts_host        uint64
 	experts_device      uint64
+	experts_host_layers uint32
+	reserved            uint32
 }
 
 type rz_model_sampling struct {

@@ -189,11 +189,11 @@ final class Header {
         .field("devices", 4 * 16)
         .field("device_layers", 4 * 16)
         .field("n_unknown", 4)
-        .field("reserved", 4)
         .field("experts_host_first", 4)
-        .field("experts_host_layers", 4)
         .field("experts_host", 8)
-        .field("experts_device", 8);
+        .field("experts_device", 8)
+        .field("experts_host_layers", 4)
+        .field("reserved", 4);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)

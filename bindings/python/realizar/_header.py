@@ -221,11 +221,11 @@ class rz_model_info(Sized):
         ("devices", c_uint32 * 16),
         ("device_layers", c_uint32 * 16),
         ("n_unknown", c_uint32),
-        ("reserved", c_uint32),
         ("experts_host_first", c_uint32),
-        ("experts_host_layers", c_uint32),
         ("experts_host", c_uint64),
         ("experts_device", c_uint64),
+        ("experts_host_layers", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 

@@ -82,7 +82,7 @@ impl Lowering<'_> {
             window => splits.min(window.div_ceil(64).next_power_of_two()),
         };
         let (mask, window) = match op.mask {
-            Mask::Causal => (args::Mask::Newest, 0),
+            Mask::Causal | Mask::Past => (args::Mask::Newest, 0),
             Mask::Window(n) => (args::Mask::Newest, n),
             Mask::Chunk(n) => (args::Mask::OwnChunk, n),
             // `supports` refuses `Spans`.

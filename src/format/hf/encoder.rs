@@ -1,8 +1,9 @@
 //! The part of a folder that sees pictures, under the keys and names of a GGUF file of its own (`clip`). Refuses each
 //! key of its configuration, and of that of its pixels, that is neither translated nor in the tables here.
 //!
-//! Three keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
+//! Five keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
 //! `clip.vision.resample`: the number that Pillow gives the filter. `clip.vision.rope.freq_base`: of a 2-D rotation.
+//! `clip.vision.max_rows`: the rows of a picture of Gemma 4. `clip.vision.split_pixels`: beyond them LFM2 makes tiles.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -62,6 +63,66 @@ const KINDS: &[Kind] = &[
         extras: gemma3,
     },
     Kind {
+        model_types: &["gemma4"],
+        encoder: None,
+        projector: "gemma4v",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=16 num_attention_heads=12 patch_size=16 \
+                   rms_norm_eps=1e-6 pooling_kernel_size=3",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: gemma4,
+    },
+    Kind {
+        model_types: &["gemma4_unified"],
+        encoder: None,
+        projector: "gemma4uv",
+        // There are no layers.
+        defaults: "mm_embed_dim=3840 intermediate_size=1 num_hidden_layers=1 num_attention_heads=1 patch_size=16 \
+                   rms_norm_eps=1e-6 pooling_kernel_size=3",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: gemma4,
+    },
+    Kind {
+        model_types: &["lfm2_vl"],
+        encoder: None,
+        projector: "lfm2",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   num_patches=256 layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 2,
+        extras: lfm2,
+    },
+    Kind {
+        model_types: &["lighton_ocr"],
+        encoder: None,
+        projector: "lightonocr",
+        defaults: PIXTRAL,
+        activations: &["silu", "gelu"],
+        resample: 3,
+        extras: pixtral,
+    },
+    Kind {
+        model_types: &["glm4v", "glm4v_moe"],
+        encoder: None,
+        projector: "glm4v",
+        defaults: "hidden_size=1536 intermediate_size=13696 depth=24 num_heads=12 patch_size=14 rms_norm_eps=1e-5 \
+                   spatial_merge_size=2",
+        activations: &["silu"],
+        resample: 3,
+        extras: glm4v,
+    },
+    Kind {
+        model_types: &["paddleocr_vl"],
+        encoder: None,
+        projector: "paddleocr",
+        defaults: "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27 num_attention_heads=16 patch_size=14 \
+                   layer_norm_eps=1e-6 spatial_merge_size=2",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: paddleocr,
+    },
+    Kind {
         model_types: &["llava"],
         encoder: Some("clip_vision_model"),
         projector: "mlp",
@@ -70,6 +131,16 @@ const KINDS: &[Kind] = &[
         activations: &["quick_gelu", "gelu"],
         resample: 3,
         extras: llava,
+    },
+    Kind {
+        model_types: &["llava_next"],
+        encoder: Some("clip_vision_model"),
+        projector: "mlp",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=32 \
+                   image_size=224 layer_norm_eps=1e-5",
+        activations: &["quick_gelu", "gelu"],
+        resample: 3,
+        extras: llava_next,
     },
     Kind {
         model_types: &["llava"],
@@ -98,6 +169,16 @@ const KINDS: &[Kind] = &[
         activations: &["gelu"],
         resample: 3,
         extras: internvl,
+    },
+    Kind {
+        model_types: &["internvl_chat"],
+        encoder: None,
+        projector: "internvl",
+        defaults: "hidden_size=3200 intermediate_size=12800 num_hidden_layers=48 num_attention_heads=25 patch_size=14 \
+                   image_size=224 layer_norm_eps=1e-6",
+        activations: &["gelu"],
+        resample: 3,
+        extras: internvl_chat,
     },
     Kind {
         model_types: &["qwen2_vl"],
@@ -138,12 +219,16 @@ const PIXTRAL: &str = "hidden_size=1024 intermediate_size=4096 num_hidden_layers
 const EFFECTLESS: &str = "model_type projection_dim out_hidden_size vocab_size tokens_per_second spatial_patch_size \
      vision_use_head max_image_size size use_base_siglip drop_path_rate use_mean_pooling layer_scale_init_value \
      layer_scale_init use_mask_token use_qk_norm head_dim hidden_size image_size img_size num_position_embeddings \
-     is_composition tie_word_embeddings projection_dropout norm_type in_channels in_chans num_channels";
+     is_composition tie_word_embeddings projection_dropout norm_type in_channels in_chans num_channels \
+     use_clipped_linears standardize position_embedding_size mm_posemb_size output_proj_dims \
+     max_position_embeddings num_patches qk_normalization qkv_bias use_flash_attn initializer_factor dropout \
+     default_output_length global_head_dim";
 const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_extractor_type do_convert_rgb do_pad pad_size \
      image_seq_length data_format input_data_format return_tensors device disable_grouping default_to_square \
      temporal_patch_size merge_size patch_size min_patches max_patches crop_to_patches size max_image_size \
      num_image_tokens image_token max_image_tokens video_sampling do_sample_frames fps num_frames return_row_col_info \
-     pan_and_scan_min_crop_size pan_and_scan_max_num_crops pan_and_scan_min_ratio_to_activate do_image_splitting";
+     pan_and_scan_min_crop_size pan_and_scan_max_num_crops pan_and_scan_min_ratio_to_activate do_image_splitting \
+     max_num_patches aspect_ratio_setting";
 /// Keys that change no result where they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("temporal_patch_size", "2", "pictures of other than two frames"),
@@ -152,9 +237,9 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
 const PIXELS_NEUTRAL: &[(&str, &str, &str)] = &[
     ("do_resize", "true", "pictures that are not resized"),
     ("do_rescale", "true", "pixels that are not divided"),
-    ("do_normalize", "true", "pixels that are not normalised"),
     ("do_pan_and_scan", "false", "pictures that are cut in crops as well"),
     ("do_center_crop", "true", "pictures that are not cropped"),
+    ("use_thumbnail", "true", "pictures in tiles without an overview"),
 ];
 
 /// A configuration, and the keys that it has become so far.
@@ -251,6 +336,95 @@ fn gemma3(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
+fn gemma4(c: &mut Config) -> Result<()> {
+    let (merge, patch) = (c.require(&["pooling_kernel_size"])?, c.require(&["patch_size"])?);
+    for (name, n) in [("pooling_kernel_size", merge), ("patch_size", patch)] {
+        if c.pixels.int(&[name])?.is_some_and(|told| told != n) {
+            return Err(c.pixels.unsupported(&format!("{name:?} with another value than that of the encoder")));
+        }
+    }
+    let rows = c.pixels.int(&["max_soft_tokens"])?.unwrap_or(280);
+    let rope = c.vision.find(&["rope_parameters"]).map(|(_, rope)| rope);
+    if let Some(kind) = rope.and_then(|rope| rope.get("rope_type")?.as_str())
+        && !["axial", "default"].contains(&kind)
+    {
+        return Err(c.vision.unsupported(&format!("\"rope_type\" with the value {kind:?}")));
+    }
+    let base = rope.and_then(|rope| rope.get("rope_theta")?.as_f64()).unwrap_or(100.0);
+    if c.kind.projector == "gemma4v" {
+        let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
+        let told = c.vision.int(&["head_dim"])?.unwrap_or(64).checked_mul(heads);
+        if told != Some(width) || c.vision.int(&["num_key_value_heads"])?.is_some_and(|n| n != heads) {
+            return Err(c.vision.unsupported("heads that are not as wide together as the layer, or share keys"));
+        }
+    }
+    c.set("projector.scale_factor", merge);
+    c.set("max_rows", rows);
+    c.set("rope.freq_base", base);
+    Ok(())
+}
+
+/// Tiles, and bounds by rows.
+fn lfm2(c: &mut Config) -> Result<()> {
+    c.expect_last_layer("default")?;
+    let (merge, patch) = (c.top.int(&["downsample_factor"])?.unwrap_or(2), c.require(&["patch_size"])?);
+    if c.pixels.int(&["encoder_patch_size"])?.is_some_and(|told| told != patch)
+        || c.pixels.int(&["downsample_factor"])?.is_some_and(|told| told != merge)
+    {
+        return Err(c.pixels.unsupported("patches or blocks of another size than those of the encoder"));
+    }
+    let area = patch.saturating_mul(merge).saturating_pow(2);
+    let pixels =
+        |name: &str, rows: u64| -> Result<u64> { Ok(c.pixels.int(&[name])?.unwrap_or(rows).saturating_mul(area)) };
+    let (least, most) = (pixels("min_image_tokens", 64)?, pixels("max_image_tokens", 256)?);
+    let tolerance = c.pixels.number(&["max_pixels_tolerance"])?.filter(|x| (0.0..=1e3).contains(x)).unwrap_or(2.0);
+    let splits = c.pixels.bool(&["do_image_splitting"])? != Some(false);
+    let tiles =
+        |name: &str, n: u64| -> Result<u64> { Ok(if splits { c.pixels.int(&[name])?.unwrap_or(n) } else { 1 }) };
+    let (min_tiles, max_tiles) = (tiles("min_tiles", 2)?, tiles("max_tiles", 10)?);
+    c.pixels.skip(&["min_tiles", "max_tiles"]);
+    let tile = c.pixels.int(&["tile_size"])?.unwrap_or(512);
+    c.set("projector.scale_factor", merge);
+    c.set("image_min_pixels", least);
+    c.set("image_max_pixels", most);
+    c.set("split_pixels", whole((most as f64 * tolerance).floor()).unwrap_or(0));
+    c.set("preproc_min_tiles", min_tiles);
+    c.set("preproc_max_tiles", max_tiles);
+    c.set("preproc_image_size", tile);
+    Ok(())
+}
+
+/// Bounds are areas of two frames.
+fn glm4v(c: &mut Config) -> Result<()> {
+    bounds(c, 2)?;
+    rotation(c)
+}
+
+fn paddleocr(c: &mut Config) -> Result<()> {
+    bounds(c, 1)?;
+    rotation(c)
+}
+
+/// Bounds on areas in pixels, whatever their names say, of so many frames.
+fn bounds(c: &mut Config, frames: u64) -> Result<()> {
+    let least = c.pixels.int(&["min_pixels"])?.map_or_else(|| c.require_side("size", "shortest_edge"), Ok)?;
+    let most = c.pixels.int(&["max_pixels"])?.map_or_else(|| c.require_side("size", "longest_edge"), Ok)?;
+    let merge = c.require(&["spatial_merge_size"])?;
+    c.set("image_min_pixels", least.div_ceil(frames));
+    c.set("image_max_pixels", most / frames);
+    c.set("spatial_merge_size", merge);
+    Ok(())
+}
+
+/// Refuses a rotation other than that of all encoders.
+fn rotation(c: &mut Config) -> Result<()> {
+    let base = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
+    match base.or(c.vision.number(&["rope_theta"])?) {
+        Some(base) if base != 10_000.0 => Err(c.vision.unsupported(&format!("\"rope_theta\" with the value {base}"))),
+        _ => Ok(()),
+    }
+}
+
 fn llava(c: &mut Config) -> Result<()> {
     let (side, n) = (c.require(&["image_size"])?, c.require(&["num_hidden_layers"])?);
     c.expect("vision_feature_select_strategy", "default")?;
@@ -272,10 +446,28 @@ fn llava(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
+/// LLaVA 1.6, whose grids are given by height and width.
+fn llava_next(c: &mut Config) -> Result<()> {
+    let told = c.top.list(&["image_grid_pinpoints"])?.or(c.pixels.list(&["image_grid_pinpoints"])?);
+    c.pixels.skip(&["image_grid_pinpoints"]);
+    let pair = |pair: &Json| match pair {
+        Json::Array(sides) => match &sides[..] {
+            [height, width] => [width, height].map(|side| side.as_u64().and_then(|side| i64::try_from(side).ok())),
+            _ => [None; 2],
+        },
+        _ => [None; 2],
+    };
+    let sides: Option<Vec<i64>> = told.unwrap_or_default().iter().flat_map(pair).collect();
+    let sides = sides.ok_or_else(|| c.top.wrong("image_grid_pinpoints", "pairs of sides"))?;
+    llava(c)?;
+    c.set("image_grid_pinpoints", sides);
+    Ok(())
+}
+
 fn pixtral(c: &mut Config) -> Result<()> {
     c.expect_last_layer("full")?;
     let longest = c.require_side("size", "longest_edge")?;
-    let merge = c.top.int(&["spatial_merge_size"])?.unwrap_or(1);
+    let merge = c.top.int(&["spatial_merge_size"])?.unwrap_or(if c.kind.projector == "lightonocr" { 2 } else { 1 });
     let of_rope = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
     let base = of_rope.or(c.vision.number(&["rope_theta"])?).or(c.default(&["rope_theta"]));
     let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
@@ -305,15 +497,33 @@ fn internvl(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
+/// The first form of InternVL's folders, in which the model's configuration has what is about tiles.
+fn internvl_chat(c: &mut Config) -> Result<()> {
+    let ratio = c.top.number(&["downsample_ratio"])?.unwrap_or(0.5);
+    let tiles = [c.top.int(&["min_dynamic_patch"])?.unwrap_or(1), c.top.int(&["max_dynamic_patch"])?.unwrap_or(12)];
+    let side = c.require(&["image_size"])?;
+    for (name, told, expected) in [
+        ("select_layer", c.top.find(&["select_layer"]).map(|(_, value)| value), Json::Int(-1)),
+        ("ps_version", c.top.find(&["ps_version"]).map(|(_, value)| value), Json::Str("v2".into())),
+        ("dynamic_image_size", c.top.find(&["dynamic_image_size"]).map(|(_, value)| value), Json::Bool(true)),
+        ("use_thumbnail", c.top.find(&["use_thumbnail"]).map(|(_, value)| value), Json::Bool(true)),
+    ] {
+        if let Some(told) = told.filter(|told| **told != expected) {
+            return Err(c.top.unsupported(&format!("{name:?} with the value {told}")));
+        }
+    }
+    c.pixels.skip(&["crop_size"]);
+    c.set("projector.scale_factor", whole(1.0 / ratio).unwrap_or(0));
+    c.set("preproc_min_tiles", tiles[0]);
+    c.set("preproc_max_tiles", tiles[1]);
+    c.set("image_size", side);
+    Ok(())
+}
+
 /// Qwen 2, 2.5 and 3. Bounds are areas in pixels, whatever their names say.
 fn qwen(c: &mut Config) -> Result<()> {
-    let least = c.pixels.int(&["min_pixels"])?.map_or_else(|| c.require_side("size", "shortest_edge"), Ok)?;
-    let most = c.pixels.int(&["max_pixels"])?.map_or_else(|| c.require_side("size", "longest_edge"), Ok)?;
-    let (merge, patch) = (c.require(&["spatial_merge_size"])?, c.require(&["patch_size"])?);
-    let layers = c.require(&["depth"])?;
-    c.set("image_min_pixels", least);
-    c.set("image_max_pixels", most);
-    c.set("spatial_merge_size", merge);
+    bounds(c, 1)?;
+    let (patch, layers) = (c.require(&["patch_size"])?, c.require(&["depth"])?);
     let numbers = |c: &Config, name: &str| -> Result<Vec<u64>> {
         let list = c.vision.list(&[name])?.unwrap_or_default();
         let numbers: Option<Vec<u64>> = list.iter().map(|n| n.as_u64().filter(|n| *n < layers)).collect();
@@ -337,11 +547,16 @@ fn qwen(c: &mut Config) -> Result<()> {
 
 /// Sets the keys that all encoders have.
 fn common(c: &mut Config) -> Result<()> {
-    let activation = c.vision.text(&["hidden_act"])?.or(c.kind.activations.first().copied()).unwrap_or_default();
+    let activation = c
+        .vision
+        .text(&["hidden_act", "hidden_activation"])?
+        .or(c.kind.activations.first().copied())
+        .unwrap_or_default();
     if !c.kind.activations.contains(&activation) {
         return Err(c.vision.unsupported(&format!("\"hidden_act\" with the value {activation:?}")));
     }
-    let width = c.require(if c.default(&["embed_dim"]).is_some() { &["embed_dim"] } else { &["hidden_size"] })?;
+    let widths = ["embed_dim", "mm_embed_dim"].into_iter().find(|name| c.default(&[name]).is_some());
+    let width = c.require(&[widths.unwrap_or("hidden_size")])?;
     let inner = match c.default(&["mlp_ratio"]) {
         Some(ratio) => whole(c.vision.number(&["mlp_ratio"])?.unwrap_or(ratio)).unwrap_or(0).saturating_mul(width),
         None => c.require(&["intermediate_size"])?,
@@ -349,15 +564,22 @@ fn common(c: &mut Config) -> Result<()> {
     let (layers, heads) =
         (c.require(&["num_hidden_layers", "depth"])?, c.require(&["num_attention_heads", "num_heads"])?);
     let patch = c.require(&["patch_size"])?;
-    let epsilon = c.vision.number(&["layer_norm_eps"])?.or(c.default(&["layer_norm_eps"])).unwrap_or(1e-6);
+    let epsilons = ["layer_norm_eps", "rms_norm_eps"];
+    let epsilon = c.vision.number(&epsilons)?.or(c.default(&epsilons)).unwrap_or(1e-6);
     let resample = c.pixels.int(&["resample"])?.unwrap_or(c.kind.resample);
-    let told = |c: &Config, name: &str| -> Result<Value> {
-        let list = c.pixels.list(&[name])?.unwrap_or_default();
-        let numbers: Option<Vec<f32>> = list.iter().map(|x| x.as_f64().map(narrow)).collect();
-        let numbers = numbers.filter(|list| list.len() == 3);
-        numbers.map(Value::Floats).ok_or_else(|| c.pixels.wrong(name, "three numbers"))
-    };
-    let (mean, std) = (told(c, "image_mean")?, told(c, "image_std")?);
+    // Colours that are not normalised have the mean 0 and the deviation 1.
+    let is_plain = c.pixels.bool(&["do_normalize"])? == Some(false);
+    for (name, plain) in [("image_mean", 0.0), ("image_std", 1.0)] {
+        let list = c.pixels.list(&[name])?;
+        let numbers: Option<Vec<f32>> = list.unwrap_or_default().iter().map(|x| x.as_f64().map(narrow)).collect();
+        let numbers = if is_plain { Some(vec![plain; 3]) } else { numbers.filter(|list| list.len() == 3) };
+        match numbers {
+            Some(numbers) => c.set(name, Value::Floats(numbers)),
+            // Others than Gemma 4 are refused without them.
+            None if list.is_none() => {}
+            None => return Err(c.pixels.wrong(name, "three numbers")),
+        }
+    }
     if c.pixels.number(&["rescale_factor"])?.is_some_and(|factor| (factor * 255.0 - 1.0).abs() > 1e-6) {
         return Err(c.pixels.unsupported("\"rescale_factor\" with another value than 1/255"));
     }
@@ -379,8 +601,6 @@ fn common(c: &mut Config) -> Result<()> {
         c.set(key, n);
     }
     c.set("attention.layer_norm_epsilon", epsilon);
-    c.set("image_mean", mean);
-    c.set("image_std", std);
     Ok(())
 }
 

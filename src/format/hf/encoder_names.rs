@@ -12,8 +12,25 @@ use crate::quant;
 use crate::tensor::Shape;
 
 /// The networks around encoders, the longest first, and the beginnings of all other tensors that belong to them.
-const ENCODERS: &[&str] = &["vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual."];
-const PROJECTORS: &[&str] = &["multi_modal_projector.", "connector."];
+const ENCODERS: &[&str] = &[
+    "vision_tower.vision_model.",
+    "visual.vision_model.",
+    "vision_tower.",
+    "vision_encoder.",
+    "vision_model.",
+    "visual.",
+];
+const PROJECTORS: &[&str] = &[
+    "multi_modal_projector.",
+    "vision_projection.",
+    "connector.",
+    "embed_vision.",
+    "vision_embedder.",
+    "mlp_AR.",
+    "mlp1.",
+    "image_newline",
+    "projector.",
+];
 
 /// Beginnings of the names of layers.
 const LAYERS: &[&str] = &["encoder.layers.", "encoder.layer.", "transformer.layers.", "blocks."];
@@ -28,6 +45,14 @@ const LAYER: &[(&str, &str)] = &[
     ("layer_norm2", "ln2"),
     ("mlp.fc1", "ffn_up"),
     ("mlp.fc2", "ffn_down"),
+    // Gemma 4.
+    ("self_attn.o_proj", "attn_out"),
+    ("self_attn.q_norm", "attn_q_norm"),
+    ("self_attn.k_norm", "attn_k_norm"),
+    ("input_layernorm", "ln1"),
+    ("post_attention_layernorm", "attn_post_norm"),
+    ("pre_feedforward_layernorm", "ln2"),
+    ("post_feedforward_layernorm", "ffn_post_norm"),
     // InternVL.
     ("attention.q_proj", "attn_q"),
     ("attention.k_proj", "attn_k"),
@@ -49,6 +74,8 @@ const LAYER: &[(&str, &str)] = &[
     ("norm2", "ln2"),
     ("attn.qkv", "attn_qkv"),
     ("attn.proj", "attn_out"),
+    ("attn.q_norm", "attn_q_norm"),
+    ("attn.k_norm", "attn_k_norm"),
     ("mlp.gate_proj", "ffn_gate"),
     ("mlp.up_proj", "ffn_up"),
     ("mlp.down_proj", "ffn_down"),
@@ -66,6 +93,15 @@ const TOP: &[(&str, &str)] = &[
     ("patch_conv", "v.patch_embd"),
     ("ln_pre", "v.pre_ln"),
     ("patch_embed.proj", "v.patch_embd"),
+    ("patch_embedder.input_proj", "v.patch_embd"),
+    // GLM.
+    ("post_conv_layernorm", "v.norm_embd"),
+    ("downsample", "mm.patch_merger"),
+    ("merger.proj", "mm.model.fc"),
+    ("merger.post_projection_norm", "mm.post_norm"),
+    ("merger.gate_proj", "mm.gate"),
+    ("merger.up_proj", "mm.up"),
+    ("merger.down_proj", "mm.down"),
     ("pos_embed", "v.position_embd"),
     ("merger.ln_q", "v.post_ln"),
     ("merger.norm", "v.post_ln"),
@@ -78,10 +114,18 @@ const TOP: &[(&str, &str)] = &[
 /// Tensors without an ending, of a layer and outside.
 const ENDLESS: &[(&str, &str)] = &[
     ("lambda_1", "ls1.weight"),
+    ("ls1", "ls1.weight"),
+    ("ls2", "ls2.weight"),
     ("lambda_2", "ls2.weight"),
     ("embeddings.class_embedding", "v.class_embd"),
     ("embeddings.cls_token", "v.class_embd"),
     ("embeddings.position_embeddings", "v.position_embd.weight"),
+    ("embeddings.position_embedding", "v.position_embd.weight"),
+    ("patch_embedder.position_embedding_table", "v.position_embd.weight"),
+    ("vision_embedder.pos_embedding", "v.position_embd.weight"),
+    ("image_newline", "v.image_newline"),
+    ("std_bias", "v.std_bias"),
+    ("std_scale", "v.std_scale"),
     ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight"),
 ];
 
@@ -89,15 +133,36 @@ const ENDLESS: &[(&str, &str)] = &[
 const PROJECTOR: &[(&str, &str, &str)] = &[
     ("", "connector.modality_projection.proj", "mm.model.fc"),
     ("", "multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm"),
+    ("", "embed_vision.embedding_projection", "mm.input_projection"),
+    ("", "vision_embedder.patch_dense", "v.patch_embd"),
+    ("", "vision_embedder.patch_ln1", "v.patch_norm.1"),
+    ("", "vision_embedder.patch_ln2", "v.patch_norm.2"),
+    ("", "vision_embedder.pos_norm", "v.patch_norm.3"),
     ("mlp", "multi_modal_projector.linear_1", "mm.0"),
     ("mlp", "multi_modal_projector.linear_2", "mm.2"),
     ("internvl", "multi_modal_projector.layer_norm", "mm.model.mlp.0"),
     ("internvl", "multi_modal_projector.linear_1", "mm.model.mlp.1"),
+    ("internvl", "mlp1.0", "mm.model.mlp.0"),
+    ("internvl", "mlp1.1", "mm.model.mlp.1"),
+    ("internvl", "mlp1.3", "mm.model.mlp.3"),
     ("internvl", "multi_modal_projector.linear_2", "mm.model.mlp.3"),
     ("pixtral", "multi_modal_projector.linear_1", "mm.1"),
     ("pixtral", "multi_modal_projector.linear_2", "mm.2"),
     ("pixtral", "multi_modal_projector.norm", "mm.input_norm"),
     ("pixtral", "multi_modal_projector.patch_merger.merging_layer", "mm.patch_merger"),
+    ("lightonocr", "vision_projection.linear_1", "mm.1"),
+    ("lightonocr", "vision_projection.linear_2", "mm.2"),
+    ("lightonocr", "vision_projection.norm", "mm.input_norm"),
+    ("lightonocr", "vision_projection.patch_merger.merging_layer", "mm.patch_merger"),
+    ("lfm2", "multi_modal_projector.layer_norm", "mm.input_norm"),
+    ("lfm2", "multi_modal_projector.linear_1", "mm.1"),
+    ("lfm2", "multi_modal_projector.linear_2", "mm.2"),
+    ("paddleocr", "mlp_AR.pre_norm", "mm.input_norm"),
+    ("paddleocr", "mlp_AR.linear_1", "mm.1"),
+    ("paddleocr", "mlp_AR.linear_2", "mm.2"),
+    ("paddleocr", "projector.pre_norm", "mm.input_norm"),
+    ("paddleocr", "projector.linear_1", "mm.1"),
+    ("paddleocr", "projector.linear_2", "mm.2"),
 ];
 
 /// The tensors of an encoder and its projector, those of the text model left out. One whose name has no translation
@@ -166,14 +231,13 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
         if let Some(tensor) = look_up(ENDLESS, part) {
             return Some(format!("v.blk.{layer}.{tensor}"));
         }
-        let (part, leaf) = part.rsplit_once('.')?;
-        return Some(format!("v.blk.{layer}.{}.{}", look_up(LAYER, part)?, ending(leaf)?));
+        let (part, leaf) = parts(part)?;
+        return Some(format!("v.blk.{layer}.{}.{leaf}", look_up(LAYER, part)?));
     }
     if let Some(tensor) = look_up(ENDLESS, name) {
         return Some(tensor.to_owned());
     }
-    let (part, leaf) = name.rsplit_once('.')?;
-    let leaf = ending(leaf)?;
+    let (part, leaf) = parts(name)?;
     if let Some((merger, part)) = part.strip_prefix("deepstack_merger_list.").and_then(|rest| rest.split_once('.')) {
         let layer = deepstack.get(usize::try_from(number(merger)?).ok()?)?;
         let part = look_up(&[("norm", "norm"), ("linear_fc1", "fc1"), ("linear_fc2", "fc2")], part)?;
@@ -184,8 +248,11 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
     Some(format!("{ours}.{leaf}"))
 }
 
-fn ending(leaf: &str) -> Option<&str> {
-    ["weight", "bias"].contains(&leaf).then_some(leaf)
+/// The module and the ending of a name.
+fn parts(name: &str) -> Option<(&str, &str)> {
+    const ENDINGS: [&str; 6] = ["weight", "bias", "input_min", "input_max", "output_min", "output_max"];
+    let (module, leaf) = name.rsplit_once('.').filter(|(_, leaf)| ENDINGS.contains(leaf))?;
+    Some((module.strip_suffix(".linear").unwrap_or(module), leaf))
 }
 
 /// Decimal without leading zeros, so that two names never mean the same.

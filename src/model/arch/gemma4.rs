@@ -13,6 +13,10 @@ pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let (common, n_layers) = (b.hyper.heads, b.hyper.n_layers);
+    // The rows of a picture see one another in layers with a window, but not in E2B and E4B, which layers' inputs tell.
+    let told = b.keys.metadata.bool("realizar.mutual_media")?;
+    let is_mutual = told.unwrap_or(b.keys.size("embedding_length_per_layer_input")?.unwrap_or(0) == 0);
+    b.hyper.traits.mutual_media = is_mutual;
     let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
     let local_dim = b.keys.size("attention.key_length_swa")?.unwrap_or(common.head_dim);
     if b.keys.size("attention.value_length_swa")?.is_some_and(|width| width != local_dim) {
@@ -35,7 +39,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let is_local = windows[i] > 0;
         let (rope, dim) = if is_local { (local, local_dim) } else { (rope, common.head_dim) };
         let heads = HeadShape { head_dim: dim, value_dim: dim, ..b.heads(i)? };
-        let attention = Attention { scale: 1.0, mask: Mask::window(windows[i]), ..Attention::new(heads) };
+        let mask = if is_local { Mask::window(windows[i]) } else { Mask::Past };
+        let attention = Attention { scale: 1.0, mask, ..Attention::new(heads) };
         let h = b.rms_norm(x, "attn_norm")?;
         let has_values = values_are_keys.map(|told| is_local || !told);
         let stored = &mut stored[usize::from(is_local)];

@@ -2,9 +2,9 @@
 //! layer. What comes ahead of `project_blocks` is the first program, with a row for each patch; what comes after it the
 //! second, with a row for each block of patches, which is the same memory seen otherwise.
 
-use super::facts::{Facts, Pieces, Places};
+use super::facts::{Facts, Pieces, Places, Stretch};
 use super::sound::SoundFacts;
-use crate::error::{Error, Result, try_filled};
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Passed, Source};
 use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId, Vector, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
@@ -70,8 +70,10 @@ pub struct EncoderBuilder<'a> {
     hidden: usize,
     patch: usize,
     merge: usize,
-    mean: [f32; 3],
-    std: [f32; 3],
+    pub mean: [f32; 3],
+    pub std: [f32; 3],
+    /// The columns of the kernel are in the order row, column, channel.
+    pub colours_last: bool,
     patches: Option<TensorId>,
     places_input: Option<TensorId>,
     places: Option<Places>,
@@ -82,9 +84,9 @@ pub struct EncoderBuilder<'a> {
     states: Vec<TensorId>,
     blocks: Vec<TensorId>,
     /// Facts that families set.
-    pub is_mutual: bool,
     pub is_grid: bool,
     pub window: usize,
+    pub newline: Option<Vec<f32>>,
 }
 
 impl<'a> EncoderBuilder<'a> {
@@ -101,8 +103,10 @@ impl<'a> EncoderBuilder<'a> {
         let keys = &e.b.keys;
         let numbers = e.patch.checked_mul(e.patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
         let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
-        let [mean, std] = ["image_mean", "image_std"].map(|key| three(keys, key));
-        (e.mean, e.std) = (mean?, std?);
+        // Gemma 4 takes colours from 0 to 1, whether its files say so or not.
+        let default = |x: f32| projector.starts_with("gemma4").then_some([x; 3]);
+        let (mean, std) = (three(keys, "image_mean", default(0.0))?, three(keys, "image_std", default(1.0))?);
+        (e.mean, e.std) = (mean, std);
         if e.std.iter().any(|std| *std < 1e-6) {
             return Err(e.b.keys.unsupported("image_std"));
         }
@@ -129,9 +133,16 @@ impl<'a> EncoderBuilder<'a> {
         let missing = |key: &str| metadata.missing(&keys.name(key));
         let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));
         let width = require("embedding_length", MAX_WIDTH)?;
-        let ffn = require("feed_forward_length", MAX_WIDTH)?;
-        let n_layers = require("block_count", 1024)?;
-        let n_heads = require("attention.head_count", 4096)?;
+        // Gemma 4 12B has no layers, of which its files tell with zeros.
+        let has_layers = projector != "gemma4uv";
+        let of_layers = ["feed_forward_length", "block_count", "attention.head_count"];
+        let [ffn, n_layers, n_heads] = if has_layers {
+            let [ffn, n_layers, n_heads] = of_layers;
+            [require(ffn, MAX_WIDTH)?, require(n_layers, 1024)?, require(n_heads, 4096)?]
+        } else {
+            of_layers.iter().for_each(|key| _ = keys.get(key));
+            [1, 0, 1]
+        };
         if !width.is_multiple_of(n_heads) || width / n_heads > 4096 {
             return Err(keys.unsupported("attention.head_count"));
         }
@@ -164,6 +175,7 @@ impl<'a> EncoderBuilder<'a> {
             merge: 1,
             mean: [0.0; 3],
             std: [1.0; 3],
+            colours_last: false,
             patches: None,
             places_input: None,
             places: None,
@@ -171,9 +183,9 @@ impl<'a> EncoderBuilder<'a> {
             encoder: None,
             states: Vec::new(),
             blocks: Vec::new(),
-            is_mutual: false,
             is_grid: false,
             window: 0,
+            newline: None,
         })
     }
 
@@ -201,6 +213,14 @@ impl<'a> EncoderBuilder<'a> {
         }
         self.merge = merge;
         Ok(merge)
+    }
+
+    /// Makes blocks of `side` by `side` patches the patches of the network.
+    pub fn enlarge_patches(&mut self, side: usize) -> Result<()> {
+        self.patch *= side;
+        self.merge = 1;
+        let numbers = self.patch.checked_mul(self.patch).and_then(|n| n.checked_mul(3));
+        numbers.filter(|n| *n <= MAX_WIDTH).map(|_| ()).ok_or_else(|| self.b.keys.unsupported("patch_size"))
     }
 
     /// The side of tiles that all are of one size.
@@ -255,33 +275,61 @@ impl<'a> EncoderBuilder<'a> {
 
     // ---- the encoder
 
-    /// Products of patches with the kernel. The two frames of a still picture are equal, and so the two halves of a
-    /// kernel over two are added.
+    /// The numbers of patches (channel, row, column).
+    pub fn patches(&mut self) -> TensorId {
+        let x = self.b.program.tensor(3 * self.patch * self.patch);
+        self.b.program.input(x);
+        self.patches = Some(x);
+        x
+    }
+
+    /// Products of patches with the kernel.
     pub fn embed(&mut self) -> Result<TensorId> {
+        let x = self.patches();
+        self.embed_patches(x)
+    }
+
+    /// The same of what has been made of patches. The two frames of a still picture are equal, and so the two halves of
+    /// a kernel over two are added.
+    pub fn embed_patches(&mut self, x: TensorId) -> Result<TensorId> {
         let (name, width, patch) = ("v.patch_embd.weight", self.width(), self.patch);
         let numbers = 3 * patch * patch;
-        let mut values = self.b.tensors.values(name, width * 3 * patch, patch)?;
-        let second = "v.patch_embd.weight.1";
-        if let Some(more) = self.b.tensors.values_if_present(second, width * 3 * patch, patch)? {
+        let is_flat = self.b.has(name) && self.b.tensors.cols(name)? == numbers;
+        let (rows, cols) = if is_flat { (width, numbers) } else { (width * 3 * patch, patch) };
+        let mut values = self.b.tensors.values(name, rows, cols)?;
+        if let Some(more) = self.b.tensors.values_if_present("v.patch_embd.weight.1", rows, cols)? {
             values.iter_mut().zip(more).for_each(|(value, more)| *value += more);
         }
+        self.order_colours(&mut values)?;
         let kernel = self.b.tensors.made(name, numbers, &values)?;
         let weight = self.b.add_matrix(kernel);
         let bias = self.b.tensors.vector_if_present("v.patch_embd.bias", width)?.map(|bias| self.b.vector(bias));
-        let (x, out) = (self.b.program.tensor(numbers), self.b.program.tensor(width));
-        self.b.program.input(x);
+        let out = self.b.program.tensor(width);
         self.b.program.push(Op::Project { x, projections: [Projection { weight, bias, out }].into() });
-        self.patches = Some(x);
         Ok(out)
     }
 
-    /// Adds the learned vector of the place of each patch; `stretches`: they are interpolated to other grids. A class
-    /// token has a patch of zeros, whose vector makes up for the bias of the kernel.
-    pub fn add_places(&mut self, x: TensorId, stretches: bool) -> Result<()> {
+    /// Puts columns that are in the order row, column, channel into the order of patches.
+    pub fn order_colours(&self, values: &mut [f32]) -> Result<()> {
+        let spots = self.patch * self.patch;
+        let mut ordered = try_filled("a patch", 3 * spots, 0f32)?;
+        for row in values.chunks_exact_mut(3 * spots).filter(|_| self.colours_last) {
+            row.iter().enumerate().for_each(|(i, value)| ordered[i % 3 * spots + i / 3] = *value);
+            row.copy_from_slice(&ordered);
+        }
+        Ok(())
+    }
+
+    /// Adds the learned vector of the place of each patch. A class token has a patch of zeros, whose vector makes up
+    /// for the bias of the kernel.
+    pub fn add_places(&mut self, x: TensorId, stretch: Stretch) -> Result<()> {
         let (name, width) = ("v.position_embd.weight", self.width());
         let tensors = &mut self.b.tensors;
         let n = tensors.rows(name)?;
         let mut table = tensors.values(name, n, width)?;
+        if self.colours_last && stretch == Stretch::Axes && self.projector == "gemma4uv" {
+            table = halves(&table, width)?;
+        }
         let class = tensors.vector_if_present("v.class_embd", width)?;
         let class = match class {
             Some(class) if n > 0 => {
@@ -293,13 +341,17 @@ impl<'a> EncoderBuilder<'a> {
             _ => None,
         };
         let n = n - usize::from(class.is_some());
-        let side = n.isqrt();
-        let fits = stretches || self.told("image_size", Self::MAX_SIDE)? == Some(side * self.patch);
-        if n == 0 || side * side != n || !fits {
+        let side = if stretch == Stretch::Axes { n / 2 } else { n.isqrt() };
+        let fits = match stretch {
+            Stretch::Axes => side * 2 == n && class.is_none(),
+            Stretch::Never => side * side == n && self.told("image_size", Self::MAX_SIDE)? == Some(side * self.patch),
+            _ => side * side == n,
+        };
+        if n == 0 || !fits {
             return Err(tensors_damaged(&self.b, format!("{n} vectors of places are not those of the tile")));
         }
         self.add_input(x);
-        self.places = Some(Places { table, side, width, class, stretches });
+        self.places = Some(Places { table, side, width, class, stretch });
         Ok(())
     }
 
@@ -411,13 +463,22 @@ impl<'a> EncoderBuilder<'a> {
         self.states = states.to_vec();
         let HeadShape { n_heads, head_dim, .. } = b.hyper.heads;
         b.program = ProgramBuilder::default();
-        b.program.kv_layer(KvLayer::new(n_heads, head_dim, 0));
+        if self.encoder.as_ref().is_some_and(|encoder| !encoder.kv_layers.is_empty()) {
+            b.program.kv_layer(KvLayer::new(n_heads, head_dim, 0));
+        }
         for _ in states {
             let block = b.program.tensor(width);
             b.program.input(block);
             self.blocks.push(block);
         }
         Ok(self.blocks.clone())
+    }
+
+    /// The mean of the patches of a block.
+    pub fn mean(&mut self, x: TensorId, patches: usize) -> TensorId {
+        let out = self.b.program.tensor(self.width());
+        self.b.program.push(Op::Mean { x, groups: patches, out });
+        out
     }
 
     /// A norm with an epsilon of its own, of each patch of a block where it is as wide as one.
@@ -430,12 +491,17 @@ impl<'a> EncoderBuilder<'a> {
         Ok(out)
     }
 
+    /// Rows of a matrix, counted from the file.
+    pub fn inner_width(&self, part: &str) -> Result<usize> {
+        match self.b.rows(&format!("{part}.weight"))? {
+            rows if (1..=MAX_WIDTH).contains(&rows) => Ok(rows),
+            rows => Err(tensors_damaged(&self.b, format!("the tensor {part}.weight has {rows} rows"))),
+        }
+    }
+
     /// `b(activation(a x))`, as wide as the model's embeddings.
     pub fn mlp(&mut self, x: TensorId, a: &str, b: &str, activation: Activation) -> Result<TensorId> {
-        let inner = self.b.rows(&format!("{a}.weight"))?;
-        if !(1..=MAX_WIDTH).contains(&inner) {
-            return Err(tensors_damaged(&self.b, format!("the tensor {a}.weight has {inner} rows")));
-        }
+        let inner = self.inner_width(a)?;
         let gate = self.b.project(x, a, inner)?;
         self.b.program.push(Op::Glu { gate, up: None, activation });
         self.project_rows(gate, b)
@@ -461,10 +527,15 @@ impl<'a> EncoderBuilder<'a> {
         self.project_made(x, name, &turned)
     }
 
-    /// A product with blocks by a matrix, as wide as a patch, that has all patches of a channel together.
-    pub fn project_channels_first(&mut self, x: TensorId, name: &str, patches: usize) -> Result<TensorId> {
-        let (rows, cols) = (self.width(), self.b.program.width(x));
-        let values = self.b.tensors.matrix_values(name, rows, cols)?;
+    /// A product with blocks by a matrix, or a kernel, of some rows that has all patches of a channel together.
+    pub fn project_channels_first(&mut self, x: TensorId, part: &str, rows: usize, patches: usize) -> Result<TensorId> {
+        let (name, cols) = (format!("{part}.weight"), self.b.program.width(x));
+        let name = &name[..];
+        let run = self.b.tensors.cols(name)?;
+        let values = match cols / run.max(1) {
+            runs if runs > 1 && runs * run == cols => self.b.tensors.values(name, rows * runs, run)?,
+            _ => self.b.tensors.matrix_values(name, rows, cols)?,
+        };
         let mut turned = try_filled("a matrix", values.len(), 0f32)?;
         for (values, turned) in values.chunks_exact(cols).zip(turned.chunks_exact_mut(cols)) {
             for (i, value) in values.iter().enumerate() {
@@ -476,8 +547,24 @@ impl<'a> EncoderBuilder<'a> {
 
     fn project_made(&mut self, x: TensorId, name: &str, values: &[f32]) -> Result<TensorId> {
         let matrix = self.b.tensors.made(name, self.b.program.width(x), values)?;
-        let weight = self.b.add_matrix(matrix);
-        Ok(self.b.product(x, weight))
+        let (rows, weight) = (matrix.rows(), self.b.add_matrix(matrix));
+        let bias = self.b.tensors.vector_if_present(&name.replace(".weight", ".bias"), rows)?;
+        let (bias, out) = (bias.map(|bias| self.b.vector(bias)), self.b.program.tensor(rows));
+        self.b.program.push(Op::Project { x, projections: [Projection { weight, bias, out }].into() });
+        Ok(out)
+    }
+
+    /// `down(activation(gate x) * up x)`, as wide as the model's embeddings.
+    pub fn gated_mlp(&mut self, x: TensorId, [gate, up, down]: [&str; 3], activation: Activation) -> Result<TensorId> {
+        let inner = self.inner_width(gate)?;
+        let (gate, up) = (self.b.project(x, gate, inner)?, self.b.project(x, up, inner)?);
+        let inner = self.b.gate(gate, up, activation);
+        self.project_rows(inner, down)
+    }
+
+    /// Width of the model's embeddings.
+    pub fn hidden(&self) -> usize {
+        self.hidden
     }
 
     /// Two products of the same width, the rows of one matrix.
@@ -545,10 +632,10 @@ impl<'a> EncoderBuilder<'a> {
             std: self.std,
             row_dim,
             n_deep: self.blocks.len() - 1,
-            is_mutual: self.is_mutual,
             is_grid: self.is_grid,
             pieces,
             places,
+            newline: self.newline,
             window: self.window,
             sound,
         };
@@ -579,11 +666,24 @@ fn told(keys: &Keys, key: &str, most: usize) -> Result<Option<usize>> {
     }
 }
 
-fn three(keys: &Keys, key: &str) -> Result<[f32; 3]> {
+fn three(keys: &Keys, key: &str, default: Option<[f32; 3]>) -> Result<[f32; 3]> {
     keys.get(key);
-    let told = keys.metadata.f32s(&keys.name(key))?.ok_or_else(|| keys.metadata.missing(&keys.name(key)))?;
+    let told = match (keys.metadata.f32s(&keys.name(key))?, default) {
+        (Some(told), _) => told,
+        (None, Some(default)) => return Ok(default),
+        (None, None) => return Err(keys.metadata.missing(&keys.name(key))),
+    };
     let three = <[f32; 3]>::try_from(&told[..]).ok().filter(|three| three.iter().all(|x| x.abs() <= 1e6));
     three.ok_or_else(|| keys.unsupported(key))
+}
+
+/// Vectors that alternate, all the first ones ahead of all the second ones.
+fn halves(vectors: &[f32], width: usize) -> Result<Vec<f32>> {
+    let mut out = try_vec("a table", vectors.len())?;
+    for first in [0, 1] {
+        vectors.chunks_exact(width).skip(first).step_by(2).for_each(|vector| out.extend_from_slice(vector));
+    }
+    Ok(out)
 }
 
 fn tensors_damaged(b: &Builder, what: String) -> Error {

@@ -1,6 +1,8 @@
 //! The work of the host beside the programs of an encoder: the rule by which tiles are made, the inputs of a tile, and
 //! the texts around rows.
 
+use std::ops::Range;
+
 pub use super::inputs::{Piece, TileInputs, text};
 use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -25,12 +27,12 @@ pub struct Facts {
     pub row_dim: usize,
     /// Number of those layers, from the model's first on (DeepStack).
     pub n_deep: usize,
-    /// The rows of a picture see one another in the model.
-    pub is_mutual: bool,
     /// Rows turn by their line and column in the model (M-RoPE).
     pub is_grid: bool,
     pub(super) pieces: Pieces,
     pub(super) places: Option<Places>,
+    /// A row behind each line of the joined tiles, of which the padding is left out (LLaVA 1.6).
+    pub(super) newline: Option<Vec<f32>>,
     /// Blocks of the side of a window; 0: all patches see one another.
     pub(super) window: usize,
     /// Those of an encoder of sound, for which what is said of pictures has no meaning.
@@ -39,15 +41,64 @@ pub struct Facts {
 
 /// Learned vectors of places, which are added to patches.
 pub(super) struct Places {
-    /// Learned places of a square grid, row by row.
+    /// Learned places of a square grid, row by row; of `Stretch::Axes` those of columns, and behind them those of rows.
     pub table: Vec<f32>,
     /// Vectors of a side of it.
     pub side: usize,
     pub width: usize,
     /// The vector of the class token, which stands first and has no patch.
     pub class: Option<Vec<f32>>,
-    /// Grids of other sizes are interpolated, corner on corner; else there are none.
-    pub stretches: bool,
+    pub stretch: Stretch,
+}
+
+/// The vectors of places in grids of other sizes than the learned one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stretch {
+    /// There are no other grids.
+    Never,
+    /// Sums of a vector of the column and one of the row.
+    Axes,
+    /// Between the nearest vectors, corner on corner.
+    Corners,
+    /// The same with borders on borders.
+    Linear,
+    /// As many more vectors take part as a grid is smaller.
+    Antialiased,
+    /// Among four vectors of each axis, borders on borders.
+    Cubic,
+}
+
+impl Stretch {
+    /// The vectors among `side` that make up number `i` of `n`, and their shares.
+    fn shares(self, side: usize, i: usize, n: usize) -> Vec<(usize, f64)> {
+        let (last, scale) = (side - 1, side as f64 / n.max(1) as f64);
+        let of = |at: i64| at.clamp(0, last as i64) as usize;
+        let linear = |at: f64| {
+            let first = at.floor();
+            vec![(of(first as i64), 1.0 - (at - first)), (of(first as i64 + 1), at - first)]
+        };
+        let at = (i as f64 + 0.5) * scale - 0.5;
+        match self {
+            Stretch::Never | Stretch::Axes => vec![(i.min(last), 1.0)],
+            Stretch::Corners => linear((i * last) as f64 / (n - 1).max(1) as f64),
+            Stretch::Antialiased if scale > 1.0 => {
+                let [from, to] = [at + 1.0 - scale, at + 1.0 + scale].map(|x| x.clamp(0.0, side as f64) as usize);
+                let shares = (from..to).map(|j| (j, (1.0 - (j as f64 - at).abs() / scale).max(0.0)));
+                let sum: f64 = shares.clone().map(|(_, share)| share).sum();
+                shares.map(|(j, share)| (j, share / sum)).collect()
+            }
+            Stretch::Linear | Stretch::Antialiased => linear(at.max(0.0)),
+            Stretch::Cubic => {
+                const A: f64 = -0.75;
+                let first = at.floor();
+                let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
+                let far = |x: f64| ((x - 5.0) * x + 8.0) * x * A - 4.0 * A;
+                let t = at - first;
+                let shares = [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)];
+                (-1..3).zip(shares).map(|(step, share)| (of(first as i64 + step), share)).collect()
+            }
+        }
+    }
 }
 
 impl Facts {
@@ -57,14 +108,71 @@ impl Facts {
         [layout.tile_width / side, layout.tile_height / side]
     }
 
+    /// Numbers of rows of each tile.
+    fn rows_of_tiles(&self, layout: &Layout) -> impl Iterator<Item = usize> {
+        let side = (self.patch * self.merge).max(1);
+        (0..layout.n_tiles()).map(move |i| layout.tile(i).map(|pixels| pixels / side)).map(|[x, y]| x * y)
+    }
+
     /// Number of rows of a picture.
     pub fn n_rows(&self, layout: &Layout) -> usize {
-        self.tile_grid(layout).iter().product::<usize>() * layout.n_tiles()
+        match self.newline {
+            Some(_) => {
+                let [columns, lines] = self.unpadded(layout);
+                let overview = self.rows_of_tiles(layout).last().unwrap_or(0);
+                overview + lines.len() * (columns.len() + 1)
+            }
+            None => self.rows_of_tiles(layout).sum(),
+        }
+    }
+
+    /// The columns and the lines of rows of the joined tiles that show the picture (`unpad_image`).
+    fn unpadded(&self, layout: &Layout) -> [Range<usize>; 2] {
+        let [columns, lines] = self.tile_grid(layout);
+        let [columns, lines] = [columns * layout.columns, lines * layout.lines];
+        let [width, height] = [layout.width.max(1) as f64, layout.height.max(1) as f64];
+        let padding = |side: f64, scale: f64, all: usize| {
+            let used = ((side * scale * 1e7).round_ties_even() / 1e7) as usize;
+            let padding = all.saturating_sub(used) / 2;
+            padding..all - padding
+        };
+        match width / height > columns as f64 / lines.max(1) as f64 {
+            true => [0..columns, padding(height, columns as f64 / width, lines)],
+            false => [padding(width, lines as f64 / height, columns), 0..lines],
+        }
+    }
+
+    /// The rows of all tiles in the order in which the model takes them.
+    pub fn arranged(&self, layout: &Layout, rows: Vec<f32>) -> Result<Vec<f32>> {
+        let Some(newline) = &self.newline else { return Ok(rows) };
+        let width = self.row_dim;
+        let mut out = try_vec("the rows of a picture", self.n_rows(layout).saturating_mul(width))?;
+        let [tile_columns, tile_lines] = self.tile_grid(layout);
+        let per_tile = tile_columns * tile_lines;
+        out.extend_from_slice(&rows[layout.columns * layout.lines * per_tile * width..]);
+        let [columns, lines] = self.unpadded(layout);
+        for line in lines {
+            for column in columns.clone() {
+                let tile = line / tile_lines * layout.columns + column / tile_columns;
+                let row = tile * per_tile + line % tile_lines * tile_columns + column % tile_columns;
+                out.extend_from_slice(&rows[row * width..][..width]);
+            }
+            out.extend_from_slice(newline);
+        }
+        Ok(out)
+    }
+
+    /// The most rows that a tile has.
+    pub fn most_rows(&self, layout: &Layout) -> usize {
+        self.rows_of_tiles(layout).max().unwrap_or(0)
     }
 
     /// The texts around and between the rows of a picture.
     pub fn pieces(&self, layout: &Layout) -> Vec<Piece> {
-        (self.pieces)(layout, self.tile_grid(layout))
+        match self.newline {
+            Some(_) => vec![Piece::Rows(self.n_rows(layout))],
+            None => (self.pieces)(layout, self.tile_grid(layout)),
+        }
     }
 
     /// Whether the first row of an encoder's inputs is its class token.
@@ -74,8 +182,7 @@ impl Facts {
 
     /// Largest number of patches of a tile of pictures with this layout.
     pub fn n_patches(&self, layout: &Layout) -> usize {
-        let rows: usize = self.tile_grid(layout).iter().product();
-        rows * self.merge * self.merge + usize::from(self.has_class())
+        self.most_rows(layout) * self.merge * self.merge + usize::from(self.has_class())
     }
 
     /// The inputs of the encoder for a tile.
@@ -143,9 +250,9 @@ impl Places {
     /// The vectors of patches whose places in a grid are given, `[n, width]`.
     fn of(&self, turns: &[[u32; 3]], [columns, lines]: [usize; 2]) -> Result<Vec<f32>> {
         let mut out = try_vec("places of patches", turns.len().saturating_mul(self.width))?;
-        let fits = [columns, lines] == [self.side; 2];
-        if !fits && !self.stretches {
-            let side = self.side;
+        let (fits, side) = ([columns, lines] == [self.side; 2], self.side);
+        let is_too_large = self.stretch == Stretch::Axes && columns.max(lines) > side;
+        if !fits && self.stretch == Stretch::Never || is_too_large {
             return Err(Error::invalid(format!("{columns} x {lines} patches of an encoder with {side} x {side}")));
         }
         let turns = match &self.class {
@@ -155,33 +262,27 @@ impl Places {
             }
             None => turns,
         };
-        let row = |line: usize, column: usize| &self.table[(line * self.side + column) * self.width..][..self.width];
+        let vector = |i: usize| &self.table[i * self.width..][..self.width];
+        let shares = |n: usize| (0..n).map(|i| self.stretch.shares(side, i, n)).collect::<Vec<_>>();
+        let (across, down) = (shares(columns), shares(lines));
         for [_, line, column] in turns {
             let [line, column] = [*line, *column].map(|place| place as usize);
-            if fits {
-                out.extend_from_slice(row(line, column));
-                continue;
+            if self.stretch == Stretch::Axes {
+                out.extend(vector(column).iter().zip(vector(side + line)).map(|(x, y)| x + y));
+            } else if fits {
+                out.extend_from_slice(vector(line * side + column));
+            } else {
+                let mut sums = try_filled("a place", self.width, 0f64)?;
+                for (y, down) in &down[line] {
+                    for (x, across) in &across[column] {
+                        let vector = vector(y * side + x).iter();
+                        sums.iter_mut().zip(vector).for_each(|(sum, v)| *sum += down * across * f64::from(*v));
+                    }
+                }
+                out.extend(sums.into_iter().map(|sum| sum as f32));
             }
-            let ((top, below, down), (left, right, across)) =
-                (self.between(line, lines), self.between(column, columns));
-            let corners = [row(top, left), row(top, right), row(below, left), row(below, right)];
-            out.extend((0..self.width).map(|i| {
-                let [a, b, c, d] = corners.map(|corner| f64::from(corner[i]));
-                let above = a * (1.0 - across) + b * across;
-                let under = c * (1.0 - across) + d * across;
-                (above * (1.0 - down) + under * down) as f32
-            }));
         }
         Ok(out)
-    }
-
-    /// The two rows of the grid that row `i` of `n` lies between where corners lie on corners, and its distance from
-    /// the first.
-    fn between(&self, i: usize, n: usize) -> (usize, usize, f64) {
-        let last = self.side - 1;
-        let at = (i * last) as f64 / (n - 1).max(1) as f64;
-        let first = (at as usize).min(last);
-        (first, (first + 1).min(last), at - first as f64)
     }
 }
 
@@ -201,10 +302,10 @@ mod tests {
             std: [1.0 / 255.0; 3],
             row_dim: 1,
             n_deep: 0,
-            is_mutual: false,
             is_grid: false,
             pieces: |_, _| Vec::new(),
             places,
+            newline: None,
             window,
             sound: None,
         }
@@ -229,21 +330,21 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_table_or_lie_between_its_corners() {
-        let table = |class: Option<Vec<f32>>, stretches| Places {
+        let table = |class: Option<Vec<f32>>, stretch| Places {
             table: (0..16).map(|i| i as f32).collect(),
             side: 4,
             width: 1,
             class,
-            stretches,
+            stretch,
         };
         let places = |places, width, height| facts(0, Some(places)).inputs(&numbered(width, height)).map(|i| i.places);
         let blocks = [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0, 8.0, 9.0, 12.0, 13.0, 10.0, 11.0, 14.0, 15.0];
-        assert_eq!(places(table(None, false), 4, 4).unwrap(), blocks);
-        assert_eq!(places(table(Some(vec![-1.0]), false), 4, 4).unwrap(), [&[-1.0][..], &blocks].concat());
-        assert!(places(table(None, false), 6, 4).is_err());
+        assert_eq!(places(table(None, Stretch::Never), 4, 4).unwrap(), blocks);
+        assert_eq!(places(table(Some(vec![-1.0]), Stretch::Never), 4, 4).unwrap(), [&[-1.0][..], &blocks].concat());
+        assert!(places(table(None, Stretch::Never), 6, 4).is_err());
         // Two by two: the corners.
-        assert_eq!(places(table(None, true), 2, 2).unwrap(), [0.0, 3.0, 12.0, 15.0]);
-        let wide = places(table(None, true), 6, 2).unwrap();
+        assert_eq!(places(table(None, Stretch::Corners), 2, 2).unwrap(), [0.0, 3.0, 12.0, 15.0]);
+        let wide = places(table(None, Stretch::Corners), 6, 2).unwrap();
         let expected = [0.0, 0.6, 12.0, 12.6, 1.2, 1.8, 13.2, 13.8, 2.4, 3.0, 14.4, 15.0];
         assert!(wide.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{wide:?}");
     }

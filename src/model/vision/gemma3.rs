@@ -2,23 +2,21 @@
 //! by a matrix that files hold the other way round. The rows of a picture see one another.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
-use super::facts::{Piece, text};
+use super::facts::{Piece, Stretch, text};
 use super::idefics3::siglip;
 use crate::error::Result;
-use crate::graph::op::{NormKind, Op};
+use crate::graph::op::NormKind;
 use crate::media::{Filter, Layout, Sizing};
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", Some(4))?;
     let side = e.square(merge)?;
     let filter = e.filter(Filter::Bilinear)?;
-    let x = siglip(&mut e)?;
+    let x = siglip(&mut e, Stretch::Never)?;
     let x = e.project_blocks(&[x], merge)?[0];
-    let mean = e.b.program.tensor(e.width());
-    e.b.program.push(Op::Mean { x, groups: merge * merge, out: mean });
-    let x = e.norm_at(NormKind::Rms, mean, "mm.soft_emb_norm", 1e-6)?;
+    let x = e.mean(x, merge * merge);
+    let x = e.norm_at(NormKind::Rms, x, "mm.soft_emb_norm", 1e-6)?;
     let rows = e.project_transposed(x, "mm.input_projection.weight")?;
-    e.is_mutual = true;
     e.finish(rows, Sizing::Square { side, filter }, pieces)
 }
 

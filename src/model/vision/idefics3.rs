@@ -1,7 +1,7 @@
 //! SmolVLM, SmolVLM2, Idefics3: SigLIP over tiles of one size, whose blocks of patches become a row by one product.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
-use super::facts::{Piece, text};
+use super::facts::{Piece, Stretch, text};
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::op::TensorId;
@@ -13,17 +13,17 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     // Older files do not tell it; in all published folders it is that of four tiles.
     let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(4 * tile);
     let filter = e.filter(Filter::Lanczos)?;
-    let x = siglip(&mut e)?;
+    let x = siglip(&mut e, Stretch::Never)?;
     let x = e.project_blocks(&[x], merge)?[0];
     let rows = e.project_rows(x, "mm.model.fc")?;
     e.finish(rows, Sizing::SplitLongest { longest, tile, filter }, pieces)
 }
 
 /// SigLIP: patches with learned places, and a norm behind the last layer.
-pub fn siglip(e: &mut EncoderBuilder) -> Result<TensorId> {
+pub fn siglip(e: &mut EncoderBuilder, stretch: Stretch) -> Result<TensorId> {
     let activation = e.activation(Gelu)?;
     let x = e.embed()?;
-    e.add_places(x, false)?;
+    e.add_places(x, stretch)?;
     e.layers(x, activation, None, |_| false, |_, _| Ok(()))?;
     e.b.layer_norm(x, "v.post_ln")
 }

@@ -2,7 +2,7 @@
 //! token is dropped; layers may have scales.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
-use super::facts::{Piece, text};
+use super::facts::{Piece, Stretch, text};
 use crate::error::Result;
 use crate::graph::op::Activation::GeluErf;
 use crate::graph::op::NormKind;
@@ -22,7 +22,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let filter = e.filter(Filter::Bicubic)?;
     let activation = e.activation(GeluErf)?;
     let x = e.embed()?;
-    e.add_places(x, false)?;
+    e.add_places(x, Stretch::Never)?;
     e.layers(x, activation, None, |_| false, |_, _| Ok(()))?;
     let x = e.project_blocks(&[x], merge)?[0];
     let x = e.norm_at(NormKind::Layer, x, "mm.model.mlp.0", 1e-5)?;

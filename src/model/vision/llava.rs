@@ -1,10 +1,11 @@
-//! LLaVA 1.5: CLIP over the middle of a picture, whose class token is dropped behind the last layer that runs.
+//! LLaVA 1.5: CLIP over the middle of a picture; 1.6: over tiles of it and an overview. The class token is dropped
+//! behind the last layer that runs.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
-use super::facts::Piece;
+use super::facts::{Piece, Stretch};
 use crate::error::Result;
 use crate::graph::op::Activation::GeluErf;
-use crate::media::{Filter, Layout, Sizing};
+use crate::media::{Filter, Grids, Layout, Sizing};
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.merge("projector.scale_factor", Some(1))?;
@@ -13,12 +14,43 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let activation = e.activation(GeluErf)?;
     stop_at_feature_layer(&mut e)?;
     let x = e.embed()?;
-    e.add_places(x, false)?;
+    e.add_places(x, Stretch::Never)?;
     let x = e.b.layer_norm(x, "v.pre_ln")?;
     e.layers(x, activation, None, |_| false, |_, _| Ok(()))?;
     let x = e.project_blocks(&[x], 1)?[0];
     let rows = e.mlp(x, "mm.0", "mm.2", GeluErf)?;
-    e.finish(rows, Sizing::ShortestEdge { side, filter }, pieces)
+    let sizing = match grids(&mut e, side)? {
+        Some(grids) => Sizing::Pinpoints { tile: side, grids, filter },
+        None => Sizing::ShortestEdge { side, filter },
+    };
+    e.finish(rows, sizing, pieces)
+}
+
+/// The grids of tiles of LLaVA 1.6, whose files have a row for the ends of lines.
+fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
+    let (key, merge) = ("image_grid_pinpoints", "mm_patch_merge_type");
+    let keys = &e.b.keys;
+    keys.get(key);
+    let Some(sides) = keys.metadata.u32s(&keys.name(key))? else { return Ok(None) };
+    if keys.str(merge)?.is_some_and(|told| told != "spatial_unpad") {
+        return Err(keys.unsupported(merge));
+    }
+    let mut grids = Grids::default();
+    let (pairs, rest) = sides.as_chunks::<2>();
+    let tiles = |pixels: u32| match pixels as usize {
+        pixels if pixels.is_multiple_of(side) && (1..=32).contains(&(pixels / side)) => Some((pixels / side) as u8),
+        _ => None,
+    };
+    if pairs.is_empty() || !rest.is_empty() || pairs.len() > grids.0.len() {
+        return Err(keys.unsupported(key));
+    }
+    for (grid, [width, height]) in grids.0.iter_mut().zip(pairs) {
+        let (Some(columns), Some(lines)) = (tiles(*width), tiles(*height)) else { return Err(keys.unsupported(key)) };
+        *grid = [columns, lines];
+    }
+    let hidden = e.hidden();
+    e.newline = Some(e.b.tensors.vector("v.image_newline", hidden)?);
+    Ok(Some(grids))
 }
 
 /// Runs the layers up to the one whose hidden states are taken: the last one but one of the network that was trained.

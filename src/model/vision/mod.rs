@@ -6,10 +6,14 @@
 mod encoder;
 mod facts;
 mod gemma3;
+mod gemma4;
+mod glm4v;
 mod idefics3;
 mod inputs;
 mod internvl;
+mod lfm2;
 mod llava;
+mod paddleocr;
 mod pixtral;
 mod qwen2;
 mod qwen3;
@@ -31,11 +35,16 @@ type Build = fn(EncoderBuilder) -> Result<EncoderNetwork>;
 const PROJECTORS: &[(&[&str], Build)] = &[
     (&["idefics3"], idefics3::build),
     (&["gemma3"], gemma3::build),
+    (&["gemma4v"], gemma4::build),
+    (&["glm4v"], glm4v::build),
+    (&["lfm2"], lfm2::build),
+    (&["paddleocr"], paddleocr::build),
+    (&["gemma4uv"], gemma4::build_unified),
     (&["mlp"], llava::build),
     (&["internvl"], internvl::build),
     (&["qwen2vl_merger", "qwen2.5vl_merger"], qwen2::build),
     (&["qwen3vl_merger"], qwen3::build),
-    (&["pixtral"], pixtral::build),
+    (&["pixtral", "lightonocr"], pixtral::build),
 ];
 
 /// The same of encoders of sound.

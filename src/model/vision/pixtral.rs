@@ -1,5 +1,5 @@
-//! Pixtral, and Mistral Small 3.1 and later, whose blocks of patches are merged: pictures of any size, with a rotation
-//! by rows and columns and no learned places.
+//! Pixtral, and, whose blocks of patches are merged, Mistral Small 3.1 and later and LightOnOCR: pictures of any size,
+//! with a rotation by rows and columns and no learned places.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, text};
@@ -14,7 +14,9 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     if !merges && merge != 1 {
         return Err(e.b.keys.unsupported("spatial_merge_size"));
     }
-    let longest = e.require("image_size", EncoderBuilder::MAX_SIDE)?;
+    let side = e.require("image_size", EncoderBuilder::MAX_SIDE)?;
+    let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(side);
+    let is_plain = e.projector() == "lightonocr";
     let filter = e.filter(Filter::Bicubic)?;
     let activation = e.activation(GeluErf)?;
     // Every other frequency of a head turns by the row, the others by the column.
@@ -31,13 +33,18 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let x = if merges { e.b.rms_norm(x, "mm.input_norm")? } else { x };
     let mut x = e.project_blocks(&[x], merge)?[0];
     if merges {
-        x = e.project_channels_first(x, "mm.patch_merger.weight", merge * merge)?;
+        x = e.project_channels_first(x, "mm.patch_merger", e.width(), merge * merge)?;
     }
     // A row of the decoder's embedding, which has it too.
     e.b.tensors.ignore("v.token_embd.img_break");
     let rows = e.mlp(x, "mm.1", "mm.2", GeluErf)?;
     let grain = e.patch() * merge;
+    let pieces = if is_plain { rows_alone } else { pieces };
     e.finish(rows, Sizing::LongestEdge { longest, grain, filter }, pieces)
+}
+
+fn rows_alone(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
+    vec![Piece::Rows(columns * lines)]
 }
 
 fn pieces(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {

@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::RopeChoice;
 use crate::graph::weights::RopePairs;
-use crate::media::{Filter, Layout, Sizing};
+use crate::media::{Filter, Layout, Narrow, Sizing};
 
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [4, 16_384];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("spatial_merge_size", Some(2))?;
-    let sizing = area(&e, merge, BOUNDS)?;
+    let sizing = area(&e, merge, BOUNDS, Narrow::Own)?;
     let activation = e.activation(Silu)?;
     let full = full_layers(&mut e, merge)?;
     let rope = rope(&mut e)?;
@@ -52,7 +52,7 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
 }
 
 /// The bounds of the file on areas, or those of the family on rows.
-pub fn area(e: &EncoderBuilder, merge: usize, bounds: [usize; 2]) -> Result<Sizing> {
+pub fn area(e: &EncoderBuilder, merge: usize, bounds: [usize; 2], narrow: Narrow) -> Result<Sizing> {
     let grain = e.patch() * merge;
     let area = |rows: usize| rows.saturating_mul(grain * grain);
     let [least, most] = ["image_min_pixels", "image_max_pixels"].map(|key| e.told(key, EncoderBuilder::MAX_PIXELS));
@@ -61,7 +61,7 @@ pub fn area(e: &EncoderBuilder, merge: usize, bounds: [usize; 2]) -> Result<Sizi
     if least > most {
         return Err(e.b.keys.unsupported("image_min_pixels"));
     }
-    Ok(Sizing::Area { grain, least, most, filter: e.filter(Filter::Bicubic)? })
+    Ok(Sizing::Area { grain, least, most, narrow, filter: e.filter(Filter::Bicubic)? })
 }
 
 /// The same frequencies by the row and by the column, each of half of a head.

@@ -2,22 +2,24 @@
 //! stretched to them. Hidden states of some layers go into the decoder as well, behind its first layers (DeepStack).
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
+use super::facts::Stretch;
 use super::qwen2::{area, pieces, rope};
 use crate::error::Result;
 use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::graph::op::{NormKind, Op};
+use crate::media::Narrow;
 
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [64, 16_384];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("spatial_merge_size", Some(2))?;
-    let sizing = area(&e, merge, BOUNDS)?;
+    let sizing = area(&e, merge, BOUNDS, Narrow::Own)?;
     let activation = e.activation(Gelu)?;
     let deep = deep_layers(&e)?;
     let rope = rope(&mut e)?;
     let x = e.embed()?;
-    e.add_places(x, true)?;
+    e.add_places(x, Stretch::Corners)?;
     let mut states = Vec::new();
     e.layers(
         x,

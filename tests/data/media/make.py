@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Writes the pictures of this folder and pictures.json: what Pillow 12 and the processors of transformers make of them.
 
-Needs numpy, xxhash, pillow 12 and transformers 5.24 without torch.
+Needs numpy, xxhash, pillow 12, torch, torchvision and transformers 5.24.
 """
 import io, json, os, struct, zlib
 import numpy as np, xxhash
 from PIL import Image, ImageOps
+from transformers.image_processing_utils import select_best_resolution
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ratio_preserving_size
+from transformers.models.glm4v.image_processing_pil_glm4v import smart_resize as smart_resize_glm4v
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3
+from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
+from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize as smart_resize_paddleocr
 from transformers.models.pixtral import image_processing_pil_pixtral as pixtral
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
 
@@ -79,6 +84,37 @@ def sizes():
             return [W, H, 1, 1]
         return f
 
+    def narrow_area(grain, least, most, narrow):
+        def f(w, h):
+            if narrow == "cut":                              # of two frames
+                H, W = smart_resize_glm4v(2, h, w, 2, grain, 2 * least, 2 * most)
+            else:
+                H, W = smart_resize_paddleocr(h, w, grain, least, most)
+            return [W, H, 1, 1]
+        return f
+
+    def pinpoints(tile, grids):
+        def f(w, h):
+            H, W = select_best_resolution((h, w), [(tile * y, tile * x) for x, y in grids])
+            return [tile, tile, W // tile, H // tile]
+        return f
+
+    def rows(grain, n):
+        def f(w, h):
+            H, W = get_aspect_ratio_preserving_size(h, w, grain // 3, 9 * n, 3)
+            return [W, H, 1, 1]
+        return f
+
+    def split_large(grain, patch, least, most, large, tile, min_tiles, max_tiles):
+        p = Lfm2VlImageProcessor()
+        args = dict(encoder_patch_size=patch, downsample_factor=grain // patch, max_image_tokens=most // grain ** 2)
+
+        def f(w, h):
+            if p._is_image_too_large(h, w, max_pixels_tolerance=large / most, **args):
+                return [tile, tile, *p._get_grid_layout(h, w, min_tiles, max_tiles, tile)[:2]]
+            return [*p.smart_resize(h, w, min_image_tokens=least // grain ** 2, **args), 1, 1]
+        return f
+
     def longest_edge(longest, grain):
         def f(w, h):
             H, W = pixtral.get_resize_output_image_size(np.broadcast_to(np.uint8(0), (3, h, w)), longest, grain, "channels_first")
@@ -89,6 +125,13 @@ def sizes():
         ({"rule": "area", "grain": 28, "least": 3136, "most": 12845056}, area),
         ({"rule": "area", "grain": 32, "least": 65536, "most": 16777216}, area),
         ({"rule": "area", "grain": 28, "least": 784, "most": 100352}, area),
+        ({"rule": "area", "grain": 28, "least": 6272, "most": 5880000, "narrow": "cut"}, narrow_area),
+        ({"rule": "area", "grain": 28, "least": 147384, "most": 2822400, "narrow": "rounded"}, narrow_area),
+        ({"rule": "pinpoints", "tile": 336, "grids": [[2, 1], [1, 2], [2, 2], [1, 3], [3, 1]]}, pinpoints),
+        ({"rule": "rows", "grain": 48, "rows": 280}, rows),
+        ({"rule": "rows", "grain": 48, "rows": 1120}, rows),
+        ({"rule": "split_large", "grain": 32, "patch": 16, "least": 65536, "most": 262144, "large": 524288, "tile": 512, "min_tiles": 2,
+          "max_tiles": 10}, split_large),
         ({"rule": "longest_edge", "longest": 1024, "grain": 16}, longest_edge),
         ({"rule": "longest_edge", "longest": 1540, "grain": 28}, longest_edge),
         ({"rule": "split_longest", "longest": 2048, "tile": 512}, lambda l, t: lambda w, h: split_longest(w, h, l, t)),

@@ -62,7 +62,7 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
     Family {
-        model_types: &["gemma4_text", "gemma4"],
+        model_types: &["gemma4_text", "gemma4", "gemma4_unified_text", "gemma4_unified"],
         arch: "gemma4",
         activations: &["gelu_pytorch_tanh"],
         epsilon: 1e-6,
@@ -158,7 +158,8 @@ fn fourth(t: &mut Translator) -> Result<()> {
     } else {
         t.config.skip(&["num_experts", "top_k_experts", "moe_intermediate_size"]);
     }
-    // That among the tokens of a picture is none in text.
+    let is_mutual = t.config.text(&["use_bidirectional_attention"])? == Some("vision");
+    t.keys.push(("realizar.mutual_media".into(), is_mutual.into()));
     t.expect_text("use_bidirectional_attention", &["vision"])
 }
 

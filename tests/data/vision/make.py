@@ -1,0 +1,534 @@
+#!/usr/bin/env python3
+"""Writes encoders of pictures of this folder: small models in the makers' code (transformers 5.24, torch 2.15, Pillow 12), computed in
+64-bit floats, with weights that follow from names.
+
+  make.py FAMILY...        writes FAMILY.json
+
+`float32` is taken for `float64` all over, so that nothing in between is rounded.
+"""
+import json, math, os, sys, tempfile, warnings
+import numpy as np
+import torch
+
+warnings.filterwarnings("ignore")
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "folders"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
+import transformers
+from transformers import AutoConfig, AutoModelForImageTextToText
+
+
+def weights(name, shape):
+    """Uniform numbers from a counter and the name, as folders/make.py has them."""
+    seed = np.uint64(14695981039346656037)
+    with np.errstate(over="ignore"):
+        for byte in name.encode():
+            seed = (seed ^ np.uint64(byte)) * np.uint64(1099511628211)
+        x = np.arange(int(np.prod(shape)) if shape else 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    u = (x >> np.uint64(40)).astype(np.float64) / 2**23 - 1
+    if len(shape) < 2:
+        is_norm = name.endswith("weight") and any(part in name.lower() for part in ["norm", "ln_", "ln."])
+        values = 1 + 0.25 * u if is_norm else 0.25 * u
+    else:
+        values = u * math.sqrt(3 / shape[-1])
+    return values.astype(np.float32).reshape(shape)
+
+
+def picture(w, h):
+    """The picture that tests make again."""
+    y, x = np.mgrid[:h, :w]
+    spot = (x // 9 + y // 7) % 5 == 0
+    planes = [x * (3 + c) + y * (5 - c) + x * y // (7 + c) % 41 + np.where(spot, 90 * (c + 1), 0) for c in range(3)]
+    return Image.fromarray((np.stack(planes, -1) & 255).astype(np.uint8))
+
+
+VOCABULARY = json.load(open(os.path.join(HERE, "vocabulary.json")))
+PROMPT = [[5, 9, 3, 20], [7, 2, 11, 4]]
+
+
+def ids(*tokens):
+    return [VOCABULARY.index(token) for token in tokens]
+
+
+# ---------------------------------------------------------------------------------------------- the way from base tensors to both forms
+def frames(a, b):
+    return np.stack([a, b], 2)
+
+
+def made(op, values, shape):
+    """What `tensors` of the test does."""
+    op, *n = op.split() or [""]
+    if op == "last":                                         # channels last
+        values = values.reshape(*shape[:-1], 3, -1).swapaxes(-1, -2)
+    elif op == "axes":                                       # two tables, alternating
+        values = values.reshape(2, shape[0], -1).transpose(1, 0, 2)
+    elif op == "part":
+        values = np.split(values.reshape(-1), 3)[int(n[0])]
+    return np.array(values).reshape(shape)
+
+
+class Family:
+    """`names`: (ending of a checkpoint's name in parts, GGUF name, way to the folder's form, shape in the GGUF file)."""
+    scale = {"attn_q.weight": 2.0, "attn_k.weight": 2.0, "ffn_up.weight": 1.5, "position_embd.weight": 6.0,
+             "input_min": (0.4, -0.7), "input_max": (0.4, 0.7), "output_min": (0.4, -0.9), "output_max": (0.4, 0.9)}
+    gelu = True
+
+    def gguf_op(self, ours):
+        return ""
+
+    def base(self, name, shape):
+        """Scale and offset of the values."""
+        for end, by in self.scale.items():
+            if name.endswith(end):
+                return by if isinstance(by, tuple) else (by, 0.0)
+        vector = len(shape) == 1 and name.endswith(".weight")
+        is_norm = any(part in name for part in ["norm", "ln_", "ln."])
+        return (1.0, 1.0) if vector and not is_norm else (1.0, 0.0)
+
+    def write(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = AutoConfig.for_model(self.config["model_type"], **{k: v for k, v in self.config.items() if k != "model_type"})
+            model = AutoModelForImageTextToText.from_config(config)
+            model.save_pretrained(folder)
+            path = os.path.join(folder, "model.safetensors")
+            with safe_open(path, "np") as f:
+                shapes = {name: list(f.get_slice(name).get_shape()) for name in f.keys()}
+            self.saved = json.load(open(os.path.join(folder, "config.json")))
+            base, gguf, in_folder, text, tensors = [], [], [], [], {}
+            for name, shape in shapes.items():
+                found = self.named(name, shape)
+                if found is None:
+                    text.append([name, shape])
+                    tensors[name] = weights(name, shape)
+                    continue
+                parts = found if isinstance(found, list) else [found]
+                for ours, op, ours_shape in parts:
+                    scale, offset = self.base(ours, ours_shape)
+                    if not any(row[0] == ours for row in base):
+                        base.append([ours, ours_shape, scale, offset])
+                    gguf.append([ours, ours, self.gguf_op(ours), ours_shape])
+                ours, op, ours_shape = parts[0]
+                scale, offset = self.base(ours, ours_shape)
+                values = (offset + scale * weights(ours, ours_shape).astype(np.float64)).astype(np.float32)
+                if op == "frames":
+                    other, _, _ = parts[1]
+                    scale, offset = self.base(other, ours_shape)
+                    second = (offset + scale * weights(other, ours_shape).astype(np.float64)).astype(np.float32)
+                    tensors[name] = frames(values, second)
+                else:
+                    tensors[name] = made(op, values, shape)
+                in_folder.append([name, ours, op, shape])
+            save_file({name: torch.from_numpy(np.array(a)) for name, a in tensors.items()}, path, metadata={"format": "pt"})
+            loaded = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+            single = torch.float32
+            with Float64():
+                # Frequencies are computed anew.
+                self.model = AutoModelForImageTextToText.from_config(loaded.config, attn_implementation="eager").eval()
+                self.model.load_state_dict(loaded.state_dict())
+                assert all(p.dtype != single for p in [*self.model.buffers(), *self.model.parameters()])
+                with torch.no_grad():
+                    cases = [self.case(i, size) for i, size in enumerate(self.sizes)]
+        out = {"family": self.name, "keys": self.keys(), "config": self.saved, "pixels": self.pixels, "base": base, "gguf": gguf,
+               "folder": in_folder, "text": text, "pictures": cases}
+        with open(os.path.join(HERE, self.name + ".json"), "w") as f:
+            f.write(json.dumps(out, separators=(",", ":")) + "\n")
+        print(self.name, os.path.getsize(os.path.join(HERE, self.name + ".json")), [(c["size"], c["n_rows"]) for c in cases])
+
+    def case(self, i, size):
+        rows, runs, logits = self.run(picture(*size), i == 0)
+        rows = rows.reshape(-1, rows.shape[-1]).double().numpy()
+        n = len(rows)
+        at = sorted({round(j * (n - 1) / min(5, n - 1)) for j in range(min(6, n))}) if n > 1 else [0]
+        case = {"size": size, "runs": runs, "at": at, "n_rows": n, "rows": [[float("%.7g" % x) for x in rows[j]] for j in at]}
+        if logits is not None:
+            case["logits"] = [float("%.7g" % x) for x in logits]
+        return case
+
+    def keys(self):
+        v = self.vision()
+        out = {"general.architecture": "clip", "general.type": "mmproj", "clip.projector_type": self.projector, "clip.has_vision_encoder": True}
+        for key, value in v.items():
+            out["clip.vision." + key] = float(np.float32(value)) if isinstance(value, float) else value
+        if self.gelu:
+            out["clip.use_gelu"] = True
+        return out
+
+
+class Float64:
+    def __enter__(self):
+        self.old = (torch.Tensor.float, torch.float, torch.float32, torch.get_default_dtype(), torch.nn.functional.softmax)
+        torch.Tensor.float = lambda self: self.double()
+        torch.float = torch.float32 = torch.float64
+        torch.set_default_dtype(torch.float64)
+
+    def __exit__(self, *_):
+        torch.Tensor.float, torch.float, torch.float32, dtype, _ = self.old
+        torch.set_default_dtype(dtype)
+
+
+def lookup(table, name):
+    """The GGUF name of a checkpoint's: rows of (from, to), with N for the number of a layer."""
+    module, _, leaf = name.rpartition(".")
+    layer = next((part for part in module.split(".") if part.isdigit()), None)
+    for theirs, ours in table:
+        if theirs == (module.replace(f".{layer}.", ".N.") if layer else module):
+            return ours.replace("N", layer or "") + "." + leaf
+        if theirs == name:
+            return ours
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- Gemma 4
+class Gemma4(Family):
+    name, projector, gelu = "gemma4", "gemma4v", False
+    sizes = [[90, 70], [130, 33], [120, 84]]
+    pixels = {"do_convert_rgb": True, "do_normalize": False, "do_rescale": True, "do_resize": True, "image_mean": [0.0, 0.0, 0.0],
+              "image_processor_type": "Gemma4ImageProcessor", "image_seq_length": 70, "image_std": [1.0, 1.0, 1.0], "max_soft_tokens": 70,
+              "patch_size": 4, "pooling_kernel_size": 3, "resample": 3, "rescale_factor": 0.00392156862745098}
+    text = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "head_dim": 16, "global_head_dim": 32, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 96, "sliding_window": 24,
+            "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "use_bidirectional_attention": None, "max_position_embeddings": 4096,
+            "layer_types": (["sliding_attention"] * 2 + ["full_attention"]) * 2, "pad_token_id": 0, "final_logit_softcapping": 30.0,
+            "tie_word_embeddings": True}
+    encoder = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+               "head_dim": 24, "patch_size": 4, "pooling_kernel_size": 3, "position_embedding_size": 220, "use_clipped_linears": True}
+    special = {"boi_token_id": 90, "eoi_token_id": 91, "image_token_id": 92, "boa_token_id": 93, "eoa_token_id": 94, "audio_token_id": 95,
+               "video_token_id": 89}
+
+    @property
+    def config(self):
+        return {"model_type": "gemma4", "text_config": self.text, "vision_config": self.encoder, "audio_config": None, **self.special}
+
+    def vision(self):
+        e = self.encoder
+        return {"image_size": 224, "patch_size": e["patch_size"], "embedding_length": e["hidden_size"],
+                "feed_forward_length": e["intermediate_size"], "block_count": e["num_hidden_layers"], "projection_dim": 64,
+                "attention.head_count": e["num_attention_heads"], "attention.layer_norm_epsilon": 1e-6, "max_rows": 70,
+                "image_mean": [0.0] * 3, "image_std": [1.0] * 3}
+
+    names = [("model.vision_tower.patch_embedder.input_proj", "v.patch_embd"),
+             ("model.vision_tower.patch_embedder.position_embedding_table", "v.position_embd.weight"),
+             ("model.vision_tower.std_bias", "v.std_bias"), ("model.vision_tower.std_scale", "v.std_scale"),
+             ("model.embed_vision.embedding_projection", "mm.input_projection"),
+             *((f"model.vision_tower.encoder.layers.N.{theirs}", f"v.blk.N.{ours}") for theirs, ours in
+               [("input_layernorm", "ln1"), ("post_attention_layernorm", "attn_post_norm"), ("pre_feedforward_layernorm", "ln2"),
+                ("post_feedforward_layernorm", "ffn_post_norm"), ("self_attn.q_norm", "attn_q_norm"), ("self_attn.k_norm", "attn_k_norm"),
+                *((a + b, c) for b in ("", ".linear") for a, c in
+                  [("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"), ("self_attn.v_proj", "attn_v"),
+                   ("self_attn.o_proj", "attn_out"), ("mlp.gate_proj", "ffn_gate"), ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down")])])]
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        if ours == "v.patch_embd.weight":
+            p = self.encoder["patch_size"]
+            return ours, "last", [shape[0], 3, p, p]
+        return ours and (ours, "", shape or [1])
+
+    def base(self, name, shape):
+        return {"v.std_scale": (1.0, 1.0), "v.std_bias": (4.0, 0.0)}.get(name) or super().base(name, shape)
+
+    def processed(self, image):
+        from transformers.models.gemma4.image_processing_pil_gemma4 import Gemma4ImageProcessorPil as P
+        p = P(**{k: v for k, v in self.pixels.items() if k not in ("image_processor_type", "image_seq_length")})
+        got = p(image, do_rescale=False, return_tensors="np")
+        return torch.from_numpy(got["pixel_values"].astype(np.float64) / 255), torch.from_numpy(got["image_position_ids"])
+
+    def run(self, image, with_logits):
+        pixels, places = self.processed(image)
+        rows = self.model.model.get_image_features(pixels, places, return_dict=True).pooler_output[0]
+        n, logits = len(rows), None
+        if with_logits:
+            before, after = PROMPT
+            tokens = torch.tensor([before + [self.special["image_token_id"]] * n + after])
+            kinds = (tokens == self.special["image_token_id"]).long()
+            logits = self.model(input_ids=tokens, pixel_values=pixels, image_position_ids=places, mm_token_type_ids=kinds).logits[0, -1].tolist()
+        return rows, [ids("<|image>"), n, ids("<image|>")], logits
+
+
+class Gemma4Large(Gemma4):
+    """The 26B and the 31B: a standard deviation and a mean of rows, which see one another; no limits."""
+    name = "gemma4-31b"
+    text = Gemma4.text | {"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "use_double_wide_mlp": False,
+                          "use_bidirectional_attention": "vision", "attention_k_eq_v": True, "num_global_key_value_heads": 1}
+    encoder = Gemma4.encoder | {"use_clipped_linears": False, "standardize": True}
+
+
+class Gemma4Unified(Gemma4):
+    """The 12B."""
+    name, projector = "gemma4-12b", "gemma4uv"
+    text = {k: v for k, v in Gemma4Large.text.items() if k not in ("hidden_size_per_layer_input", "vocab_size_per_layer_input")} | {
+        "num_global_key_value_heads": 2, "attention_k_eq_v": False}
+    encoder = {"patch_size": 4, "pooling_kernel_size": 3, "mm_embed_dim": 64, "mm_posemb_size": 70, "output_proj_dims": 64}
+    names = [("model.vision_embedder.patch_ln1", "v.patch_norm.1"), ("model.vision_embedder.patch_dense", "v.patch_embd"),
+             ("model.vision_embedder.patch_ln2", "v.patch_norm.2"), ("model.vision_embedder.pos_norm", "v.patch_norm.3"),
+             ("model.vision_embedder.pos_embedding", "v.position_embd.weight"),
+             ("model.embed_vision.embedding_projection", "mm.input_projection")]
+
+    @property
+    def config(self):
+        return super().config | {"model_type": "gemma4_unified"}
+
+    def vision(self):
+        return {"image_size": 224, "patch_size": 4, "embedding_length": 64, "feed_forward_length": 0, "block_count": 0, "projection_dim": 64,
+                "attention.head_count": 0, "attention.layer_norm_epsilon": 1e-6, "max_rows": 70, "image_mean": [0.0] * 3, "image_std": [1.0] * 3}
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        if ours in ("v.patch_embd.weight", "v.patch_norm.1.weight", "v.patch_norm.1.bias"):
+            return ours, "last", shape
+        if ours == "v.position_embd.weight":
+            return ours, "axes", [shape[1], shape[0], shape[2]]
+        return ours and (ours, "", shape)
+
+    def processed(self, image):
+        """The pixels of the other processor in blocks of patches, as `patches_merge` has them."""
+        pixels, places = super().processed(image)
+        seen = (places[0] != -1).all(-1)
+        w, h = (int(places[0, :, i].max()) + 1 for i in (0, 1))
+        p, m = self.encoder["patch_size"], self.encoder["pooling_kernel_size"]
+        a = pixels[0, seen].reshape(h // m, m, w // m, m, p, p, 3).permute(0, 2, 1, 4, 3, 5, 6)
+        y, x = np.mgrid[:h // m, :w // m]
+        return a.reshape(1, h * w // m // m, -1), torch.from_numpy(np.stack([x, y], -1).reshape(1, -1, 2))
+
+
+# ---------------------------------------------------------------------------------------------- others
+LLAMA_LIKE = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 4096, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+              "tie_word_embeddings": False}
+SIGLIP = [("embeddings.patch_embedding", "v.patch_embd"), ("embeddings.position_embedding", "v.position_embd"), ("post_layernorm", "v.post_ln"),
+          *((f"encoder.layers.N.{theirs}", f"v.blk.N.{ours}") for theirs, ours in
+            [("layer_norm1", "ln1"), ("layer_norm2", "ln2"), ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"),
+             ("self_attn.v_proj", "attn_v"), ("self_attn.out_proj", "attn_out"), ("mlp.fc1", "ffn_up"), ("mlp.fc2", "ffn_down")])]
+CLIP = {"image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28]}
+PIXELS = {"do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True, "rescale_factor": 0.00392156862745098}
+
+
+def normalised(pixels, raw):
+    """Pixels in 64 bits, channels on axis 0."""
+    mean, std = (np.array(pixels[k], np.float32).astype(np.float64)[:, None, None] for k in ("image_mean", "image_std"))
+    return (raw.astype(np.float64) / 255 - mean) / std
+
+
+class Plain(Family):
+    """Encoders with one medium in the text."""
+    with_logits = True
+
+    def vision(self):
+        e = self.encoder
+        return {"image_size": self.image_size, "patch_size": e["patch_size"], "embedding_length": e["hidden_size"],
+                "feed_forward_length": e["intermediate_size"], "block_count": e.get("num_hidden_layers", e.get("depth")), "projection_dim": 64,
+                "attention.head_count": e.get("num_attention_heads", e.get("num_heads")), "attention.layer_norm_epsilon": self.epsilon,
+                "image_mean": [float(np.float32(x)) for x in self.pixels["image_mean"]],
+                "image_std": [float(np.float32(x)) for x in self.pixels["image_std"]], **self.more}
+
+    def logits(self, n, **inputs):
+        before, after = PROMPT
+        tokens = torch.tensor([before + [self.image_token] * n + after])
+        return self.model(input_ids=tokens, **inputs).logits[0, -1].tolist()
+
+
+class Lfm2(Plain):
+    """Tiles of 16 patches; an overview or a picture of 4 to 16 rows."""
+    name, projector, epsilon, image_size, image_token = "lfm2", "lfm2", 1e-6, 256, 92
+    sizes = [[130, 61], [48, 32], [75, 50], [120, 20]]
+    encoder = {"model_type": "siglip2_vision_model", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2,
+               "patch_size": 8, "num_patches": 16, "vision_use_head": False}
+    config = {"model_type": "lfm2_vl", "image_token_id": 92, "projector_hidden_size": 56, "downsample_factor": 2, "vision_config": encoder,
+              "text_config": {"model_type": "lfm2", **LLAMA_LIKE, "layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}}
+    pixels = PIXELS | {"image_processor_type": "Lfm2VlImageProcessorFast", "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 2,
+                       "downsample_factor": 2, "do_image_splitting": True, "min_tiles": 2, "max_tiles": 6, "use_thumbnail": True,
+                       "min_image_tokens": 4, "max_image_tokens": 16, "encoder_patch_size": 8, "tile_size": 32, "max_pixels_tolerance": 1.5}
+    more = {"projector.scale_factor": 2, "image_min_pixels": 1024, "image_max_pixels": 4096, "split_pixels": 6144, "preproc_image_size": 32,
+            "preproc_min_tiles": 2, "preproc_max_tiles": 6}
+    names = [*((f"model.vision_tower{v}.{theirs}", ours) for v in ("", ".vision_model") for theirs, ours in SIGLIP),
+             ("model.multi_modal_projector.layer_norm", "mm.input_norm"), ("model.multi_modal_projector.linear_1", "mm.1"),
+             ("model.multi_modal_projector.linear_2", "mm.2")]
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        return ours and ((ours, "last", [shape[0], 3, 8, 8]) if ours == "v.patch_embd.weight" else (ours, "", shape))
+
+    def run(self, image, with_logits):
+        from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor, convert_image_to_patches
+        p = Lfm2VlImageProcessor(**{k: v for k, v in self.pixels.items() if k != "image_processor_type"})
+        w, h = image.size
+        args = dict(min_image_tokens=4, max_image_tokens=16, encoder_patch_size=8, downsample_factor=2)
+        W, H = p.smart_resize(h, w, **args)
+        large = p._is_image_too_large(h, w, 16, 8, 2, 1.5)
+        tiles = []
+        if large:
+            columns, lines, tw, th, _ = p._get_grid_layout(h, w, 2, 6, 32)
+            whole = image.resize((tw, th), 2)
+            tiles = [whole.crop((32 * x, 32 * y, 32 * x + 32, 32 * y + 32)) for y in range(lines) for x in range(columns)]
+        tiles.append(image.resize((W, H), 2))
+        arrays = [torch.from_numpy(normalised(self.pixels, np.asarray(t).transpose(2, 0, 1)))[None] for t in tiles]
+        patches = [convert_image_to_patches(a, 8)[0] for a in arrays]
+        most = max(len(a) for a in patches)
+        values = torch.stack([torch.cat([a, torch.zeros(most - len(a), a.shape[1])]) for a in patches])
+        mask = torch.tensor([[1] * len(a) + [0] * (most - len(a)) for a in patches])
+        shapes = torch.tensor([[t.size[1] // 8, t.size[0] // 8] for t in tiles])
+        inputs = dict(pixel_values=values, spatial_shapes=shapes, pixel_attention_mask=mask)
+        parts = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output
+        runs = []
+        for i, part in enumerate(parts):
+            if large:
+                name = "<|img_thumbnail|>" if i + 1 == len(parts) else f"<|img_row_{i // columns + 1}_col_{i % columns + 1}|>"
+                runs.append((ids("<|image_start|>") if i == 0 else []) + ids(name))
+            else:
+                runs.append(ids("<|image_start|>"))
+            runs.append(len(part))
+        runs.append(ids("<|image_end|>"))
+        rows = torch.cat(list(parts))
+        return rows, runs, self.logits(len(rows), **inputs) if with_logits else None
+
+
+class LightOnOcr(Plain):
+    name, projector, epsilon, image_size, image_token, gelu = "lightonocr", "lightonocr", 1e-5, 70, 92, False
+    sizes = [[90, 70], [64, 48]]
+    encoder = {"model_type": "pixtral", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 24,
+               "patch_size": 8, "image_size": 70, "hidden_act": "silu", "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}
+    config = {"model_type": "lighton_ocr", "image_token_id": 92, "spatial_merge_size": 2, "vision_config": encoder,
+              "text_config": {"model_type": "qwen3", **LLAMA_LIKE}}
+    pixels = PIXELS | CLIP | {"image_processor_type": "PixtralImageProcessorFast", "resample": 3, "size": {"longest_edge": 70}, "patch_size": 16}
+    more = {"spatial_merge_size": 2}
+    names = [("model.vision_encoder.patch_conv", "v.patch_embd"), ("model.vision_encoder.ln_pre", "v.pre_ln"),
+             ("model.vision_projection.norm", "mm.input_norm"), ("model.vision_projection.patch_merger.merging_layer", "mm.patch_merger"),
+             ("model.vision_projection.linear_1", "mm.1"), ("model.vision_projection.linear_2", "mm.2"),
+             *((f"model.vision_encoder.transformer.layers.N.{theirs}", f"v.blk.N.{ours}") for theirs, ours in
+               [("attention_norm", "ln1"), ("ffn_norm", "ln2"), ("attention.q_proj", "attn_q"), ("attention.k_proj", "attn_k"),
+                ("attention.v_proj", "attn_v"), ("attention.o_proj", "attn_out"), ("feed_forward.gate_proj", "ffn_gate"),
+                ("feed_forward.up_proj", "ffn_up"), ("feed_forward.down_proj", "ffn_down")])]
+
+    def keys(self):
+        return super().keys() | {"clip.use_silu": True}
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        return ours and (ours, "", shape)
+
+    def gguf_op(self, ours):
+        return "pairs 2" if ours.endswith(("attn_q.weight", "attn_k.weight")) else ""
+
+    def run(self, image, with_logits):
+        from transformers.models.pixtral.image_processing_pil_pixtral import get_resize_output_image_size
+        H, W = get_resize_output_image_size(np.zeros((3, image.size[1], image.size[0]), np.uint8), 70, 16, "channels_first")
+        raw = np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)
+        values = torch.from_numpy(normalised(self.pixels, raw))[None]
+        inputs = dict(pixel_values=values, image_sizes=[(H, W)])
+        rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
+        return rows, [len(rows)], self.logits(len(rows), **inputs) if with_logits else None
+
+
+def blocks(values, p, m):
+    """Patches of [3, H, W] in blocks of m by m, and the grid."""
+    _, H, W = values.shape
+    a = values.reshape(3, H // p // m, m, p, W // p // m, m, p).transpose(1, 4, 2, 5, 0, 3, 6)
+    return a.reshape(-1, 3, p, p), torch.tensor([[1, H // p, W // p]])
+
+
+class Glm4v(Plain):
+    name, projector, epsilon, image_size, image_token, gelu, with_logits = "glm4v", "glm4v", 1e-5, 32, 92, False, False
+    sizes = [[90, 70], [64, 48], [200, 9]]
+    encoder = {"model_type": "glm4v_vision", "hidden_size": 48, "intermediate_size": 80, "depth": 2, "num_heads": 2, "patch_size": 8, "image_size": 32,
+               "out_hidden_size": 64, "spatial_merge_size": 2, "temporal_patch_size": 2}
+    config = {"model_type": "glm4v", "image_token_id": 92, "video_token_id": 93, "image_start_token_id": 90, "image_end_token_id": 91,
+              "vision_config": encoder, "text_config": {"model_type": "glm4v_text", **{k: v for k, v in LLAMA_LIKE.items() if k != "head_dim"},
+              "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3], "partial_rotary_factor": 0.5}}}
+    pixels = PIXELS | CLIP | {"image_processor_type": "Glm4vImageProcessor", "resample": 3, "patch_size": 8, "temporal_patch_size": 2, "merge_size": 2,
+                              "size": {"shortest_edge": 8192, "longest_edge": 10240}}
+    more = {"spatial_merge_size": 2, "image_min_pixels": 4096, "image_max_pixels": 5120}
+    names = [(f"model.visual.{theirs}", ours) for theirs, ours in
+             [("patch_embed.proj", "v.patch_embd"), ("post_conv_layernorm", "v.norm_embd"), ("embeddings.position_embedding", "v.position_embd"),
+              ("post_layernorm", "v.post_ln"), ("downsample", "mm.patch_merger"), ("merger.proj", "mm.model.fc"),
+              ("merger.post_projection_norm", "mm.post_norm"), ("merger.gate_proj", "mm.gate"), ("merger.up_proj", "mm.up"),
+              ("merger.down_proj", "mm.down"), *((f"blocks.N.{a}", f"v.blk.N.{b}") for a, b in
+              [("norm1", "ln1"), ("norm2", "ln2"), ("attn.qkv", "attn_qkv"), ("attn.proj", "attn_out"), ("mlp.gate_proj", "ffn_gate"),
+               ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down")])]]
+    around = ("<|begin_of_image|>", "<|end_of_image|>")
+
+    def keys(self):
+        return super().keys() | {"clip.use_silu": True}
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        if ours == "v.patch_embd.weight":
+            one = [shape[0], 3, 8, 8]
+            return [(ours, "frames", one), (ours + ".1", "frames", one)]
+        return ours and (ours, "", shape)
+
+    def run(self, image, with_logits):
+        from transformers.models.glm4v.image_processing_pil_glm4v import smart_resize
+        H, W = smart_resize(2, image.size[1], image.size[0], 2, 16, 8192, 10240)
+        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
+        values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
+        rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
+        return rows, [ids(self.around[0]), len(rows), ids(self.around[1])], None
+
+
+class PaddleOcr(Plain):
+    name, projector, epsilon, image_size, image_token, with_logits = "paddleocr", "paddleocr", 1e-6, 40, 92, False
+    sizes = [[90, 70], [64, 48], [200, 9], [9, 100]]
+    encoder = {"model_type": "paddleocr_vl_vision", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2,
+               "patch_size": 8, "image_size": 40, "spatial_merge_size": 2}
+    config = {"model_type": "paddleocr_vl", "image_token_id": 92, "video_token_id": 93, "vision_start_token_id": 90, "vision_end_token_id": 91,
+              "vision_config": encoder, "text_config": {"model_type": "paddleocr_vl_text", **LLAMA_LIKE, "head_dim": 16,
+              "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0, "mrope_section": [2, 3, 3]}}}
+    pixels = PIXELS | CLIP | {"image_processor_type": "PaddleOCRVLImageProcessor", "resample": 3, "patch_size": 8, "temporal_patch_size": 1,
+                              "merge_size": 2, "min_pixels": 4096, "max_pixels": 5120}
+    more = {"image_min_pixels": 4096, "image_max_pixels": 5120}
+    names = [*((f"{m}visual.vision_model.{theirs}", ours) for m in ("", "model.") for theirs, ours in SIGLIP),
+             *((f"{p}.{theirs}", ours) for p in ("mlp_AR", "model.projector", "model.mlp_AR") for theirs, ours in
+               [("pre_norm", "mm.input_norm"), ("linear_1", "mm.1"), ("linear_2", "mm.2")])]
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        return ours and (ours, "", shape)
+
+    def run(self, image, with_logits):
+        from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize
+        H, W = smart_resize(image.size[1], image.size[0], 16, 4096, 5120)
+        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 1)
+        rows = self.model.model.get_image_features(pixel_values=torch.from_numpy(a), image_grid_thw=grid, return_dict=True).pooler_output[0]
+        return rows, [ids("<|IMAGE_START|>"), len(rows), ids("<|IMAGE_END|>")], None
+
+
+class Llava16(Plain):
+    """Tiles of 16 patches; the layer ahead of the last."""
+    name, projector, epsilon, image_size, image_token, gelu = "llava16", "mlp", 1e-5, 32, 92, False
+    sizes = [[90, 70], [100, 31], [40, 64], [64, 64]]
+    encoder = {"model_type": "clip_vision_model", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 2,
+               "patch_size": 8, "image_size": 32, "projection_dim": 48}
+    pinpoints = [[32, 64], [64, 32], [64, 64], [96, 32], [32, 96]]
+    config = {"model_type": "llava_next", "image_token_id": 92, "image_token_index": 92, "image_grid_pinpoints": pinpoints, "vision_config": encoder,
+              "vision_feature_layer": -2, "text_config": {"model_type": "llama", **LLAMA_LIKE}}
+    pixels = PIXELS | CLIP | {"image_processor_type": "LlavaNextImageProcessorFast", "resample": 3, "size": {"shortest_edge": 32},
+                              "crop_size": {"height": 32, "width": 32}, "do_center_crop": True, "do_pad": True, "image_grid_pinpoints": pinpoints}
+    more = {"feature_layer": [2], "image_grid_pinpoints": [x for h, w in pinpoints for x in (w, h)], "mm_patch_merge_type": "spatial_unpad"}
+    names = [*((f"vision_tower{v}.{theirs}", ours) for v in ("", ".vision_model") for theirs, ours in
+               [*SIGLIP, ("embeddings.class_embedding", "v.class_embd"), ("pre_layrnorm", "v.pre_ln")]),
+             ("image_newline", "v.image_newline"), ("multi_modal_projector.linear_1", "mm.0"), ("multi_modal_projector.linear_2", "mm.2")]
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        return ours and (ours, "", shape)
+
+    def run(self, image, with_logits):
+        from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil as P
+        p = P(**{k: v for k, v in self.pixels.items() if k != "image_processor_type"})
+        got = p(image, do_rescale=False, do_normalize=False, return_tensors="np")
+        values = torch.from_numpy(np.stack([normalised(self.pixels, a) for a in got["pixel_values"][0]]))[None]
+        inputs = dict(pixel_values=values, image_sizes=torch.tensor([[image.size[1], image.size[0]]]))
+        rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
+        return rows, [len(rows)], self.logits(len(rows), **inputs) if with_logits else None
+
+
+FAMILIES = [Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), PaddleOcr()]
+
+for name in sys.argv[1:]:
+    next(family for family in FAMILIES if family.name == name).write()
