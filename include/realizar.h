@@ -205,13 +205,12 @@ rz_status rz_allocator_set(const rz_allocator *allocator,
 
 /* A device. Since 0.1.0. */
 typedef struct rz_device_info {
-  uint32_t struct_size;  /* sizeof(rz_device_info), set by the caller. */
-  uint32_t index;        /* Index of the device. */
-  char name[64];         /* Name, such as "cuda:0 NVIDIA H200". */
-  uint32_t kind;         /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
-  uint32_t available;    /* 1 when models can be loaded to it, else 0. */
-  /* Instruction set, of several the one measured as the fastest, or compute capability, such as "avx2" or "sm_90". */
-  char isa[32];
+  uint32_t struct_size;   /* sizeof(rz_device_info), set by the caller. */
+  uint32_t index;         /* Index of the device. */
+  char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
+  uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
+  uint32_t available;     /* 1 when models can be loaded to it, else 0. */
+  char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
   uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
   uint64_t memory_free;   /* Bytes of memory free right now; 0 where unknown. */
   char unavailable[256];  /* Reason why the device cannot be used; empty for one that can. */
@@ -1085,7 +1084,7 @@ rz_status rz_sampler_grammar_set(rz_sampler *sampler,
 /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
 #define RZ_CACHE_TYPE_F32 256
 
-/* One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
+/* One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
 typedef struct rz_cache rz_cache;
 
@@ -1412,8 +1411,8 @@ typedef struct rz_media_info {
   uint32_t seen_height;
   uint64_t bytes;      /* Bytes of memory that it takes. */
   uint64_t encode_ns;  /* Nanoseconds that its encoding took. */
-  /* The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for tables of
-   * the caller. */
+  /* The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
+   * tables of the caller. */
   uint8_t hash[32];
 } rz_media_info;
 
@@ -1561,8 +1560,8 @@ typedef struct rz_media_params {
  * long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
  * RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
  * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
- * that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
- * weights), RZ_ERR_VERSION. Since 0.1.0. */
+ * that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model
+ * without weights), RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_encoder_load(const rz_model *model,
                           const char *path,
                           const rz_encoder_params *params,
@@ -1657,8 +1656,8 @@ rz_status rz_media_from_samples(const rz_encoder *encoder,
 /* rz_media_from_samples for `size` bytes of a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 or 64.
  *
  * Several channels become their mean. A file that ends too early is refused, unless its header leaves the length open.
- * Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such
- * as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0. */
+ * Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
+ * such as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0. */
 rz_status rz_media_from_audio(const rz_encoder *encoder,
                               const void *data,
                               size_t size,
@@ -1711,18 +1710,19 @@ rz_status rz_prompt_new(const rz_model *model,
                         rz_error *err);
 
 /* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
- * may also have parts of the types "image" and "audio" with a member "media", the number of one of the `n_media` media:
+ * may also have parts of the types "image" and "audio" with a member "media", the number of one of the `n_media`
+ * media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
- * "image_url" is read as "image" and "input_audio" as "audio"; what else such a part has is ignored. Each medium is in at least one part. It stands
- * where the template writes a placeholder for it, with those of the model's tokens around it that the template does
- * not write itself. To a template that knows no parts the content is a text, and the medium stands where its part
- * stood. Placeholders that messages spell are text, like all special tokens (rz_chat_tokenize_into). `flags` are those
- * of rz_chat_tokenize_into, and so are the tokens that begin the prompt. Any thread. Errors: those of
- * rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of the
- * other kind, a medium without a part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template
- * leaves a medium out). Since 0.1.0. */
+ * "image_url" is read as "image" and "input_audio" as "audio"; what else such a part has is ignored. Each medium is in
+ * at least one part. It stands where the template writes a placeholder for it, with those of the model's tokens around
+ * it that the template does not write itself. To a template that knows no parts the content is a text, and the medium
+ * stands where its part stood. Placeholders that messages spell are text, like all special tokens
+ * (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin the prompt.
+ * Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a
+ * medium or with one of the other kind, a medium without a part, a medium that rz_media_step is not done with),
+ * RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
 rz_status rz_prompt_from_chat(const rz_model *model,
                               const char *json,
                               size_t json_len,

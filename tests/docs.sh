@@ -38,6 +38,8 @@ story_of_hub "$out/hub"
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >"$out/chat.gguf"
+# The first programs have a message of the system, with which the tiny model can do nothing.
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% set messages = messages[-1:] %}' >"$out/last.gguf"
 expected=', there was a little girl named Lily. She loved to play outside in the park.'
 runs() { # language, command
     said=$(echo "Once upon a time" | "${@:2}" "$out/chat.gguf" tests/data/story-adapter.gguf "$out/folder" 2>"$out/errors") ||
@@ -46,7 +48,7 @@ runs() { # language, command
     echo "ok: the guides, $1"
 }
 begins() { # language, command: the first program says the same
-    said=$(echo "Once upon a time" | "${@:2}" "$out/chat.gguf" 2>"$out/errors") && [[ $said == "$expected"* ]] ||
+    said=$(echo "Once upon a time" | "${@:2}" "$out/last.gguf" 2>"$out/errors") && [[ $said == "$expected"* ]] ||
         { echo "FAILED: the first program, $1: $said"; cat "$out/errors"; exit 1; }
 }
 link=(-I"$stage/include" -L"$stage/lib" -lrealizar -Wl,-rpath,"$stage/lib")

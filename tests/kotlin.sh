@@ -32,7 +32,8 @@ said=$(echo "Once upon a time" | run GuidesKt "$out/chat.gguf" tests/data/story-
 expected=', there was a little girl named Lily. She loved to play outside in the park.'
 [[ $said == "$expected"*"all ran" ]] || { echo "FAILED: the guides, Kotlin: $said"; exit 1; }
 scripts/kotlinc "$jdk" "$out/start" "$out/java:$out/package" docs/snippets/start/Chat.kt
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% set messages = messages[-1:] %}' >"$out/last.gguf"
 said=$(echo "Once upon a time" | "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -Drealizar.library="$library" \
-    -cp "$out/java:$out/package:$out/start:$(cat "$out/package.path")" ChatKt "$out/chat.gguf")
+    -cp "$out/java:$out/package:$out/start:$(cat "$out/package.path")" ChatKt "$out/last.gguf")
 [[ $said == "$expected"* ]] || { echo "FAILED: the first program: $said"; exit 1; }
 echo "ok: the guides, Kotlin"

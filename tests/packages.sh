@@ -10,7 +10,7 @@ temporary=$(mktemp -d)
 trap 'chmod -R u+w "$temporary"; rm -rf "$temporary"' EXIT
 . tests/add-template.sh
 . tests/find-jdk.sh
-add_template tests/data/stories260K-f32.gguf '{{ bos_token }}' >"$temporary/chat.gguf"
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% set messages = messages[-1:] %}' >"$temporary/chat.gguf"
 model=$temporary/chat.gguf
 expected=", there was a little girl named Lily. She loved to play outside in the park."
 

@@ -93,12 +93,14 @@ expect "frame, a histogram" "  in time" "$(grep "in time" "$temporary/frames")"
 expect "serve" "16 conversations together: " "$("$programs/serve" $story 24)"
 
 # The programs that readers see first, in the README and at the top of the header.
+# They get a template of the last message alone: the tiny model can do nothing with one of the system.
+add_template $story "{{ bos_token }}{% set messages = messages[-1:] %}" >"$temporary/last.gguf"
 awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/README.c"
 sed -n '1,/What holds for every function/s/^ \*   //p' ../include/realizar.h >"$temporary/realizar.h.c"
 for file in README realizar.h; do
     ${CC:-cc} -Wall -Wextra -Werror -o "$temporary/first" "$temporary/$file.c" -I"$programs/stage/include" -L"$programs/stage/lib" \
         -lrealizar -Wl,-rpath,"$programs/stage/lib"
-    expect "the program in $file" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$temporary/first" "$chat")"
+    expect "the program in $file" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$temporary/first" "$temporary/last.gguf")"
 done
 
 if [ "$(uname -s)" = Linux ]; then

@@ -33,20 +33,20 @@ guides=$stage/../guides
 rm -rf "$guides"
 mkdir -p "$guides/Sources/Guides"
 cp ../../docs/snippets/guides.swift "$guides/Sources/Guides/main.swift"
-mkdir -p "$guides/Sources/Chat"
-cp ../../docs/snippets/start/chat.swift "$guides/Sources/Chat/main.swift"
+mkdir -p "$guides/Sources/Start"
+cp ../../docs/snippets/start/chat.swift "$guides/Sources/Start/main.swift"
 cat >"$guides/Package.swift" <<END
 // swift-tools-version: 5.9
 import PackageDescription
 let package = Package(
     name: "Guides", platforms: [.macOS(.v12)], dependencies: [.package(path: "$PWD")],
-    targets: ["Guides", "Chat"].map {
+    targets: ["Guides", "Start"].map {
         .executableTarget(name: $0, dependencies: [.product(name: "Realizar", package: "swift")])
     })
 END
 said=$(echo "Once upon a time" | swift run --package-path "$guides" Guides "$CHAT" ../../tests/data/story-adapter.gguf "$stage/../store" 2>&1) ||
     { echo "FAILED: the guides: $said"; exit 1; }
-said=$(echo "Once upon a time" | swift run --package-path "$guides" Chat "$CHAT" 2>&1) ||
+said=$(echo "Once upon a time" | swift run --package-path "$guides" Start "$CHAT" 2>&1) ||
     { echo "FAILED: the first program: $said"; exit 1; }
 echo "ok: the guides, Swift"
 # A library of another interface is named.

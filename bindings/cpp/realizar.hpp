@@ -821,7 +821,7 @@ private:
     detail::Handle<rz_sampler, rz_sampler_free> handle_;
 };
 
-/// One timeline of tokens with its keys and values. It keeps its model alive.
+/// A text: its tokens, with keys and values. It keeps its model alive.
 class Cache {
 public:
     explicit Cache(const Model &model, const rz_cache_params &params = realizar::params<rz_cache_params>())
@@ -840,7 +840,7 @@ public:
     Result<rz_status> try_truncate(uint32_t len) {
         return detail::done([&](rz_error *error) { return rz_cache_truncate(get(), len, error); });
     }
-    /// A second timeline with the same past.
+    /// A second session with the same past.
     Cache fork() const { return try_fork().value(); }
     Result<Cache> try_fork() const {
         return detail::called<Cache, rz_cache *>(

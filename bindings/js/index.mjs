@@ -1,16 +1,1 @@
-export {
-  Adapter,
-  Conversation,
-  Encoder,
-  MEDIA_TOKEN,
-  Media,
-  Model,
-  Prompt,
-  RealizarError,
-  Session,
-  Store,
-  devices,
-  fetchModel,
-  plan,
-  version,
-} from "./index.js";
+export * from "./index.js";

@@ -2,7 +2,7 @@
 // guides.mjs MODEL ADAPTER FOLDER
 import assert from "node:assert";
 import fs from "node:fs";
-import { Conversation, Encoder, Model, Prompt, RealizarError, Session, Store, devices, plan } from "realizar";
+import { Conversation, Encoder, Model, Prompt, RealizarError, Session, Store, devices, fetchModel, plan } from "realizar";
 
 // --8<-- [start:chat]
 async function chat(model) {
@@ -161,6 +161,15 @@ async function batches(model) {
 }
 // --8<-- [end:batches]
 
+// --8<-- [start:hub]
+async function fetched(name) {
+  // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+  // Model.load(name) does it all.
+  const progress = (done, total) => process.stderr.write(`\r${Math.floor(done / 1e6)} of ${Math.floor(total / 1e6)} MB`);
+  return Model.load(await fetchModel(name, { progress }));
+}
+// --8<-- [end:hub]
+
 // --8<-- [start:plan]
 async function planned(path) {
   // One model and four conversations of 4,096 tokens each, before a weight is read.
@@ -226,6 +235,7 @@ await adapters(model, adapter);
 assert.equal((await saving(model)).messages().length, 2);
 assert((await prefixes(model, folder)).hits > 0);
 assert((await batches(model)).every((answer) => answer.length > 20));
+assert.equal((await fetched("hf:tests/story")).info.architecture, "llama");
 await planned(path);
 await memory(path);
 await gpus(path);

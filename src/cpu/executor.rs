@@ -90,7 +90,7 @@ impl CpuExecutor {
         for rope in &backend.ropes {
             angles.push(Angles::new(rope, max_tokens)?);
         }
-        let mut attention = Vec::new();
+        let mut shapes: Vec<(Heads, usize)> = Vec::new();
         for op in &program.ops {
             let (layer, q, top) = match op {
                 Op::Attend(a) => (a.layer, a.q, 0),
@@ -98,10 +98,15 @@ impl CpuExecutor {
                 _ => continue,
             };
             let heads = heads(program, layer, q);
-            if !attention.iter().any(|(known, _)| *known == heads) {
-                let scratch = AttentionScratch::new(heads, max_tokens, threads, false)?;
-                attention.push((heads, if top > 0 { scratch.with_choice(top)? } else { scratch }));
+            match shapes.iter_mut().find(|(known, _)| *known == heads) {
+                Some((_, most)) => *most = top.max(*most),
+                None => shapes.push((heads, top)),
             }
+        }
+        let mut attention = Vec::new();
+        for (heads, top) in shapes {
+            let scratch = AttentionScratch::new(heads, max_tokens, threads, false)?;
+            attention.push((heads, if top > 0 { scratch.with_choice(top)? } else { scratch }));
         }
         let experts = ExpertScratch::new(program, max_tokens)?;
         let seconds = || try_filled("times of ops", program.ops.len(), 0f32);
@@ -360,19 +365,10 @@ impl CpuExecutor {
             Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),
             Op::Attend(attend) => return self.attend(sequences, attend),
             Op::Select(select) => return self.select(sequences, select),
-            Op::Conv(op) => {
-                let (backend, team) = (&self.backend, team(&mut self.team)?);
-                let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
-                recurrent::conv(&team, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
+            Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => {
+                self.remember(op, inputs, sequences)?;
             }
-            Op::DeltaRule(op) => {
-                let rate = self.backend.vector(op.rate);
-                recurrent::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.tensors, inputs, sequences)?;
-            }
-            Op::Scan(op) => {
-                let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
-                recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
-            }
+            Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } => self.mix(op)?,
             Op::Glu { gate, up, activation } => self.activate(*gate, *up, *activation)?,
             Op::Gate { x, gate, sigmoid } => {
                 let [x, gate] = self.tensors.disjoint([*x, *gate]);
@@ -395,6 +391,61 @@ impl CpuExecutor {
             }
         }
         Ok(true)
+    }
+
+    /// Advances the recurrent states of sequences.
+    fn remember(&mut self, op: &Op, inputs: &StepInputs, sequences: &mut dyn SequencesMut<CpuSequence>) -> Result<()> {
+        let isa = self.backend.isa;
+        match op {
+            Op::Conv(op) => {
+                let (backend, team) = (&self.backend, team(&mut self.team)?);
+                let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
+                recurrent::conv(&team, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
+            }
+            Op::Pool(op) => {
+                let bias = self.backend.vector(op.bias);
+                recurrent::pool(&*team(&mut self.team)?, op, bias, &mut self.tensors, inputs, sequences)?;
+            }
+            Op::DeltaRule(op) => {
+                let rate = self.backend.vector(op.rate);
+                recurrent::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.tensors, inputs, sequences)?;
+            }
+            Op::Scan(op) => {
+                let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
+                recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
+            }
+            Op::Wkv(op) => {
+                recurrent::wkv(&*team(&mut self.team)?, isa, op, &mut self.tensors, inputs, sequences)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Products and mixtures of parts of rows.
+    fn mix(&mut self, op: &Op) -> Result<()> {
+        let isa = self.backend.isa;
+        match op {
+            Op::MixByScore { x, by, eps, out } => {
+                let by = self.backend.vector(*by);
+                let [x, out] = self.tensors.disjoint([*x, *out]);
+                each_row(&*team(&mut self.team)?, x, out, |_, x, out| streams::mix_by_score(isa, x, by, *eps, out));
+            }
+            Op::Sinkhorn { x, eps, rounds } => {
+                each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| streams::sinkhorn(x, *eps, *rounds));
+            }
+            Op::Dot { x, y, out } => {
+                let [x, (y, wide), out] = self.tensors.disjoint([*x, *y, *out]);
+                each_row(&*team(&mut self.team)?, x, out, |t, x, out| {
+                    let (each, y) = (wide / out.len(), &y[t * wide..][..wide]);
+                    for ((x, y), out) in x.chunks_exact(each).zip(y.chunks_exact(each)).zip(out) {
+                        *out = elementwise::dot(isa, x, y);
+                    }
+                });
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Rows of a table, by the tokens or the positions of the step, or rows of media.
@@ -677,7 +728,8 @@ impl CpuExecutor {
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let [(q, _), (weights, _), (out, _)] = tensors.disjoint([op.q, op.weights, op.out]);
         let team = team(open)?;
-        Ok(attention::select(&team, backend.isa, [positions, slots], &source, [q, weights], out, scratch))
+        let groups = op.groups;
+        Ok(attention::select(&team, backend.isa, [positions, slots], &source, [q, weights], groups, out, scratch))
     }
 }
 

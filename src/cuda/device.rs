@@ -17,7 +17,7 @@ use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::graph::op::{Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
+use crate::graph::op::{Activation, Experts, Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
@@ -281,6 +281,10 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
             Some("norms whose bias is not as long as their weights")
         }
+        Op::Glu { activation: Activation::TanhSwiglu(_), .. }
+        | Op::Experts(Experts { activation: Activation::TanhSwiglu(_), .. }) => Some("a hyperbolic tangent in SwiGLU"),
+        Op::Pool(_) => Some("sums of groups of positions"),
+        Op::Wkv(_) | Op::Dot { .. } => Some("the recurrence of RWKV"),
         Op::Select(_) => Some("choosing positions to attend to"),
         Op::Attend(a) if a.among.is_some() => Some("attention to chosen positions"),
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
@@ -289,7 +293,9 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::Mean { .. } => Some("means of groups"),
         Op::Clamp { low, high, .. } if *low != -*high => Some("clamps between two limits"),
         Op::Threshold { .. } => Some("thresholds by deviations"),
-        Op::Rescale { .. } | Op::Mix(_) => Some("several residual streams"),
+        Op::Rescale { .. } | Op::Mix(_) | Op::MixByScore { .. } | Op::Sinkhorn { .. } => {
+            Some("several residual streams")
+        }
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),

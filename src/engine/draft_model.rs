@@ -19,7 +19,7 @@ pub struct DraftModel {
     session: Session,
     /// The tokens of the open step, if any.
     step: Vec<u32>,
-    /// With an executor while a draft is made.
+    /// The pass of a draft that is being made, which holds an executor.
     pass: Option<Pass>,
     /// The history counts from here on, after its first token, with which texts begin for most models.
     from: usize,
@@ -28,7 +28,7 @@ pub struct DraftModel {
 /// A token that the model would choose.
 pub struct Choice {
     pub token: u32,
-    /// By how much its logit leads the next one.
+    /// The difference between its logit and that of the second choice.
     pub lead: f32,
     /// Time that finding it took, but for reading a text from its beginning.
     pub time: Duration,

@@ -37,7 +37,7 @@ pub struct DraftMtp {
     logits: Vec<f32>,
     /// The tokens of the open step, if any.
     tokens: Vec<u32>,
-    /// With an executor while a draft is made.
+    /// The executor of a draft that is being made.
     lent: Option<Lent>,
     _memory: Reservation,
 }
@@ -82,7 +82,7 @@ impl DraftMtp {
         let (network, width) = (self.network.clone(), self.made.len());
         let known = self.from + self.held() + self.n_waiting();
         let is_new = known == self.from || positions.start > known;
-        // Those of tokens that came again are known.
+        // Hidden states of tokens that are computed again are known.
         let first = if is_new { positions.start } else { known };
         let n = positions.end.saturating_sub(first);
         if is_new || self.n_waiting() + n > self.room {

@@ -1,6 +1,6 @@
-//! Encoders of pictures and of sound: tiles, or parts of a sound, through two programs to the rows that a model takes in
-//! the place of embeddings. What becomes of a tile depends on that tile alone, and neither on threads nor on how its work
-//! is cut.
+//! Encoders of pictures and of sound: tiles, or parts of a sound, through two programs to the rows that a model takes
+//! in the place of embeddings. What becomes of a tile depends on that tile alone, and neither on threads nor on how its
+//! work is cut.
 
 use std::path::Path;
 use std::sync::Arc;

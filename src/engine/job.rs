@@ -87,7 +87,7 @@ pub struct JobInfo {
     pub prompt_total: usize,
     pub prompt_done: usize,
     pub tokens: usize,
-    /// Those of them that are reasoning.
+    /// Tokens of reasoning among them.
     pub reasoning: usize,
     /// Tokens of drafts that were computed, and those of them that were right.
     pub drafted: usize,
@@ -428,7 +428,7 @@ impl Job {
         self.session.step_back(self.session.len(), None);
         let Request { draft, made, max_tokens, chooser, .. } = &mut self.request;
         let Some(draft) = draft else { return Ok(true) };
-        // With the token that is made in any case.
+        // The token that is made in any case counts too.
         let more = (*max_tokens - made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
         let most = if self.session.pending().is_empty() { more } else { 0 };

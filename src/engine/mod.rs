@@ -1,4 +1,4 @@
-//! The conductor: alone in knowing every part. Opens models, keeps sessions, runs generation.
+//! Opens models, keeps sessions, runs generation: the one layer that uses every part.
 
 mod adapter;
 mod advice;
@@ -75,7 +75,7 @@ pub use session::Session;
 pub use sound::{extent as sound_extent, measure as measure_sound, most_samples};
 pub use store::{Store, StoreInfo, StoreParams};
 
-// Parts that pass through as they are, so that a caller need not know where they live.
+// Items of the layers below that the C interface uses as they are.
 pub use crate::cpu::threads::pool::{HostParallel, Share};
 pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};

@@ -1,4 +1,4 @@
-//! The wishes for a reply of a conversation, the prompt that its messages make, and the parameters of its job.
+//! The parameters of a reply of a conversation, the prompt that its messages make, and the parameters of its job.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ pub struct Session {
     logits_at: Logits,
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
-    /// Those of the sequence, whose memory is counted here.
+    /// The adapters of the sequence, whose memory is counted here.
     adapters: Adapters,
     /// `None` where the memory was given back.
     memory: Option<Reservation>,

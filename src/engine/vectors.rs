@@ -16,7 +16,7 @@ pub struct Vectors<'a> {
 }
 
 impl<'a> Vectors<'a> {
-    /// With room for `len` values.
+    /// Returns an empty list with room for `len` values.
     pub fn new(head: &'a EmbeddingHead, pooling: Pooling, raw: bool, len: usize) -> Result<Vectors<'a>> {
         let pooled = try_filled("an embedding", head.hidden, 0.0)?;
         Ok(Vectors { head, pooling, raw, values: try_vec("embeddings", len)?, pooled, n_tokens: 0 })

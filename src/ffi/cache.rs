@@ -1,4 +1,4 @@
-//! One timeline of a model: its tokens, their keys and values, the logits after the last one.
+//! One text of a model: its tokens, their keys and values, the logits after the last one.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -14,7 +14,7 @@ use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
 
-/// One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
+/// One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
 /// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
 pub struct rz_cache {
     held: RwLock<Held>,
@@ -97,7 +97,7 @@ impl rz_cache {
         if let Some(session) = &session {
             self.publish(session);
         }
-        // The lock is free, but for readers that are about to find that the session is away.
+        // The lock is free, but for readers that will find that the session is lent.
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         *held = Held { is_lost: session.is_none(), session };
     }

@@ -30,7 +30,7 @@ pub struct rz_device_info {
     pub kind: u32,
     /// 1 when models can be loaded to it, else 0.
     pub available: u32,
-    /// Instruction set, of several the one measured as the fastest, or compute capability, such as "avx2" or "sm_90".
+    /// Instruction set or compute capability, such as "avx512vnni" or "sm_90".
     pub isa: [c_char; 32],
     /// Bytes of memory in all; 0 where unknown.
     pub memory_total: u64,

@@ -15,7 +15,7 @@ use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::media::{RZ_MEDIA_AUDIO, RZ_MEDIA_IMAGE, rz_media, rz_media_info};
-use super::media_steps::MediaSteps;
+use super::media_work::{MediaSteps, told};
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -143,8 +143,8 @@ versioned!(rz_encoder_info {
 /// long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
 /// RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
 /// other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
-/// that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
-/// weights), RZ_ERR_VERSION. Since 0.1.0.
+/// that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model
+/// without weights), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
     model: *const rz_model,
@@ -207,12 +207,6 @@ fn with_params<T>(
         ..EncoderParams::default()
     })?;
     Ok((loaded, params.max_rows as usize))
-}
-
-/// A caller's function that is told of progress.
-pub(super) fn told(progress: rz_progress_callback, user: *mut c_void) -> Option<impl FnMut(u64, u64) -> bool> {
-    // SAFETY: the header asks for a function that may be called so during the call.
-    progress.map(|progress| move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 })
 }
 
 /// Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0.

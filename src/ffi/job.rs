@@ -52,7 +52,7 @@ impl rz_job {
 
 impl Drop for rz_job {
     fn drop(&mut self) {
-        // A panic has left the job, and with it the timeline, in an unknown state.
+        // A panic has left the job, and with it the session, in an unknown state.
         let is_sound = !self.job.is_poisoned();
         let job = self.job.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         self.cache.put_back(job.filter(|_| is_sound).map(Job::into_session));

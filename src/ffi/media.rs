@@ -7,8 +7,8 @@ use crate::engine::{MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, me
 use crate::error::{Error, Result};
 
 use super::guard::{guarded, guarded_or};
-use super::handle::Handle;
-use super::media_steps::MediaSteps;
+use super::handle::{Handle, taken};
+use super::media_work::MediaSteps;
 use super::model::rz_model;
 use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -52,6 +52,22 @@ impl rz_media {
         rz_media { media: OnceLock::new(), work: Mutex::new(Some(steps)), model }
     }
 
+    /// What is known ahead of the rows.
+    pub(super) fn info_so_far(&self) -> Result<rz_media_info> {
+        let steps = taken(self.work.try_lock(), Self::NAME)?;
+        let none = || match self.media.get() {
+            // Another call has just ended.
+            Some(_) => Error::Busy(Self::NAME),
+            None => Error::invalid("the medium is none: its work has failed"),
+        };
+        let work = &steps.as_ref().ok_or_else(none)?.work;
+        Ok(rz_media_info {
+            encode_ns: ns(work.busy()),
+            hash: *work.hash(),
+            ..rz_media_info::of(work.layout(), work.encoder().facts().row_dim)
+        })
+    }
+
     pub(super) fn done(&self) -> Result<&Arc<Media>> {
         self.media.get().ok_or_else(|| Error::invalid("the medium is not done yet: rz_media_step"))
     }
@@ -90,8 +106,8 @@ pub struct rz_media_info {
     pub bytes: u64,
     /// Nanoseconds that its encoding took.
     pub encode_ns: u64,
-    /// The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for tables of
-    /// the caller.
+    /// The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
+    /// tables of the caller.
     pub hash: [u8; 32],
 }
 

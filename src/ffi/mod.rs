@@ -21,6 +21,7 @@ mod arguments;
 mod field;
 mod guard;
 mod handle;
+mod media_work;
 mod structs;
 
 pub mod adapter;

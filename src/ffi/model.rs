@@ -40,7 +40,7 @@ impl rz_model {
                 RZ_TEMPLATE_PRESENT | if begins { RZ_TEMPLATE_WRITES_BOS } else { 0 }
             }
             Err(Error::Unsupported(_)) => 0,
-            // It refuses this conversation.
+            // The template refuses this conversation.
             Err(Error::InvalidArgument(_)) => RZ_TEMPLATE_PRESENT,
             Err(other) => return Err(other),
         };

@@ -61,8 +61,8 @@ pub unsafe extern "C" fn rz_media_from_samples(
 /// rz_media_from_samples for `size` bytes of a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 or 64.
 ///
 /// Several channels become their mean. A file that ends too early is refused, unless its header leaves the length open.
-/// Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such
-/// as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0.
+/// Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
+/// such as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_audio(
     encoder: *const rz_encoder,

@@ -28,7 +28,7 @@ pub struct AdapterFile {
     /// Rows of queries and keys are in an order where the rotary embedding pairs halves of a head, rather than in that
     /// of the architecture's GGUF files.
     pub rope_halves: bool,
-    /// In the order of the files, each matrix once.
+    /// Pairs of factors in the order of the files, one for each matrix.
     pub pairs: Vec<FactorPair>,
     source: Source,
 }

@@ -75,7 +75,7 @@ impl Grammars {
     /// Compiles the grammar of a reply with calls of tools, or whose content, after reasoning, follows a grammar.
     ///
     /// # Errors
-    /// Those of `compile`.
+    /// The errors of `compile`.
     pub fn compile_reply(
         &self,
         reply: &Reply,
@@ -324,7 +324,7 @@ impl Allowed<'_> {
             if !long.starts_with(short) {
                 return None;
             }
-            // Of two with the same text the first stands for a byte.
+            // Of two tokens with the same text the first stands for a byte, so the later one counts.
             if text.len() >= longest.1.len() {
                 longest = (id, text);
             }

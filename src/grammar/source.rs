@@ -117,7 +117,7 @@ fn quoted(text: &str, ends: &str) -> usize {
 }
 
 fn lark(text: String) -> Result<TopLevelGrammar> {
-    // Those in texts and expressions count too, but for groups that are written to be no more.
+    // Colons and brackets within texts and expressions count too, but for groups that capture nothing.
     let n = text.matches([':', '(', '[']).count() - 2 * text.matches("(?:").count();
     if n > MAX_NESTED {
         let what = format!("the grammar has {n} rules and brackets, at most {MAX_NESTED} are supported");

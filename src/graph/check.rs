@@ -1,10 +1,10 @@
 //! Compares every op of a program with the shapes of its operands, so that executors need not: a function a kind of op.
 
 use super::op::{
-    Attend, Conv, DeltaRule, Experts, KvLayerId, Mask, Mix, Norm, Op, Projection, RecurrentId, RopeChoice, Scan,
-    Select, TensorId, Vector, Weight,
+    Attend, Conv, DeltaRule, Experts, Groups, KvLayerId, Mask, Mix, Norm, Op, Pool, Projection, RecurrentId,
+    RopeChoice, Scan, Select, TensorId, Vector, Weight, Wkv,
 };
-use super::program::{MAX_KEY_DIM, MAX_TAPS, Program, STATE_ALIGN};
+use super::program::{MAX_KEY_DIM, MAX_STREAMS, MAX_TAPS, Program, STATE_ALIGN};
 use super::sequence_spec::KvLayer;
 use super::weights::{Rope, Weights};
 use crate::error::{Error, Result};
@@ -37,7 +37,7 @@ impl Program {
             checked.expect(known, || "an activation without a width".to_owned())?;
             checked.check()?;
         }
-        // Of earlier steps a causal token would see the keys of the last op alone.
+        // A causal token would see, of earlier steps, the keys of the last op alone.
         for op in &self.ops {
             let layer = match op {
                 Op::Attend(a) if a.mask.is_causal() => a.layer,
@@ -78,6 +78,21 @@ impl Checked<'_> {
                 let [n, part] = [*x, *like].map(|tensor| self.width(tensor));
                 self.expect(n.is_multiple_of(part) && x != like, || format!("a size of {part} values for {n}"))
             }
+            Op::MixByScore { x, by, out, .. } => {
+                let [n, each] = [*x, *out].map(|tensor| self.width(tensor));
+                let fits = n.is_multiple_of(each) && x != out && self.vector(*by, each)?;
+                self.expect(fits, || format!("streams of {each} values in {n}"))
+            }
+            Op::Sinkhorn { x, rounds, .. } => {
+                let n = self.width(*x);
+                let fits = n.isqrt() <= MAX_STREAMS && n.isqrt().pow(2) == n && *rounds > 0;
+                self.expect(fits, || format!("a square matrix of {n} values"))
+            }
+            Op::Dot { x, y, out } => {
+                let [n, other, heads] = [*x, *y, *out].map(|tensor| self.width(tensor));
+                let fits = n == other && n.is_multiple_of(heads) && x != y && ![x, y].contains(&out);
+                self.expect(fits, || format!("{heads} products of rows of {n} and {other}"))
+            }
             Op::Mix(op) => self.mix(op),
             Op::ScaleByPosition { length, .. } => self.expect(*length > 0, || "a length of 0".to_owned()),
             Op::Project { x, projections } => self.project(*x, projections),
@@ -93,8 +108,10 @@ impl Checked<'_> {
             Op::Attend(op) => self.attend(op),
             Op::Select(op) => self.select(op),
             Op::Conv(op) => self.conv(op),
+            Op::Pool(op) => self.pool(op),
             Op::DeltaRule(op) => self.delta_rule(op),
             Op::Scan(op) => self.scan(op),
+            Op::Wkv(op) => self.wkv(op),
             Op::Glu { gate, up, .. } => {
                 let n = self.width(*gate);
                 let fits = up.is_none_or(|up| self.width(up) == n && up != *gate);
@@ -247,6 +264,13 @@ impl Checked<'_> {
         let n = self.width(s.q);
         let fits = n_kv_heads == 1 && window == 0 && n == self.width(s.weights).saturating_mul(head_dim);
         let fits = fits && ![s.q, s.weights].contains(&s.out) && s.q != s.weights;
+        let (size, top) = (s.groups.size(), self.width(s.out));
+        let fits = fits
+            && match s.groups {
+                Groups::One => true,
+                Groups::Pools(_) => size > 0 && top >= size && top % size == size - 1,
+                Groups::Blocks { local, .. } => size > 0 && top > 0 && top.is_multiple_of(size) && local > 0,
+            };
         self.expect(fits, || format!("a choice by queries of {n} values"))
     }
 
@@ -257,6 +281,17 @@ impl Checked<'_> {
             && self.vector(c.kernel, c.taps * wide)?
             && self.bias(c.bias, wide)?;
         self.expect(fits, || format!("a convolution of {} taps over {wide}", c.taps))
+    }
+
+    fn pool(&self, p: &Pool) -> Result<()> {
+        let [wide, gates, out] = [p.x, p.gate, p.out].map(|tensor| self.width(tensor));
+        let fits = p.size > 1
+            && (gates, out) == (wide, wide)
+            && p.x != p.gate
+            && ![p.x, p.gate].contains(&p.out)
+            && self.recurrent(p.recurrent)? == (p.size - 1).saturating_mul(2 * wide)
+            && self.vector(p.bias, p.size.saturating_mul(wide))?;
+        self.expect(fits, || format!("groups of {} rows of {wide}", p.size))
     }
 
     fn delta_rule(&self, d: &DeltaRule) -> Result<()> {
@@ -289,6 +324,23 @@ impl Checked<'_> {
             && (per_channel || self.vector(s.rate, heads)?)
             && self.vector(s.skip, heads)?;
         self.expect(fits, || format!("a scan of {heads} heads over {wide} values"))
+    }
+
+    fn wkv(&self, w: &Wkv) -> Result<()> {
+        let [wide, keys] = [w.r, w.k].map(|tensor| self.width(tensor));
+        let dim = w.dim;
+        let read: Vec<TensorId> = [w.r, w.k, w.v, w.dt].into_iter().chain(w.moved.into_iter().flatten()).collect();
+        let fits = (1..=MAX_KEY_DIM).contains(&dim)
+            && dim.is_multiple_of(STATE_ALIGN)
+            && wide.is_multiple_of(dim)
+            && keys.is_multiple_of(dim)
+            && (wide / dim).is_multiple_of(keys / dim)
+            && self.width(w.v) == keys
+            && [w.dt, w.out].into_iter().chain(w.moved.into_iter().flatten()).all(|t| self.width(t) == wide)
+            && (1..read.len()).all(|i| !read[i..].contains(&read[i - 1]) && read[i] != w.out)
+            && w.r != w.out
+            && self.recurrent(w.recurrent)? == wide.saturating_mul(dim);
+        self.expect(fits, || format!("heads of {dim} over {wide} values"))
     }
 
     fn experts(&self, e: &Experts) -> Result<()> {

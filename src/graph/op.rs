@@ -1,7 +1,7 @@
 //! The ops that a network is made of: the one list of what a device can compute.
 //!
 //! An op names its operands by typed handles and holds everything that does not change from step to step; what does is
-//! in `batch`. The CPU executor is the specification of each formula.
+//! in `StepInputs`. The CPU executor is the specification of each formula.
 
 /// A matrix `[rows, cols]`: its place in `Weights::matrices`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -63,6 +63,14 @@ pub enum Op {
     ProjectHeads { x: TensorId, weight: Weight, heads: usize, out: TensorId },
     /// `out[h] = [x[h] | tail]`, head by head.
     JoinHeads { x: TensorId, tail: TensorId, heads: usize, out: TensorId },
+    /// `out = sum over i of softmax(x[i] / rms(x[i]) . by) x[i]` for streams as wide as `out` side by side.
+    MixByScore { x: TensorId, by: Vector, eps: f32, out: TensorId },
+    /// Makes the logits of a square matrix, `[from, to]`, one that divides each stream among others, `[to, from]`: its
+    /// softmax over `to` plus `eps`, whose sums over `from` and over `to` are made 1 in turns, `rounds` times over
+    /// `from`.
+    Sinkhorn { x: TensorId, eps: f32, rounds: u32 },
+    /// `out[h] = x[h] . y[h]`, head by head.
+    Dot { x: TensorId, y: TensorId, out: TensorId },
     /// `out = x[first..first + width]`.
     Slice { x: TensorId, first: usize, out: TensorId },
     /// Rotates the heads of `q` and `k`, from value `first` of each on, by their turns, or else by their positions.
@@ -80,10 +88,15 @@ pub enum Op {
     /// `x[t] = sum over j of kernel[j] * x[t - taps + 1 + j] + bias`, channel by channel, over each token's own
     /// sequence, or the SiLU of it; inputs before the first token are 0.
     Conv(Conv),
+    /// `out = sum over i of softmax(gate[i] + bias[i]) x[i]`, channel by channel, over the tokens of the group of
+    /// `size` positions that a token ends; 0 for others.
+    Pool(Pool),
     /// `S = exp(rate dt) S; S += k (beta (v - S^T k))^T; out = S^T q`, head by head, token after token.
     DeltaRule(DeltaRule),
     /// `h = exp(rate dt) h + dt x b^T; out = h c + skip x`, head by head, token after token.
     Scan(Scan),
+    /// `S = diag(w) S + b (S^T a)^T + k v^T; out = S^T r`, head by head, token after token.
+    Wkv(Wkv),
     /// `gate = activation(gate) * up`, or `activation(gate)` without `up`.
     Glu { gate: TensorId, up: Option<TensorId>, activation: Activation },
     /// `x *= gate`, or its sigmoid; each value of `gate` is the factor of `width(x) / width(gate)` values.
@@ -177,9 +190,9 @@ impl Attend {
     }
 }
 
-/// The lightning indexer (DeepSeek V3.2): of the positions up to a token's own, the `top` with the greatest
-/// `sum over heads of weight * max(q . k, 0)`, in ascending order, of equal ones the first. A row of fewer ends with
-/// -1.
+/// The lightning indexer (DeepSeek V3.2): of the groups of positions up to a token's own, those with the greatest
+/// `sum over heads of weight * max(q . k, 0)`, of equal ones the first; their positions in ascending order. A row of
+/// fewer ends with -1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Select {
     /// One head of keys.
@@ -190,6 +203,28 @@ pub struct Select {
     pub weights: TensorId,
     /// `[n, top]`
     pub out: TensorId,
+    pub groups: Groups,
+}
+
+/// The groups of positions that are chosen as one, which begin at multiples of their size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Groups {
+    /// `top` single positions.
+    One,
+    /// `top / n` of so many, by the key of their last one; of an unfinished one all positions beside them.
+    Pools(u32),
+    /// `top / size`, by the best of their keys, among them always the last `local` ones.
+    Blocks { size: u32, local: u32 },
+}
+
+impl Groups {
+    /// Number of positions of a group.
+    pub fn size(self) -> usize {
+        match self {
+            Groups::One => 1,
+            Groups::Pools(size) | Groups::Blocks { size, .. } => size as usize,
+        }
+    }
 }
 
 /// The positions that a token sees. Spans of a step have an effect on `Causal`, `Window` and `Spans`.
@@ -205,7 +240,7 @@ pub enum Mask {
     Chunk(u32),
     /// All of its sequence, of which the step has every token.
     All,
-    /// Those of `All` that are at most `n` away.
+    /// The positions of `All` that are at most `n` away.
     Around(u32),
     /// The positions of its span, or those of `All` where that is empty.
     Spans,
@@ -249,6 +284,19 @@ pub struct Conv {
     pub taps: usize,
     /// Ends with SiLU.
     pub silu: bool,
+}
+
+/// Sums of groups of positions, each counted from position 0.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pool {
+    /// `[size - 1, 2 * width]`: gates and values of the last tokens.
+    pub recurrent: RecurrentId,
+    pub gate: TensorId,
+    pub x: TensorId,
+    /// `[size, width]`
+    pub bias: Vector,
+    pub out: TensorId,
+    pub size: usize,
 }
 
 /// The gated delta rule (arXiv 2412.06464), `heads` value heads with a matrix each.
@@ -296,6 +344,30 @@ pub struct Scan {
     pub state: usize,
 }
 
+/// The recurrence of RWKV 6 and 7 (arXiv 2404.05892, 2503.14456), a matrix a head, whose rows decay by a factor each.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wkv {
+    /// The matrices S, `[heads, dim, dim]`, in the device's order.
+    pub recurrent: RecurrentId,
+    /// `[n, heads * dim]`
+    pub r: TensorId,
+    /// `[n, key_heads * dim]`; head `h` reads key head `h * key_heads / heads`.
+    pub k: TensorId,
+    pub v: TensorId,
+    /// `[n, heads * dim]`: a row decays by `w = exp(rate * dt)`, or by `exp(-exp(dt))` without a rate.
+    pub dt: TensorId,
+    pub rate: Option<f32>,
+    /// `a` and `b`, `[n, heads * dim]`: what the matrix holds under `a` ahead of the token is added under `b`.
+    pub moved: Option<[TensorId; 2]>,
+    /// `[n, heads * dim]`
+    pub out: TensorId,
+    pub dim: usize,
+    /// `out` is of the matrix ahead of the token.
+    pub before: bool,
+    /// `k` counts `1 - w` times.
+    pub fades: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Activation {
     Identity,
@@ -318,6 +390,9 @@ pub enum Activation {
     SwigluOfClamped(f32),
     /// `min(silu(gate), n) * min(max(up, -n), n)`, the same.
     SwigluThenClamped(f32),
+    /// `m tanh(gate / m) sigmoid(gate) * n tanh(up / n)`, whose last factor is `up` for an `n` of 0; 1 for an `up` that
+    /// is not there.
+    TanhSwiglu([f32; 2]),
 }
 
 /// Sums of streams, each times a factor of the token's.
@@ -435,16 +510,21 @@ impl Op {
             | Op::Clamp { x, .. }
             | Op::Xielu { x, .. }
             | Op::Threshold { x, .. }
+            | Op::Sinkhorn { x, .. }
             | Op::Logits { x, .. } => on(x),
             Op::Norm { x, out, .. } => [x, out].into_iter().for_each(on),
             Op::Add { x, delta, .. } => [x, delta].into_iter().for_each(on),
             Op::Rescale { x, like } => [x, like].into_iter().for_each(on),
+            Op::Dot { x, y, out } => [x, y, out].into_iter().for_each(on),
             Op::Mix(m) => [&mut m.x, &mut m.out].into_iter().chain(&mut m.by).for_each(on),
             Op::Project { x, projections } => {
                 on(x);
                 projections.iter_mut().for_each(|p| on(&mut p.out));
             }
-            Op::ProjectHeads { x, out, .. } | Op::Slice { x, out, .. } | Op::Mean { x, out, .. } => {
+            Op::ProjectHeads { x, out, .. }
+            | Op::Slice { x, out, .. }
+            | Op::Mean { x, out, .. }
+            | Op::MixByScore { x, out, .. } => {
                 [x, out].into_iter().for_each(on);
             }
             Op::JoinHeads { x, tail, out, .. } => [x, tail, out].into_iter().for_each(on),
@@ -460,10 +540,15 @@ impl Op {
             Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().chain(&mut a.among).for_each(on),
             Op::Select(s) => [&mut s.q, &mut s.weights, &mut s.out].into_iter().for_each(on),
             Op::Conv(c) => on(&mut c.x),
+            Op::Pool(p) => [&mut p.gate, &mut p.x, &mut p.out].into_iter().for_each(on),
             Op::DeltaRule(d) => {
                 [&mut d.q, &mut d.k, &mut d.v, &mut d.dt, &mut d.beta, &mut d.out].into_iter().for_each(on);
             }
             Op::Scan(s) => [&mut s.x, &mut s.dt, &mut s.b, &mut s.c, &mut s.out].into_iter().for_each(on),
+            Op::Wkv(w) => {
+                let always = [&mut w.r, &mut w.k, &mut w.v, &mut w.dt, &mut w.out];
+                always.into_iter().chain(w.moved.iter_mut().flatten()).for_each(on);
+            }
             Op::Glu { gate, up, .. } => {
                 on(gate);
                 up.iter_mut().for_each(on);
@@ -478,7 +563,12 @@ impl Op {
     /// Shows every activation that the op writes to `f`.
     pub fn for_each_written(&self, mut f: impl FnMut(TensorId)) {
         match self {
-            Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } | Op::Mean { out, .. } => f(*out),
+            Op::Embed { out, .. }
+            | Op::Norm { out, .. }
+            | Op::Slice { out, .. }
+            | Op::Mean { out, .. }
+            | Op::Dot { out, .. }
+            | Op::MixByScore { out, .. } => f(*out),
             Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
             Op::Add { x, .. }
             | Op::Scale { x, .. }
@@ -488,6 +578,7 @@ impl Op {
             | Op::Clamp { x, .. }
             | Op::Xielu { x, .. }
             | Op::Threshold { x, .. }
+            | Op::Sinkhorn { x, .. }
             | Op::Rescale { x, .. }
             | Op::Gate { x, .. } => f(*x),
             Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
@@ -499,6 +590,8 @@ impl Op {
             Op::Conv(c) => f(c.x),
             Op::DeltaRule(d) => f(d.out),
             Op::Scan(s) => f(s.out),
+            Op::Wkv(w) => f(w.out),
+            Op::Pool(p) => f(p.out),
             Op::Experts(e) => f(e.out),
             Op::Mix(m) => f(m.out),
             Op::FromHost { out, .. } => f(*out),
@@ -522,7 +615,8 @@ impl Op {
     pub fn map_vectors(&mut self, mut f: impl FnMut(Vector) -> Vector) {
         let mut on = |vector: &mut Vector| *vector = f(*vector);
         match self {
-            Op::ScaleColumns { by, .. } => on(by),
+            Op::ScaleColumns { by, .. } | Op::MixByScore { by, .. } => on(by),
+            Op::Pool(p) => on(&mut p.bias),
             Op::Norm { norm, .. } => norm.weight.iter_mut().chain(&mut norm.bias).for_each(on),
             Op::Project { projections, .. } => projections.iter_mut().flat_map(|p| &mut p.bias).for_each(on),
             Op::Attend(a) => a.slopes.iter_mut().chain(&mut a.distances).chain(&mut a.sinks).for_each(on),
@@ -562,8 +656,10 @@ impl Op {
     pub fn recurrent_mut(&mut self) -> Option<&mut RecurrentId> {
         match self {
             Op::Conv(c) => Some(&mut c.recurrent),
+            Op::Pool(p) => Some(&mut p.recurrent),
             Op::DeltaRule(d) => Some(&mut d.recurrent),
             Op::Scan(s) => Some(&mut s.recurrent),
+            Op::Wkv(w) => Some(&mut w.recurrent),
             _ => None,
         }
     }
@@ -588,6 +684,6 @@ impl Op {
 
     /// True where the op writes what a sequence remembers.
     pub fn writes_state(&self) -> bool {
-        matches!(self, Op::StoreKv { .. } | Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_))
+        matches!(self, Op::StoreKv { .. } | Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_))
     }
 }

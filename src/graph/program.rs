@@ -14,6 +14,9 @@ use crate::graph::sequence_spec::KvLayer;
 pub const MAX_TAPS: usize = 16;
 pub const MAX_KEY_DIM: usize = 256;
 
+/// Bound of the streams that a matrix of a token mixes.
+pub const MAX_STREAMS: usize = 16;
+
 /// The widths of recurrent matrices are multiples of this, so that devices read whole vectors.
 pub const STATE_ALIGN: usize = 16;
 

@@ -79,8 +79,8 @@ fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
     Ok(n as usize)
 }
 
-/// `n` samples at `SAMPLE_RATE`: sums of those around each, by a sinc under a Hann window whose band is that of the lower
-/// rate.
+/// `n` samples at `SAMPLE_RATE`: sums of those around each, by a sinc under a Hann window whose band is that of the
+/// lower rate.
 fn resampled(samples: &[f32], rate: u32, n: usize) -> Result<Vec<f32>> {
     let common = gcd(rate as usize, SAMPLE_RATE);
     // So many samples in become so many out, after which the kernels come again.

@@ -21,7 +21,7 @@ pub struct Adaptable {
     pairs: Option<[RopePairs; 2]>,
     /// Width of the widest input of a product, which bounds ranks.
     widest: usize,
-    /// By `Weight`.
+    /// The matrices of the program, indexed by `Weight`.
     matrices: Vec<Matrix>,
     /// Their numbers, by name.
     by_name: Vec<usize>,
@@ -90,7 +90,7 @@ impl Network<'_> {
                 Op::Logits { x, head: weight, .. } => {
                     let dtype = self.matrices[weight.0 as usize].dtype();
                     head = Some((self.program.vocab, self.program.width(*x), dtype));
-                    // By its own name, which it may share with the embedding.
+                    // The head is refused by its own name, which it may share with the embedding.
                     refuse(*weight, "is looked up");
                 }
                 _ => {}

@@ -41,7 +41,7 @@ const BOUNDS: &[(&str, [f32; 2])] = &[
     ("swiglu_clamp_shexp", [0.0, 1e6]),
     ("activation_sparsity_scale", [f32::NEG_INFINITY, 100.0]),
 ];
-/// Those of factors and caps.
+/// The bounds of factors and caps.
 const FACTOR: [f32; 2] = [1e-6, 1e6];
 
 impl<'a> Keys<'a> {

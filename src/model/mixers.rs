@@ -145,10 +145,8 @@ impl Builder<'_> {
     }
 
     /// `scale * x / sqrt(sum(x^2) + eps)` of each `group` values: an RMS norm, whose mean is the sum over `group`.
-    /// The epsilon of GGUF files is that of the norms, that of checkpoints a constant.
-    pub fn l2_norm(&mut self, x: TensorId, group: usize, scale: f32) {
+    pub fn l2_norm(&mut self, x: TensorId, group: usize, scale: f32, eps: f32) {
         let n = group as f32;
-        let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         let weight = Some(self.vector(vec![scale / n.sqrt(); group]));
         let norm = Norm { kind: NormKind::Rms, weight, bias: None, eps: eps / n, group };
         self.program.push(Op::Norm { norm, x, out: x });
@@ -261,12 +259,15 @@ impl Builder<'_> {
         (rate, of_steps): (Vector, Activation),
         key_dim: usize,
         tiled: bool,
+        eps: Option<f32>,
     ) -> Result<TensorId> {
         if key_dim > MAX_KEY_DIM {
             return Err(Error::unsupported(format!("a delta rule with keys of {key_dim}, {MAX_KEY_DIM} are the most")));
         }
-        self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt());
-        self.l2_norm(k, key_dim, 1.0);
+        // That of GGUF files is the one of the norms, that of checkpoints a constant.
+        let eps = eps.unwrap_or(if self.is_folder() { 1e-6 } else { self.rms_eps });
+        self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt(), eps);
+        self.l2_norm(k, key_dim, 1.0, eps);
         self.activate(dt, of_steps);
         self.activate(beta, Activation::Sigmoid);
         let width = self.program.width(v);

@@ -128,7 +128,7 @@ impl Number {
     }
 }
 
-/// The number below those of these types, which are the library's own.
+/// The first number of these types, which the library numbers itself beyond those of GGML.
 const FIRST: u32 = 0x1001_0000;
 const NUMBERS: [Number; 3] = [Number::F16, Number::Bf16, Number::F32];
 const OFFSETS: [Offset; 5] = [Offset::None, Offset::Zero, Offset::ZeroNumber, Offset::Bias, Offset::CentredBias];

@@ -102,7 +102,7 @@ impl Scratch {
         }
     }
 
-    /// By DRY: a token that makes a repetition one longer has a penalty that grows with its length.
+    /// Applies DRY: a token that makes a repetition one longer has a penalty that grows with its length.
     fn penalise_repetitions(&mut self, rule: &SamplingRule) {
         let params = rule.params;
         let window = if params.dry_window == 0 { usize::MAX } else { params.dry_window as usize };
@@ -241,7 +241,7 @@ mod tests {
         assert!(x < 21.1, "top_p: {x}");
     }
 
-    /// With the temperature first the filters see what it leaves, by their definition in floats of 64 bits.
+    /// Compares filters after the temperature with their definition in floats of 64 bits.
     #[test]
     fn filters_see_the_distribution_that_they_are_told() {
         let logits: [f32; 10] = [0.5, -1.0, 2.0, 1.0, -3.0, 0.0, 3.0, 1.9, -0.5, 0.25];

@@ -113,7 +113,7 @@ macro_rules! define {
                 $($name: 0 as $type,)+
             };
 
-            /// With values in the place of zeros that stand for one; `InvalidArgument` names what is out of its range.
+            /// Returns the parameters with defaults in place of zeros; `InvalidArgument` names what is out of range.
             pub(super) fn checked(mut self) -> Result<SamplerParams> {
                 $(
                     if self.$name == 0 as $type {

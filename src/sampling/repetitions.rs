@@ -14,7 +14,8 @@ pub(super) type Recent<'a> = [&'a [u32]; 2];
 /// Finds repetitions of the newest tokens, in time linear in their number.
 #[derive(Debug, Default)]
 pub(super) struct Repetitions {
-    /// Of the newest tokens, backwards from the last: how many from each on are those from the last on.
+    /// For each of the newest tokens, backwards from the last: the number of tokens, it and those before it, that equal
+    /// the last tokens of the text.
     lengths: Vec<u32>,
 }
 

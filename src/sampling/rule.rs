@@ -11,7 +11,7 @@ pub const MAX_ENTRIES: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SamplingRule<'a> {
-    /// Those of a sampler, which has put defaults in the place of zeros; their seed does not count.
+    /// The parameters of a sampler, which has put defaults in the place of zeros; their seed does not count.
     pub params: &'a SamplerParams,
     /// State of the generator of random numbers (SplitMix64) ahead of the draw.
     pub random: u64,

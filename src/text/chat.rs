@@ -151,7 +151,7 @@ impl Chat {
 
     /// Reads a message, or a list of messages, in JSON, for `extend`; `n_media` as in `parse_with_media`.
     ///
-    /// # Errors Those of `parse`.
+    /// # Errors The errors of `parse`.
     pub fn read_messages(text: &str, n_media: Option<usize>) -> Result<Vec<Json>> {
         match exact_json("the messages", text)? {
             Json::Array(list) => messages(list, n_media),

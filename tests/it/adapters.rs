@@ -313,7 +313,7 @@ fn jobs_with_adapters_make_the_tokens_of_calls() {
 }
 
 #[test]
-fn adapters_belong_to_a_timeline() {
+fn adapters_belong_to_a_session() {
     let case = Case::new(Tiny::new("llama", quant::Q8_0));
     let model = case.load(1, None);
     let adapter = case.adapter(&model, &all_factors(&case.tiny, 8, 1), 6.0, quant::F32);
@@ -330,7 +330,7 @@ fn adapters_belong_to_a_timeline() {
     one.release().unwrap();
     for session in [&mut one, &mut fork] {
         session.prefill(&PROMPT[10..15], None).unwrap();
-        assert!(session.logits().unwrap() == expected[14], "a fork and a timeline that was released");
+        assert!(session.logits().unwrap() == expected[14], "a fork and a session that was released");
         session.truncate(12).unwrap();
         session.prefill(&PROMPT[12..], None).unwrap();
         assert!(session.logits().unwrap() == expected[20]);
@@ -341,7 +341,7 @@ fn adapters_belong_to_a_timeline() {
     assert!(logits(&mut fork, 1) == plain);
     saved::save(&fork, &mut |_| Ok(())).unwrap();
     one.truncate(0).unwrap();
-    assert!(logits(&mut one, 1) == expected, "the other timeline has kept its own");
+    assert!(logits(&mut one, 1) == expected, "the other session has kept its own");
 }
 
 #[test]

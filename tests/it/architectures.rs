@@ -1,17 +1,19 @@
 //! GGUF files of architectures whose logits, or hidden states where there are none, an implementation in 64-bit floats
 //! computed (`data/README.md`). Weights follow from the names of tensors.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use realizar::engine::{CacheParams, EmbedParams, LoadParams, Model, Pooling, Session};
+use realizar::engine::saved::RestoreParams;
+use realizar::engine::{CacheParams, EmbedParams, LoadParams, Model, Pooling, Session, decode_batch};
 use realizar::quant;
 use realizar::tensor::DType;
 use serde_json::Value;
 
 use crate::support::gguf::Gguf;
 use crate::support::published::{file_of, numbers, relative_rms};
+use crate::support::save::{restored, saved_bytes};
 
 /// The rows of `data` whose results it holds, one after the other, by a model that takes `piece` tokens at a time and
 /// keeps what `kv` tells.
@@ -35,18 +37,26 @@ fn results(model: &Arc<Model>, data: &Value, kv: DType, piece: usize) -> Vec<f32
     got
 }
 
+/// The name, the data and the file of each architecture, written to a folder.
+fn files(folder: &Path) -> Vec<(String, Value, PathBuf)> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures");
+    let file = |entry: DirEntry| {
+        let path = entry.path();
+        let data: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let file = file_of(&data);
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let gguf = folder.join(format!("{name}.gguf"));
+        fs::write(&gguf, file.build().0).unwrap();
+        (name, data, gguf)
+    };
+    fs::read_dir(data).unwrap().map(|entry| file(entry.unwrap())).collect()
+}
+
 #[test]
 fn architectures_give_the_results_of_another_implementation() {
     let folder = tempfile::tempdir().unwrap();
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures");
     let mut n = 0;
-    for entry in fs::read_dir(data).unwrap() {
-        let path = entry.unwrap().path();
-        let data: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        let file = file_of(&data);
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        let gguf = folder.path().join(format!("{name}.gguf"));
-        fs::write(&gguf, file.build().0).unwrap();
+    for (name, data, gguf) in files(folder.path()) {
         let rows = if data["states"].is_array() { &data["states"] } else { &data["logits"] };
         let row = |row: &Value| row.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect::<Vec<_>>();
         let expected: Vec<f32> = rows.as_array().unwrap().iter().flat_map(row).collect();
@@ -62,7 +72,35 @@ fn architectures_give_the_results_of_another_implementation() {
         }
         n += 1;
     }
-    assert!(n >= 23);
+    assert!(n >= 35);
+}
+
+/// The oracle is a session that computes all tokens at once.
+#[test]
+fn architectures_go_on_after_forks_rewinds_and_saves_and_beside_others() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, data, gguf) in files(folder.path()).into_iter().filter(|(_, data, _)| data["logits"].is_array()) {
+        let model = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).unwrap();
+        let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
+        let params = CacheParams { capacity: 64, k_type: quant::F32, v_type: quant::F32 };
+        let read = |mut session: Session, ids: &[u32]| {
+            session.prefill(ids, None).unwrap();
+            session
+        };
+        let at = |n: usize| read(Session::new(&model, &params).unwrap(), &ids[..n]);
+        let logits = |session: &Session| session.logits().unwrap().to_vec();
+        let (whole, half) = (logits(&at(ids.len())), at(30));
+        let mut back = read(half.fork().unwrap(), &ids[30..41]);
+        back.truncate(25).unwrap();
+        let saved = restored(&model, &RestoreParams::default(), &saved_bytes(&half)).unwrap();
+        for (session, from) in [(half.fork().unwrap(), 30), (back, 25), (saved, 30)] {
+            assert!(logits(&read(session, &ids[from..])) == whole, "{name} from {from}");
+        }
+        let (mut a, mut b) = (half.fork().unwrap(), at(17));
+        let tokens = [ids[30], ids[17]];
+        decode_batch(&mut [&mut a, &mut b], &tokens, &mut [None, None], &mut [0; 2]).unwrap();
+        assert!(logits(&a) == logits(&at(31)) && logits(&b) == logits(&at(18)), "{name} beside another");
+    }
 }
 
 #[test]

@@ -764,6 +764,61 @@ fn streams_are_mixed_and_made_as_large_as_others() {
 }
 
 #[test]
+fn streams_are_mixed_by_scores_and_by_matrices_whose_sums_are_one() {
+    let mut model = Model::new(LAYER);
+    let [x, out, y, dots, square] = model.tensors([3 * HIDDEN, HIDDEN, 3 * HIDDEN, 6, 9]);
+    let (by, w) = model.vector(HIDDEN, 3);
+    let (eps, rounds) = (0.01f32, 3);
+    let model = model.finish(vec![
+        Op::MixByScore { x, by, eps, out },
+        Op::Dot { x, y, out: dots },
+        Op::Sinkhorn { x: square, eps, rounds },
+    ]);
+    for n in COUNTS {
+        let [v, u, s] = [3 * HIDDEN, 3 * HIDDEN, 9].map(|width| values(n * width, width as u64));
+        let got = run(&model, n, &[(x, &v), (y, &u), (square, &s)], &[out, dots, square]);
+        let eps = f64::from(eps);
+        let mut expected = [const { Vec::new() }; 3];
+        for t in 0..n {
+            let (v, u) = (wide(&v[t * 3 * HIDDEN..][..3 * HIDDEN]), wide(&u[t * 3 * HIDDEN..][..3 * HIDDEN]));
+            let weights: Vec<f64> = v
+                .chunks(HIDDEN)
+                .map(|x| {
+                    let size = (x.iter().map(|x| x * x).sum::<f64>() / HIDDEN as f64 + eps).sqrt();
+                    (x.iter().zip(&w).map(|(x, w)| x * f64::from(*w)).sum::<f64>() / size).exp()
+                })
+                .collect();
+            let total: f64 = weights.iter().sum();
+            expected[0]
+                .extend((0..HIDDEN).map(|i| (0..3).map(|k| weights[k] * v[k * HIDDEN + i]).sum::<f64>() / total));
+            let each = HIDDEN / 2;
+            expected[1].extend((0..6).map(|h| (0..each).map(|i| v[h * each + i] * u[h * each + i]).sum::<f64>()));
+            let mut c: Vec<Vec<f64>> = s[t * 9..][..9]
+                .chunks(3)
+                .map(|row| {
+                    let row: Vec<f64> = row.iter().map(|x| f64::from(*x).exp()).collect();
+                    row.iter().map(|x| x / row.iter().sum::<f64>() + eps).collect()
+                })
+                .collect();
+            for round in 0..rounds {
+                for row in c.iter_mut().filter(|_| round > 0) {
+                    let sum = row.iter().sum::<f64>() + eps;
+                    row.iter_mut().for_each(|x| *x /= sum);
+                }
+                for j in 0..3 {
+                    let sum = c.iter().map(|row| row[j]).sum::<f64>() + eps;
+                    c.iter_mut().for_each(|row| row[j] /= sum);
+                }
+            }
+            expected[2].extend((0..9).map(|i| c[i % 3][i / 3]));
+        }
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_near("streams", got, expected, 5e-6);
+        }
+    }
+}
+
+#[test]
 fn logits_of_some_tokens() {
     let h = values(9 * HIDDEN, 3);
     for softcap in [0.0, 3.0] {

@@ -40,17 +40,17 @@ fn write(kind: GrammarKind, text: &str, seed: u64) -> String {
         tokenizer.is_end(id) || [b"\"", b"}", b"]"].iter().any(|c| *tokenizer.decode_token(id, true).unwrap() == **c)
     };
     let closing: Vec<u32> = (0..512).filter(|&id| closes(id)).collect();
-    let mut timeline = vec![1, 400, 401];
+    let mut tokens = vec![1, 400, 401];
     for n in 0..4000 {
         let mut logits: Vec<f32> = (0..512).map(|_| random.next(1000) as f32 / 250.0).collect();
         closing.iter().for_each(|&id| logits[id as usize] += n as f32 / 10.0);
-        let token = sampler.sample(&logits, &timeline).unwrap();
+        let token = sampler.sample(&logits, &tokens).unwrap();
         if tokenizer.is_end(token) {
-            return String::from_utf8(tokenizer.decode(&timeline[3..], false).unwrap()).unwrap();
+            return String::from_utf8(tokenizer.decode(&tokens[3..], false).unwrap()).unwrap();
         }
-        timeline.push(token);
+        tokens.push(token);
     }
-    let text = tokenizer.decode(&timeline[3..], false).unwrap();
+    let text = tokenizer.decode(&tokens[3..], false).unwrap();
     panic!("{} has no end", String::from_utf8_lossy(&text));
 }
 
@@ -337,7 +337,7 @@ ws     ::= | " " | "\n" [ \t]{0,20}
 
 /// The grammar follows the session that it is shown, wherever that goes.
 #[test]
-fn a_matcher_goes_where_the_timeline_goes() {
+fn a_matcher_goes_where_the_text_goes() {
     let grammar = grammar(GrammarKind::Regex, "abc|abd|x").unwrap();
     let tokenizer = MODEL.tokenizer().unwrap();
     let tokens = |text: &str| -> Vec<u32> {
@@ -349,8 +349,8 @@ fn a_matcher_goes_where_the_timeline_goes() {
     };
     let end = tokenizer.eos().unwrap();
     let mut matcher = grammar.matcher().unwrap();
-    let mut allowed = |timeline: &[u32]| -> Vec<u32> {
-        let allowed = matcher.allowed(timeline).unwrap();
+    let mut allowed = |tokens: &[u32]| -> Vec<u32> {
+        let allowed = matcher.allowed(tokens).unwrap();
         [a, b, c, d, x, end].into_iter().filter(|&id| allowed.has(id)).collect()
     };
     assert_eq!(allowed(&[5, 6]), [a, x]);
@@ -461,12 +461,12 @@ fn hostile_grammars_are_bounded() {
         (Lark, "start: start start | \"a\" |".to_owned()),
     ] {
         let mut matcher = grammar(kind, &text).unwrap_or_else(|e| panic!("{}: {e}", &text[..60])).matcher().unwrap();
-        let mut timeline = vec![1];
+        let mut tokens = vec![1];
         for i in 0..100 {
-            let Ok(allowed) = matcher.allowed(&timeline) else { break };
+            let Ok(allowed) = matcher.allowed(&tokens) else { break };
             let some: Vec<u32> = (3..512).filter(|&id| allowed.has(id)).collect();
             let Some(&token) = some.get(i * 31 % some.len().max(1)) else { break };
-            timeline.push(token);
+            tokens.push(token);
         }
     }
 }

@@ -7,8 +7,8 @@ use realizar::device::Executor;
 use realizar::device::sequence::Sequence;
 use realizar::error::{Error, Result};
 use realizar::graph::op::{
-    Activation, Attend, Conv, DeltaRule, Experts, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, RecurrentId,
-    RopeChoice, RopeTable, RouterScore, Routing, Scan, Select, TensorId, Vector, Weight,
+    Activation, Attend, Conv, DeltaRule, Experts, Groups, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, Pool,
+    RecurrentId, RopeChoice, RopeTable, RouterScore, Routing, Scan, Select, TensorId, Vector, Weight, Wkv,
 };
 use realizar::graph::program::{Program, TensorSpec};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -219,8 +219,17 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }), "KvLayerId(1) of 1"),
         (Op::Attend(Attend { among: Some(q), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { among: Some(r), ..attend(q, a, 4) }), "queries of 60 values"),
-        (Op::Select(Select { layer: stored, q, weights: k, out: r }), "a choice by queries of 60 values"),
-        (Op::Select(Select { layer: KvLayerId(1), q, weights: k, out: r }), "KvLayerId(1) of 1"),
+        (
+            Op::Select(Select { layer: stored, q, weights: k, out: r, groups: Groups::One }),
+            "a choice by queries of 60 values",
+        ),
+        (Op::Select(Select { layer: KvLayerId(1), q, weights: k, out: r, groups: Groups::One }), "KvLayerId(1) of 1"),
+        (Op::Dot { x: q, y: k, out: r }, "1 products of rows of 60 and 20"),
+        (Op::Dot { x: q, y: q, out: r }, "1 products of rows of 60 and 60"),
+        (Op::MixByScore { x: q, by: v3, eps: 0.1, out: k }, "streams of 20 values in 60"),
+        (Op::MixByScore { x, by: v44, eps: 0.1, out: q }, "streams of 60 values in 44"),
+        (Op::Sinkhorn { x: k, eps: 0.1, rounds: 1 }, "a square matrix of 20 values"),
+        (Op::Sinkhorn { x: r, eps: 0.1, rounds: 0 }, "a square matrix of 1 values"),
         (glu(x, q), "a gate of 44 values"),
         (glu(x, x), "a gate of 44 values"),
         (Op::Experts(Experts { scores: k, ..experts }), "experts of 20 values over 44"),
@@ -289,6 +298,22 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     check(vec![keep(), logits(h, square, None)]).unwrap();
     assert!(refusal(check(vec![logits(h, square, None)])).contains("rows that are no outputs"));
 
+    let single = KvLayer::new(1, 20, 0);
+    let single = Program { kv_layers: vec![single], ..program(vec![]) };
+    for (groups, out, fits) in [
+        (Groups::One, a, true),
+        (Groups::Pools(5), h, true),
+        (Groups::Pools(5), a, false),
+        (Groups::Pools(0), a, false),
+        (Groups::Blocks { size: 4, local: 1 }, a, true),
+        (Groups::Blocks { size: 7, local: 1 }, a, false),
+        (Groups::Blocks { size: 4, local: 0 }, a, false),
+        (Groups::Blocks { size: 0, local: 1 }, a, false),
+    ] {
+        let ops = vec![Op::Select(Select { layer: stored, q: k, weights: r, out, groups })];
+        assert_eq!(Program { ops, ..single.clone() }.check(&model.weights()).is_ok(), fits, "{groups:?}");
+    }
+
     // A window that the cache does not keep.
     let windowed = Program { kv_layers: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
     for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
@@ -300,10 +325,10 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
 #[test]
 fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let mut model = Model::new(LAYER);
-    let widths = [32, 32, 2, 64, 16, 48];
-    let [x, y, h, d, g, u] = model.tensors(widths);
+    let widths = [32, 32, 2, 64, 16, 48, 32, 32, 32];
+    let [x, y, h, d, g, u, r, e, f] = model.tensors(widths);
     let [v32, v96, v2, v3] = [32, 96, 2, 3].map(|n| model.vector(n, 1).0);
-    let [conv, delta, scan] = [64, 512, 512].map(|n| model.recurrent(n));
+    let [conv, delta, scan, state, kept] = [64, 512, 512, 512, 128].map(|n| model.recurrent(n));
     let model = model.finish(vec![]);
     let c = Conv { recurrent: conv, x, kernel: v96, bias: Some(v32), taps: 3, silu: true };
     let rule =
@@ -312,8 +337,11 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let tensors: Vec<TensorSpec> =
         widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
     let check = |ops| Program { ops, tensors: tensors.clone(), ..(*model.program).clone() }.check(&model.weights());
-    check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s)]).unwrap();
-    let unknown = RecurrentId(3);
+    let (out, moved, rate) = (y, None, Some(-1.0));
+    let w = Wkv { recurrent: state, r, k: e, v: f, dt: x, rate, moved, out, dim: 16, before: false, fades: false };
+    let p = Pool { recurrent: kept, gate: x, x: e, bias: v96, out: y, size: 3 };
+    check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s), Op::Wkv(w), Op::Pool(p)]).unwrap();
+    let unknown = RecurrentId(5);
     let cases = [
         (Op::Conv(Conv { taps: 1, ..c }), "a convolution of 1 taps"),
         (Op::Conv(Conv { taps: 17, ..c }), "a convolution of 17 taps"),
@@ -321,7 +349,24 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Conv(Conv { kernel: v32, ..c }), "a convolution of 3 taps"),
         (Op::Conv(Conv { bias: Some(v3), ..c }), "a convolution of 3 taps"),
         (Op::Conv(Conv { recurrent: delta, ..c }), "a convolution of 3 taps"),
-        (Op::Conv(Conv { recurrent: unknown, ..c }), "RecurrentId(3) of 3"),
+        (Op::Conv(Conv { recurrent: unknown, ..c }), "RecurrentId(5) of 5"),
+        (Op::Wkv(Wkv { dim: 0, ..w }), "heads of 0 over 32 values"),
+        (Op::Wkv(Wkv { dim: 24, ..w }), "heads of 24 over 32 values"),
+        (Op::Wkv(Wkv { dim: 32, ..w }), "heads of 32 over 32 values"),
+        (Op::Wkv(Wkv { k: u, ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { v: g, ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { dt: h, ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { out: f, ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { v: e, ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { moved: Some([x, r]), ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { moved: Some([h, g]), ..w }), "heads of 16 over 32 values"),
+        (Op::Wkv(Wkv { recurrent: conv, ..w }), "heads of 16 over 32 values"),
+        (Op::Pool(Pool { size: 1, ..p }), "groups of 1 rows of 32"),
+        (Op::Pool(Pool { size: 2, ..p }), "groups of 2 rows of 32"),
+        (Op::Pool(Pool { gate: h, ..p }), "groups of 3 rows of 32"),
+        (Op::Pool(Pool { gate: e, ..p }), "groups of 3 rows of 32"),
+        (Op::Pool(Pool { out: x, ..p }), "groups of 3 rows of 32"),
+        (Op::Pool(Pool { bias: v32, ..p }), "groups of 3 rows of 32"),
         (Op::DeltaRule(DeltaRule { key_dim: 0, ..rule }), "a delta rule of 2 heads"),
         (Op::DeltaRule(DeltaRule { key_dim: 3, ..rule }), "a delta rule of 2 heads"),
         (Op::DeltaRule(DeltaRule { key_dim: 257, ..rule }), "a delta rule of 2 heads"),

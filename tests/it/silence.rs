@@ -245,6 +245,11 @@ const OPTIONAL: &[&str] = &[
     "rope.scaling.yarn_ext_factor",
     "rope.dimension_count_swa",
     "expert_group_scale",
+    "attn_res.block_size",
+    "expert_latent_length",
+    "rescale_every_n_layers",
+    "hyper_connection.epsilon",
+    "hyper_connection.magnitude",
 ];
 
 /// Keys whose unset values are refused or are values.
@@ -287,6 +292,8 @@ const NOT_OPTIONAL: &[&str] = &[
     "attention.value_length_swa",
     "attention.shared_kv_layers",
     "embedding_length_per_layer_input",
+    "wkv.head_size",
+    "attention.indexer.types",
 ];
 
 type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;

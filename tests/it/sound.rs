@@ -13,8 +13,8 @@ use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use serde_json::Value;
 
-use crate::architectures::numbers;
 use crate::support::gguf::Gguf;
+use crate::support::published::numbers;
 use crate::vision::{self, folder, gguf, load, off_case, set};
 
 const FAMILIES: [&str; 3] = ["qwen2a", "voxtral", "ultravox"];
@@ -296,6 +296,7 @@ fn files_that_no_encoder_is_made_of_are_refused_by_name() {
         ("qwen2a", "pixels", "/hop_length", 80.into(), "hop_length"),
         ("qwen2a", "pixels", "/n_samples", 480_000.into(), "n_samples"),
         ("qwen2a", "pixels", "/feature_size", 80.into(), "feature_size"),
+        ("voxtral", "config", "/audio_config/num_key_value_heads", 1.into(), "head_count_kv is 1"),
         ("voxtral", "config", "/audio_config/intermediate_size", 80.into(), "no multiple of the width"),
     ];
     for (family, file, pointer, value, expected) in folders.drain(..) {

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use realizar::error::Error;
 use realizar::format::{Metadata, Strings, Value};
-use realizar::text::{TextStream, Tokenizer};
+use realizar::text::{Chat, ChatTemplate, TextStream, Tokenizer};
 use serde_json::Value as Json;
 
 const BPE: &str = include_str!("../data/text/bpe.json");
@@ -378,6 +378,35 @@ fn unigram_of_a_gguf_file_makes_the_tokens_of_sentencepiece() {
 }
 
 #[test]
+fn greedy_tokens_are_those_of_rwkv() {
+    let json: Json = serde_json::from_str(include_str!("../data/text/rwkv.json")).unwrap();
+    let tokens = strings(&json["tokens"]);
+    let mut types = vec![1i64; tokens.len()];
+    types[0] = 3;
+    let mut m = Metadata::from_iter([("tokenizer.ggml.model", Value::from("rwkv"))]);
+    m.set("tokenizer.ggml.tokens", tokens.iter().collect::<Strings>());
+    m.set("tokenizer.ggml.token_type", types);
+    m.set("tokenizer.chat_template", "rwkv-world");
+    let mut bare = m.clone();
+    let t = Tokenizer::from_metadata(&mut m).unwrap();
+    compare(&t, &json["texts"], &json["cases"], false);
+    assert_eq!(encode(&t, "<s>a", true, true), [&[0], &encode(&t, "a", false, false)[..]].concat());
+    // The template that files name by a word.
+    let turns = [("system", "Be brief. "), ("user", "Hi"), ("assistant", "Hello."), ("user", "Bye\n")];
+    let template = ChatTemplate::from_metadata(&m, &t).unwrap().unwrap();
+    let text = template.render(&Chat::new(&turns, true)).unwrap().plain().unwrap();
+    assert_eq!(text, "System: Be brief.\n\nUser: Hi\n\nAssistant: Hello.\n\nUser: Bye\n\nAssistant:");
+    // What no token has is left out where no token stands for it.
+    bare.set("tokenizer.ggml.tokens", ["<s>", "a", "aa"].iter().collect::<Strings>());
+    bare.set("tokenizer.ggml.token_type", vec![3i64, 1, 1]);
+    let few = Tokenizer::from_metadata(&mut bare.clone()).unwrap();
+    assert_eq!(encode(&few, "aaaba", false, false), [2, 1, 1]);
+    bare.set("tokenizer.ggml.unknown_token_id", 0u32);
+    let few = Tokenizer::from_metadata(&mut bare.clone()).unwrap();
+    assert_eq!(encode(&few, "aaaba", false, false), [2, 1, 0, 1]);
+}
+
+#[test]
 fn gemma_4_merges_characters_between_newlines() {
     let tokens =
         ["<bos>", "<eos>", "<0x21>", "\u{2581}", "a", "b", "\n", "\n\n", "ab", "\u{2581}ab", "\u{2581}\u{2581}"];
@@ -485,7 +514,7 @@ proptest! {
         pre in prop::sample::select(
             &["default", "gpt-2", "llama-bpe", "deepseek-llm", "viking", "superbpe", "jais-2", "gemma4", "whitespace"][..]
         ),
-        model in prop::sample::select(&["llama", "gpt2", "bert", "t5", "gemma4", "whitespace"][..]),
+        model in prop::sample::select(&["llama", "gpt2", "bert", "t5", "gemma4", "whitespace", "rwkv"][..]),
         map in prop::collection::vec(0i64..256, 0..40),
         with_types: bool,
         scores in prop::collection::vec(-2.0f32..2.0, 30),

@@ -29,7 +29,8 @@ namespace Realizar
         internal const string Prefix = "hf:";
         private const int Attempts = 5;
         private static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
-        /// <summary>Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten it.</summary>
+        /// <summary>Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten
+        /// it.</summary>
         internal static int Pause = 1000;
         /// <summary>Whether links are made.</summary>
         internal static bool HasLinks = true;
@@ -103,7 +104,8 @@ namespace Realizar
             try { All(commit, chosen.Files, files); }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException)
             {
-                if (e.HResult == 28 || e.HResult == unchecked((int)0x80070070)) CheckRoom(ulong.MaxValue); // ENOSPC, ERROR_DISK_FULL
+                // ENOSPC, and ERROR_DISK_FULL of Windows.
+                if (e.HResult == 28 || e.HResult == unchecked((int)0x80070070)) CheckRoom(ulong.MaxValue);
                 throw Failed($"{root} cannot be written ({e.Message}): set HF_HOME to a folder that can", e);
             }
             return ModelOf(commit, chosen);
@@ -238,7 +240,8 @@ namespace Realizar
         private static bool IsSafe(string file) =>
             !Regex.IsMatch(file, @"[\\:\x00-\x1f]") && !file.Split('/').Any(part => part == "" || part == "." || part == "..");
 
-        /// <summary>Does something again where a connection fails, while <c>progressed</c> changes in between.</summary>
+        /// <summary>Does something again where a connection fails, while <c>progressed</c> changes in
+        /// between.</summary>
         private void Attempt(Func<ulong> progressed, Action work)
         {
             var before = progressed();
@@ -322,8 +325,8 @@ namespace Realizar
             File.Replace(from, to, null);
         }
 
-        /// <summary>Puts a blob, by its path in the repository's folder, into a snapshot that lies so many folders below
-        /// that: a relative link, or the file itself where links cannot be made.</summary>
+        /// <summary>Puts a blob, by its path in the repository's folder, into a snapshot that lies so many folders
+        /// below that: a relative link, or the file itself where links cannot be made.</summary>
         private void Link(string path, string blob, int depth)
         {
             Directory.CreateDirectory(Path.GetDirectoryName(path));

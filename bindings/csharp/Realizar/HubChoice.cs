@@ -88,8 +88,8 @@ namespace Realizar
             return ways.Select(way => found.Where(one => one.Base != "" && way(one)).ToList()).FirstOrDefault(matching => matching.Count > 0) ?? new List<HubChoice>();
         }
 
-        /// <summary>The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that
-        /// does, else the smallest.</summary>
+        /// <summary>The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats
+        /// that does, else the smallest.</summary>
         internal static HubChoice Best(IReadOnlyList<HubChoice> found, ulong free)
         {
             Func<HubChoice, int> rank = one => free != 0 && one.Needs > free ? 2 : Floats.Contains(one.Label) ? 1 : 0;

@@ -12,6 +12,8 @@ final class Main {
         "       java -jar realizar.jar doctor [MODEL]         what this machine has for models, and what MODEL makes of it",
         "MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub.");
 
+    private static final String BAR = "========================";
+
     private Main() {}
 
     public static void main(String[] arguments) {
@@ -84,7 +86,7 @@ final class Main {
             if (first[0] < 0) first[0] = done;
             if (first[0] == total || System.console() == null || now - shown[0] < 100_000_000 && done < total) return true;
             shown[0] = now;
-            System.err.print(String.format(Locale.ROOT, "\r%s  [%-24s]  %.1f of %.1f MB, %.1f MB/s\u001b[K", name, "=".repeat((int) (24 * done / total)),
+            System.err.print(String.format(Locale.ROOT, "\r%s  [%-24s]  %.1f of %.1f MB, %.1f MB/s\u001b[K", name, BAR.substring(0, (int) (24 * done / total)),
                 done / 1e6, total / 1e6, (done - first[0]) * 1e3 / Math.max(now - begin, 1)));
             return true;
         });

@@ -873,7 +873,7 @@ class MediaInfo(NamedTuple):
 
 
 _PIXELS = _numbers("RZ_PIXELS_")
-_MEDIA = _numbers("RZ_MEDIA_")
+_MEDIA = {"image": _c.RZ_MEDIA_IMAGE, "audio": _c.RZ_MEDIA_AUDIO}
 _ENCODERS = _numbers("RZ_ENCODER_")
 
 

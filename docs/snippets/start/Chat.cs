@@ -8,7 +8,7 @@ static class Chat
     static void Main(string[] arguments)
     {
         using (var model = Model.Load(arguments[0]))
-        using (var chat = new Conversation(model))
+        using (var chat = new Conversation(model, "Be brief."))
             for (string line; (line = Console.ReadLine()) != null; Console.WriteLine())
                 foreach (var piece in chat.Say(line))
                     Console.Write(piece);

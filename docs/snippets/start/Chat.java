@@ -7,7 +7,7 @@ import realizar.Model;
 
 class Chat {
     public static void main(String[] arguments) {
-        try (var model = Model.load(Path.of(arguments[0])); var chat = new Conversation(model)) {
+        try (var model = Model.load(Path.of(arguments[0])); var chat = new Conversation(model, "Be brief.")) {
             for (var lines = new Scanner(System.in); lines.hasNextLine(); System.out.println()) {
                 chat.say(lines.nextLine(), System.out::print);
             }

@@ -8,7 +8,7 @@ import realizar.kotlin.sayFlow
 
 fun main(arguments: Array<String>) = runBlocking {
     loadModel(Path.of(arguments[0])).use { model ->
-        model.conversation().use { chat ->
+        model.conversation(system = "Be brief.").use { chat ->
             for (line in generateSequence(::readlnOrNull)) {
                 chat.sayFlow(line).collect(::print)
                 println()

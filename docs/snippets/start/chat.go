@@ -19,7 +19,7 @@ func main() {
 		log.Fatal(err)
 	}
 	defer model.Close()
-	chat, err := model.NewConversation(nil)
+	chat, err := model.NewConversation(&realizar.ConversationOptions{System: "Be brief."})
 	if err != nil {
 		log.Fatal(err)
 	}

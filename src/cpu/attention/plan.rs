@@ -222,9 +222,11 @@ pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) ->
     }
 }
 
-/// Returns which of the chosen positions, in ascending order, lie in 256 positions from `from` on, a bit for each.
+/// Returns which of the chosen positions, in ascending order and -1 behind them, lie in 256 positions from `from` on, a
+/// bit for each.
 pub(super) fn bits(chosen: &[f32], from: usize) -> [u64; CHUNK / 64] {
     let mut bits = [0; CHUNK / 64];
+    let chosen = &chosen[..chosen.partition_point(|position| *position >= 0.0)];
     let first = chosen.partition_point(|position| (*position as usize) < from);
     for i in chosen[first..].iter().map(|position| *position as usize - from).take_while(|i| *i < CHUNK) {
         bits[i / 64] |= 1 << (i % 64);

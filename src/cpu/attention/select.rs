@@ -14,6 +14,7 @@ use crate::cpu::kernels::attention::{CHUNK, Queries, QueryRows, score_chunk};
 use crate::cpu::kv::CpuKv;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
+use crate::graph::op::Groups;
 
 /// Writes the chosen positions of each token, `[n, top]`, from the cursor of the scratch on; true when all is done. `q`
 /// is `[n, queries * dim]`, `weights` `[n, queries]`; the source holds every position up to a token's own.
@@ -23,6 +24,7 @@ pub fn select<'c>(
     [positions, sequences]: [&[u32]; 2],
     source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
     [q, weights]: [&[f32]; 2],
+    groups: Groups,
     out: &mut [f32],
     scratch: &mut AttentionScratch,
 ) -> bool {
@@ -46,22 +48,26 @@ pub fn select<'c>(
         } else {
             let queries = &q[t * heads.queries * heads.dim..][..heads.queries * heads.dim];
             let weights = &weights[t * heads.queries..][..heads.queries];
-            rank(isa, heads, source, sequences[t], len, top, [queries, weights], scratch);
+            rank(isa, heads, source, sequences[t], len, (groups, top), [queries, weights], scratch);
         }
         out.fill(-1.0);
-        out.iter_mut().zip(&scratch.best).for_each(|(out, (_, position))| *out = *position as f32);
+        let size = if len <= top { 1 } else { groups.size() };
+        let chosen =
+            scratch.best.iter().flat_map(|(_, group)| *group as usize * size..len.min((*group as usize + 1) * size));
+        let tail = if matches!(groups, Groups::Pools(_)) && len > top { len / size * size..len } else { 0..0 };
+        out.iter_mut().zip(chosen.chain(tail)).for_each(|(out, position)| *out = position as f32);
     });
     cursor.ends(taken.end == n)
 }
 
-/// Leaves the best `top` of `len` positions in ascending order.
+/// Leaves the best groups of `len` positions, which have `top` positions together, in ascending order.
 fn rank<'c>(
     isa: Isa,
     heads: Heads,
     source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
     sequence: u32,
     len: usize,
-    top: usize,
+    (groups, top): (Groups, usize),
     [queries, weights]: [&[f32]; 2],
     scratch: &mut TileScratch,
 ) {
@@ -73,12 +79,33 @@ fn rank<'c>(
         Storage::I16 => QueryRows::Integers(integers),
         Storage::I8 | Storage::I4 => QueryRows::Bytes(bytes),
     };
+    let (size, top) = (groups.size(), top / groups.size());
     let mut scores = [0.0; CHUNK];
+    // The best key of the block at hand.
+    let mut peak = f32::NEG_INFINITY;
     for from in (0..len).step_by(CHUNK) {
         let n = CHUNK.min(len - from);
         let keys = source.keys(sequence, from);
         score_chunk(isa, Queries { all, of: rows, first: 0 }, weights, &keys, n, products, &mut scores);
-        best.extend(scores[..n].iter().copied().zip(from as u32..));
+        let scored = scores[..n].iter().copied().zip(from..);
+        match groups {
+            Groups::One => best.extend(scored.map(|(score, position)| (score, position as u32))),
+            Groups::Pools(_) => {
+                let whole = scored.filter(|(_, position)| (position + 1).is_multiple_of(size));
+                best.extend(whole.map(|(score, position)| (score, (position / size) as u32)));
+            }
+            Groups::Blocks { local, .. } => {
+                for (score, position) in scored {
+                    peak = peak.max(score);
+                    if (position + 1).is_multiple_of(size) || position + 1 == len {
+                        let block = position / size;
+                        let is_local = block + local as usize > (len - 1) / size;
+                        best.push((if is_local { f32::INFINITY } else { peak }, block as u32));
+                        peak = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
         if best.len() > top {
             best.select_nth_unstable_by(top - 1, by_score);
             best.truncate(top);

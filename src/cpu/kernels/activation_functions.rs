@@ -39,6 +39,7 @@ fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
         Activation::ClampedSwiglu => map(s, Clamped::gpt_oss(s), x),
         Activation::SwigluOfClamped(limit) => map(s, Clamped::before(s, limit), x),
         Activation::SwigluThenClamped(limit) => map(s, Clamped::after(s, limit), x),
+        Activation::TanhSwiglu(limits) => map(s, TanhSwiglu::new(s, limits), x),
     }
 }
 
@@ -64,6 +65,7 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
         Activation::ClampedSwiglu => zip(s, Clamped::gpt_oss(s), gate, up),
         Activation::SwigluOfClamped(limit) => zip(s, Clamped::before(s, limit), gate, up),
         Activation::SwigluThenClamped(limit) => zip(s, Clamped::after(s, limit), gate, up),
+        Activation::TanhSwiglu(limits) => zip(s, TanhSwiglu::new(s, limits), gate, up),
     }
 }
 
@@ -259,6 +261,41 @@ impl<S: Simd> Unary<S> for Clamped<S::F> {
     }
 }
 
+/// See `Activation::TanhSwiglu`.
+#[derive(Clone, Copy)]
+struct TanhSwiglu<V> {
+    most: V,
+    /// `None`: `up` as it is.
+    limit: Option<V>,
+}
+impl<V: Copy> TanhSwiglu<V> {
+    #[inline(always)]
+    fn new<S: Simd<F = V>>(s: S, [most, limit]: [f32; 2]) -> Self {
+        TanhSwiglu { most: s.splat(most), limit: (limit > 0.0).then(|| s.splat(limit)) }
+    }
+
+    #[inline(always)]
+    fn bounded<S: Simd<F = V>>(s: S, x: V, limit: V) -> V {
+        s.mul(limit, tanh(s, s.div(x, limit)))
+    }
+}
+impl<S: Simd> Binary<S> for TanhSwiglu<S::F> {
+    #[inline(always)]
+    fn at(self, s: S, gate: S::F, up: S::F) -> S::F {
+        let up = match self.limit {
+            Some(limit) => Self::bounded(s, up, limit),
+            None => up,
+        };
+        s.mul(times_sigmoid(s, Self::bounded(s, gate, self.most), gate), up)
+    }
+}
+impl<S: Simd> Unary<S> for TanhSwiglu<S::F> {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        Binary::at(self, s, x, s.splat(1.0))
+    }
+}
+
 /// `x * sigmoid(gate)`
 #[derive(Clone, Copy)]
 struct TimesSigmoid;
@@ -365,9 +402,12 @@ mod tests {
         let silu = |x: f64| x / (1.0 + (-x).exp());
         let gpt_oss = |g: f64, u: f64| g.min(7.0) / (1.0 + (-1.702 * g.min(7.0)).exp()) * (u.clamp(-7.0, 7.0) + 1.0);
         type Gate<'a> = &'a dyn Fn(f64, f64) -> f64;
-        let clamped: [(Activation, f64, Gate); 3] = [
+        let clamped: [(Activation, f64, Gate); 4] = [
             (Activation::ClampedSwiglu, 0.0, &gpt_oss),
             (Activation::SwigluOfClamped(0.7), 1.0, &|g, u| silu(g.min(0.7)) * u.clamp(-0.7, 0.7)),
+            (Activation::TanhSwiglu([1.5, 0.6]), 1.0, &|g, u| {
+                1.5 * (g / 1.5).tanh() / (1.0 + (-g).exp()) * 0.6 * (u / 0.6).tanh()
+            }),
             (Activation::SwigluThenClamped(1.5), 1.0, &|g, u| silu(g).min(1.5) * u.clamp(-1.5, 1.5)),
         ];
         for (activation, no_up, f) in clamped {

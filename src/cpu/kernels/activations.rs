@@ -15,8 +15,8 @@ pub mod offset {
     pub const ZERO: usize = 36;
     /// f32: step times sum, the factor of the weights' mins.
     pub const MIN: usize = 40;
-    /// `ZERO` of both halves of the group; where `SUMS_OF_16_BITS`, two i16 a half instead: -4 times the sums of the first
-    /// and the last two integers of each four.
+    /// `ZERO` of both halves of the group; where `SUMS_OF_16_BITS`, two i16 a half instead: -4 times the sums of the
+    /// first and the last two integers of each four.
     pub const ZERO_HALVES: usize = 44;
     /// `MIN` of both halves of the group.
     pub const MIN_HALVES: usize = 52;

@@ -78,6 +78,23 @@ pub fn mean(isa: Isa, x: &[f32], groups: usize, out: &mut [f32]) {
     scale(isa, out, 1.0 / groups as f32);
 }
 
+/// `x . y`
+pub fn dot(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
+    assert_eq!(x.len(), y.len());
+    dispatch!(isa, dot_lanes(x: &[f32], y: &[f32]) -> f32)
+}
+
+#[inline(always)]
+fn dot_lanes<S: Simd>(s: S, x: &[f32], y: &[f32]) -> f32 {
+    let mut sum = s.splat(0.0);
+    for (x, y) in x.chunks(LANES).zip(y.chunks(LANES)) {
+        sum = s.fma(s.load_slice(x), s.load_slice(y), sum);
+    }
+    let mut lanes = [0.0; LANES];
+    s.store(sum, &mut lanes);
+    lanes.iter().sum()
+}
+
 /// Computes `x = x * by`, where each value of `by` is the factor of as many values of `x`.
 pub fn multiply_each(isa: Isa, x: &mut [f32], by: &[f32]) {
     assert!(!by.is_empty() && x.len().is_multiple_of(by.len()));

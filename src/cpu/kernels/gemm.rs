@@ -262,6 +262,13 @@ unsafe fn add_mins<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N:
     }
 }
 
+/// True where sums of 16 bits are those of a half of a group and begin with what the zero point takes off. They may
+/// wrap on the way, and fit at the end: at most 32 * 127 * 8. For one token that costs more than it saves.
+const fn begins_with_zero_point<S: Simd, K: Kind>(zero: i32, tokens: usize) -> bool {
+    let fits = zero > 0 && zero <= 32 && (1 << K::BITS) - zero <= 32;
+    S::SUMS_OF_16_BITS && K::SUBS == 2 && fits && tokens > 1
+}
+
 /// Computes the integer sums of products of a half of a group, or of all of it where there are no halves.
 ///
 /// # Safety
@@ -283,13 +290,8 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
         (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
         _ => 1,
     };
-    // With sums of 16 bits, `other` holds those of a run. The sum of a half fits in them, at most 32 * 127 * 8, where the
-    // zero point is taken off: a run that begins with that may wrap meanwhile. For one token it would cost more than it
-    // saves.
-    let zero_in_run = const {
-        let fits = W::ZERO > 0 && W::ZERO <= 32 && (1 << K::BITS) - W::ZERO <= 32;
-        S::SUMS_OF_16_BITS && K::SUBS == 2 && fits && N > 1
-    };
+    // With sums of 16 bits, `other` holds those of a run.
+    let zero_in_run = const { begins_with_zero_point::<S, K>(W::ZERO, N) };
     let run = match (zero_in_run, S::SUMS_OF_16_BITS) {
         (true, _) => registers / K::SUBS,
         (_, true) => K::RUN,
@@ -302,10 +304,7 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
         // No closure, which may stay a call.
         macro_rules! start {
             ($t:expr) => {
-                match zero_in_run {
-                    true => s.splat_i32(0),
-                    false => start::<S, K>(s, x.wrapping_add(bytes * $t), half, const { W::ZERO }),
-                }
+                start::<S, K>(s, x.wrapping_add(bytes * $t), half, const { W::ZERO })
             };
         }
         if run == 1 {
@@ -347,7 +346,7 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
                 if run > 1 && $j % run == run - 1 {
                     let first = $j % (registers / K::SUBS) == run - 1;
                     for t in 0..N {
-                        let start = if first { start!(t) } else { s.splat_i32(0) };
+                        let start = if first && !zero_in_run { start!(t) } else { s.splat_i32(0) };
                         for r in 0..R {
                             let sum = &mut sum[r][t];
                             *sum = s.sum_products(if first { start } else { *sum }, other[r][t]);

@@ -16,8 +16,8 @@ pub fn interleave_words(rows: &[u8], stride: usize, out: &mut [u8]) -> usize {
     for (i, out) in parts.iter_mut().enumerate() {
         let (from, out) = (rows[4 * WORDS * i..].as_ptr(), out.as_mut_ptr());
         for r in (0..PANEL_ROWS).step_by(4) {
-            // SAFETY: 16 bytes of rows `r..r + 4` each, as asserted; 16 bytes of each of the four words of sixteen rows.
-            // Every x86-64 has these instructions.
+            // SAFETY: 16 bytes of rows `r..r + 4` each, as asserted; 16 bytes of each of the four words of sixteen
+            // rows. Every x86-64 has these instructions.
             unsafe {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|n| _mm_loadu_si128(from.add((r + n) * stride).cast()));
                 let [low, high] = [_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b)];

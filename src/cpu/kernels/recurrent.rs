@@ -1,6 +1,6 @@
-//! The recurrences on the tokens of one sequence: causal convolutions, the gated delta rule, the selective scan. Each
-//! function advances some channels or columns through all tokens, token after token, so that results do not depend on
-//! where a prompt is cut, while the state that they need stays in the first-level cache.
+//! The recurrences on the tokens of one sequence: causal convolutions, the gated delta rule, the selective scan, the one
+//! of RWKV. Each function advances some channels or columns through all tokens, token after token, so that results do
+//! not depend on where a prompt is cut, while the state that they need stays in the first-level cache.
 //!
 //! Lanes are channels of a convolution, columns of a matrix of the delta rule, channels of a scan. A matrix lies in
 //! blocks of sixteen lanes, row after row in a block.
@@ -388,6 +388,103 @@ fn scan_lanes<S: Simd, const BLOCKS: usize, const PER_STATE: bool>(s: S, c: &mut
     }
 }
 
+/// Some columns of the matrix of one head of RWKV: `TILE` blocks or one.
+pub struct WkvColumns<'a> {
+    pub n: usize,
+    /// Rows of the matrix.
+    pub dim: usize,
+    pub r: Columns<'a>,
+    pub k: Columns<'a>,
+    pub v: Columns<'a>,
+    pub dt: Columns<'a>,
+    pub rate: Option<f32>,
+    pub moved: Option<[Columns<'a>; 2]>,
+    pub before: bool,
+    pub fades: bool,
+    /// `[blocks, dim, 16]`: ahead of the first token, and the place of what is after the last.
+    pub from: &'a [f32],
+    pub to: &'a mut [f32],
+    pub out: ColumnsMut<'a>,
+}
+
+/// Computes `S = diag(w) S + b (S^T a)^T + k v^T; out = S^T r` for each token.
+///
+/// # Safety
+/// Nobody else uses these columns of `out`.
+pub unsafe fn wkv(isa: Isa, w: &mut WkvColumns) {
+    let block = w.dim * LANES;
+    assert!(w.dim <= MAX_KEY_DIM && w.dim.is_multiple_of(LANES) && w.from.len() == w.to.len());
+    match w.from.len() == block {
+        true => dispatch!(isa, wkv_one(w: &mut WkvColumns)),
+        false => dispatch!(isa, wkv_tile(w: &mut WkvColumns)),
+    }
+}
+
+#[inline(always)]
+fn wkv_one<S: Simd>(s: S, w: &mut WkvColumns) {
+    wkv_lanes::<S, 1>(s, w);
+}
+
+#[inline(always)]
+fn wkv_tile<S: Simd>(s: S, w: &mut WkvColumns) {
+    wkv_lanes::<S, TILE>(s, w);
+}
+
+#[inline(always)]
+fn wkv_lanes<S: Simd, const BLOCKS: usize>(s: S, w: &mut WkvColumns) {
+    let (rows, zero, one) = (w.dim, s.splat(0.0), s.splat(1.0));
+    assert_eq!(w.to.len(), BLOCKS * rows * LANES);
+    let mut from = w.from.as_ptr();
+    let to = w.to.as_mut_ptr();
+    let (mut decay, mut key) = ([0.0; MAX_KEY_DIM], [0.0; MAX_KEY_DIM]);
+    for t in 0..w.n {
+        let (dt, k) = (w.dt.row(t, rows).chunks(LANES), w.k.row(t, rows).chunks(LANES));
+        for ((dt, k), (decay, key)) in dt.zip(k).zip(decay.chunks_mut(LANES).zip(key.chunks_mut(LANES))) {
+            let (dt, k) = (s.load_slice(dt), s.load_slice(k));
+            let log = match w.rate {
+                Some(rate) => s.mul(s.splat(rate), dt),
+                None => s.sub(zero, exp(s, dt)),
+            };
+            let factor = exp(s, log);
+            s.store_slice(factor, decay);
+            s.store_slice(if w.fades { s.mul(k, s.sub(one, factor)) } else { k }, key);
+        }
+        let mut seen = [zero; BLOCKS];
+        if let Some([a, _]) = w.moved {
+            for (i, a) in a.row(t, rows).iter().enumerate() {
+                for (b, seen) in seen.iter_mut().enumerate() {
+                    // SAFETY: block `b` has `rows` vectors.
+                    *seen = s.fma(unsafe { s.load_f32(from.add((b * rows + i) * LANES)) }, s.splat(*a), *seen);
+                }
+            }
+        }
+        let put = w.moved.map(|[_, b]| b.row(t, rows));
+        let (mut sums, mut v) = ([zero; BLOCKS], [zero; BLOCKS]);
+        v.iter_mut().zip(w.v.row(t, BLOCKS * LANES).chunks(LANES)).for_each(|(to, v)| *to = s.load_slice(v));
+        for (i, r) in w.r.row(t, rows).iter().enumerate() {
+            let (r, decay, key) = (s.splat(*r), s.splat(decay[i]), s.splat(key[i]));
+            for (b, v) in v.iter().enumerate() {
+                let at = (b * rows + i) * LANES;
+                // SAFETY: block `b` has `rows` vectors in both.
+                let old = unsafe { s.load_f32(from.add(at)) };
+                let mut row = s.fma(key, *v, s.mul(decay, old));
+                if let Some(put) = put {
+                    row = s.fma(s.splat(put[i]), seen[b], row);
+                }
+                // SAFETY: as above.
+                unsafe { s.store_f32(to.add(at), row) };
+                sums[b] = s.fma(if w.before { old } else { row }, r, sums[b]);
+            }
+        }
+        // SAFETY: these columns are the caller's alone, as `wkv` demands.
+        let out = unsafe { w.out.row(t, BLOCKS * LANES) };
+        for (out, sum) in out.chunks_mut(LANES).zip(sums) {
+            s.store_slice(sum, out);
+        }
+        from = to;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -491,6 +588,41 @@ mod tests {
                 };
                 // SAFETY: this is one thread.
                 unsafe { scan(isa, &mut part) };
+                [all_of(&all), to].concat()
+            });
+        }
+    }
+    #[test]
+    fn recurrences_of_rwkv_have_the_same_bits_on_all_instruction_sets() {
+        for (blocks, dim, moves, rate) in
+            [(1, 16, true, Some(-0.6)), (TILE, 64, true, Some(-0.6)), (TILE, 32, false, None)]
+        {
+            let wide = blocks * LANES;
+            let small = |seed| values(N * dim, seed).iter().map(|x| 0.02 * x).collect::<Vec<f32>>();
+            let [r, k, a, b] = [1, 2, 3, 4].map(small);
+            let dt: Vec<f32> = values(N * dim, 5).iter().map(|x| x.abs()).collect();
+            let (v, from) = (values(N * wide, 6), values(wide * dim, 7));
+            check(|isa| {
+                let (mut to, mut out) = (vec![0.0; from.len()], vec![0.0; N * wide]);
+                let all = DisjointSlice::new(&mut out);
+                let columns = |values, width| Columns { values, width, first: 0 };
+                let mut part = WkvColumns {
+                    n: N,
+                    dim,
+                    r: columns(&r, dim),
+                    k: columns(&k, dim),
+                    v: columns(&v, wide),
+                    dt: columns(&dt, dim),
+                    rate,
+                    moved: moves.then(|| [columns(&a, dim), columns(&b, dim)]),
+                    before: !moves,
+                    fades: !moves,
+                    from: &from,
+                    to: &mut to,
+                    out: ColumnsMut { values: &all, width: wide, first: 0 },
+                };
+                // SAFETY: this is one thread.
+                unsafe { wkv(isa, &mut part) };
                 [all_of(&all), to].concat()
             });
         }

@@ -2,14 +2,16 @@
 //! never depend on each other.
 #![allow(unsafe_code)]
 
-use crate::cpu::kernels::recurrent::{self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE};
+use crate::cpu::kernels::recurrent::{
+    self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE, WkvColumns,
+};
 use crate::cpu::kernels::{Isa, PANEL_ROWS};
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::tensors::StepTensors;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
-use crate::graph::op::{Conv, DeltaRule, RecurrentId, Scan};
+use crate::graph::op::{Conv, DeltaRule, Pool, RecurrentId, Scan, Wkv};
 use crate::graph::step::{SequencesMut, StepInputs};
 
 /// Channels of a convolution that a thread takes at a time: whole cache lines of each row.
@@ -160,5 +162,99 @@ pub fn scan(
             // SAFETY: as above.
             unsafe { recurrent::scan(isa, &mut part) };
         });
+    })
+}
+
+pub fn wkv(
+    team: &Team,
+    isa: Isa,
+    op: &Wkv,
+    tensors: &mut StepTensors,
+    inputs: &StepInputs,
+    sequences: &mut dyn SequencesMut<CpuSequence>,
+) -> Result<()> {
+    let always = [op.r, op.k, op.v, op.dt, op.out];
+    let ([(r, wide), (k, keys), (v, _), (dt, _), (out, _)], moved) = match op.moved {
+        Some([a, b]) => {
+            let [r, k, v, dt, out, a, b] = tensors.disjoint([op.r, op.k, op.v, op.dt, op.out, a, b]);
+            ([r, k, v, dt, out], Some([a.0, b.0]))
+        }
+        None => (tensors.disjoint(always), None),
+    };
+    let (r, k, v, dt, dim) = (&*r, &*k, &*v, &*dt, op.dim);
+    let moved = moved.as_ref().map(|[a, b]| [&**a, &**b]);
+    let (heads, key_heads, blocks, block) = (wide / dim, keys / dim, dim / PANEL_ROWS, dim * PANEL_ROWS);
+    let tiles = blocks.div_ceil(TILE);
+    each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
+        let small = rows.len() * from.len() <= SMALL_STATE;
+        let (to, out) = (DisjointSlice::new(to), DisjointSlice::new(&mut out[rows.start * wide..rows.end * wide]));
+        for_each(team, small, heads * tiles, |i| {
+            let (head, tile) = (i / tiles, i % tiles);
+            let key_head = head * key_heads / heads;
+            let place = (head * blocks + tile * TILE) * block..(head * blocks + blocks.min((tile + 1) * TILE)) * block;
+            let column = tile * TILE * PANEL_ROWS;
+            let mut part = WkvColumns {
+                n: rows.len(),
+                dim,
+                r: columns(r, wide, &rows, head * dim),
+                k: columns(k, keys, &rows, key_head * dim),
+                v: columns(v, keys, &rows, key_head * dim + column),
+                dt: columns(dt, wide, &rows, head * dim),
+                rate: op.rate,
+                moved: moved.map(|ab| ab.map(|values| columns(values, wide, &rows, head * dim))),
+                before: op.before,
+                fades: op.fades,
+                from: &from[place.clone()],
+                // SAFETY: a tile of a head is one item.
+                to: unsafe { to.slice_mut(place) },
+                out: ColumnsMut { values: &out, width: wide, first: head * dim + column },
+            };
+            // SAFETY: as above.
+            unsafe { recurrent::wkv(isa, &mut part) };
+        });
+    })
+}
+
+pub fn pool(
+    team: &Team,
+    op: &Pool,
+    bias: &[f32],
+    tensors: &mut StepTensors,
+    inputs: &StepInputs,
+    sequences: &mut dyn SequencesMut<CpuSequence>,
+) -> Result<()> {
+    let [(gate, width), (x, _), (out, _)] = tensors.disjoint([op.gate, op.x, op.out]);
+    let (gate, x, kept) = (&*gate, &*x, op.size - 1);
+    each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
+        let n = rows.len();
+        // Gate and value of a row of the sequence, counted from the first that is kept.
+        let member = |row: usize, channel: usize| match row.checked_sub(kept) {
+            None => (from[row * 2 * width + channel], from[(row * 2 + 1) * width + channel]),
+            Some(t) => {
+                let at = (rows.start + t) * width + channel;
+                (gate[at], x[at])
+            }
+        };
+        let out = DisjointSlice::new(&mut out[rows.start * width..rows.end * width]);
+        for_each(team, n * width <= SMALL_CONV, n, |t| {
+            // SAFETY: a row is one item.
+            let out = unsafe { out.slice_mut(t * width..(t + 1) * width) };
+            if !(inputs.positions[rows.start + t] as usize + 1).is_multiple_of(op.size) {
+                return out.fill(0.0);
+            }
+            for (channel, out) in out.iter_mut().enumerate() {
+                let scores = || (0..op.size).map(|i| (member(t + i, channel), bias[i * width + channel]));
+                let peak = scores().map(|((gate, _), bias)| gate + bias).fold(f32::NEG_INFINITY, f32::max);
+                let weights = scores().map(|((gate, x), bias)| (libm::expf(gate + bias - peak), x));
+                let (total, sum) = weights.fold((0.0, 0.0), |(total, sum), (w, x)| (total + w, sum + w * x));
+                *out = sum / total;
+            }
+        });
+        for (row, to) in to.chunks_exact_mut(2 * width).enumerate() {
+            let (gates, values) = to.split_at_mut(width);
+            for (channel, (g, v)) in gates.iter_mut().zip(values).enumerate() {
+                (*g, *v) = member(n + row, channel);
+            }
+        }
     })
 }

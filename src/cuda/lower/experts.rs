@@ -55,7 +55,7 @@ impl Lowering<'_> {
             std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
         let of_first = if op.gate.is_some() { of_gate } else { of_up };
         let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
-        let (activation, limit) = activation_code(op.activation);
+        let (activation, limit) = activation_code(op.activation)?;
         let glu = ExpertGluArgs {
             gate: gates,
             up: match op.gate {

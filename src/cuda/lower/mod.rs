@@ -116,7 +116,7 @@ pub(crate) struct ProductInput {
 }
 
 /// The kernels' code of an activation, and its limit.
-pub(crate) fn activation_code(activation: Activation) -> (u32, f32) {
+pub(crate) fn activation_code(activation: Activation) -> Result<(u32, f32)> {
     let (code, limit) = match activation {
         Activation::Silu => (args::Activation::Silu, 0.0),
         Activation::Gelu => (args::Activation::Gelu, 0.0),
@@ -131,8 +131,9 @@ pub(crate) fn activation_code(activation: Activation) -> (u32, f32) {
         Activation::Sigmoid => (args::Activation::Sigmoid, 0.0),
         Activation::Softplus => (args::Activation::Softplus, 0.0),
         Activation::Tanh => (args::Activation::Tanh, 0.0),
+        Activation::TanhSwiglu(_) => return Err(Error::unsupported(format!("{activation:?} on a GPU"))),
     };
-    (code as u32, limit)
+    Ok((code as u32, limit))
 }
 
 /// Part of a step that the time of ops is counted in.
@@ -254,7 +255,7 @@ impl Lowering<'_> {
                 self.project(*input, &[Projection { out: *x, ..projections[0] }], args)?;
             }
             (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
-                let (activation, softcap) = activation_code(*activation);
+                let (activation, softcap) = activation_code(*activation)?;
                 let epilogue = Epilogue::Glu as u32;
                 self.project(*x, projections, ProjectArgs { epilogue, activation, softcap, ..Default::default() })?;
             }
@@ -318,9 +319,16 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Select(_) | Op::Threshold { .. } | Op::Rescale { .. } | Op::Mix(_) | Op::Mean { .. } => {
-                Err(Error::unsupported(format!("{op:?} on a GPU")))
-            }
+            Op::Wkv(_)
+            | Op::Pool(_)
+            | Op::MixByScore { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Select(_)
+            | Op::Threshold { .. }
+            | Op::Rescale { .. }
+            | Op::Mix(_)
+            | Op::Mean { .. } => Err(Error::unsupported(format!("{op:?} on a GPU"))),
             // `HeadOps` has the former, the caller the latter.
             Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }
@@ -430,7 +438,7 @@ impl Lowering<'_> {
     }
 
     fn glu(&mut self, gate: Address, up: Address, n: usize, activation: Activation) -> Result<()> {
-        let (activation, limit) = activation_code(activation);
+        let (activation, limit) = activation_code(activation)?;
         let args = GluArgs { gate, up, n: n as u64, activation, limit };
         self.launch(&self.model.device.kernels.glu, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)
     }

@@ -91,10 +91,11 @@ const EFFECTLESS: &[(&str, &str)] = &[
     ("tokens of other tasks", "unk_token_id sep_token_id cls_token_id mask_token_id"),
     (
         "pictures and sounds",
-        "vision_config audio_config audio_token_id audio_token_index image_token_id image_token_index boi_token_id boi_token_index eoi_token_id eoi_token_index \
-         mm_tokens_per_image multimodal_projector_bias projector_hidden_act spatial_merge_size vision_feature_layer \
-         vision_start_token_id vision_end_token_id vision_token_id video_token_id video_token_index scale_factor \
-         vision_feature_select_strategy image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor",
+        "vision_config audio_config audio_token_id audio_token_index image_token_id image_token_index boi_token_id \
+         boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image multimodal_projector_bias \
+         projector_hidden_act spatial_merge_size vision_feature_layer vision_start_token_id vision_end_token_id \
+         vision_token_id video_token_id video_token_index scale_factor vision_feature_select_strategy \
+         image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor",
     ),
 ];
 

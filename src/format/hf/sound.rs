@@ -20,7 +20,7 @@ use crate::format::passed::Passed;
 const KINDS: &[(&str, &str)] = &[("qwen2_audio", "qwen2a"), ("voxtral", "voxtral")];
 
 /// Numbers of an encoder: the key of a GGUF file, the names in a configuration, and the default.
-const NUMBERS: &[(&str, &[&str], u64)] = &[
+const NUMBERS: [(&str, &[&str], u64); 5] = [
     ("embedding_length", &["d_model", "hidden_size"], 1280),
     ("feed_forward_length", &["encoder_ffn_dim", "intermediate_size"], 5120),
     ("block_count", &["encoder_layers", "num_hidden_layers"], 32),
@@ -29,8 +29,8 @@ const NUMBERS: &[(&str, &[&str], u64)] = &[
 ];
 
 /// Keys that change no result, of an encoder and of the spectrogram that it takes.
-const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop dropout activation_dropout attention_dropout \
-                          init_std initializer_range use_cache num_hidden_layers";
+const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop dropout activation_dropout \
+                          attention_dropout init_std initializer_range num_hidden_layers";
 const FRAMES_EFFECTLESS: &str = "feature_extractor_type processor_class return_attention_mask padding_side \
                                  padding_value chunk_length nb_max_frames";
 /// Keys that change no result where they have this value.
@@ -98,9 +98,16 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
         if (1..=1 << 20).contains(&told) { Ok(told) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }
     };
     for (key, names, default) in NUMBERS {
-        keys.push((format!("clip.audio.{key}"), number(names, *default)?.into()));
+        keys.push((format!("clip.audio.{key}"), number(names, default)?.into()));
     }
-    let [width, inner, bins] = [&NUMBERS[0], &NUMBERS[1], &NUMBERS[4]].map(|row| number(row.1, row.2));
+    // These have to be what the others say.
+    for (key, name) in [("attention.head_count_kv", "num_key_value_heads"), ("attention.head_dim", "head_dim")] {
+        if let Some(told) = audio.int(&[name])? {
+            keys.push((format!("clip.audio.{key}"), told.into()));
+        }
+    }
+    let [of_width, of_inner, .., of_bins] = NUMBERS;
+    let [width, inner, bins] = [of_width, of_inner, of_bins].map(|row| number(row.1, row.2));
     if *projector == "voxtral" {
         // The stack is as wide as the feed-forward block.
         let (width, inner) = (width?, inner?);

@@ -1,7 +1,7 @@
 //! Ling 3.0: delta rules with bounded decays for each channel, latent attention whose heads a sigmoid gates, experts
 //! after the first layers, limits in SwiGLU.
 
-use super::kimi_linear::delta_attention;
+use super::kimi_linear::{Kda, delta_attention};
 use crate::error::{Error, Result};
 use crate::graph::op::{Activation, RouterScore};
 use crate::graph::weights::RopePairs;
@@ -11,11 +11,12 @@ use crate::model::rope::{RopeScaling, sections};
 pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    let (heads, taps, dim) = (b.heads_per_layer()?, b.taps("ssm.conv_kernel")?, b.width("kda.head_dim")?);
+    let heads = b.heads_per_layer()?;
     if heads.iter().flatten().any(|heads| heads.n_heads != b.hyper.heads.n_heads) {
         return Err(b.keys.unsupported("attention.head_count"));
     }
-    let bound = gate_bound(b)?;
+    let Some(bound) = gate_bound(b)? else { return Err(b.keys.unsupported("kda.gate_lower_bound")) };
+    let kda = Kda { negative: false, ..Kda::read(b, Some(bound))? };
     let sections = sections(&b.keys, false)?;
     let pairs = if sections.is_some() { RopePairs::Halves } else { RopePairs::Adjacent };
     let mut config = b.rope_config(pairs)?;
@@ -32,7 +33,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = match heads[i] {
             Some(_) => b.latent_attention(h, latent)?,
-            None => delta_attention(b, h, dim, taps, Some(bound))?,
+            None => delta_attention(b, h, kda)?,
         };
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
@@ -44,15 +45,15 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The least logarithm of a decay. -1 is a value here, not an absent one.
-fn gate_bound(b: &Builder) -> Result<f32> {
+/// The least logarithm of a decay, where there is a bound. -1 is a value here, not an absent one.
+pub(super) fn gate_bound(b: &Builder) -> Result<Option<f32>> {
     let key = "kda.gate_lower_bound";
     b.keys.get(key);
     b.keys.get("kda.safe_gate");
     match b.keys.metadata.f32(&b.keys.name(key))? {
-        Some(bound) if (-1e3..-1e-3).contains(&bound) => Ok(bound),
+        None | Some(f32::NEG_INFINITY) => Ok(None),
+        Some(bound) if (-1e3..-1e-3).contains(&bound) => Ok(Some(bound)),
         Some(bound) => Err(Error::unsupported(format!("{} is {bound}", b.keys.name(key)))),
-        None => Err(b.keys.unsupported(key)),
     }
 }
 

@@ -13,7 +13,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let is_glm = b.keys.architecture == "glm-dsa";
     let latent = b.latent(RopePairs::Adjacent, None)?;
     let indexer = b.indexer(latent, if is_glm { RopePairs::Adjacent } else { RopePairs::Halves })?;
-    let own = own_indexers(b, is_glm)?;
+    let is_long = b.hyper.context_length >= 1 << 20;
+    let own = own_indexers(b, |i| !(is_glm && is_long) || i < 2 || i % 4 == 2, |_| true)?;
+    if !is_glm && own.contains(&false) {
+        return Err(b.keys.unsupported("attention.indexer.types"));
+    }
     let moe = b.told_moe(RouterScore::Sigmoid)?;
     let x = b.embed(1.0)?;
     let mut among = None;
@@ -41,17 +45,21 @@ pub fn build(b: &mut Builder) -> Result<()> {
     })
 }
 
-/// The layers that choose for themselves. Files of GLM from before the key have one in four after the second where
-/// their context is that of GLM 5.2, else all.
-fn own_indexers(b: &Builder, is_glm: bool) -> Result<Vec<bool>> {
+/// The layers of those that `attend` that choose for themselves, the first of them among them: as the file tells or
+/// else by `default`. Files of GLM from before the key have one in four after the second where their context is that of
+/// GLM 5.2.
+pub(super) fn own_indexers(
+    b: &Builder,
+    default: impl Fn(usize) -> bool,
+    attend: impl Fn(usize) -> bool,
+) -> Result<Vec<bool>> {
     let (key, n) = ("attention.indexer.types", b.hyper.n_layers);
     let own: Vec<bool> = match b.keys.per_layer_sizes(key, n)? {
         Some(types) => types.into_iter().map(|own| own > 0).collect(),
-        None if is_glm && b.hyper.context_length >= 1 << 20 => (0..n).map(|i| i < 2 || i % 4 == 2).collect(),
-        None => vec![true; n],
+        None => (0..n).map(default).collect(),
     };
-    if own.first() == Some(&true) && (is_glm || own.iter().all(|own| *own)) {
-        return Ok(own);
+    match (0..n).find(|i| attend(*i)) {
+        Some(first) if !own[first] => Err(b.keys.unsupported(key)),
+        _ => Ok(own),
     }
-    Err(b.keys.unsupported(key))
 }

@@ -19,7 +19,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    let (heads, taps, dim) = (b.heads_per_layer()?, b.taps("ssm.conv_kernel")?, b.width("kda.head_dim")?);
+    let (heads, kda) = (b.heads_per_layer()?, Kda::read(b, None)?);
     if heads.iter().flatten().any(|heads| heads.n_heads != b.hyper.heads.n_heads) {
         return Err(b.keys.unsupported("attention.head_count"));
     }
@@ -36,7 +36,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             Some(_) => b.latent_attention(h, latent)?,
             None => {
                 b.ignore("attn_output.scale");
-                delta_attention(b, h, dim, taps, None)?
+                delta_attention(b, h, kda)?
             }
         };
         b.add(x, o);
@@ -49,15 +49,29 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The delta rule whose decays and output gates come from one product or from two, of a low rank. With a `bound` below
-/// 0 the logarithm of a decay is that times a sigmoid.
-pub(super) fn delta_attention(
-    b: &mut Builder,
-    h: TensorId,
-    dim: usize,
-    taps: usize,
-    bound: Option<f32>,
-) -> Result<TensorId> {
+/// The choices of a delta rule with a decay for each channel.
+#[derive(Clone, Copy)]
+pub(super) struct Kda {
+    pub dim: usize,
+    pub taps: usize,
+    /// The logarithm of a decay is this, which is below 0, times a sigmoid.
+    pub bound: Option<f32>,
+    /// The file has rates below 0 beside a bound too.
+    pub negative: bool,
+    /// Of the sizes of queries and keys, where it is not that of norms.
+    pub eps: Option<f32>,
+}
+
+impl Kda {
+    pub fn read(b: &Builder, bound: Option<f32>) -> Result<Kda> {
+        let (taps, dim) = (b.taps("ssm.conv_kernel")?, b.width("kda.head_dim")?);
+        Ok(Kda { dim, taps, bound, negative: true, eps: None })
+    }
+}
+
+/// The delta rule whose decays and output gates come from one product or from two, of a low rank.
+pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<TensorId> {
+    let Kda { dim, taps, bound, negative, eps } = kda;
     let heads = b.hyper.heads.n_heads;
     let width = heads * dim;
     let ([q], [k], [v]) =
@@ -74,13 +88,17 @@ pub(super) fn delta_attention(
     let rate = match bound {
         Some(bound) => {
             b.scale_parts(dt, "ssm_a", heads)?;
+            if negative {
+                b.scale(dt, -1.0);
+            }
             (b.vector(vec![bound; heads]), Activation::Sigmoid)
         }
         None => (b.numbers("ssm_a", heads)?, Activation::Softplus),
     };
-    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false)?;
+    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false, eps)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
-    let (narrow, part) = low_rank(b, h, ["ssm_g_a", "ssm_g_b"])?;
+    let first = if b.has("ssm_g.weight") { "ssm_g" } else { "ssm_g_a" };
+    let (narrow, part) = low_rank(b, h, [first, "ssm_g_b"])?;
     let gate = b.project(narrow, part, width)?;
     b.gate_by_sigmoid(o, gate);
     b.project(o, "attn_output", b.hyper.hidden)

@@ -34,14 +34,17 @@ mod glm4moe;
 mod gpt2;
 mod gpt_oss;
 mod gptneox;
+mod glm5_next;
 mod granite;
 mod granitehybrid;
 mod grok;
 mod grovemoe;
 mod hrm_text;
 mod hunyuan;
+mod hy_v4;
 mod jais;
 mod jamba;
+mod kimi_k3;
 mod kimi_linear;
 mod laguna;
 mod lfm2;
@@ -52,6 +55,7 @@ mod maple;
 mod mimo2;
 mod minicpm3;
 mod minimax_01;
+mod minimax_m3;
 mod mistral3;
 mod modern_bert;
 mod mpt;
@@ -74,6 +78,8 @@ mod plm;
 mod qwen2;
 mod qwen35;
 mod qwen3;
+mod rwkv6;
+mod rwkv7;
 mod seed_oss;
 mod smallthinker;
 mod smollm3;
@@ -176,9 +182,15 @@ static ARCHITECTURES: &[Row] = &[
     (&["bailingmoe3"], bailingmoe3::build, bailingmoe3::TRAITS),
     (&["hrm_text"], hrm_text::build, PLAIN),
     (&["minimax-01"], minimax_01::build, PLAIN),
+    (&["minimax-m3"], minimax_m3::build, minimax_m3::TRAITS),
+    (&["kimi-k3"], kimi_k3::build, PLAIN),
+    (&["hy_v4"], hy_v4::build, hy_v4::TRAITS),
+    (&["glm5-next"], glm5_next::build, glm5_next::TRAITS),
     (&["maple"], maple::build, PLAIN),
     (&["step35"], step35::build, step35::TRAITS),
     (&["grovemoe"], grovemoe::build, PLAIN),
+    (&["rwkv6", "rwkv6qwen2"], rwkv6::build, rwkv6::TRAITS),
+    (&["rwkv7", "arwkv7"], rwkv7::build, rwkv7::TRAITS),
 ];
 
 /// Networks that fill a text in by steps over all of its tokens, for which there is no sampler.

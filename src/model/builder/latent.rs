@@ -11,7 +11,9 @@ use std::ops::Range;
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
-use crate::graph::op::{Attend, Mask, Norm, NormKind, Op, RopeChoice, RopeTable, Select, TensorId};
+use crate::graph::op::{
+    Attend, Groups, KvLayerId, Mask, Norm, NormKind, Op, Pool, RopeChoice, RopeTable, Select, TensorId,
+};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::{Rope, RopePairs};
 use crate::model::hyper::HeadShape;
@@ -44,8 +46,12 @@ pub struct Indexer {
     width: usize,
     /// Number of positions that a token attends to.
     top: usize,
-    /// Turns the first numbers of queries and keys.
-    rope: RopeChoice,
+    /// Turns the numbers of queries and keys from one on.
+    rope: Option<(RopeChoice, usize)>,
+    /// Of the norm of keys.
+    eps: f32,
+    /// Number of positions that have one key and are chosen together.
+    pool: usize,
 }
 
 /// Tensors of an indexer.
@@ -71,15 +77,20 @@ impl Latent {
 impl Builder<'_> {
     /// The latent attention that a file tells, with its common rotation unless another is given.
     pub fn latent(&mut self, pairs: RopePairs, rope: Option<RopeChoice>) -> Result<Latent> {
-        self.latent_of("", pairs, rope)
+        self.latent_of("", pairs, rope, true)
+    }
+
+    /// The latent attention that a file tells, without positions; no number of a key need be shared by all heads.
+    pub fn still_latent(&mut self) -> Result<Latent> {
+        self.latent_of("", RopePairs::Adjacent, None, false)
     }
 
     /// The latent attention of layers with a window, which has widths and a rotary base of its own.
     pub fn windowed_latent(&mut self, pairs: RopePairs) -> Result<Latent> {
-        self.latent_of("_swa", pairs, None)
+        self.latent_of("_swa", pairs, None, true)
     }
 
-    fn latent_of(&mut self, suffix: &str, pairs: RopePairs, rope: Option<RopeChoice>) -> Result<Latent> {
+    fn latent_of(&mut self, suffix: &str, pairs: RopePairs, rope: Option<RopeChoice>, rotates: bool) -> Result<Latent> {
         let keys = &self.keys;
         let common = self.hyper.heads;
         let head_dim = keys.size(&format!("attention.key_length_mla{suffix}"))?.unwrap_or(common.head_dim);
@@ -101,7 +112,7 @@ impl Builder<'_> {
             }
             factor = config.magnitude * growth(1.0, stretch) * growth(multiplier, stretch);
         }
-        let turning = config.n_dims;
+        let turning = if rotates { config.n_dims } else { keys.size("rope.dimension_count")?.unwrap_or(0) };
         if turning >= head_dim || rank > 1 << 16 || head_dim.max(value_dim) > 1 << 12 || query_rank > 1 << 20 {
             let what = format!("latent attention of rank {rank} with keys of {head_dim}, of which {turning} turn");
             return Err(Error::unsupported(what));
@@ -110,7 +121,8 @@ impl Builder<'_> {
         let heads = HeadShape { n_heads: common.n_heads, n_kv_heads: common.n_heads, head_dim, value_dim };
         let rope = match rope {
             Some(rope) => Some(rope),
-            None => Some(self.rope(&config)?),
+            None if rotates => Some(self.rope(&config)?),
+            None => None,
         };
         Ok(Latent { heads, rank, query_rank, turning, rope, scale, growth: growth_of_queries, period, window: 0 })
     }
@@ -120,16 +132,37 @@ impl Builder<'_> {
         let heads = self.keys.require_size("attention.indexer.head_count")?;
         let width = self.keys.require_size("attention.indexer.key_length")?;
         let top = self.keys.require_size("attention.indexer.top_k")?;
-        let Some(rope) = latent.rope.map(|rope| self.ropes[rope.table.0 as usize].clone()) else {
-            return Err(self.keys.unsupported("rope.dimension_count"));
-        };
         if heads > 1024 || top > 1 << 16 || !(latent.turning..=1024).contains(&width) {
             let what = format!("an indexer of {heads} heads of {width} that chooses {top} positions");
             return Err(Error::unsupported(what));
         }
-        self.ropes.push(Rope { pairs, ..rope });
-        let table = RopeTable(self.ropes.len() as u32 - 1);
-        Ok(Indexer { heads, width, top, rope: RopeChoice { table, long: None } })
+        let rope = latent.rope.map(|rope| {
+            let rope = self.ropes[rope.table.0 as usize].clone();
+            self.ropes.push(Rope { pairs, ..rope });
+            (RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }, 0)
+        });
+        Ok(Indexer { heads, width, top, rope, eps: 1e-6, pool: 1 })
+    }
+
+    /// `indexer` whose last numbers turn, with the common epsilon.
+    pub fn indexer_of_last(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
+        let indexer = self.indexer(latent, pairs)?;
+        let rope = indexer.rope.map(|(rope, _)| (rope, indexer.width - latent.turning));
+        Ok(Indexer { rope, eps: self.rms_eps, ..indexer })
+    }
+
+    /// `indexer` without positions, whose keys are those of `attention.indexer.kpool` positions each.
+    pub fn pooled_indexer(&mut self, latent: Latent) -> Result<Indexer> {
+        let indexer = self.indexer(latent.without_rotation(), RopePairs::Adjacent)?;
+        let (key, tail) = ("attention.indexer.kpool", "attention.indexer.kpool_select_tail");
+        let pool = self.width(key)?;
+        if !(2..=1024).contains(&pool) || indexer.top < pool {
+            return Err(self.keys.unsupported(key));
+        }
+        if self.keys.flag(tail)? == Some(false) {
+            return Err(self.keys.unsupported(tail));
+        }
+        Ok(Indexer { eps: self.layer_eps, pool, ..indexer })
     }
 
     /// Counts the tensors of an indexer as used in a layer that attends to all positions.
@@ -140,18 +173,80 @@ impl Builder<'_> {
     /// Stores the keys of an indexer; what chooses positions, which is to be emitted behind all that is stored.
     /// `narrow`: the input of the queries.
     fn index(&mut self, x: TensorId, narrow: TensorId, indexer: Indexer) -> Result<Select> {
-        let Indexer { heads, width, top, rope } = indexer;
+        let Indexer { heads, width, top, rope, eps, pool } = indexer;
         let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
         let parts = [self.part("indexer.attn_k", width, 0..width, x)?, self.part("indexer.proj", heads, 0..heads, x)?];
-        let [k, weights] = self.push_projections(x, parts);
+        let [mut k, weights] = self.push_projections(x, parts);
         let norm = self.norm(NormKind::Layer, "indexer.k_norm", 1, width)?;
-        self.program.push(Op::Norm { norm: Norm { eps: 1e-6, ..norm }, x: k, out: k });
-        self.program.push(Op::Rope { rope, head_dim: width, first: 0, q, k: Some(k) });
+        self.program.push(Op::Norm { norm: Norm { eps, ..norm }, x: k, out: k });
+        if let Some((rope, first)) = rope {
+            self.program.push(Op::Rope { rope, head_dim: width, first, q, k: Some(k) });
+        }
+        if pool > 1 {
+            k = self.pooled_keys(x, k, pool)?;
+        }
+        let layer = self.store_index(k);
+        let (groups, top) = match pool {
+            1 => (Groups::One, top),
+            _ => (Groups::Pools(pool as u32), top / pool * pool + pool - 1),
+        };
+        let out = self.program.tensor(top);
+        Ok(Select { layer, q, weights, out, groups })
+    }
+
+    /// Stores keys that positions are chosen by.
+    pub fn store_index(&mut self, k: TensorId) -> KvLayerId {
+        let width = self.program.width(k);
         let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window: 0 };
         let layer = self.program.kv_layer(layer);
         self.program.push(Op::StoreKv { layer, k, v: None });
+        layer
+    }
+
+    /// The choice of `top` positions by products with one query: as the difference of what is above 0 of them and of
+    /// their opposites.
+    pub fn choose_by_product(&mut self, layer: KvLayerId, q: TensorId, groups: Groups, top: usize) -> TensorId {
+        let opposite = self.copy(q, self.program.width(q));
+        self.scale(opposite, -1.0);
+        let weights = self.copy(q, 2);
+        self.fill(weights, vec![1.0, -1.0]);
+        let q = self.with_tails(q, Some(opposite), 1);
         let out = self.program.tensor(top);
-        Ok(Select { layer, q, weights, out })
+        self.program.push(Op::Select(Select { layer, q, weights, out, groups }));
+        out
+    }
+
+    /// Attention to chosen positions.
+    pub fn attend_among(
+        &mut self,
+        q: TensorId,
+        layer: KvLayerId,
+        Attention { heads, scale, .. }: Attention,
+        among: TensorId,
+    ) -> TensorId {
+        let out = self.program.tensor(heads.n_heads * heads.value_dim);
+        self.program.push(Op::Attend(Attend { among: Some(among), ..Attend::new(layer, q, out, scale) }));
+        out
+    }
+
+    /// The sums of the keys of pools, by weights of a product of their own.
+    fn pooled_keys(&mut self, x: TensorId, k: TensorId, size: usize) -> Result<TensorId> {
+        let width = self.program.width(k);
+        let gate = self.project(x, "indexer_compressor_gate", width)?;
+        let bias = self.all_values("indexer_compressor_ape.weight", size * width)?;
+        let bias = self.vector(bias);
+        let recurrent = self.program.recurrent((size - 1) * 2 * width);
+        let out = self.program.tensor(width);
+        self.program.push(Op::Pool(Pool { recurrent, gate, x: k, bias, out, size }));
+        Ok(out)
+    }
+
+    /// Heads of `x`, each followed by `tail`, where there is one.
+    pub fn with_tails(&mut self, x: TensorId, tail: Option<TensorId>, heads: usize) -> TensorId {
+        let Some(tail) = tail else { return x };
+        let out = self.program.tensor(self.program.width(x) + heads * self.program.width(tail));
+        self.program.push(Op::JoinHeads { x, tail, heads, out });
+        out
     }
 
     /// An attention from its input to its output projection.
@@ -183,15 +278,23 @@ impl Builder<'_> {
         };
         let select = indexer.map(|indexer| self.index(x, input, indexer)).transpose()?;
         let mut part = |rows| self.part("attn_kv_a_mqa", rank + turning, rows, x);
-        let parts = [part(0..rank)?, part(rank..rank + turning)?];
-        let [narrow, turned] = self.push_projections(x, parts);
+        let (narrow, turned) = if turning > 0 {
+            let parts = [part(0..rank)?, part(rank..rank + turning)?];
+            let [narrow, turned] = self.push_projections(x, parts);
+            (narrow, Some(turned))
+        } else {
+            let parts = [part(0..rank)?];
+            (self.push_projections(x, parts)[0], None)
+        };
         self.rms_norm_with_eps(narrow, "attn_kv_a_norm", eps)?;
-        if self.has("attn_k_norm.weight") {
-            self.rms_norm_groups(turned, "attn_k_norm", turning)?;
-        }
-        if let Some(rope) = rope {
-            self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
-            self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });
+        if let Some(turned) = turned {
+            if self.has("attn_k_norm.weight") {
+                self.rms_norm_groups(turned, "attn_k_norm", turning)?;
+            }
+            if let Some(rope) = rope {
+                self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
+                self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });
+            }
         }
         self.scale_by_position(q, growth, period, 0);
         let out = if self.has("attn_kv_b.weight") {
@@ -210,12 +313,10 @@ impl Builder<'_> {
                 Ok::<_, Error>(self.product(narrow, weight))
             };
             let (k, v) = (product(0..still)?, product(still..still + value_dim)?);
-            let keys = self.program.tensor(n_heads * head_dim);
-            self.program.push(Op::JoinHeads { x: k, tail: turned, heads: n_heads, out: keys });
+            let keys = self.with_tails(k, turned, n_heads);
             self.attend([q, keys, v], Attention { scale, ..Attention::new(heads) })?
         } else {
-            let key = self.program.tensor(rank + turning);
-            self.program.push(Op::JoinHeads { x: narrow, tail: turned, heads: 1, out: key });
+            let key = self.with_tails(narrow, turned, 1);
             let head_dim = rank + turning;
             let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window };
             let layer = self.program.kv_layer(layer);
@@ -228,13 +329,20 @@ impl Builder<'_> {
             let [absorbed, seen, out] = [head_dim, rank, value_dim].map(|width| self.program.tensor(n_heads * width));
             self.program.push(Op::ProjectHeads { x: q, weight, heads: n_heads, out: absorbed });
             let (among, mask) = (among.filter(|_| window == 0), Mask::window(window));
-            self.program.push(Op::Attend(Attend { among, mask, ..Attend::new(layer, absorbed, seen, scale) }));
+            let sinks = self.name("attn_sinks.weight");
+            let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
+            self.program.push(Op::Attend(Attend { among, mask, sinks, ..Attend::new(layer, absorbed, seen, scale) }));
             let weight = self.matrix("attn_v_b.weight", n_heads * value_dim, rank)?;
             self.program.push(Op::ProjectHeads { x: seen, weight, heads: n_heads, out });
             out
         };
         if self.has("attn_gate.weight") {
-            let gate = self.project(x, "attn_gate", n_heads)?;
+            // One for each head, or for each of its values.
+            let rows = self.rows("attn_gate.weight")?;
+            if rows != n_heads && rows != n_heads * value_dim {
+                return Err(self.tensors.damaged(format!("{rows} rows of a gate for {n_heads} heads of {value_dim}")));
+            }
+            let gate = self.project(x, "attn_gate", rows)?;
             self.gate_by_sigmoid(out, gate);
         }
         self.project(out, "attn_output", self.hyper.hidden)

@@ -1,9 +1,23 @@
 //! Several residual streams side by side, `[n, streams * hidden]`: AltUp (arXiv 2301.13310), in which the blocks of a
-//! layer compute the first stream, and the others follow by what it was expected to be and became.
+//! layer compute the first stream, and the others follow by what it was expected to be and became. Hyper-connections
+//! (arXiv 2409.19606), in which a block reads a sum of all streams and adds to each a share of its result.
 
 use super::Builder;
-use crate::error::Result;
-use crate::graph::op::{Activation, Mix, Op, TensorId};
+use crate::error::{Error, Result};
+use crate::graph::op::{Activation, Mix, NormKind, Op, TensorId};
+use crate::graph::program::MAX_STREAMS;
+
+/// The choices of hyper-connections.
+#[derive(Clone, Copy)]
+pub struct Connections {
+    /// Number of streams.
+    n: usize,
+    eps: f32,
+    /// Largest share of a result that a stream gets.
+    magnitude: f32,
+    /// Times that a matrix between the streams is normalised; 0: there is none, and shares of results have `eps` too.
+    rounds: u32,
+}
 
 impl Builder<'_> {
     /// The first of `streams` streams, and products with it of its own size.
@@ -68,6 +82,127 @@ impl Builder<'_> {
     pub fn sum_streams(&mut self, x: TensorId, out: TensorId, first: usize) {
         let width = self.hyper.hidden;
         self.program.push(Op::Mix(Mix { x, by: None, out, width, first, adds: true }));
+    }
+
+    /// The hyper-connections that a file tells.
+    pub fn connections(&self) -> Result<Connections> {
+        let (n, rounds) = ("hyper_connection.count", "hyper_connection.sinkhorn_iterations");
+        let bounded = |key, most| match self.width(key)? {
+            n if n <= most => Ok(n),
+            _ => Err(self.keys.unsupported(key)),
+        };
+        let eps = self.keys.float("hyper_connection.epsilon")?.unwrap_or(0.0);
+        let magnitude = self.keys.float("hyper_connection.magnitude")?.unwrap_or(2.0);
+        let rounds = if self.keys.is_present(rounds) { bounded(rounds, 1000)? as u32 } else { 0 };
+        let magnitude = if rounds > 0 { 2.0 } else { magnitude };
+        Ok(Connections { n: bounded(n, MAX_STREAMS)?, eps, magnitude, rounds })
+    }
+
+    /// So many copies of `x` side by side.
+    pub fn copies(&mut self, x: TensorId, Connections { n, .. }: Connections) -> TensorId {
+        let width = self.program.width(x);
+        let out = self.program.tensor(n * width);
+        self.program.push(Op::Mix(Mix { x, by: None, out, width, first: 0, adds: false }));
+        out
+    }
+
+    /// Sigmoids, or logits, of rows of the product with all streams, which has a scale and biases of its own.
+    fn shares(
+        &mut self,
+        h: TensorId,
+        part: &str,
+        all: usize,
+        rows: std::ops::Range<usize>,
+        scale: f32,
+        activation: Activation,
+    ) -> Result<TensorId> {
+        if scale == 0.0 {
+            return Err(Error::unsupported(format!("the tensor {} holds a 0", self.name(&format!("{part}_scale")))));
+        }
+        let bias = self.all_values(&format!("{part}_base.weight"), all)?;
+        let (mut product, factor) = self.part(&format!("{part}_fn"), all, rows.clone(), h)?;
+        product.bias = Some(self.vector(bias[rows].iter().map(|b| b / factor / scale).collect()));
+        let [out] = self.push_projections(h, [(product, factor * scale)]);
+        if activation != Activation::Identity {
+            self.activate(out, activation);
+        }
+        Ok(out)
+    }
+
+    /// `sum over i of (by[i] + eps) * streams[i]`
+    fn sum_by(&mut self, streams: TensorId, by: TensorId, eps: f32) -> TensorId {
+        let width = self.hyper.hidden;
+        let out = self.program.tensor(width);
+        self.program.push(Op::Mix(Mix { x: streams, by: Some(by), out, width, first: 0, adds: false }));
+        if eps != 0.0 {
+            let sum = self.program.tensor(width);
+            self.program.push(Op::Mix(Mix { x: streams, by: None, out: sum, width, first: 0, adds: false }));
+            self.add_scaled(out, sum, eps);
+        }
+        out
+    }
+
+    /// The streams after a block between two hyper-connections.
+    pub fn connected(
+        &mut self,
+        streams: TensorId,
+        part: &str,
+        connections: Connections,
+        block: impl FnOnce(&mut Self, TensorId) -> Result<TensorId>,
+    ) -> Result<TensorId> {
+        let Connections { n, eps, magnitude, rounds } = connections;
+        let width = self.hyper.hidden;
+        let all = if rounds > 0 { 2 * n + n * n } else { 2 * n };
+        let scales = self.all_values(&format!("{part}_scale.weight"), if rounds > 0 { 3 } else { 2 })?;
+        let h = self.bare_norm(NormKind::Rms, streams);
+        let before = self.shares(h, part, all, 0..n, scales[0], Activation::Sigmoid)?;
+        let after = self.shares(h, part, all, n..2 * n, scales[1], Activation::Sigmoid)?;
+        self.scale(after, magnitude);
+        let next = if rounds > 0 {
+            let by = self.shares(h, part, all, 2 * n..all, scales[2], Activation::Identity)?;
+            self.program.push(Op::Sinkhorn { x: by, eps, rounds });
+            let next = self.program.tensor(n * width);
+            self.program.push(Op::Mix(Mix { x: streams, by: Some(by), out: next, width, first: 0, adds: false }));
+            next
+        } else {
+            streams
+        };
+        let x = self.sum_by(streams, before, eps);
+        let out = block(self, x)?;
+        self.program.push(Op::Mix(Mix { x: out, by: Some(after), out: next, width, first: 0, adds: true }));
+        if rounds == 0 && eps != 0.0 {
+            let little = self.copy(out, width);
+            self.scale(little, eps);
+            self.sum_streams(little, next, 0);
+        }
+        Ok(next)
+    }
+
+    /// The sum of the streams that ends a network.
+    pub fn joined_streams(&mut self, streams: TensorId, connections: Connections) -> Result<TensorId> {
+        let Connections { n, eps, .. } = connections;
+        let scale = self.all_values("output_hc_scale.weight", 1)?;
+        let h = self.bare_norm(NormKind::Rms, streams);
+        let by = self.shares(h, "output_hc", n, 0..n, scale[0], Activation::Sigmoid)?;
+        Ok(self.sum_by(streams, by, eps))
+    }
+
+    /// The mean of the streams.
+    pub fn mean_stream(&mut self, x: TensorId) -> TensorId {
+        let (width, all) = (self.hyper.hidden, self.program.width(x));
+        let out = self.program.tensor(width);
+        self.program.push(Op::Mean { x, groups: all / width, out });
+        out
+    }
+
+    /// The sum of streams side by side and of `last`, by the softmax of their normalised products with a vector.
+    pub fn mix_by_score(&mut self, streams: Option<TensorId>, last: TensorId, part: &str) -> Result<TensorId> {
+        let by = self.all_values(&format!("{part}.weight"), self.hyper.hidden)?;
+        let Some(streams) = streams else { return Ok(last) };
+        let (by, x) = (self.vector(by), self.with_tails(streams, Some(last), 1));
+        let out = self.program.tensor(self.hyper.hidden);
+        self.program.push(Op::MixByScore { x, by, eps: self.rms_eps, out });
+        Ok(out)
     }
 
     /// `width` values of each row from `first` on.

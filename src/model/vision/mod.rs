@@ -1,7 +1,7 @@
 //! Encoders of pictures and of sound: from a file to two programs, one for the patches of a tile or the frames of a
 //! sound, one for the rows that a decoder takes in the place of embeddings. `facts` and `sound` are what the host does
-//! beside them, `encoder` has the helpers in which networks are written, and each other file is a family that reads from
-//! top to bottom as its network.
+//! beside them, `encoder` has the helpers in which networks are written, and each other file is a family that reads
+//! from top to bottom as its network.
 
 mod encoder;
 mod facts;

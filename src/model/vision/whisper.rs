@@ -1,5 +1,6 @@
-//! The encoder of Whisper with the projectors of Qwen2-Audio, Voxtral and Ultravox: two convolutions over a spectrogram,
-//! the second of which halves the frames, then layers in which all hidden states of a part see one another.
+//! The encoder of Whisper with the projectors of Qwen2-Audio, Voxtral and Ultravox: two convolutions over a
+//! spectrogram, the second of which halves the frames, then layers in which all hidden states of a part see one
+//! another.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::sound::{Cutting, SoundFacts};

@@ -83,12 +83,12 @@ pub enum Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
     pub before: String,
-    /// In front of a text, and where they differ in front of other values.
+    /// What stands ahead of a text, and, where it differs, ahead of other values (`other`).
     pub text: String,
     pub other: Option<String>,
     pub after: String,
-    /// In front of each tag within a value: objects and lists have members between tags of their names, those of lists
-    /// being `item`.
+    /// What stands ahead of each tag within a value, where objects and lists have their members between tags: an
+    /// object's of their names, a list's `item`.
     pub nested: Option<String>,
     /// Some texts stand in a section of character data, as in XML.
     pub in_cdata: bool,

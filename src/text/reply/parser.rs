@@ -84,7 +84,7 @@ enum State {
 
 enum ValueKind {
     Text,
-    /// By the schema, once it is complete; with the members that are open in it.
+    /// A value of another kind, which the schema tells once it is complete, with the number of members open in it.
     Other(String, isize),
 }
 

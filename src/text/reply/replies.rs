@@ -43,7 +43,7 @@ pub struct Event {
     pub call: u32,
     /// It begins like a call or a tag, and is none; of the end: something before it did.
     pub unparsed: bool,
-    /// Of the end: half a tag, where the reply broke off within one.
+    /// The characters of the part; of the end half a tag, where the reply broke off within one.
     pub text: String,
 }
 

@@ -33,6 +33,14 @@ const MAX_SOURCE: usize = 1 << 20;
 const MAX_DEPTH: usize = 100;
 const MAX_STEPS: u64 = 10_000_000;
 
+/// The template of the models that files of RWKV name by a word alone. A blank line ends each turn.
+const RWKV_WORLD: (&str, &str) = (
+    "rwkv-world",
+    "{%- for m in messages -%}\
+     {{- {'system': 'System: ', 'assistant': 'Assistant: '}.get(m.role, 'User: ') ~ m.content|trim ~ '\\n\\n' -}}\
+     {%- endfor -%}{%- if add_generation_prompt -%}{{- 'Assistant:' -}}{%- endif -%}",
+);
+
 const NAME: &str = "chat_template";
 
 /// A template; a bad one stops chats, not the model.
@@ -63,7 +71,8 @@ impl ChatTemplate {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
             bytes.map_or_else(String::new, |b| String::from_utf8_lossy(&b).into_owned())
         };
-        let template = |source| ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()));
+        let spelled = |source| if source == RWKV_WORLD.0 { RWKV_WORLD.1 } else { source };
+        let template = |source| ChatTemplate::new(spelled(source), text(tokenizer.bos()), text(tokenizer.eos()));
         let Some(source) = m.str("tokenizer.chat_template")? else { return Ok(None) };
         let with_tools = m.str("tokenizer.chat_template.tool_use")?.map(|source| Box::new(template(source)));
         Ok(Some(ChatTemplate { with_tools, ..template(source) }))
@@ -89,7 +98,7 @@ impl ChatTemplate {
     /// Renders a conversation, whose texts are marked in the result.
     ///
     /// # Errors
-    /// Those of `run`, and `Unsupported` naming calls, results or tools that the template leaves out.
+    /// The errors of `run`, and `Unsupported` naming calls, results or tools that the template leaves out.
     pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
         let text = self.render_unchecked(chat)?;
         if let Some((traced, traces)) = chat.traced() {
@@ -123,7 +132,7 @@ impl ChatTemplate {
         // A template that cannot run at all says why where it is run.
         let text = *found(&self.text_form, || self.find_text_form())?;
         let call = if chat.has_calls() { *found(&self.call_form, || self.find_call_form(text))? } else { text };
-        // What is no matter to this conversation is left as it is.
+        // A form of system messages counts only where the conversation has one.
         let (any, later) = (chat.has_system(0), chat.has_system(1));
         let folds_system = text.folds_system && any;
         let folds_later_system = text.folds_later_system && later;

@@ -643,7 +643,7 @@ const OF_TEXTS: &[&str] = &[
 ];
 const OF_LISTS: &[&str] = &["copy", "count", "index"];
 const OF_DICTS: &[&str] = &["copy", "fromkeys", "get", "items", "keys", "values"];
-/// Those that change a value, which the sandbox of the owner's library refuses.
+/// Methods that change a value, which the sandbox of the owner's library refuses.
 const UNSAFE_OF_LISTS: &[&str] = &["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
 const UNSAFE_OF_DICTS: &[&str] = &["clear", "pop", "popitem", "setdefault", "update"];
 

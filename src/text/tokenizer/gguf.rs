@@ -10,6 +10,7 @@ use crate::text::tokenizer::bert::{Bert, bert_normalizer, bert_pre_tokenizer};
 use crate::text::tokenizer::byte_level;
 use crate::text::tokenizer::charsmap::Charsmap;
 use crate::text::tokenizer::end_tokens::{add_ends_by_text, ends_any_text};
+use crate::text::tokenizer::greedy::{Greedy, unescape};
 use crate::text::tokenizer::merge::{Atoms, Bpe, Spm, Unknown, WholePieces};
 use crate::text::tokenizer::pieces::{Behavior, Prepend, Splitter, TextStep};
 use crate::text::tokenizer::pipeline::{Spaces, Special, Steps, TokenModel, Tokenizer, VISIBLE_SPACE, cut_at_spaces};
@@ -27,6 +28,8 @@ enum Kind {
     SentencePiece,
     WordPiece,
     Unigram,
+    /// The longest token at each place, with the escapes of Python.
+    Greedy,
 }
 
 impl Kind {
@@ -88,7 +91,7 @@ impl Method {
                 "default"
             })),
             "gemma4" => Some("gemma4"),
-            "llama" | "bert" | "t5" => None,
+            "llama" | "bert" | "t5" | "rwkv" => None,
             other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
         };
         let steps =
@@ -97,6 +100,7 @@ impl Method {
         match (pre, name) {
             (Some(pre), _) => method.pre_tokenized(m, pretokenizer::by_name(pre)?)?,
             (None, "bert") => method.words(m)?,
+            (None, "rwkv") => (method.kind, method.steps.spaces) = (Kind::Greedy, Spaces::Plain),
             (None, "t5") => {
                 method.kind = Kind::Unigram;
                 unigram_normalizer(m, &mut method.steps.normalize)?;
@@ -170,7 +174,7 @@ impl Ids {
         };
         // Ids where the file names none.
         let [bos, eos, unknown, separator] = match kind {
-            Kind::ByteLevelBpe | Kind::TextBpe => [None; 4],
+            Kind::ByteLevelBpe | Kind::TextBpe | Kind::Greedy => [None; 4],
             Kind::SentencePiece => [Some(1), Some(2), Some(0), None],
             Kind::WordPiece => [Some(101), None, Some(100), Some(102)],
             Kind::Unigram => [None, Some(1), Some(2), None],
@@ -211,6 +215,7 @@ fn model(m: &mut Metadata, vocab: &Vocab, kind: Kind, whole: WholePieces, unknow
             let scores = scores(m, vocab.len())?.iter().map(|&score| score.into()).collect();
             TokenModel::Unigram(Unigram::new(vocab, scores, unknown)?)
         }
+        Kind::Greedy => TokenModel::Greedy(Greedy::new(vocab, unknown)?),
         Kind::WordPiece => TokenModel::WordPiece(WordPiece::new(vocab, unknown, MAX_WORD)?),
         Kind::ByteLevelBpe | Kind::TextBpe => {
             let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
@@ -291,7 +296,7 @@ fn vocabulary(m: &Metadata, tokens: &Strings, spelling: Kind, ids: &Ids) -> Resu
             Some(2 | 3) => TokenKind::Control,
             Some(4) => TokenKind::UserDefined,
             Some(6) => TokenKind::Byte,
-            Some(5) if spelling == Kind::Unigram => TokenKind::Unreachable,
+            Some(5) if matches!(spelling, Kind::Unigram | Kind::Greedy) => TokenKind::Unreachable,
             Some(0 | 1 | 5) => TokenKind::Normal,
             Some(other) => {
                 return Err(
@@ -312,6 +317,11 @@ fn vocabulary(m: &Metadata, tokens: &Strings, spelling: Kind, ids: &Ids) -> Resu
                 Some(word) => vocab.push(&[b" ", word].concat(), kind)?,
                 None => vocab.push(text, kind)?,
             },
+            TokenKind::Normal if spelling == Kind::Greedy => {
+                bytes.clear();
+                unescape(text, &mut bytes);
+                vocab.push(&bytes, kind)?;
+            }
             TokenKind::Normal if spelling == Kind::ByteLevelBpe => {
                 bytes.clear();
                 let reachable = byte_level::decode(text, &mut bytes)?;

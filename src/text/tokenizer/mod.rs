@@ -1,9 +1,9 @@
 //! Bytes to token ids and back.
 //!
 //! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model (`merge`,
-//! `unigram`, `wordpiece`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from the two
-//! kinds of file; `conversion` writes other files as one of the second kind. Everything is immutable once built, so
-//! that threads share it.
+//! `unigram`, `wordpiece`, `greedy`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
+//! the two kinds of file; `conversion` writes other files as one of the second kind. Everything is immutable once built,
+//! so that threads share it.
 
 mod added;
 mod base64;
@@ -13,6 +13,7 @@ mod charsmap;
 pub(crate) mod conversion;
 mod end_tokens;
 pub(crate) mod gguf;
+mod greedy;
 pub(crate) mod huggingface;
 mod merge;
 mod pieces;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::error::{Error, Result, secured};
 use crate::text::marks::MarkedText;
 use crate::text::tokenizer::added::{Added, TextOrToken};
+use crate::text::tokenizer::greedy::Greedy;
 use crate::text::tokenizer::merge::{Bpe, Spm, Work};
 use crate::text::tokenizer::pieces::{Behavior, Splitter, TextStep, pieces};
 use crate::text::tokenizer::unigram::Unigram;
@@ -25,6 +26,7 @@ pub(crate) enum TokenModel {
     Spm(Spm),
     Unigram(Unigram),
     WordPiece(WordPiece),
+    Greedy(Greedy),
 }
 
 /// The spelling of spaces in tokens.
@@ -55,7 +57,7 @@ pub(crate) struct Special {
     /// Tokens that `encode` puts around a text when asked for special tokens.
     pub(crate) prefix: Vec<u32>,
     pub(crate) suffix: Vec<u32>,
-    /// In rising order.
+    /// The ids in rising order.
     pub(crate) ends: Vec<u32>,
 }
 
@@ -143,7 +145,7 @@ impl Tokenizer {
     /// alone, and the tokens that begin a text come once.
     ///
     /// # Errors
-    /// Those of `encode`.
+    /// The errors of `encode`.
     pub fn encode_chat(&self, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
         self.encode_chat_around(chat, &[])?.iter().try_for_each(|tokens| extend(out, tokens))
     }
@@ -152,7 +154,7 @@ impl Tokenizer {
     /// there are such parts.
     ///
     /// # Errors
-    /// Those of `encode`.
+    /// The errors of `encode`.
     pub fn encode_chat_around(&self, chat: &MarkedText, parts: &[Range<usize>]) -> Result<Vec<Vec<u32>>> {
         let mut work = Work::default();
         let plain = |c| chat.marks.unmark_char(c);
@@ -223,6 +225,7 @@ impl Tokenizer {
                         TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
                         TokenModel::Unigram(unigram) => unigram.encode(piece, out),
                         TokenModel::WordPiece(wordpiece) => wordpiece.encode(piece, out),
+                        TokenModel::Greedy(greedy) => greedy.encode(piece, out),
                     })
                 }
             })
@@ -258,7 +261,7 @@ impl Tokenizer {
     /// The bytes of a sequence of tokens that begins a text.
     ///
     /// # Errors
-    /// Those of `decode_token`, and `OutOfMemory`.
+    /// The errors of `decode_token`, and `OutOfMemory`.
     pub fn decode(&self, ids: &[u32], special: bool) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let mut begun = false;

@@ -51,7 +51,7 @@ impl TextStream {
     /// character become U+FFFD. Nothing changes on an error.
     ///
     /// # Errors
-    /// Those of `Tokenizer::decode_token`, and `OutOfMemory`.
+    /// The errors of `Tokenizer::decode_token`, and `OutOfMemory`.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32, out: &mut String) -> Result<()> {
         self.add(tokenizer, id, false, out)
     }

@@ -7,7 +7,7 @@ use super::pictures::{chat, params};
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 
-use realizar::engine::{EncoderParams, Senses, Sound, media_from_sound, most_samples};
+use realizar::engine::{Encoder, EncoderParams, LoadParams, MediaWork, Model, Senses, Sound, most_samples};
 use realizar::ffi::cancel::*;
 use realizar::ffi::encoder::*;
 use realizar::ffi::media::*;
@@ -43,7 +43,13 @@ impl Hearer {
         info
     }
 
-    fn samples(&self, status: rz_status, samples: &[f32], rate: u32, params: *const rz_media_params) -> (Medium, String) {
+    fn samples(
+        &self,
+        status: rz_status,
+        samples: &[f32],
+        rate: u32,
+        params: *const rz_media_params,
+    ) -> (Medium, String) {
         let mut media = null_mut();
         let (at, n) = (samples.as_ptr(), samples.len());
         let message =
@@ -97,12 +103,14 @@ fn sounds_become_the_rows_of_the_engine() {
             // A file, and the engine itself, give the same.
             let (of_file, _) = hearer.audio(RZ_OK, &wav(&samples, rate));
             assert!(of_file.rows() == medium.rows() && of_file.info().hash == info.hash, "{family}");
-            let model = sound::model(hearer.folder.path());
+            let path = hearer.folder.path().join("model.gguf");
+            let model = Model::load(&path, LoadParams::default()).expect("a model");
             let path = hearer.folder.path().join("mmproj.gguf");
             let params = EncoderParams { senses: Senses::Sound, ..EncoderParams::default() };
-            let encoder = realizar::engine::Encoder::load(&model, &path, params).expect("an encoder");
+            let encoder = Encoder::load(&model, &path, params).expect("an encoder");
             let heard = Sound::new(&floats, 1, rate, most_samples(&encoder, 0).expect("sound")).expect("sound");
-            let own = media_from_sound(&encoder, &heard, 0, None, None).expect("a medium");
+            let mut work = MediaWork::sound(&encoder, &heard, 0).expect("a sound");
+            let own = work.advance(None, None, None).expect("rows").expect("a medium");
             assert!(own.rows() == medium.rows(), "{family}");
             // Another sound is another medium.
             let (other, _) = hearer.samples(RZ_OK, &floats[1..], rate, null());
@@ -182,8 +190,7 @@ fn a_conversation_has_sounds_where_its_template_writes_them() {
     assert_eq!(tokens.iter().filter(|id| **id == first).count(), 2);
     // A part has a medium of its own kind.
     for (kind, media) in [("image", &sound), ("audio", &picture)] {
-        let json =
-            format!(r#"{{"messages": [{{"role": "user", "content": [{{"type": "{kind}", "media": 0}}]}}]}}"#);
+        let json = format!(r#"{{"messages": [{{"role": "user", "content": [{{"type": "{kind}", "media": 0}}]}}]}}"#);
         let (status, _, message) = chat(hearer.model, &json, &[media.0]);
         assert!(status == RZ_ERR_INVALID_ARGUMENT && message.contains("the other kind"), "{status} {message}");
     }

@@ -2,7 +2,7 @@
 //! the pieces in which a sequence is computed, and over steps that are abandoned on their way.
 
 use realizar::device::Batch;
-use realizar::graph::op::{Conv, DeltaRule, Op, Scan, TensorId, Vector};
+use realizar::graph::op::{Conv, DeltaRule, Op, Pool, Scan, TensorId, Vector, Wkv};
 use realizar::graph::step::StepInputs;
 
 use super::wide;
@@ -186,5 +186,75 @@ fn scans() {
         }
         let inputs = [(x, &xx[..]), (dt, &xdt), (b, &xb), (c, &xc)];
         assert_near(&format!("{heads} heads of {head_dim}, {n}"), &run(&model, &inputs, out), &expected);
+    }
+}
+
+#[test]
+fn recurrences_of_rwkv() {
+    for (key_heads, heads, dim, moves, rate, before, fades) in [
+        (2, 2, 64, true, Some(-0.6f32), false, false),
+        (3, 3, 16, false, None, true, false),
+        (1, 2, 32, false, None, false, true),
+        (2, 4, 48, true, None, true, true),
+    ] {
+        let mut model = Model::new(LAYER);
+        let (keys, wide_v) = (key_heads * dim, heads * dim);
+        let [r, k, v, dt, a, b, out] = model.tensors([wide_v, keys, keys, wide_v, wide_v, wide_v, wide_v]);
+        let recurrent = model.recurrent(wide_v * dim);
+        let moved = moves.then_some([a, b]);
+        let op = Wkv { recurrent, r, k, v, dt, rate, moved, out, dim, before, fades };
+        let model = model.finish(vec![Op::Wkv(op)]);
+        let short = |width, seed| values(width, seed).iter().map(|x| x / (dim as f32).sqrt()).collect::<Vec<f32>>();
+        let (xr, xk, xv) = (short(wide_v, 1), short(keys, 2), values(keys, 3));
+        let (xdt, xa, xb) = (positive(wide_v, 4), short(wide_v, 5), short(wide_v, 6));
+        let mut expected = Vec::new();
+        let mut states = vec![vec![0.0; dim * dim]; heads];
+        for t in 0..N {
+            for (h, state) in states.iter_mut().enumerate() {
+                let of_head = |x: &[f32]| wide(&x[t * wide_v + h * dim..][..dim]);
+                let of_key = |x: &[f32]| wide(&x[t * keys + h * key_heads / heads * dim..][..dim]);
+                let (r, a, b, v, mut k) = (of_head(&xr), of_head(&xa), of_head(&xb), of_key(&xv), of_key(&xk));
+                let log = |dt: &f64| rate.map_or(-dt.exp(), |rate| f64::from(rate) * dt);
+                let w: Vec<f64> = of_head(&xdt).iter().map(|dt| log(dt).exp()).collect();
+                if fades {
+                    k.iter_mut().zip(&w).for_each(|(k, w)| *k *= 1.0 - w);
+                }
+                let old = state.clone();
+                let column =
+                    |state: &[f64], x: &[f64], j: usize| -> f64 { (0..dim).map(|i| state[i * dim + j] * x[i]).sum() };
+                for j in 0..dim {
+                    let seen = if moves { column(&old, &a, j) } else { 0.0 };
+                    for i in 0..dim {
+                        state[i * dim + j] = w[i] * old[i * dim + j] + b[i] * seen + k[i] * v[j];
+                    }
+                    expected.push(column(if before { &old[..] } else { &state[..] }, &r, j));
+                }
+            }
+        }
+        let inputs = [(r, &xr[..]), (k, &xk), (v, &xv), (dt, &xdt), (a, &xa), (b, &xb)];
+        assert_near(&format!("{heads} heads of {dim}"), &run(&model, &inputs, out), &expected);
+    }
+}
+
+#[test]
+fn sums_of_groups_of_positions() {
+    for (width, size) in [(5, 2), (70, 4), (16, 7)] {
+        let mut model = Model::new(LAYER);
+        let [gate, x, out] = model.tensors([width; 3]);
+        let (bias, b) = model.vector(size * width, 3);
+        let recurrent = model.recurrent((size - 1) * 2 * width);
+        let model = model.finish(vec![Op::Pool(Pool { recurrent, gate, x, bias, out, size })]);
+        let (g, v) = (values(width, 4), values(width, 5));
+        let expected = (0..N).flat_map(|t| (0..width).map(move |c| (t, c))).map(|(t, c)| {
+            if (t + 1) % size != 0 {
+                return 0.0;
+            }
+            let at = |i: usize| (t + 1 - size + i) * width + c;
+            let weights = || (0..size).map(|i| (i, (f64::from(g[at(i)]) + f64::from(b[i * width + c])).exp()));
+            let total: f64 = weights().map(|(_, w)| w).sum();
+            weights().map(|(i, w)| w * f64::from(v[at(i)])).sum::<f64>() / total
+        });
+        let expected: Vec<f64> = expected.collect();
+        assert_near(&format!("{size} of {width}"), &run(&model, &[(gate, &g), (x, &v)], out), &expected);
     }
 }

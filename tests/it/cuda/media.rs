@@ -219,8 +219,9 @@ fn decoders_that_see_agree_with_the_cpu() {
     for target in targets() {
         let device = || target.cuda().unwrap();
         let pipeline = |cpu_layers, gpus| {
-            let division = Division { cpu_layers, gpus };
-            let pipeline = Pipeline::load(&division, isa, program, weights, &pool, u64::MAX, &mut |_, _| Ok(()));
+            let division = Division { cpu_layers, gpus, fits: true };
+            let pipeline =
+                Pipeline::load((&division, None), isa, program, weights, &pool, u64::MAX, &mut |_, _| Ok(()));
             Backend::Pipeline(Arc::new(pipeline.unwrap()))
         };
         let whole = Backend::Cuda(Arc::new(device().load(program, weights, &mut |_, _| Ok(())).unwrap()));

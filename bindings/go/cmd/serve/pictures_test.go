@@ -116,13 +116,29 @@ func shown(path, model, url, text string) string {
 
 // The answer is what the library makes of the same picture by hand, through every API, and a picture is encoded once.
 func TestPicturesAreShown(t *testing.T) {
-	s := serve(t, "-mmproj", "plain="+encoderFile(t))
+	path := encoderFile(t)
+	s := serve(t, "-mmproj", "plain="+path)
 	l := s.leased(t, "plain")
 	file, err := os.ReadFile(data + "media/rgb.png")
 	must(t, err)
 	media, err := l.encoder.EncodeImage(t.Context(), file, nil)
 	must(t, err)
 	defer media.Close()
+	// The encoder of bytes is the same.
+	weights, err := os.ReadFile(path)
+	must(t, err)
+	sources := []realizar.Source{{Size: int64(len(weights)), Reader: bytes.NewReader(weights)}}
+	again, err := l.LoadEncoderFrom(t.Context(), sources, nil)
+	must(t, err)
+	defer again.Close()
+	same, err := again.EncodeImage(t.Context(), file, nil)
+	must(t, err)
+	defer same.Close()
+	one, err := media.Info()
+	must(t, err)
+	if two, err := same.Info(); err != nil || two.Hash != one.Hash {
+		t.Error(err)
+	}
 	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
 		"role": "user", "content": []any{map[string]any{"type": "image", "media": 0}, map[string]any{"type": "text", "text": "Once"}},
 	}}}, media)
@@ -161,8 +177,8 @@ func TestPicturesAreShown(t *testing.T) {
 	if at(answer, "output", 0, "content", 0, "text") != want {
 		t.Error(want, answer)
 	}
-	again := fmt.Sprintf(`{"model": "plain", "max_output_tokens": 5, "temperature": 0, "previous_response_id": %q, "input": "Then"}`, answer["id"])
-	if answer = s.ask(t, "/v1/responses", again); at(answer, "usage", "input_tokens").(float64) < float64(prompt.Len()+5) {
+	further := fmt.Sprintf(`{"model": "plain", "max_output_tokens": 5, "temperature": 0, "previous_response_id": %q, "input": "Then"}`, answer["id"])
+	if answer = s.ask(t, "/v1/responses", further); at(answer, "usage", "input_tokens").(float64) < float64(prompt.Len()+5) {
 		t.Error(answer)
 	}
 	counted := s.ask(t, "/v1/messages/count_tokens", shown("/v1/messages", "plain", url, "Once"))

@@ -197,7 +197,7 @@ fn attention(t: &mut Translator) -> Result<()> {
     t.set("attention.q_lora_rank", t.config.int(&["q_lora_rank"])?);
     t.set("attention.key_length_mla", Some(still + turning));
     t.set("attention.value_length_mla", Some(value_dim));
-    // Those of the cache.
+    // Widths and heads as the cache has them.
     t.replace("attention.key_length", Some(rank + turning));
     t.replace("attention.value_length", Some(rank));
     t.replace("attention.head_count_kv", Some(1u64));

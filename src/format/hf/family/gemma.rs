@@ -103,7 +103,7 @@ fn deviations_above(share: f64) -> f32 {
     if share == 0.0 {
         return f32::NEG_INFINITY;
     }
-    // The share in the precision in which it was taken.
+    // The owner's library has rounded the share to this precision.
     let share = f64::from(narrow(share));
     let (mut below, mut above) = (-10.0, 10.0);
     for _ in 0..64 {

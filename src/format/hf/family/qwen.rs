@@ -115,7 +115,7 @@ fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bo
 
 /// Qwen 3 Next and Qwen 3.5: gated delta nets, and attention in each fourth layer.
 pub(super) fn delta_nets(t: &mut Translator) -> Result<()> {
-    // Those of Qwen 3 Next have one and do not say so.
+    // Folders of Qwen 3 Next have one such layer and do not say so.
     t.facts.n_predicting = t.int(&["mtp_num_hidden_layers"])?.unwrap_or(1);
     let interval = t.size("full_attention_interval")?;
     match t.layers("layer_types", &["full_attention", "linear_attention"])? {

@@ -68,7 +68,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     fp8::gather_scaled(set, block)
 }
 
-/// Floats of 4 bits, with scales that are floats under one of the tensor, or powers of two.
+/// Floats of 4 bits, whose scales are floats, multiplied by one of the tensor, or powers of two.
 fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result<()> {
     let [rows, width] = set.sizes(weight)?;
     let (name, shape) = (format!("{x}.weight"), [rows, width.saturating_mul(2)]);

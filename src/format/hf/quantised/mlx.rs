@@ -86,8 +86,8 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     Ok(())
 }
 
-/// Bits, columns of a group and mode of a matrix: those of all, or those that stand under its name, with or without the
-/// part of a network that has text for a part.
+/// Bits, columns of a group and mode of a matrix: those of all matrices, or those under its name, with or without
+/// `language_model.` ahead of it.
 fn settings<'a>(set: &Set<'a>, x: &str) -> Result<[&'a Json<'a>; 3]> {
     let own = [x.to_owned(), x.trim_start_matches("language_model.").to_owned(), format!("language_model.{x}")];
     let own = own.iter().find_map(|name| set.config.get(name));

@@ -1,4 +1,4 @@
-//! ModelOpt of NVIDIA: NVFP4, whose scales stand under one of the tensor, and floats of 8 bits.
+//! ModelOpt of NVIDIA: NVFP4, whose scales are multiplied by one of the tensor, and floats of 8 bits.
 
 use super::fp8;
 use super::set::Set;

@@ -1,5 +1,5 @@
 //! Quark of AMD: floats of 8 bits and signed bytes by tensors or rows, words of 4-bit codes in AutoAWQ's order with
-//! columns of the matrix as rows, and 4-bit floats under powers of two.
+//! columns of the matrix as rows, and 4-bit floats with powers of two for scales.
 
 use super::fp8;
 use super::set::{Packed, Set};
@@ -45,7 +45,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
             };
             let offsets = match set.take(&format!("{x}.weight_zero_point")) {
                 None => Offsets::Same(if is_signed { 8 } else { 0 }),
-                // Those of signed codes are 0.
+                // The zero points of signed codes are 0.
                 Some(_) if is_signed => Offsets::Same(8),
                 Some(zeros) => {
                     set.expect(&zeros, &["I32"], &[groups, words])?;

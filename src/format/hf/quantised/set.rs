@@ -158,7 +158,7 @@ impl Set<'_> {
         let [rows, _] = self.sizes(weight)?;
         let [block_rows, block_cols] = block.map(|n| n.max(1));
         let grid = [rows.div_ceil(block_rows), cols.div_ceil(block_cols)];
-        // Of experts, rows of blocks of one end where those of another begin.
+        // The scales of one expert follow those of another, as rows of blocks.
         let flat: Vec<u64> = match (&*entry.dims, &*weight.dims) {
             (&[n, r, c], &[experts, _, _]) if n == experts => Vec::from([n.saturating_mul(r), c]),
             ([] | [1], _) => entry.dims.clone(),

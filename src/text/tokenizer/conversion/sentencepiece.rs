@@ -112,7 +112,7 @@ fn read(bytes: &[u8]) -> Result<Model> {
         }
         2 => trainer(field.bytes().unwrap_or_default(), &mut model),
         3 => normalizer(field.bytes().unwrap_or_default(), &mut model),
-        // Examples of its own.
+        // Examples with which the model was tested change nothing.
         4 => Ok(()),
         5 => fields(field.bytes().unwrap_or_default(), |number, field| match (number, field.bytes()) {
             (2, Some(table)) if !table.is_empty() => Err(refused("a denormalizer_spec")),
@@ -158,7 +158,7 @@ fn piece(id: usize, message: &[u8]) -> Result<Piece> {
     Ok(piece)
 }
 
-/// Of the parameters of training, those which change how a text is cut.
+/// The parameters of training that change how a text is cut.
 fn trainer(message: &[u8], model: &mut Model) -> Result<()> {
     let int = |field: &Field| field.int().ok_or_else(|| refused("a number that is none"));
     fields(message, |number, field| {

@@ -92,7 +92,7 @@ pub fn wordpiece(text: &str, config: &Json, m: &mut Metadata) -> Result<String> 
         Some(_) => flag(config, "strip_accents", false)?.to_string(),
     };
     let lines: Vec<&str> = text.lines().collect();
-    // Of equal lines the last one counts, as in the owner's table.
+    // The last of equal lines counts, as in the owner's table.
     let id_of = |token: &str| lines.iter().rposition(|line| *line == token);
     let special = |name: &str, default: &str| -> Result<Option<(String, usize)>> {
         let told = m.str(&format!("tokenizer.huggingface.{name}_token"))?;

@@ -52,7 +52,7 @@ fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, no
     let list = file("tokenizer.huggingface.added_tokens", LIST)?;
     let is_older = config.get("added_tokens_decoder").is_none();
     let (special, n_named) = special_tokens(&config, &map, is_older)?;
-    // Of the tokens of `added_tokens_decoder` those with names are special whatever their flag says.
+    // Tokens of `added_tokens_decoder` that have names are special whatever their flag says.
     let n = if is_older { special.len() } else { n_named };
     let is_special: HashSet<String> = special[..n].iter().map(|token| token.content.clone()).collect();
 
@@ -115,7 +115,7 @@ fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<Adde
     for (_, token) in config.get(OF_MODEL).map_or(&[][..], Json::members) {
         special.extend(AddedToken::special(token, CONFIG, OF_MODEL)?);
     }
-    // Of the lists the first that holds some counts, the configuration's before the map's.
+    // The first list that is not empty counts, the configuration's before the map's.
     let has_some = |value: &&Json| value.as_array().is_some_and(|list| !list.is_empty()) || !value.members().is_empty();
     let lists =
         places.iter().rev().flat_map(|(json, file)| MORE.iter().map(move |name| (json.get(name), *file, *name)));
@@ -126,7 +126,7 @@ fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<Adde
         for token in value.as_array().unwrap_or_default().iter().chain(members) {
             special.extend(AddedToken::special(token, file, name)?);
         }
-        // Those of an object have names too.
+        // Tokens of an object have names too.
         n_named = if value.as_array().is_some() { n_named } else { special.len() };
     }
     Ok((special, n_named))

@@ -1,0 +1,154 @@
+//! Experts: what a file tells of them, the mixture that a router makes, the expert that every token takes.
+
+use super::Builder;
+use crate::error::{Error, Result};
+use crate::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId};
+
+/// The choices of experts.
+#[derive(Clone, Copy)]
+pub struct Moe {
+    pub n_experts: usize,
+    pub ffn: usize,
+    pub routing: Routing,
+    pub activation: Activation,
+}
+
+impl Builder<'_> {
+    /// The experts of a file that names any, chosen by a softmax over all of them. `renormalise`: their weights are
+    /// made to sum to 1, unless a folder says otherwise.
+    pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
+        match self.keys.size("expert_gating_func")? {
+            None | Some(1) => self.any_moe(renormalise),
+            Some(_) => Err(self.keys.unknown("expert_gating_func", &["1 (softmax)"])),
+        }
+    }
+
+    fn any_moe(&self, renormalise: bool) -> Result<Option<Moe>> {
+        let keys = &self.keys;
+        let Some(n_experts) = keys.size("expert_count")? else { return Ok(None) };
+        let n_used = keys.require_size("expert_used_count")?;
+        let ffn = keys.size("expert_feed_forward_length")?.unwrap_or(self.hyper.ffn);
+        if n_experts > 4096 || n_used > n_experts || ffn == 0 || ffn > 1 << 20 {
+            return Err(Error::unsupported(format!("{n_experts} experts of width {ffn}, {n_used} used a token")));
+        }
+        // The tensors tell which layers have experts, and their widths.
+        for key in ["leading_dense_block_count", "interleave_moe_layer_step", "expert_shared_count"] {
+            keys.get(key);
+        }
+        keys.get("expert_shared_feed_forward_length");
+        // GGUF files mean nothing by this key unless the network reads it; the configurations of folders do.
+        let told = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
+        let renormalise = told.unwrap_or(renormalise);
+        let routing = Routing::new(RouterScore::Softmax, n_used, renormalise);
+        Ok(Some(Moe { n_experts, ffn, routing, activation: Activation::Silu }))
+    }
+
+    /// `moe` of a network whose routing the file tells.
+    pub fn told_moe(&self, default: RouterScore) -> Result<Option<Moe>> {
+        let Some(mut moe) = self.any_moe(false)? else { return Ok(None) };
+        let (keys, routing) = (&self.keys, &mut moe.routing);
+        routing.score = match keys.size("expert_gating_func")? {
+            None => default,
+            Some(1) => RouterScore::Softmax,
+            Some(2) => RouterScore::Sigmoid,
+            Some(_) => return Err(keys.unknown("expert_gating_func", &["1 (softmax)", "2 (sigmoid)"])),
+        };
+        routing.renormalise = keys.flag("expert_weights_norm")?.unwrap_or(false);
+        routing.scale = keys.float("expert_weights_scale")?.unwrap_or(1.0);
+        routing.groups = keys.size("expert_group_count")?.unwrap_or(1);
+        routing.groups_used = keys.size("expert_group_used_count")?.unwrap_or(routing.groups);
+        let (groups, used) = (routing.groups, routing.groups_used);
+        if !moe.n_experts.is_multiple_of(groups) || used > groups || routing.n_used > moe.n_experts / groups * used {
+            return Err(keys.unsupported("expert_group_count"));
+        }
+        Ok(Some(moe))
+    }
+
+    /// The feed-forward block of a layer: a mixture where the layer has a router, else dense.
+    pub fn moe_ffn(&mut self, x: TensorId, moe: Option<Moe>) -> Result<TensorId> {
+        self.moe_ffn_by(x, moe, Activation::Silu)
+    }
+
+    /// `moe_ffn` with an activation of dense blocks and of the shared expert.
+    pub fn moe_ffn_by(&mut self, x: TensorId, moe: Option<Moe>, activation: Activation) -> Result<TensorId> {
+        let Some(moe) = moe.filter(|_| self.has("ffn_gate_inp.weight")) else {
+            return self.gated_ffn(x, activation);
+        };
+        let out = self.experts(x, moe)?;
+        if self.has("ffn_up_shexp.weight") {
+            let shared = self.shared_expert(x, activation)?;
+            self.program.push(Op::Add { x: out, delta: shared, scale: 1.0 });
+        }
+        Ok(out)
+    }
+
+    /// The weighted sum of the chosen experts.
+    pub fn experts(&mut self, x: TensorId, moe: Moe) -> Result<TensorId> {
+        let scores = self.project(x, "ffn_gate_inp", moe.n_experts)?;
+        self.scored_experts(x, scores, moe)
+    }
+
+    /// `experts` with the scores of a router, `[n, n_experts]`.
+    pub fn scored_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe) -> Result<TensorId> {
+        self.named_experts(x, scores, moe, "exps")
+    }
+
+    /// `scored_experts` whose tensors have names of their own.
+    pub fn named_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe, ending: &str) -> Result<TensorId> {
+        let (hidden, Moe { n_experts, ffn, mut routing, activation }) = (self.program.width(x), moe);
+        let bias = self.name(if self.has("exp_probs_b") { "exp_probs_b" } else { "exp_probs_b.bias" });
+        routing.bias = self.tensors.vector_if_present(&bias, n_experts)?.map(|bias| self.vector(bias));
+        let n = n_experts / routing.sharing;
+        let [gate, up, down, both] =
+            ["gate", "up", "down", "gate_up"].map(|part| format!("ffn_{part}_{ending}.weight"));
+        let (gate, up) = if self.has(&both) {
+            let both = self.matrix(&both, n * 2 * ffn, hidden)?;
+            (Some(both), both)
+        } else {
+            let gate = if self.has(&gate) { Some(self.matrix(&gate, n * ffn, hidden)?) } else { None };
+            (gate, self.matrix(&up, n * ffn, hidden)?)
+        };
+        let down = self.matrix(&down, n * hidden, ffn)?;
+        let (mut biases, mut scales) = ([None; 3], [None; 3]);
+        for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
+            let name = |of: &str| self.name(&format!("ffn_{part}_{ending}.{of}"));
+            let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
+            biases[i] = self.tensors.values_if_present(&bias, n, rows)?.map(|bias| self.vector(bias));
+            if self.hyper.traits.ffn_scales || self.tensors.has_outer_scale(&weight) {
+                scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
+            }
+        }
+        let out = self.program.tensor(hidden);
+        let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
+        self.program.push(Op::Experts(experts));
+        Ok(out)
+    }
+
+    /// The expert that every token takes, times the sigmoid of one value where the file has its weights.
+    pub fn shared_expert(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
+        let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
+        let told = self.keys.size("expert_shared_feed_forward_length")?;
+        let halves = if self.has("ffn_gate_shexp.weight") {
+            Some(("ffn_gate_shexp", 0..rows, 0..rows))
+        } else {
+            // One tensor for both.
+            told.filter(|width| rows == 2 * width).map(|width| ("ffn_up_shexp", 0..width, width..rows))
+        };
+        let inner = if let Some((part, gate, up)) = halves {
+            let parts = [self.part(part, rows, gate, x)?, self.part("ffn_up_shexp", rows, up, x)?];
+            let [gate, up] = self.push_projections(x, parts);
+            self.program.push(Op::Glu { gate, up: Some(up), activation });
+            gate
+        } else {
+            let up = self.project(x, "ffn_up_shexp", rows)?;
+            self.program.push(Op::Glu { gate: up, up: None, activation });
+            up
+        };
+        let out = self.project(inner, "ffn_down_shexp", self.program.width(x))?;
+        if self.has("ffn_gate_inp_shexp.weight") {
+            let gate = self.project(x, "ffn_gate_inp_shexp", 1)?;
+            self.program.push(Op::Gate { x: out, gate, sigmoid: true });
+        }
+        Ok(out)
+    }
+}
