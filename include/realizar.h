@@ -355,11 +355,12 @@ void rz_cancel_reset(rz_cancel *cancel);
  * one ahead of it has ended. */
 #define RZ_MODEL_PROFILE 8
 
-/* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2), for
- * drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go through the
- * last layer of the network as a whole, and saved caches are told from those of a model without the flag. RZ_ERR_UNSUPPORTED
- * for a file without such layers, an architecture whose layers are not supported, and a GPU. Supported are GLM 4.5 to 4.7,
- * DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
+/* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
+ * for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
+ * through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
+ * RZ_ERR_UNSUPPORTED for a file without such layers, an architecture whose layers are not supported, and several
+ * devices. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and
+ * GGUF files of Hunyuan 3. */
 #define RZ_MODEL_MTP 16
 
 /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with a
@@ -399,16 +400,15 @@ typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *use
 /* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
-  /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
-   * whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
-   * both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
-   * If no single GPU has room for it, all of them together count as one.
-   * No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`,
-   * `placement`, RZ_MODEL_MMAP or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks
-   * (adapters, rz_embed_into) is RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is
-   * first tested: each kind of operation that the model needs runs on it and on the CPU, once a process, which takes
-   * milliseconds. One that differs is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
-   * operation. */
+  /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes
+   * the whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates
+   * at which both read memory, which are measured once a process in some tens of milliseconds, that of the GPU
+   * counted at half. If no single GPU has room for it, all of them together count as one. No GPU is asked for
+   * weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placement` or
+   * RZ_MODEL_MMAP, and one that fails costs the load nothing but time. Layers that a GPU has no kernels for stay on
+   * the CPU. Named or chosen, a GPU is first tested: each kind of operation that the model needs runs on it and on
+   * the CPU, once a process (see `tested_path`), which takes milliseconds. One that differs is
+   * RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
   uint32_t device;
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
@@ -468,6 +468,14 @@ typedef struct rz_model_params {
    * runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
    * ended. Since 0.1.0. */
   const char *placement;
+  /* Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
+   * forgotten with the process.
+   *
+   * The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs. A
+   * test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that is
+   * something else stays, and neither it nor one that cannot be written costs more than the test. Devices that have
+   * failed are not kept: each process tests them again. Since 0.1.0. */
+  const char *tested_path;
 } rz_model_params;
 
 /* Description of a model. Since 0.1.0. */
@@ -1077,8 +1085,8 @@ rz_status rz_sampler_grammar_set(rz_sampler *sampler,
 #define RZ_CACHE_TYPE_Q8_0 8
 
 /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
- * otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU. Values stand it better than keys: keys of 4 bits change what small models
- * choose. Not on a GPU: RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+ * otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
+ * better than keys: keys of 4 bits change what small models choose. Since 0.1.0. */
 #define RZ_CACHE_TYPE_Q4_0 2
 
 /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
@@ -1187,10 +1195,11 @@ typedef struct rz_adapter rz_adapter;
  * they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free, before or after the
  * model and the caches that use it. Any thread; takes as long as reading the file does.
  *
- * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without the
- * other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor, what was
- * expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases, and models with
- * layers on a GPU), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0. */
+ * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
+ * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
+ * what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY and RZ_ERR_DEVICE_LOST for layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0. */
 rz_status rz_adapter_load(const rz_model *model,
                           const char *path,
                           rz_adapter **out,
@@ -1867,18 +1876,16 @@ typedef struct rz_job_info {
  * tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
  * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
  *
- * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
- * little longer than one. The job chooses each token as it would without, with the same random numbers, and what was
- * guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
- * choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
- * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
- * the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; any with layers on
- * a GPU without RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no
- * more is drafted than is chosen in a tenth of one. */
-rz_status rz_job_new(rz_cache *cache,
-                     const rz_job_params *params,
-                     rz_job **out,
-                     rz_error *err);
+ * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
+ * takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
+ * was guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit; with layers on a GPU and
+ * without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
+ * in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
+ * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
+ * vocabulary; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without
+ * RZ_MODEL_MTP), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
+ * than is chosen in a tenth of one. */
+rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out, rz_error *err);
 
 /* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
  * token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
@@ -2435,15 +2442,16 @@ typedef struct rz_embed_params {
  * nothing is computed. On any other failure neither changes.
  *
  * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
- * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one list
- * of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on the
- * tokens of its own text alone, to the bit: not on the others, their order, or the number of threads. No rz_cache is used
- * or changed. The model is only read; the memory that the call takes grows with the longest text and is given back.
+ * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
+ * list of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on
+ * the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on the CPU,
+ * and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the memory that
+ * the call takes grows with the longest text and is given back.
  *
  * `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
  * tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
- * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, has no classifier, or has layers on a GPU),
- * RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_embed_into(const rz_model *model,
                         const rz_embed_params *params,
                         const uint32_t *const *tokens,

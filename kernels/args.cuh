@@ -42,7 +42,8 @@ constexpr u32 kPromptRows = 128;  // Rows of a block of attention for prompts; h
 
 constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
 
-constexpr u32 kHeadTokens = 8;  // Tokens of a block of `project_heads`, for which it expands the weights once.
+// Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
+constexpr u32 kHeadTokens = 8;
 
 constexpr u32 kScanColumns = 16;  // Columns of the matrix of a head that a block of `recurrent.cu` has.
 
@@ -118,13 +119,14 @@ enum Mask : u32 {
 // A change of the values of an activation.
 enum Modification : u32 {
     kScale = 0,  // x *= factor
-    kLimit = 1,  // x = min(max(x, -factor), factor)
+    kLimit = 1,  // x = min(max(x, slope), factor)
     kByColumn = 2,  // x *= by[column]
     kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
     kBySigmoid = 4,  // x *= sigmoid(by[row, column / length])
     kByGate = 5,  // x *= by[row, column / length]
     kXielu = 6,  // x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
     kAddMedia = 7,  // x += by[row, column] for rows of media, with `length` columns
+    kSoftcap = 8,  // x = eps * tanh(factor * x / eps), or factor * x where eps is 0
 };
 
 // How scores of experts become weights.
@@ -164,13 +166,13 @@ struct DeviceNorm {
 struct DeviceKv {
     Ptr<u8> k;
     Ptr<u8> v;
-    Ptr<u16> k_scales;  // Of Q8_0: one binary16 for each 32 keys, in their order.
+    Ptr<u16> k_scales;  // Of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
     Ptr<u16> v_scales;
     ConstPtr<float> from;  // Recurrent memories before the step; null: all are zero.
     Ptr<float> to;  // Recurrent memories after the step.
     u32 capacity;  // Positions.
     u32 ring;  // Positions that a layer with a window keeps.
-    u32 k_type;  // `Type`: F32, F16 or Q8_0.
+    u32 k_type;  // `Type`: F32, F16, Q8_0 or Q4_0. Rows of the last are turned, `turn.cu`.
     u32 v_type;
 };
 
@@ -421,6 +423,61 @@ struct ProjectHeadsArgs {
     u32 cols;
     u32 from;
     u32 to;
+};
+
+// Turns heads of sequences whose cache holds them in 4 bits: the Hadamard transform of each 32 values, divided by the
+// root of 32, which is its own inverse.
+struct TurnArgs {
+    Ptr<float> x;  // `[n, heads, dim]`
+    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
+    ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`.
+    u32 heads;
+    u32 dim;  // Values after the last whole 32 stay as they are.
+    u32 by_values;  // Boolean: where values are in 4 bits, and not keys.
+    u32 pad;
+};
+
+// Sums of streams of a row, each times a factor of the row's.
+struct MixArgs {
+    ConstPtr<float> x;  // `[n, from, width]`
+    ConstPtr<float> by;  // `[n, to, from]`, or null for ones.
+    Ptr<float> out;  // `[n, out_width]`
+    u32 width;  // Values of a stream.
+    u32 from;  // Streams of `x`, and sums.
+    u32 to;
+    u32 first;  // Value of a row of `out` that its first sum begins with.
+    u32 out_width;
+    u32 adds;  // Boolean: what `out` holds is a part of the sum.
+    float factor;  // Factor on the sums.
+    u32 pad;
+};
+
+// Scales parts of rows to the size of a row of another activation, or leaves of rows what is far above their mean.
+struct RescaleArgs {
+    Ptr<float> x;  // `[n, parts, width]`
+    ConstPtr<float> like;  // `[n, width]`, or null.
+    u32 width;
+    u32 parts;
+    float deviations;  // Deviations above the mean that a value has to have, without `like`.
+    u32 pad;
+};
+
+// A product with a factor of an adapter.
+struct AdaptSegment {
+    DeviceMatrix w;
+    ConstPtr<float> x;  // `[n, cols]`
+    Ptr<float> out;  // `[n, rows of w]`
+    u32 cols;  // Columns of the input, without padding.
+    float factor;  // Factor on the result where that is added.
+};
+
+// Products with factors of an adapter, for rows of sequences that have it.
+struct AdaptArgs {
+    AdaptSegment segments[4];
+    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
+    ConstPtr<float> factors;  // The factor on the adapter for each sequence of the step; 0: it has not the adapter.
+    u32 n;
+    u32 adds;  // Boolean: results are added, times both factors.
 };
 
 // Chooses experts by scores.

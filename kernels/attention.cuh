@@ -15,9 +15,15 @@ template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* sc
         const float4 a = load<float4>(plane + 4 * at), b = load<float4>(plane + 4 * at + 16);
         return {pack_halves(a.x, a.y), pack_halves(a.z, a.w), pack_halves(b.x, b.y), pack_halves(b.z, b.w)};
     }
-    const uint2 q = load<uint2>(plane + at);
     const float d = half_to_float(scales[at / 32]);
     u32 words[4];
+    if (type == kQ4_0) {
+        const u32 q = load<u32>(plane + at / 2);
+        UNROLL for (u32 i = 0; i < 4; i++)
+            words[i] = pack_halves(d * (float)((i32)(q >> (8 * i) & 15) - 8), d * (float)((i32)(q >> (8 * i + 4) & 15) - 8));
+        return {words[0], words[1], words[2], words[3]};
+    }
+    const uint2 q = load<uint2>(plane + at);
     UNROLL for (u32 i = 0; i < 4; i++) {
         const u32 two = (i < 2 ? q.x : q.y) >> (16 * (i % 2));
         words[i] = pack_halves(d * (float)(i8)two, d * (float)(i8)(two >> 8));
@@ -181,15 +187,18 @@ template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
     }
 }
 
-DEVICE u32 value_bytes(u32 type) { return type == kF32 ? 4 : type == kF16 ? 2 : 1; }
+// Bytes of `n` cached values, a multiple of 32.
+DEVICE u64 cached_bytes(u64 n, u32 type) {
+    return type == kF32 ? 4 * n : type == kF16 ? 2 * n : type == kQ8_0 ? n : n / 2;
+}
 
 // The cache of a sequence with planes that begin at the first key and value of a head.
 DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
     const u64 k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
     const u64 v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
     if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
-    kv.k = in_global(kv.k + k * value_bytes(kv.k_type)), kv.k_scales += k / 32;
-    kv.v = in_global(kv.v + v * value_bytes(kv.v_type)), kv.v_scales += v / 32;
+    kv.k = in_global(kv.k + cached_bytes(k, kv.k_type)), kv.k_scales += k / 32;
+    kv.v = in_global(kv.v + cached_bytes(v, kv.v_type)), kv.v_scales += v / 32;
     return kv;
 }
 

@@ -33,7 +33,7 @@ KERNEL(modify, ModifyArgs, 256, 1) {
     const float* gate = a.kind == kBySigmoid || a.kind == kByGate ? a.by + (u64)row * (a.width / a.length) : nullptr;
     for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < a.width; i += gridDim.y * blockDim.x) {
         switch (a.kind) {
-            case kLimit: x[i] = fminf(fmaxf(x[i], -factor), factor); break;
+            case kLimit: x[i] = fminf(fmaxf(x[i], a.slope), factor); break;
             case kByColumn: x[i] *= a.by[i]; break;
             case kBySigmoid: x[i] *= sigmoid(gate[i / a.length]); break;
             case kByGate: x[i] *= gate[i / a.length]; break;
@@ -41,6 +41,7 @@ KERNEL(modify, ModifyArgs, 256, 1) {
             case kAddMedia:
                 if (a.ids[row] == kMediaRow) x[i] += a.by[(u64)row * a.length + i];
                 break;
+            case kSoftcap: x[i] = a.eps > 0.f ? a.eps * tanhf(factor * x[i] / a.eps) : factor * x[i]; break;
             default: x[i] *= factor;
         }
     }

@@ -1,4 +1,5 @@
 // Every kernel of the library: one translation unit, so that one image holds them all.
+#include "adapt.cu"
 #include "attention.cu"
 #include "attention_prompt.cu"
 #include "elementwise.cu"
@@ -13,4 +14,6 @@
 #include "rows.cu"
 #include "sample.cu"
 #include "small_batch.cu"
+#include "streams.cu"
+#include "turn.cu"
 #include "wgmma.cu"

@@ -59,12 +59,32 @@ DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, 
     sync_warp();
 }
 
-// Writes one head to a cache plane from value `first` on; the dimensions after the head's are 0.
-DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, u32 lane) {
+// The Hadamard transform of the values of a warp, a value a lane, divided by the root of 32: its own inverse. It
+// spreads an outlier and changes no product of two vectors.
+DEVICE float hadamard(float v, u32 lane) {
+    UNROLL for (u32 far = 1; far < kWarp; far *= 2) {
+        const float other = shuffle_xor(v, far);
+        v = lane & far ? other - v : v + other;
+    }
+    return v * 0.17677669529663687f;
+}
+
+// Writes one head to a cache plane from value `first` on; the dimensions after the head's are 0. `turns`: 4 bits hold
+// each whole 32 values of it turned.
+DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, bool turns,
+                       u32 lane) {
     for (u32 i = lane; i < stride; i += kWarp) {
-        const float v = i < d ? x[i] : 0.f;
+        float v = i < d ? x[i] : 0.f;
         const u64 at = first + i;
-        if (type == kQ8_0) {
+        if (type == kQ4_0) {
+            // A group is what a warp holds in one turn, and its largest number of either sign is -8 scales.
+            if (turns && i - lane + kWarp <= d) v = hadamard(v, lane);
+            const float high = warp_max(v), low = -warp_max(-v), scale = (high > -low ? high : low) / -8.f;
+            const u32 q = min_u32((u32)(i32)(rintf(scale != 0.f ? v / scale : 0.f) + 8.f), 15);
+            const u32 next = shuffle_xor(q, 1);
+            if (lane % 2 == 0) plane[at / 2] = (u8)(q | next << 4);
+            if (lane == 0) scales[at / 32] = float_to_half(scale);
+        } else if (type == kQ8_0) {
             // A group is what a warp holds in one turn; the stride is a multiple of it.
             const float scale = warp_max(fabsf(v)) / 127.f;
             plane[at] = (u8)(i32)rintf(scale > 0.f ? v / scale : 0.f);
@@ -81,10 +101,12 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
 DEVICE void store_key(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
     const u64 row = position % kept(kv, a.layer),
               first = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
-    store_head(x, a.head_dim, kv.k, kv.k_scales, first + row * a.layer.k_stride, a.layer.k_stride, kv.k_type, lane);
+    store_head(x, a.head_dim, kv.k, kv.k_scales, first + row * a.layer.k_stride, a.layer.k_stride, kv.k_type,
+               !a.layer.is_latent, lane);
 }
 DEVICE void store_value(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
     const u64 row = position % kept(kv, a.layer),
               first = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
-    store_head(x, a.value_dim, kv.v, kv.v_scales, first + row * a.layer.v_stride, a.layer.v_stride, kv.v_type, lane);
+    store_head(x, a.value_dim, kv.v, kv.v_scales, first + row * a.layer.v_stride, a.layer.v_stride, kv.v_type, true,
+               lane);
 }

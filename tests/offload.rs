@@ -17,8 +17,9 @@ use realizar::device::{Backend, LoadOptions, Placement};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    CacheParams, Cancel, Chooser, DeviceKind, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
-    RuntimeParams, SamplerParams, Session, step_jobs,
+    Adapter, CacheParams, Cancel, Chooser, DeviceKind, DraftParams, DraftSource, EmbedParams, Job, JobParams,
+    LoadParams, Model, Outcome, Part, Plan, Pooling, Request, Runtime, RuntimeParams, SamplerParams, Session,
+    step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Attend, Op};
@@ -30,6 +31,9 @@ use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
 
+use it::support::adapter_file::gguf;
+use it::support::adapters::{Factors, all_factors, merge};
+use it::support::encoders;
 use it::support::recurrent::Mixer;
 use it::support::reference::{Net, relative_rms};
 use it::support::save::{restored, save, saved_bytes};
@@ -599,7 +603,7 @@ fn caches_on_a_gpu_are_saved_and_loaded() {
         let (_other_dir, other, _) = save(&tiny.clone().change(|t| t.seed += 1));
         for layers in [0, 1] {
             let model = load(&path, layers).unwrap();
-            for dtype in [quant::F16, quant::F32, quant::Q8_0] {
+            for dtype in [quant::F16, quant::F32, quant::Q8_0, quant::Q4_0] {
                 let params = CacheParams { capacity: 64, k_type: dtype, v_type: dtype };
                 let mut original = Session::new(&model, &params).unwrap();
                 original.prefill(&ids[..17], None).unwrap();
@@ -761,6 +765,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             placement: Placement::WithLayers,
             host_bytes: u64::MAX,
             packed_at: None,
+            tested_at: None,
             plan: false,
             beside: None,
             isa: None,
@@ -851,4 +856,237 @@ fn kernels_of_the_caller_run_on_the_gpu() {
     shim.fail(c"cuStreamQuery", 0, 700);
     assert!(matches!(call(), Err(Error::DeviceLost { .. })));
     call().unwrap();
+}
+
+/// An adapter of a saved model, from a file beside it.
+fn adapter(model: &Arc<Model>, path: &Path, tiny: &Tiny, list: &[Factors], alpha: f32, dtype: DType) -> Arc<Adapter> {
+    let file = path.with_file_name("adapter.gguf");
+    std::fs::write(&file, gguf(tiny.architecture, list, alpha, dtype).build().0).unwrap();
+    Adapter::load(model, &file).unwrap()
+}
+
+/// The products of adapters wherever layers are: against a network whose weights have them merged in.
+#[test]
+fn adapters_agree_with_merged_weights_on_every_device() {
+    let Some(_gpu) = gpu() else { return };
+    for (i, (name, tiny)) in models(quant::F32).into_iter().enumerate() {
+        let (_dir, path, _) = save(&tiny);
+        let (rank, alpha, scale) = ([8, 3, 16, 20][i % 4], 12.0, 0.5);
+        let list = all_factors(&tiny, rank, 7 + i as u64);
+        let (_, net, mut weights) = tiny.build();
+        merge(&mut weights, &list, f64::from(alpha) / rank as f64 * f64::from(scale));
+        let expected = net.forward(&weights, &PROMPT);
+        for layers in [0, 1] {
+            let model = load(&path, layers).unwrap();
+            let dtype = [quant::F32, quant::F16, quant::BF16][i % 3];
+            let adapter = adapter(&model, &path, &tiny, &list, alpha, dtype);
+            for piece in [1, 7, 21] {
+                let mut session = session(&model);
+                session.set_adapters(std::slice::from_ref(&adapter), &[scale]).unwrap();
+                let mut last = Vec::new();
+                for tokens in PROMPT.chunks(piece) {
+                    session.prefill(tokens, None).unwrap();
+                    last.push((session.len() - 1, session.logits().unwrap().to_vec()));
+                }
+                let (at, got): (Vec<usize>, Vec<_>) = last.into_iter().unzip();
+                let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+                let difference = relative_rms(&expected, &got);
+                println!("{name:20} {layers} layers, pieces of {piece:2}: {difference:.2e}");
+                let limit = if dtype == quant::F32 { 4e-3 } else { 2e-2 };
+                let limit = if name == "gemma4" { 1.5 * limit } else { limit };
+                assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+}
+
+/// Sequences of a batch have their own adapters, several of them and none, in steps that are recorded too; where every
+/// row is computed in one way neighbours change no bit.
+#[test]
+fn adapters_of_a_batch_are_those_of_each_sequence() {
+    let Some(_gpu) = gpu() else { return };
+    let tiny = Tiny::new("llama", quant::Q4_K).layers(2).shape(256, 4, 2, 64, 256);
+    let (_dir, path, _) = save(&tiny);
+    let lists = [all_factors(&tiny, 5, 1), all_factors(&tiny, 16, 2)];
+    for (layers, is_fixed) in [(0, false), (0, true), (1, true)] {
+        let model = if is_fixed { load_fixed(&path, layers) } else { load(&path, layers) }.unwrap();
+        let adapters = [quant::F16, quant::Q8_0]
+            .iter()
+            .zip(&lists)
+            .map(|(_, list)| adapter(&model, &path, &tiny, list, 8.0, quant::F16));
+        let adapters: Vec<Arc<Adapter>> = adapters.collect();
+        let sets: [(&[Arc<Adapter>], &[f32]); 5] = [
+            (&[], &[]),
+            (&adapters[..1], &[0.5]),
+            (&adapters[..1], &[-0.25]),
+            (&adapters[1..], &[1.0]),
+            (&adapters, &[0.5, 0.75]),
+        ];
+        let new = |(adapters, scales): (&[Arc<Adapter>], &[f32])| {
+            let mut session = session(&model);
+            session.set_adapters(adapters, scales).unwrap();
+            session.prefill(&PROMPT[..6], None).unwrap();
+            session
+        };
+        let alone: Vec<Vec<Vec<f32>>> = sets
+            .iter()
+            .map(|set| {
+                let mut session = new(*set);
+                PROMPT[6..12]
+                    .iter()
+                    .map(|token| {
+                        session.prefill(&[*token], None).unwrap();
+                        session.logits().unwrap().to_vec()
+                    })
+                    .collect()
+            })
+            .collect();
+        for pair in alone.windows(2) {
+            let other: Vec<f64> = pair[0][0].iter().copied().map(f64::from).collect();
+            let difference = relative_rms(&[other], &[pair[1][0].clone()]);
+            assert!(difference > 0.05, "the adapters change little: {difference}");
+        }
+        let mut sessions: Vec<Session> = sets.iter().map(|set| new(*set)).collect();
+        for (i, token) in PROMPT[6..12].iter().enumerate() {
+            let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+            shim::step_together(&mut together, &[*token; 5]);
+            for (session, alone) in sessions.iter().zip(&alone) {
+                let logits = session.logits().unwrap();
+                if is_fixed {
+                    assert!(logits == alone[i], "{layers} layers, token {i}");
+                }
+                let expected: Vec<f64> = alone[i].iter().copied().map(f64::from).collect();
+                let difference = relative_rms(&[expected], &[logits.to_vec()]);
+                // Rows of several have other roundings of their inputs than one.
+                assert!(difference < 5e-2, "{layers} layers, token {i}: {difference}");
+            }
+        }
+        // A text that changes its adapters is another one.
+        let mut changed = new(sets[3]);
+        changed.set_adapters(sets[1].0, sets[1].1).unwrap();
+        changed.prefill(&PROMPT[..6], None).unwrap();
+        changed.prefill(&PROMPT[6..7], None).unwrap();
+        assert!(changed.logits().unwrap() == alone[1][0], "{layers} layers");
+        // Forks inherit them, and generation that runs ahead has them.
+        let mut fork = changed.fork().unwrap();
+        let (mut token, mut one_by_one) = (PROMPT[7], Vec::new());
+        for _ in 0..8 {
+            token = fork.decode(token, None).unwrap();
+            one_by_one.push(token);
+        }
+        let (mut ahead, mut n) = ([0; 8], 0);
+        changed.generate(PROMPT[7], None, &mut ahead, &mut n, None).unwrap();
+        assert_eq!(ahead[..n], one_by_one[..n]);
+    }
+}
+
+/// Texts of mixed lengths, more tokens in all than a step has.
+fn texts() -> Vec<Vec<u32>> {
+    let lengths = [1, 2, 17, 96, 5, 64, 31, 33, 96, 3, 8, 90, 50, 7, 96, 12];
+    let text =
+        |n: usize, seed: usize| (0..n).map(|i| ((i * 31 + seed * 17 + i * i) % encoders::VOCAB) as u32).collect();
+    lengths.into_iter().enumerate().map(|(seed, n)| text(n, seed)).collect()
+}
+
+fn embed(model: &Model, texts: &[Vec<u32>], pooling: Option<Pooling>) -> Vec<f64> {
+    let refs: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+    let values = model.embed(&refs, EmbedParams { pooling, raw: pooling.is_some() }, None).unwrap();
+    values.into_iter().map(f64::from).collect()
+}
+
+#[test]
+fn encoders_on_a_gpu_agree_with_the_reference() {
+    let Some(_gpu) = gpu() else { return };
+    let texts = texts();
+    for encoder in encoders::all() {
+        let (file, weights) = encoder.file();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tiny.gguf");
+        std::fs::write(&path, file.build().0).unwrap();
+        let model = load(&path, 0).unwrap();
+        let is_on_gpu = model.info().gpu_layers > 0;
+        let expected: Vec<f64> = texts.iter().flat_map(|text| encoder.embed(&weights, text)).collect();
+        let got: Vec<f32> = embed(&model, &texts, None).iter().map(|v| *v as f32).collect();
+        let difference = relative_rms(&[expected], &[got]);
+        println!("{:30} on a GPU: {is_on_gpu}, {difference:.1e}", encoder.architecture);
+        assert!(difference < 6e-3, "{}: {difference}", encoder.architecture);
+    }
+}
+
+/// Decoders on a GPU, in parts and whole, make the embeddings that they make on the CPU.
+#[test]
+fn decoders_make_embeddings_on_every_device() {
+    let Some(_gpu) = gpu() else { return };
+    let texts: Vec<Vec<u32>> = [3, 21, 1, 9].iter().map(|n| PROMPT[..*n].to_vec()).collect();
+    for (name, tiny) in models(quant::F32) {
+        let (_dir, path, _) = save(&tiny);
+        let on_cpu = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+        for pooling in [Pooling::Mean, Pooling::Last] {
+            let expected = embed(&on_cpu, &texts, Some(pooling));
+            for layers in [0, 1] {
+                let model = load(&path, layers).unwrap();
+                let got: Vec<f32> = embed(&model, &texts, Some(pooling)).iter().map(|v| *v as f32).collect();
+                let difference = relative_rms(std::slice::from_ref(&expected), &[got]);
+                assert!(difference < 1e-2, "{name}, {layers} layers: {difference}");
+            }
+        }
+    }
+}
+
+/// Tokens of a job, their likeliest alternatives with probabilities, and how many of the drafted ones were right.
+fn drafted(model: &Arc<Model>, source: Option<DraftSource>, chooser: Chooser) -> (Vec<u32>, Vec<f32>, [usize; 2]) {
+    let session = Session::new(model, &CacheParams { capacity: 160, ..Default::default() }).unwrap();
+    let draft = DraftParams { always: source.is_some(), source, most: 7 };
+    let params = JobParams { max_tokens: 36, logprobs: 3, draft, chooser: Some(chooser), ..Default::default() };
+    let prompt: Vec<u32> = PROMPT.iter().cycle().take(42).map(|id| id % 24).collect();
+    let request = Request::new(&session, &prompt, params).unwrap();
+    let mut job = Job::new(session, request);
+    while !step_jobs(&mut [&mut job], None).unwrap() {}
+    let info = job.info();
+    let tokens = job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap();
+    let chances = job.read_logprobs(|_, chances| Ok(chances.to_vec())).unwrap();
+    (tokens, chances, [info.drafted, info.accepted])
+}
+
+/// Drafts of every source change no token and no bit of its probability, without a choice of kernels for that.
+#[test]
+fn drafts_on_a_gpu_change_nothing() {
+    let Some(_gpu) = gpu() else { return };
+    let names = ["llama", "glm4moe", "qwen35", "mamba2"];
+    let all =
+        tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(64, 4, 2, 16, 96).change(|t| t.net.vocab = 24));
+    let mut right = [0; 3];
+    for (name, tiny) in all.into_iter().filter(|(name, _)| names.contains(name)) {
+        let predicts = ["glm4moe", "qwen35"].contains(&name);
+        let tiny = if predicts { tiny.predicting() } else { tiny };
+        let (_dir, path, _) = save(&tiny);
+        for layers in [0, 1] {
+            let mtp = predicts && layers == 0;
+            let params = LoadParams { device: GPU, gpu_layers: layers, mtp, ..Default::default() };
+            let model = Model::load(&path, params).unwrap();
+            let draft = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+            for temperature in [0.0, 0.7] {
+                let chooser = || {
+                    // Nothing ends the text.
+                    let logit_biases = vec![(tiny.eos, f32::NEG_INFINITY)];
+                    Chooser::new(SamplerParams { temperature, seed: 3, logit_biases, ..Default::default() }).unwrap()
+                };
+                let expected = drafted(&model, None, chooser());
+                let sources = [
+                    Some(DraftSource::Lookup),
+                    Some(DraftSource::Model(draft.clone())),
+                    mtp.then_some(DraftSource::Mtp),
+                ];
+                for (source, right) in sources.into_iter().zip(&mut right) {
+                    let Some(source) = source else { continue };
+                    let found = drafted(&model, Some(source), chooser());
+                    assert_eq!(found.0, expected.0, "{name}, {layers} layers");
+                    assert!(found.1 == expected.1, "{name}, {layers} layers");
+                    *right += found.2[1];
+                }
+            }
+        }
+    }
+    println!("right: {right:?}");
+    assert!(right.iter().all(|right| *right > 2), "{right:?}");
 }

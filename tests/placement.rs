@@ -22,7 +22,7 @@ use realizar::engine::{
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Activation, Experts, Norm, NormKind, Op, Projection, RouterScore, Routing, Weight};
 use realizar::graph::program::ProgramBuilder;
-use realizar::graph::sequence_spec::SequenceSpec;
+use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Weights};
 use realizar::memory;
@@ -188,9 +188,13 @@ fn other_mixtures_have_the_results_of_the_cpu() {
             let (_, expected) = logits(LoadParams { device: CPU_DEVICE, ..Default::default() }, piece);
             let placement = place("experts=cpu");
             let (layers, got) = logits(LoadParams { device: GPU, placement, ..Default::default() }, piece);
-            let difference = published::relative_rms(&got, &expected);
-            println!("{name:20} {layers} layers' experts on the host, pieces of {piece:2}: {difference:.1e}");
-            assert!(difference < 4e-3, "{name}, pieces of {piece}: {difference}");
+            let (_, without) = logits(LoadParams { device: GPU, ..Default::default() }, piece);
+            let [difference, without] = [&got, &without].map(|got| published::relative_rms(got, &expected));
+            println!(
+                "{name:20} {layers} layers' experts on the host, pieces of {piece:2}: {difference:.1e}, {without:.1e}"
+            );
+            // Where the halves of a GPU's prompts choose other experts, they do so wherever experts are.
+            assert!(difference < f64::max(4e-3, 2.0 * without), "{name}, pieces of {piece}: {difference}, {without}");
             if layers > 0 {
                 names.insert(name.clone());
             }
@@ -216,12 +220,18 @@ fn sums_have_the_bits_of_the_cpu() {
         let (n_experts, ffn) = (N, HIDDEN);
         let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
         b.push(Op::Experts(experts));
+        // A sequence has a layer.
+        let layer = b.kv_layer(KvLayer::new(1, HIDDEN, 0));
+        let k = b.tensor(HIDDEN);
+        b.push(Op::Slice { x, first: 0, out: k });
+        b.push(Op::StoreKv { layer, k, v: Some(x) });
         b.end_layer(0);
         let program = Arc::new(b.finish(0, &[x, scores, out]));
         let sources = matrices.iter().map(|matrix| matrix as &dyn MatrixSource).collect();
         let weights = Weights { matrices: sources, ..Weights::default() };
         let (limits, k_type, v_type) = (StepLimits { max_tokens: 40, max_outputs: 0 }, quant::F16, quant::F16);
-        let cache = SequenceSpec { layers: vec![], recurrent: vec![], capacity: 64, k_type, v_type, max_step: 40 };
+        let layers = program.kv_layers.clone();
+        let cache = SequenceSpec { layers, recurrent: vec![], capacity: 64, k_type, v_type, max_step: 40 };
         let pool = Arc::new(Pool::new(2).unwrap());
         let sums = |device: u32, n: usize| {
             let options = LoadOptions {
@@ -235,6 +245,7 @@ fn sums_have_the_bits_of_the_cpu() {
                 packed_at: None,
                 plan: false,
                 beside: None,
+                tested_at: None,
                 isa: None,
                 limits,
                 cache: cache.clone(),
@@ -417,11 +428,12 @@ fn a_plan_tells_where_experts_are() {
         let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
         let params =
             || LoadParams { runtime: runtime(), device: GPU, placement: place(placement), ..Default::default() };
-        let taken = || [shim.number("shim_memory_used"), shim.number("shim_pinned_used") + memory::held() as u64];
+        let shim_holds = |what: &str| shim.number(what) as i64;
+        let taken = || [shim_holds("shim_memory_used"), shim_holds("shim_pinned_used") + memory::held()];
         let before = taken();
         let plan = Plan::of_path(&path, params(), &CacheParams::default(), 1).unwrap();
         assert!(taken()[0] == before[0] && taken()[1] < before[1] + 4096, "{placement}: a plan keeps something");
-        let since = |[device, host]: [u64; 2]| [taken()[0] - device, taken()[1] - host];
+        let since = |before: [i64; 2]| [0, 1].map(|i| (taken()[i] - before[i]) as u64);
         let before = taken();
         let model = Model::load(&path, params()).unwrap();
         assert_eq!(since(before)[0], plan.weights.device, "{placement}");

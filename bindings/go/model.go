@@ -38,6 +38,7 @@ type LoadOptions struct {
 	Deterministic bool      // the same bits however a prompt was cut into pieces
 	Mmap          bool      // use the file in place, which is several times slower; the process dies when somebody shortens it
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
+	TestedPath    string    // file of the tests that GPUs have passed, which later processes need not make again; "": none
 	TextOnly      bool      // tokenizer and template only, no weights
 	MTP           bool      // the layer too that predicts a further token, for DraftMTP
 	Profile       bool      // measure the parts of each step on a GPU, which takes longer
@@ -131,6 +132,9 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if err := noNUL("Placement", options.Placement); err != nil {
 		return nil, err
 	}
+	if err := noNUL("TestedPath", options.TestedPath); err != nil {
+		return nil, err
+	}
 	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
 	}
@@ -163,6 +167,10 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if options.Placement != "" {
 		params.placement = C.CString(options.Placement)
 		defer C.free(unsafe.Pointer(params.placement))
+	}
+	if options.TestedPath != "" {
+		params.tested_path = C.CString(options.TestedPath)
+		defer C.free(unsafe.Pointer(params.tested_path))
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()

@@ -45,6 +45,8 @@ export interface LoadOptions {
   quantize?: number;
   /** File of packed weights, which processes share. */
   packedPath?: string;
+  /** File of the tests that GPUs have passed, which later processes need not make again. */
+  testedPath?: string;
   /** Threads that compute; 0: one a processor core. */
   threads?: number;
   /** Bytes of weights and caches at most; 0: no limit. */

@@ -1,8 +1,7 @@
-//! Low-rank adapters on the CPU: their factors, packed as weights are, and the sets of them that sequences have.
+//! Low-rank adapters on the CPU: their factors, packed as weights are.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
@@ -69,54 +68,12 @@ impl CpuAdapter {
         &self.products[start..start + n]
     }
 
-    /// The largest size of a factor on a product.
-    pub fn largest_factor(&self) -> f64 {
-        self.products.iter().fold(0.0, |most, product| product.factor.abs().max(most))
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 
     pub fn matrix(&self, i: usize) -> (WeightMatrix, &[u8]) {
         let (matrix, range) = &self.matrices[i];
         (*matrix, &self.packed[range.clone()])
-    }
-}
-
-/// The adapters of a sequence, in the order in which they are added, each with a factor.
-#[derive(Clone, Default)]
-pub struct AdapterSet(Option<Arc<Vec<Scaled>>>);
-
-/// An adapter and the factor on it.
-pub type Scaled = (Arc<CpuAdapter>, f32);
-
-impl AdapterSet {
-    /// A set of adapters whose factors are finite; those with 0 are left out.
-    pub fn new(mut adapters: Vec<Scaled>) -> AdapterSet {
-        adapters.retain(|(_, factor)| *factor != 0.0);
-        AdapterSet((!adapters.is_empty()).then(|| Arc::new(adapters)))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Scaled> {
-        self.0.iter().flat_map(|adapters| adapters.iter())
-    }
-
-    /// A number that tells it from sets of other factors or in another order; 0 for an empty one.
-    pub fn digest(&self) -> u64 {
-        if self.is_empty() {
-            return 0;
-        }
-        let mut hash = XxHash64::with_seed(0);
-        for (adapter, factor) in self.iter() {
-            hash.write_u64(adapter.digest);
-            hash.write_u32(factor.to_bits());
-        }
-        hash.finish().max(1)
-    }
-
-    /// True for the same adapters with the same factors.
-    pub fn is(&self, other: &AdapterSet) -> bool {
-        self.iter().map(|(a, x)| (Arc::as_ptr(a), x)).eq(other.iter().map(|(a, x)| (Arc::as_ptr(a), x)))
     }
 }

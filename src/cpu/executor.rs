@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::CpuBackend;
-use super::adapter::AdapterSet;
+use super::adapter::CpuAdapter;
 use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
 use super::kernels::{activation_functions, elementwise};
 use super::kv::{CpuKv, KvPart};
@@ -26,6 +26,7 @@ use crate::cpu::ops::rope::Angles;
 use crate::cpu::ops::{recurrent, streams};
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::{
     Activation, Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight,
 };
@@ -742,7 +743,7 @@ fn keep<T: Copy>(rows: &mut Vec<T>, outputs: &[u32]) {
 }
 
 /// The adapters of a sequence of the step.
-fn adapters<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, i: u32) -> &AdapterSet {
+fn adapters<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, i: u32) -> &AdapterSet<CpuAdapter> {
     &sequences.get(i as usize).expect("`begin` has looked").adapters
 }
 

@@ -1,9 +1,10 @@
 //! What the CPU keeps of one sequence: keys and values, recurrent state, and the adapters of its steps.
 
-use super::adapter::AdapterSet;
+use super::adapter::CpuAdapter;
 use super::kv::CpuKv;
 use super::recurrent_state::CpuRecurrent;
 use crate::error::Result;
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::SequenceSpec;
 
 pub struct CpuSequence {
@@ -11,7 +12,7 @@ pub struct CpuSequence {
     kv: Option<CpuKv>,
     pub recurrent: CpuRecurrent,
     /// Adapters of every step of the sequence.
-    pub adapters: AdapterSet,
+    pub adapters: AdapterSet<CpuAdapter>,
 }
 
 impl CpuSequence {

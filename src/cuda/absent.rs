@@ -1,16 +1,18 @@
 //! The place of `cuda` on systems that no driver exists for: one unavailable device, and types that have no values.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::device_info::{DeviceInfo, DeviceKind, Times};
 use crate::graph::op::{Op, TensorId};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
-use crate::graph::weights::{Progress, Weights};
+use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
 use crate::tensor::DType;
 
 const WHY: &str = "there is no CUDA for this system";
@@ -27,8 +29,25 @@ pub struct Uses {
 /// The name of the kernel that a device may go without.
 pub const WGMMA: &str = "wgmma_256";
 
+/// A file of the tests that devices have passed.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub path: PathBuf,
+}
+
+impl Kept {
+    pub fn recall(&self, device: &Arc<CudaDevice>) {
+        match device.0 {}
+    }
+
+    pub fn keep(&self, device: &Arc<CudaDevice>) {
+        match device.0 {}
+    }
+}
+
 pub struct CudaDevice(Never);
 pub struct CudaModel(Never);
+pub struct CudaAdapter(Never);
 pub struct CudaSequence(Never);
 pub struct CudaExecutor(Never);
 pub struct Transfer(Never);
@@ -100,6 +119,9 @@ absent! {
         fn rates(&Self) -> Result<(f64, f64)>;
         fn has_passed(&Self, u64) -> bool;
         fn pass(&Self, u64) -> ();
+        fn passed(&Self) -> Vec<u64>;
+        fn identity(&Self) -> Option<u64>;
+        fn leaves_out_wgmma(&Self) -> bool;
         fn fail(&Self, String) -> Error;
         fn has_wgmma(&Self) -> bool;
         fn leave_out_wgmma(&Self) -> ();
@@ -113,10 +135,15 @@ absent! {
         fn bytes_of(&Self, &Weights) -> Result<u64>;
         fn taken(&Self) -> [u64; 2];
         fn new_sequence(&Self, &SequenceSpec) -> Result<CudaSequence>;
+        fn load_adapter(&Self, &[&dyn MatrixSource], &[LowRank]) -> Result<CudaAdapter>;
+    }
+    CudaAdapter {
+        fn digest(&Self) -> u64;
     }
     CudaSequence {
         fn spec(&Self) -> &SequenceSpec;
         fn bytes(&Self) -> u64;
+        fn set_adapters(&mut Self, AdapterSet<CudaAdapter>) -> ();
         fn token_bytes(&Self) -> Result<u64>;
         fn save(&Self, usize, Range<usize>, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
         fn load(&mut Self, usize, Range<usize>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
@@ -130,6 +157,7 @@ absent! {
         fn read_logits(&mut Self, usize, &mut [f32]) -> Result<()>;
         fn write(&mut Self, TensorId, &[f32]) -> Result<()>;
         fn read(&mut Self, TensorId, &mut [f32]) -> Result<()>;
+        fn read_rows(&mut Self, TensorId, usize, &mut [f32]) -> Result<()>;
         fn end(&mut Self) -> Result<()>;
         fn kernels(&Self) -> std::iter::Empty<&'static str>;
         fn times(&mut Self) -> Times;

@@ -117,7 +117,7 @@ pub enum Activation {
 pub struct DeviceKv {
     pub k: Ptr<u8>,
     pub v: Ptr<u8>,
-    /// Of Q8_0: one binary16 for each 32 keys, in their order.
+    /// Of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
     pub k_scales: Ptr<u16>,
     pub v_scales: Ptr<u16>,
     /// Recurrent memories before the step; null: all are zero.
@@ -128,7 +128,7 @@ pub struct DeviceKv {
     pub capacity: u32,
     /// Positions that a layer with a window keeps.
     pub ring: u32,
-    /// `Type`: F32, F16 or Q8_0.
+    /// `Type`: F32, F16, Q8_0 or Q4_0. Rows of the last are turned, `turn.cu`.
     pub k_type: u32,
     pub v_type: u32,
 }
@@ -535,7 +535,7 @@ pub struct GluArgs {
 pub enum Modification {
     /// x *= factor
     Scale = 0,
-    /// x = min(max(x, -factor), factor)
+    /// x = min(max(x, slope), factor)
     Limit = 1,
     /// x *= by[column]
     ByColumn = 2,
@@ -549,11 +549,13 @@ pub enum Modification {
     Xielu = 6,
     /// x += by[row, column] for rows of media, with `length` columns
     AddMedia = 7,
+    /// x = eps * tanh(factor * x / eps), or factor * x where eps is 0
+    Softcap = 8,
 }
 
 /// Changes rows of `width` values in place.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct ModifyArgs {
     /// `[rows, width]`
     pub x: Ptr<f32>,
@@ -590,7 +592,7 @@ pub struct JoinArgs {
     pub tail_width: u32,
 }
 
-/// Tokens of a block of `project_heads`, for which it expands the weights once.
+/// Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
 pub const HEAD_TOKENS: usize = 8;
 
 /// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
@@ -610,6 +612,94 @@ pub struct ProjectHeadsArgs {
     pub cols: u32,
     pub from: u32,
     pub to: u32,
+}
+
+/// Turns heads of sequences whose cache holds them in 4 bits: the Hadamard transform of each 32 values, divided by the
+/// root of 32, which is its own inverse.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TurnArgs {
+    /// `[n, heads, dim]`
+    pub x: Ptr<f32>,
+    /// `[n]`, `StepArgs::slots`.
+    pub slots: ConstPtr<u32>,
+    /// `StepArgs::kvs`.
+    pub kvs: ConstPtr<DeviceKv>,
+    pub heads: u32,
+    /// Values after the last whole 32 stay as they are.
+    pub dim: u32,
+    /// Boolean: where values are in 4 bits, and not keys.
+    pub by_values: u32,
+    pub pad: u32,
+}
+
+/// Sums of streams of a row, each times a factor of the row's.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MixArgs {
+    /// `[n, from, width]`
+    pub x: ConstPtr<f32>,
+    /// `[n, to, from]`, or null for ones.
+    pub by: ConstPtr<f32>,
+    /// `[n, out_width]`
+    pub out: Ptr<f32>,
+    /// Values of a stream.
+    pub width: u32,
+    /// Streams of `x`, and sums.
+    pub from: u32,
+    pub to: u32,
+    /// Value of a row of `out` that its first sum begins with.
+    pub first: u32,
+    pub out_width: u32,
+    /// Boolean: what `out` holds is a part of the sum.
+    pub adds: u32,
+    /// Factor on the sums.
+    pub factor: f32,
+    pub pad: u32,
+}
+
+/// Scales parts of rows to the size of a row of another activation, or leaves of rows what is far above their mean.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RescaleArgs {
+    /// `[n, parts, width]`
+    pub x: Ptr<f32>,
+    /// `[n, width]`, or null.
+    pub like: ConstPtr<f32>,
+    pub width: u32,
+    pub parts: u32,
+    /// Deviations above the mean that a value has to have, without `like`.
+    pub deviations: f32,
+    pub pad: u32,
+}
+
+/// A product with a factor of an adapter.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct AdaptSegment {
+    pub w: DeviceMatrix,
+    /// `[n, cols]`
+    pub x: ConstPtr<f32>,
+    /// `[n, rows of w]`
+    pub out: Ptr<f32>,
+    /// Columns of the input, without padding.
+    pub cols: u32,
+    /// Factor on the result where that is added.
+    pub factor: f32,
+}
+
+/// Products with factors of an adapter, for rows of sequences that have it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AdaptArgs {
+    pub segments: [AdaptSegment; 4],
+    /// `[n]`, `StepArgs::slots`.
+    pub slots: ConstPtr<u32>,
+    /// The factor on the adapter for each sequence of the step; 0: it has not the adapter.
+    pub factors: ConstPtr<f32>,
+    pub n: u32,
+    /// Boolean: results are added, times both factors.
+    pub adds: u32,
 }
 
 /// How scores of experts become weights.

@@ -2,10 +2,14 @@
 //!
 //! Owns the kernels, the weights and the limits of what the kernels can execute.
 
+use std::hash::Hasher;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use twox_hash::XxHash64;
+
+use super::adapter::CudaAdapter;
 use super::args::ProjectArgs;
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
@@ -21,7 +25,7 @@ use crate::graph::op::{Activation, Experts, Mask, Op, Projection, RouterScore, R
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
-use crate::graph::weights::{Progress, Weights};
+use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
 use crate::tensor::DType;
 
 /// Numbers of the longest key and the longest value that attention has kernels for.
@@ -59,6 +63,7 @@ pub struct CudaDevice {
     pub(super) fixed: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
+    image: &'static [u8],
 }
 
 impl CudaDevice {
@@ -106,7 +111,7 @@ impl CudaDevice {
         // on.
         let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
-        Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context }))
+        Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context, image }))
     }
 
     pub fn info(&self) -> &DeviceInfo {
@@ -155,7 +160,13 @@ impl CudaDevice {
     /// Brings the weights of a program to the device.
     pub fn load(self: &Arc<Self>, program: &Program, weights: &Weights, progress: &mut Progress) -> Result<CudaModel> {
         self.supports(program, weights, 0..program.ops.len())?;
-        let weights = weights::upload(&self.context, weights, progress)?;
+        let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| match e {
+            // The next load would wait as long.
+            Error::DeviceLost { why, .. } if self.context.is_silent() => {
+                self.context.verdicts().fail(self.context.ordinal, format!("an upload has hung: {why}"));
+            }
+            _ => {}
+        })?;
         Ok(CudaModel { weights, device: self.clone() })
     }
 
@@ -170,7 +181,8 @@ impl CudaDevice {
 
     /// The ops that share kernels; `shape` tells type and rows of a matrix.
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
-        let is_gate = |gate: &Projection, up: &Projection| shape(gate.weight) == shape(up.weight);
+        // Steps with adapters have no gates in products, and rows have the same bits in them.
+        let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
         Fusions::all(program, is_gate)
     }
 
@@ -198,6 +210,21 @@ impl CudaDevice {
         self.context.verdicts().pass(self.context.ordinal, test);
     }
 
+    /// The numbers of the tests that it has passed.
+    pub fn passed(&self) -> Vec<u64> {
+        self.context.verdicts().passed(self.context.ordinal)
+    }
+
+    /// A number that tells the device, its driver and these kernels from others; `None` where the driver does not say.
+    pub fn identity(&self) -> Option<u64> {
+        let (driver, uuid) = self.context.told()?;
+        let mut hash = XxHash64::with_seed(driver as u64);
+        hash.write(&uuid);
+        hash.write(env!("CARGO_PKG_VERSION").as_bytes());
+        hash.write(self.image);
+        Some(hash.finish())
+    }
+
     /// Makes the device unavailable for as long as the process lasts; models that it has go on.
     pub fn fail(&self, why: String) -> Error {
         self.context.verdicts().fail(self.context.ordinal, why.clone());
@@ -208,6 +235,11 @@ impl CudaDevice {
     /// self-test.
     pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
         self.kernels.wgmma_256.as_ref().filter(|_| !self.context.verdicts().leaves_out(self.context.ordinal, WGMMA))
+    }
+
+    /// Tells whether the device goes without that kernel because it has failed.
+    pub fn leaves_out_wgmma(&self) -> bool {
+        self.context.verdicts().leaves_out(self.context.ordinal, WGMMA)
     }
 
     /// Tells whether there is such a kernel.
@@ -290,12 +322,7 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
         Op::Attend(a) if a.distances.is_some() => Some("scores by a table of distances"),
         Op::Attend(a) if a.mask == Mask::Spans => Some("attention within spans"),
-        Op::Mean { .. } => Some("means of groups"),
-        Op::Clamp { low, high, .. } if *low != -*high => Some("clamps between two limits"),
-        Op::Threshold { .. } => Some("thresholds by deviations"),
-        Op::Rescale { .. } | Op::Mix(_) | Op::MixByScore { .. } | Op::Sinkhorn { .. } => {
-            Some("several residual streams")
-        }
+        Op::MixByScore { .. } | Op::Sinkhorn { .. } => Some("residual streams that are mixed by scores"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
@@ -341,6 +368,11 @@ impl CudaModel {
     /// Bytes of the device that the model, its caches and executors take now, and page-locked ones of the host.
     pub fn taken(&self) -> [u64; 2] {
         self.device.context.taken()
+    }
+
+    /// Brings the factors of an adapter to the device.
+    pub fn load_adapter(&self, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<CudaAdapter> {
+        CudaAdapter::new(&self.device.context, sources, products)
     }
 
     /// An empty cache.

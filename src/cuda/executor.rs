@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::adapted::Adapted;
 use super::args::{DeviceKv, GEMV_ROWS, KvPlace, StepArgs};
 use super::device::CudaModel;
 use super::fuse::Fusions;
@@ -73,8 +74,9 @@ pub struct CudaExecutor {
     stream: Stream,
     model: Arc<CudaModel>,
     program: Arc<Program>,
-    /// Fusions in a part of the program, and in all of it.
-    fusions: [Fusions; 2],
+    /// Fusions in a part of the program, in all of it, and in all of it for steps with adapters, which add to a gate
+    /// before that is one.
+    fusions: [Fusions; 3],
     /// Place of `KeepOutputs`.
     keep: Option<usize>,
     /// Places of ops at which the host has a part of a step.
@@ -106,6 +108,7 @@ pub struct CudaExecutor {
     caches: Vec<DeviceKv>,
     /// `[max_tokens, media_width]`, taken by the first step with rows of media.
     media: Option<DeviceBuffer>,
+    adapted: Adapted,
     /// Values queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
     transfer_used: usize,
@@ -156,7 +159,7 @@ impl CudaExecutor {
             _ => None,
         };
         Ok(CudaExecutor {
-            fusions: [Fusions::none(program), device.fusions(program, shape)],
+            fusions: [Fusions::none(program), device.fusions(program, shape), Fusions::all(program, |_, _| false)],
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             crossings: (0..program.ops.len()).filter(|&i| is_crossing(&program.ops[i])).collect(),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
@@ -175,6 +178,7 @@ impl CudaExecutor {
             positions: try_vec("outputs", limits.max_outputs)?,
             turns: try_vec("outputs", limits.max_outputs)?,
             media: None,
+            adapted: Adapted::default(),
             caches: Vec::new(),
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
             transfer_used: 0,
@@ -258,6 +262,10 @@ impl CudaExecutor {
                 self.inputs.send(to, self.slot, inputs, &self.kept_slots, &caches, &self.dims.tilings)?;
             self.send_media(&current, inputs)?;
         }
+        let CudaExecutor { stream, program, dims, adapted, transfer, transfer_used, .. } = self;
+        adapted.begin((&current, stream), (program, dims.limits.max_tokens), sequences, |to, factors| {
+            queue_values((&current, stream), (to, 0), (transfer, transfer_used), factors)
+        })?;
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
         let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
         let needs = match (goes_on, self.has_head) {
@@ -273,12 +281,20 @@ impl CudaExecutor {
             n_tiles,
             n_slots: caches.len(),
             alone: inputs.sequences.iter().copied().eq(0..inputs.ids.len() as u32)
+                // Queries are turned between their norms and attention.
+                && caches.iter().all(|kv| kv.k_type != quant::Q4_0.0)
                 && (inputs.ids.len() == 1 || inputs.outputs.len() == inputs.ids.len()),
             kept_tiles,
             reach: self.dims.reach(longest),
             halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
+            fours: [
+                caches.iter().any(|kv| kv.k_type == quant::Q4_0.0),
+                caches.iter().any(|kv| kv.v_type == quant::Q4_0.0),
+            ],
             longer_than: self.rope_bounds.iter().copied().filter(is_longer).max(),
             turns: !inputs.turns.is_empty(),
+            separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !self.model.device.fixed,
+            adapters: self.adapted.key,
         };
         self.positions.clear();
         self.turns.clear();
@@ -370,7 +386,7 @@ impl CudaExecutor {
             let mut lowering = Lowering {
                 model,
                 program,
-                fusions: &self.fusions[usize::from(self.whole)],
+                fusions: &self.fusions[if self.whole { 1 + usize::from(shape.adapters != 0) } else { 0 }],
                 dims,
                 scratch,
                 tensors: &scratch.tensors[usize::from(shape.n == shape.n_outputs)],
@@ -381,6 +397,7 @@ impl CudaExecutor {
                 kept_step: kept,
                 answers,
                 rules: self.rules,
+                adapted: &self.adapted,
                 kv_places,
                 memory_places,
                 follows: false,
@@ -513,6 +530,19 @@ impl CudaExecutor {
             return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
         }
         self.download(offset, out)
+    }
+
+    /// Copies rows of the step from number `first` on of an activation that the program keeps.
+    pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        let (width, n) = (self.program.width(tensor), self.shape.n);
+        let end = first.checked_mul(width).and_then(|values| values.checked_add(out.len()));
+        if !self.program.kept.contains(&tensor) || end.is_none_or(|end| end > n * width) {
+            let what = format!("{} values from row {first} of {tensor:?} on, of {n} rows of {width}", out.len());
+            return Err(Error::invalid(what));
+        }
+        let (_, offset) = self.place(tensor);
+        self.download(offset + 4 * first * width, out)
     }
 
     pub fn end(&mut self) -> Result<()> {

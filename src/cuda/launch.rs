@@ -164,6 +164,16 @@ impl Context {
         self.plans
     }
 
+    /// Tells whether a wait has ended without an answer.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Version of the driver and the device's own number.
+    pub fn told(&self) -> Option<(i32, [u8; 16])> {
+        Some((self.driver.version, self.driver.uuid(self.ordinal)?))
+    }
+
     /// Bytes of the device that are taken or planned now, and page-locked ones of the host.
     pub fn taken(&self) -> [u64; 2] {
         self.taken.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))

@@ -3,11 +3,14 @@
 //! This file lists and opens devices. `device` loads a model and keeps it, `executor` runs its steps; `probe` finds the
 //! driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
 //! given, `variants` those of a type or width, `weights`, `planes` and `sequence` lay out matrices and caches,
-//! `inputs`, `rules`, `writer` and `scratch` the memory of a step, `fuse` chooses ops that share kernels, `lower` turns
-//! ops into launches, `graph` replays steps that come again, `transfer` hands values from GPU to GPU, `host_way` to
-//! the host and back. A model has a
-//! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
+//! `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules`, `writer` and `scratch` the
+//! memory of a step, `fuse` chooses ops that share kernels, `lower` turns ops into launches, `graph` replays steps that
+//! come again, `transfer` hands values from GPU to GPU, `host_way` to the host and back, `kept` has a file of the tests
+//! that devices have passed. A model has a context of its own on each: a fault costs the model its device, while other
+//! models, the CPU and the process go on.
 
+mod adapted;
+mod adapter;
 mod arena;
 mod args;
 mod device;
@@ -16,6 +19,7 @@ mod fuse;
 mod graph;
 mod host_way;
 mod inputs;
+mod kept;
 mod launch;
 mod lower;
 mod module;
@@ -32,9 +36,11 @@ mod writer;
 
 use std::sync::{Arc, OnceLock};
 
+pub use self::adapter::CudaAdapter;
 pub use self::device::{CudaDevice, CudaModel, Uses, WGMMA};
 pub use self::executor::CudaExecutor;
 pub use self::host_way::HostWay;
+pub use self::kept::Kept;
 pub use self::module::KernelTable;
 pub use self::probe::Driver;
 pub use self::sequence::CudaSequence;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec,
-    CUlaunchConfig, CUmodule, CUstream,
+    CUlaunchConfig, CUmodule, CUstream, CUuuid,
 };
 
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
@@ -95,6 +95,7 @@ driver_table! {
     device_name: cuDeviceGetName(*mut c_char, c_int, CUdevice);
     device_attribute: cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice);
     device_memory: cuDeviceTotalMem_v2(*mut usize, CUdevice);
+    device_uuid: cuDeviceGetUuid_v2(*mut CUuuid, CUdevice);
     context_create: cuCtxCreate_v2(*mut CUcontext, c_uint, CUdevice);
     context_destroy: cuCtxDestroy_v2(CUcontext);
     context_push: cuCtxPushCurrent_v2(CUcontext);
@@ -151,6 +152,10 @@ impl Verdicts {
 
     pub fn pass(&mut self, ordinal: i32, test: u64) {
         self.passed.insert((ordinal, test));
+    }
+
+    pub fn passed(&self, ordinal: i32) -> Vec<u64> {
+        self.passed.iter().filter(|(of, _)| *of == ordinal).map(|(_, test)| *test).collect()
     }
 
     /// Rates of a device that were measured.
@@ -259,6 +264,16 @@ impl Driver {
         // SAFETY: writes one integer; a bad ordinal is a status.
         self.check(unsafe { (self.device_get)(&mut device, ordinal) }, "cuDeviceGet")?;
         Ok(device)
+    }
+
+    /// The number of device `ordinal` that no other has; `None` where the driver gives none.
+    pub(super) fn uuid(&self, ordinal: i32) -> Option<[u8; 16]> {
+        let mut uuid = CUuuid { bytes: [0; 16] };
+        let device = self.device(ordinal).ok()?;
+        // SAFETY: writes sixteen bytes.
+        let status = unsafe { (self.device_uuid)(&mut uuid, device) };
+        let bytes = uuid.bytes.map(|byte| byte as u8);
+        (status == 0 && bytes != [0; 16]).then_some(bytes)
     }
 
     /// Properties of device `ordinal`.

@@ -5,43 +5,52 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::adapter::CudaAdapter;
 use super::arena::Arena;
 use super::args::{DeviceKv, KvPlace, ValuesBefore};
 use super::launch::{Context, DeviceBuffer, Stream};
 use super::probe::Address;
 use crate::error::{Error, Result, try_vec};
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Rows of the cache are a multiple of this, a block of Q8_0.
+/// Rows of the cache are a multiple of this, a block of Q8_0 and Q4_0.
 const WIDTH: usize = 32;
 
 /// Keys and values, each `[layer][head][position][stride]`; the stride is the width rounded up, so that rows can be
-/// read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for
-/// every 32 values. Recurrent states have a few buffers, each with those of all layers.
+/// read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 and Q4_0 have an array of scales,
+/// one for every 32 values. Recurrent states have a few buffers, each with those of all layers.
 pub struct CudaSequence {
     spec: SequenceSpec,
     buffer: DeviceBuffer,
     view: DeviceKv,
     recurrent: Vec<Address>,
     stream: Arc<Stream>,
+    adapters: AdapterSet<CudaAdapter>,
 }
 
 /// Page-locked bytes that saved rows go through.
 const SAVED_PIECE: usize = 256 << 10;
 
-/// Bytes of a stored value.
-fn value_bytes(dtype: DType) -> Result<usize> {
+/// Bytes of `WIDTH` stored values.
+fn block_bytes(dtype: DType) -> Result<usize> {
     match dtype {
-        quant::F32 => Ok(4),
-        quant::F16 => Ok(2),
-        quant::Q8_0 => Ok(1),
+        quant::F32 => Ok(4 * WIDTH),
+        quant::F16 => Ok(2 * WIDTH),
+        quant::Q8_0 => Ok(WIDTH),
+        quant::Q4_0 => Ok(WIDTH / 2),
         _ => {
-            let types = "F32, F16 and Q8_0 are supported";
+            let types = "F32, F16, Q8_0 and Q4_0 are supported";
             Err(Error::unsupported(format!("a cache of tensor type {} on a GPU; {types}", dtype.0)))
         }
     }
+}
+
+/// True for types whose blocks have a scale beside them.
+fn is_scaled(dtype: DType) -> bool {
+    dtype == quant::Q8_0 || dtype == quant::Q4_0
 }
 
 fn too_large() -> Error {
@@ -84,7 +93,7 @@ pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
 /// Lays a cache out from `base` on; returns its view, the buffers of its recurrent states and the bytes that it takes.
 fn kv_layout(base: Address, spec: &SequenceSpec) -> Result<(DeviceKv, Vec<Address>, usize)> {
     spec.check()?;
-    let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
+    let (k_bytes, v_bytes) = (block_bytes(spec.k_type)?, block_bytes(spec.v_type)?);
     if spec.capacity > i32::MAX as usize {
         return Err(too_large());
     }
@@ -97,12 +106,12 @@ fn kv_layout(base: Address, spec: &SequenceSpec) -> Result<(DeviceKv, Vec<Addres
         whole.and_then(|n| n.checked_add((end.rings as usize).checked_mul(ring)?)).ok_or_else(too_large)
     };
     let (keys, values) = (values(ends.k)?, values(ends.v)?);
-    let scales = |dtype, values| if dtype == quant::Q8_0 { values / WIDTH } else { 0 };
+    let scales = |dtype, values| if is_scaled(dtype) { values / WIDTH } else { 0 };
     let mut arena = Arena::default();
     let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
     let view = DeviceKv {
-        k: add(keys, k_bytes)?,
-        v: add(values, v_bytes)?,
+        k: add(keys / WIDTH, k_bytes)?,
+        v: add(values / WIDTH, v_bytes)?,
         k_scales: add(scales(spec.k_type, keys), 2)?,
         v_scales: add(scales(spec.v_type, values), 2)?,
         from: 0,
@@ -128,7 +137,14 @@ impl CudaSequence {
         let (_, _, bytes) = kv_layout(0, spec)?;
         let buffer = context.enter()?.alloc("a cache", bytes)?;
         let (view, recurrent, _) = kv_layout(buffer.address(), spec)?;
-        Ok(CudaSequence { spec: spec.clone(), buffer, view, recurrent, stream: stream.clone() })
+        Ok(CudaSequence {
+            spec: spec.clone(),
+            buffer,
+            view,
+            recurrent,
+            stream: stream.clone(),
+            adapters: AdapterSet::default(),
+        })
     }
 
     pub fn spec(&self) -> &SequenceSpec {
@@ -144,6 +160,15 @@ impl CudaSequence {
 
     pub fn context(&self) -> &Arc<Context> {
         self.buffer.context()
+    }
+
+    /// Adapters of every step of the sequence.
+    pub fn adapters(&self) -> &AdapterSet<CudaAdapter> {
+        &self.adapters
+    }
+
+    pub fn set_adapters(&mut self, adapters: AdapterSet<CudaAdapter>) {
+        self.adapters = adapters;
     }
 
     pub fn bytes(&self) -> u64 {
@@ -162,7 +187,8 @@ impl CudaSequence {
     /// A copy of the first `len` positions, or of those of them that a ring keeps, and of some buffers of recurrent
     /// state.
     pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CudaSequence> {
-        let fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
+        let mut fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
+        fork.adapters = self.adapters.clone();
         let current = self.context().enter()?;
         let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.memory(buffer)).collect();
         for layer in 0..self.spec.layers.len() {
@@ -232,10 +258,10 @@ impl CudaSequence {
         let mut arrays = Vec::new();
         for (plane, scales, dtype, before, stride) in planes.into_iter().flatten() {
             let (each, offset) =
-                (value_bytes(DType(dtype))?, |array: Address| (array - self.buffer.address()) as usize);
+                (block_bytes(DType(dtype))?, |array: Address| (array - self.buffer.address()) as usize);
             let before = before.whole as usize * self.spec.capacity + before.rings as usize * view.ring as usize;
-            arrays.push((offset(plane) + before * each, stride * each));
-            if DType(dtype) == quant::Q8_0 {
+            arrays.push((offset(plane) + before / WIDTH * each, stride / WIDTH * each));
+            if is_scaled(DType(dtype)) {
                 arrays.push((offset(scales) + before / WIDTH * 2, stride / WIDTH * 2));
             }
         }

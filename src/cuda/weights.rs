@@ -158,6 +158,11 @@ impl DeviceWeights {
         self.matrices[weight.0 as usize]
     }
 
+    /// A matrix by its number.
+    pub fn matrix_at(&self, i: usize) -> DeviceMatrix {
+        self.matrices[i]
+    }
+
     /// The address of a vector, or null for none.
     pub fn vector(&self, vector: Option<Vector>) -> Address {
         vector.map_or(0, |vector| self.vectors[vector.0 as usize].0)

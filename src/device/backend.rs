@@ -3,20 +3,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::adapter::{Adapter, Factors};
 use super::executor::{DeviceExecutor, Executor};
 use super::host_experts::HostExperts;
 use super::partition::{self, Requested};
 use super::pipeline::{Pipeline, PipelineExecutor};
 use super::placement::{self, Placement};
+use super::select;
+use super::self_test;
 use super::sequence::Sequence;
-use super::{select, self_test};
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::fastest::fastest;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
 use crate::cpu::{self, CpuBackend, PackedAt};
-use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Uses};
+use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Kept, Uses};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::program::Program;
@@ -55,9 +57,11 @@ pub struct LoadOptions {
     pub host_bytes: u64,
     /// File of the CPU's packed weights, which is mapped, or made first.
     pub packed_at: Option<PackedAt>,
+    /// File of the verdicts of self-tests of GPUs, which later processes read.
+    pub tested_at: Option<Kept>,
     /// Weights are not read: the backend tells what it would take, and computes nothing.
     pub plan: bool,
-    /// Another program of the same weights, for the CPU.
+    /// Another program of the same weights, where one device has all layers.
     pub beside: Option<Arc<Program>>,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
     pub isa: Option<Isa>,
@@ -75,9 +79,6 @@ fn ordinals(options: &LoadOptions) -> Result<Vec<i32>> {
         }
         Some(d) if options.packed_at.is_some() => {
             Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
-        }
-        Some(d) if options.beside.is_some() => {
-            Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)))
         }
         Some(d) if d.unavailable.is_empty() => Ok(device as i32 - 2),
         Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
@@ -114,6 +115,7 @@ impl Backend {
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
+        let kept = options.tested_at.as_ref();
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
         let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
@@ -121,14 +123,21 @@ impl Backend {
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 && placed.is_none() => {
-                    self_test::check(gpu, program, weights)?;
+                    for program in [program].into_iter().chain(beside) {
+                        gpu.supports(program, weights, 0..program.ops.len())?;
+                        self_test::check(gpu, program, weights, kept)?;
+                    }
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
+                }
+                _ if beside.is_some() => {
+                    let what = "layers that predict further tokens with the others on several devices";
+                    Err(Error::unsupported(format!("{what}; device 1 is the CPU")))
                 }
                 _ => {
                     let on_gpus = placed.as_ref().map_or(&**program, |placed| &placed.program);
                     for (gpu, layers) in &division.gpus {
                         let (part, weights) = partition::part(on_gpus, partition::ops(on_gpus, layers), weights)?;
-                        self_test::check(gpu, &part, &weights)?;
+                        self_test::check(gpu, &part, &weights, kept)?;
                     }
                     let parts = (&division, placed.as_ref());
                     let pipeline = Pipeline::load(parts, isa, program, weights, pool, *host_bytes, progress)?;
@@ -143,11 +152,11 @@ impl Backend {
         }
         if options.devices.is_empty() {
             // Choices that only a CPU has, or that say where layers are.
-            let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none();
-            let is_free = is_free && gpu_layers.is_none() && options.placement == Placement::WithLayers;
+            let is_free = packed_at.is_none() && options.isa.is_none() && gpu_layers.is_none();
+            let is_free = is_free && options.placement == Placement::WithLayers;
             let measured = Uses { plan: false, ..uses };
             let chosen = match is_free {
-                true => select::gpus(program, weights, pool, measured, &requested),
+                true => select::gpus(program, weights, pool, measured, &requested, kept),
                 false => Vec::new(),
             };
             let gpus = if options.plan {
@@ -261,14 +270,29 @@ impl Backend {
         }
     }
 
-    /// The CPU of a model to whose products adapters can be added.
-    pub fn adaptable(&self) -> Result<&CpuBackend> {
+    /// Brings the factors of an adapter to the devices of this model. `host_bytes`: the ceiling on bytes of the host.
+    pub fn load_adapter(&self, factors: &Factors, host_bytes: u64) -> Result<Adapter> {
+        let on_cpu = |cpu: &CpuBackend, factors: &Factors| {
+            cpu.load_adapter(factors.sources, factors.products, host_bytes).map(Arc::new)
+        };
+        let on_gpu =
+            |gpu: &CudaModel, factors: &Factors| gpu.load_adapter(factors.sources, factors.products).map(Arc::new);
+        let (mut cpu, mut cuda) = (None, Vec::new());
         match self {
-            Backend::Cpu(cpu) => Ok(cpu),
-            Backend::Cuda(_) | Backend::Pipeline(_) => {
-                Err(Error::unsupported("adapters for a model that has layers on a GPU; device 1 is the CPU"))
+            Backend::Cpu(backend) => cpu = Some(on_cpu(backend, factors)?),
+            Backend::Cuda(model) => cuda.push(on_gpu(model, factors)?),
+            Backend::Pipeline(pipeline) => {
+                let parts = usize::from(pipeline.cpu().is_some());
+                if let Some(backend) = pipeline.cpu() {
+                    cpu = Some(factors.of_part(|beside| pipeline.beside(0, beside), |f| on_cpu(backend, f))?);
+                }
+                for (i, model) in pipeline.cuda().iter().enumerate() {
+                    let beside = |beside| pipeline.beside(parts + i, beside);
+                    cuda.push(factors.of_part(beside, |factors| on_gpu(model, factors))?);
+                }
             }
         }
+        Ok(Adapter::new(cpu, cuda, factors.products))
     }
 
     /// The part of the weights of the host that is vectors.
@@ -321,7 +345,9 @@ impl Backend {
         let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
             Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
-            Backend::Pipeline(pipeline) => DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, limits)?)),
+            Backend::Pipeline(pipeline) => {
+                DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, program, limits)?))
+            }
         };
         Ok(Executor::new(program, limits, device))
     }

@@ -17,7 +17,7 @@ impl Batch<'_, '_> {
     /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a
     /// meaning.
     pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
-        let StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans } = self.inputs;
+        let StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans, .. } = self.inputs;
         let (n, n_outputs) = (ids.len(), outputs.len());
         let StepLimits { max_tokens, max_outputs } = limits;
         if n == 0 || n > max_tokens || n_outputs > max_outputs || self.sequences.len() > max_tokens {

@@ -144,7 +144,8 @@ impl Executor {
     pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.read_rows(tensor, first, out),
-            _ => Err(Error::unsupported("rows of activations on a GPU")),
+            DeviceExecutor::Cuda(cuda) => cuda.read_rows(tensor, first, out),
+            DeviceExecutor::Pipeline(_) => Err(Error::unsupported("rows of activations on several devices")),
         }
     }
 

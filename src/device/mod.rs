@@ -1,10 +1,11 @@
 //! The devices that execute programs, as the engine sees them: a `Backend` has the weights of a model, an `Executor`
-//! runs its steps, a `Sequence` is what both remember of one text.
+//! runs its steps, a `Sequence` is what both remember of one text, an `Adapter` is added to products of both.
 //!
 //! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where,
-//! `placement` which experts stay on the host, `pipeline` runs them in a row. `select` chooses the device of a load that
-//! names none, after `self_test` has compared it with the CPU.
+//! `placement` which experts stay on the host, `pipeline` runs them in a row. `select` chooses the device of a load
+//! that names none, after `self_test` has compared it with the CPU.
 
+pub mod adapter;
 pub mod backend;
 pub mod batch;
 mod checkpoints;
@@ -17,6 +18,7 @@ pub mod select;
 pub mod self_test;
 pub mod sequence;
 
+pub use self::adapter::{Adapter, Factors};
 pub use self::backend::{Backend, CPU_DEVICE, LoadOptions, devices};
 pub use self::batch::Batch;
 pub use self::checkpoints::Checkpoints;
@@ -24,5 +26,6 @@ pub use self::executor::Executor;
 pub use self::partition::MAX_GPUS;
 pub use self::placement::Placement;
 pub use self::sequence::Sequence;
+pub use crate::cuda::Kept;
 pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};
 pub use crate::graph::step_budget::StepBudget;

@@ -22,12 +22,12 @@ use crate::cuda::{CudaExecutor, CudaModel, Transfer};
 use crate::device::partition::{self, Division};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::device_info::Times;
-use crate::graph::op::{Index, Op, TensorId};
+use crate::graph::op::{Index, Op, TensorId, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::graph::step_budget::StepBudget;
-use crate::graph::weights::{Progress, Weights};
+use crate::graph::weights::{Beside, Progress, Weights};
 
 /// A model in parts, in the order of the layers.
 pub struct Pipeline {
@@ -37,14 +37,18 @@ pub struct Pipeline {
     cuda: Vec<Arc<CudaModel>>,
     /// Experts of layers on GPUs, where the host has some.
     host: Option<HostExperts>,
-    parts: Vec<Part>,
+    /// The program that was loaded, in parts.
+    program: Arc<Program>,
+    parts: Arc<Vec<Part>>,
 }
 
 struct Part {
     program: Arc<Program>,
     /// Ops of the whole program.
     ops: Range<usize>,
-    layers: usize,
+    layers: Range<usize>,
+    /// The matrices of the part, as the whole program numbers them.
+    matrices: Vec<Weight>,
     /// Activations that come from the part before.
     crossing: Vec<TensorId>,
 }
@@ -55,7 +59,7 @@ impl Pipeline {
     pub fn load(
         (division, placed): (&Division, Option<&Placed>),
         isa: Isa,
-        program: &Program,
+        program: &Arc<Program>,
         weights: &Weights,
         pool: &Arc<Pool>,
         host_bytes: u64,
@@ -66,16 +70,15 @@ impl Pipeline {
         let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
         let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
         for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
-            let whole = placed.filter(|_| device.is_some()).map_or(program, |placed| &placed.program);
-            let ops = partition::ops(whole, &layers);
-            let (part, weights) = partition::part(whole, ops.clone(), weights)?;
+            let whole = placed.filter(|_| device.is_some()).map_or(&**program, |placed| &placed.program);
+            let part = Part { ops: partition::ops(program, &layers), ..Part::new(whole, layers)? };
+            let matrices = part.matrices.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
+            let weights = Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() };
             if let Some(device) = device {
                 behind += device.weight_bytes(&weights)?;
             }
-            let crossing = if ops.start == 0 { Vec::new() } else { whole.live(ops.start) };
-            let ops = partition::ops(program, &layers);
             cut.push((device, weights));
-            parts.push(Part { program: part, ops, layers: layers.len(), crossing });
+            parts.push(part);
         }
         let follow = !gpus.iter().any(|(device, _)| device.plans());
         let (mut before, mut cpu, mut cuda) = (0u64, None, Vec::new());
@@ -107,7 +110,23 @@ impl Pipeline {
             let mut report = |done: u64, total: u64| progress(before + done, before.saturating_add(total));
             host = Some(HostExperts::load(placed, isa, weights, pool, (of_experts, true), &mut report)?);
         }
-        Ok(Pipeline { cpu, cuda, host, parts })
+        Ok(Pipeline { cpu, cuda, host, program: program.clone(), parts: Arc::new(parts) })
+    }
+
+    /// The parts of a program of this model, with the layers of the one that was loaded.
+    fn parts_of(&self, program: &Arc<Program>) -> Result<Arc<Vec<Part>>> {
+        if Arc::ptr_eq(program, &self.program) {
+            return Ok(self.parts.clone());
+        }
+        let mut parts = try_vec("parts", self.parts.len())?;
+        for loaded in &*self.parts {
+            let part = Part::new(program, loaded.layers.clone())?;
+            if !loaded.matrices.starts_with(&part.matrices) {
+                return Err(Error::unsupported("a network beside the model's own that is on several devices"));
+            }
+            parts.push(part);
+        }
+        Ok(Arc::new(parts))
     }
 
     pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
@@ -126,7 +145,19 @@ impl Pipeline {
 
     /// Number of layers on each GPU.
     pub fn gpu_layers(&self) -> impl Iterator<Item = usize> {
-        self.parts.iter().skip(self.on_cpu()).map(|part| part.layers)
+        self.parts.iter().skip(self.on_cpu()).map(|part| part.layers.len())
+    }
+
+    /// The place of a product in a part, by its place in the whole program; `None` in those that do not have it.
+    pub fn beside(&self, part: usize, beside: Beside) -> Option<Beside> {
+        let part = &self.parts[part];
+        match beside {
+            Beside::Project(weight) => {
+                let place = part.matrices.iter().position(|own| *own == weight)?;
+                Some(Beside::Project(Weight(place as u32)))
+            }
+            Beside::Logits => part.program.ops.iter().any(|op| matches!(op, Op::Logits { .. })).then_some(beside),
+        }
     }
 
     /// Number of parts on the CPU.
@@ -152,8 +183,19 @@ impl Pipeline {
     }
 }
 
+impl Part {
+    fn new(program: &Program, layers: Range<usize>) -> Result<Part> {
+        let ops = partition::ops(program, &layers);
+        let (part, matrices) = program.part(ops.clone())?;
+        let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
+        Ok(Part { program: Arc::new(part), ops, layers, matrices, crossing })
+    }
+}
+
 pub struct PipelineExecutor {
-    pipeline: Arc<Pipeline>,
+    parts: Arc<Vec<Part>>,
+    /// Number of parts on the CPU.
+    on_cpu: usize,
     cpu: Option<CpuExecutor>,
     cuda: Vec<CudaExecutor>,
     /// The part of experts that the host has.
@@ -185,8 +227,9 @@ macro_rules! of_part {
 }
 
 impl PipelineExecutor {
-    pub fn new(pipeline: &Arc<Pipeline>, limits: StepLimits) -> Result<PipelineExecutor> {
-        let (on_cpu, on_gpus) = pipeline.parts.split_at(pipeline.on_cpu());
+    pub fn new(pipeline: &Pipeline, program: &Arc<Program>, limits: StepLimits) -> Result<PipelineExecutor> {
+        let parts = pipeline.parts_of(program)?;
+        let (on_cpu, on_gpus) = parts.split_at(pipeline.on_cpu());
         let cpu = pipeline.cpu.iter().zip(on_cpu);
         let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
         let mut cuda = try_vec("parts", on_gpus.len())?;
@@ -220,14 +263,14 @@ impl PipelineExecutor {
             begun: Instant::now(),
             first_share: Duration::ZERO,
             room: try_filled("activations", widest, 0f32)?,
-            pipeline: pipeline.clone(),
+            on_cpu: pipeline.on_cpu(),
+            parts,
         })
     }
 
     pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
         self.begun = Instant::now();
-        let pipeline = self.pipeline.clone();
-        let parts = &pipeline.parts;
+        let parts = self.parts.clone();
         if let Some(host) = &mut self.host {
             if parts.last().is_some_and(|last| ops != (0..last.ops.end)) {
                 return Err(Error::unsupported("a step of some ops where experts are on the host"));
@@ -285,8 +328,8 @@ impl PipelineExecutor {
 
     /// Hands what a part computes to the next one.
     fn cross(&mut self) -> Result<()> {
-        let part = &self.pipeline.parts[self.at + 1];
-        if let Some(from) = self.at.checked_sub(self.pipeline.on_cpu()) {
+        let part = &self.parts[self.at + 1];
+        if let Some(from) = self.at.checked_sub(self.on_cpu) {
             return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
         }
         let Some(cpu) = &mut self.cpu else { return Ok(()) };
@@ -341,7 +384,7 @@ impl PipelineExecutor {
 
     /// Reads an activation of the part that executed last.
     pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
-        let before = self.at.saturating_sub(self.pipeline.on_cpu());
+        let before = self.at.saturating_sub(self.on_cpu);
         self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
         of_part!(self, self.at, e => e.read(tensor, out))
     }

@@ -192,12 +192,12 @@ pub fn place(program: &Program, host: Range<usize>) -> Placed {
     }
     let mut new = new.into_iter().peekable();
     let (mut ops, mut places) = (Vec::new(), Vec::new());
-    for i in 0..=program.ops.len() {
+    for (i, op) in program.ops.iter().map(Some).chain([None]).enumerate() {
         // A layer ends with what it takes back.
-        ops.extend(new.next_if(|(at, op)| *at == i && matches!(op, Op::FromHost { .. })).map(|(_, op)| op));
+        ops.extend(new.next_if(|(at, new)| *at == i && matches!(new, Op::FromHost { .. })).map(|(_, op)| op));
         places.push(ops.len());
         ops.extend(new.next_if(|(at, _)| *at == i).map(|(_, op)| op));
-        ops.extend(program.ops.get(i).filter(|_| !is_on_host[i]).cloned());
+        ops.extend(op.filter(|_| !is_on_host[i]).cloned());
     }
     let layers = program.layers.iter().map(|layer| places[layer.start]..places[layer.end]).collect();
     let on_devices = Program { ops, layers, ..program.clone() };

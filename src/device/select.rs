@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cpu;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{self, CudaDevice, Uses};
+use crate::cuda::{self, CudaDevice, Kept, Uses};
 use crate::device::partition::{self, Requested};
 use crate::device::self_test;
 use crate::error::Result;
@@ -36,6 +36,7 @@ pub fn gpus(
     pool: &Arc<Pool>,
     uses: Uses,
     requested: &Requested,
+    kept: Option<&Kept>,
 ) -> Vec<Arc<CudaDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
     let least = assumed.map_or(LEAST_BYTES, |(least, _)| least);
@@ -66,7 +67,7 @@ pub fn gpus(
         let one = vec![device];
         if let Ok(Some(seconds)) = seconds(&one)
             && best.as_ref().is_none_or(|(least, _)| seconds < *least)
-            && self_test::check(&one[0], program, weights).is_ok()
+            && self_test::check(&one[0], program, weights, kept).is_ok()
         {
             best = Some((seconds, one.clone()));
         }

@@ -4,12 +4,13 @@
 //! The first layers may be on the CPU, the others are on GPUs in the order of the layers. Where the memory was given
 //! back, all tokens are to be computed again.
 
+use super::adapter::Adapter;
 use super::checkpoints::Checkpoints;
-use crate::cpu::adapter::AdapterSet;
 use crate::cpu::kv::CpuKv;
 use crate::cpu::sequence::CpuSequence;
 use crate::cuda::CudaSequence;
 use crate::error::{Error, Result};
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, SequenceSpec};
 use crate::graph::step::{Sequences, SequencesMut};
 
@@ -29,11 +30,13 @@ pub struct Sequence {
     cpu: Option<CpuSequence>,
     /// The parts on GPUs, in the order of the layers.
     cuda: Vec<CudaSequence>,
+    /// Adapters of every step, which both parts have.
+    adapters: AdapterSet<Adapter>,
 }
 
 impl Sequence {
     pub fn new(spec: SequenceSpec, cpu: Option<CpuSequence>, cuda: Vec<CudaSequence>) -> Sequence {
-        Sequence { spec, extent: Extent::default(), cpu, cuda }
+        Sequence { spec, extent: Extent::default(), cpu, cuda, adapters: AdapterSet::default() }
     }
 
     pub fn spec(&self) -> &SequenceSpec {
@@ -93,19 +96,23 @@ impl Sequence {
         let Extent { len, checkpoints, .. } = self.extent;
         let cpu = self.cpu.as_ref().map(|cpu| cpu.fork(len, checkpoints.held())).transpose()?;
         let cuda = self.cuda.iter().map(|kv| kv.fork(len, checkpoints.held())).collect::<Result<_>>()?;
-        Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, cuda })
+        Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, cuda, adapters: self.adapters.clone() })
     }
 
-    /// Adapters of every step of the sequence; `None` on GPUs, which know none.
-    pub fn adapters(&self) -> Option<&AdapterSet> {
-        self.cpu.as_ref().map(|cpu| &cpu.adapters)
+    /// Adapters of every step of the sequence.
+    pub fn adapters(&self) -> &AdapterSet<Adapter> {
+        &self.adapters
     }
 
     /// Sets the adapters of a state that is empty or is computed anew.
-    pub fn set_adapters(&mut self, adapters: AdapterSet) {
+    pub fn set_adapters(&mut self, adapters: AdapterSet<Adapter>) {
         if let Some(cpu) = &mut self.cpu {
-            cpu.adapters = adapters;
+            cpu.adapters = adapters.on(|adapter| adapter.cpu.as_ref());
         }
+        for (i, cuda) in self.cuda.iter_mut().enumerate() {
+            cuda.set_adapters(adapters.on(|adapter| adapter.cuda.get(i)));
+        }
+        self.adapters = adapters;
     }
 
     pub fn extent(&self) -> &Extent {

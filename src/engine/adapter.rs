@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::model::Model;
 use super::{LogLevel, Reservation};
-use crate::cpu::adapter::{AdapterSet, CpuAdapter};
 use crate::cpu::ops::adapt::scratch_bytes;
+use crate::device::{self, Factors};
 use crate::error::{Error, Result, try_vec};
 use crate::format::AdapterFile;
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::weights::MatrixSource;
 
 pub struct Adapter {
     model: Arc<Model>,
-    factors: Arc<CpuAdapter>,
+    factors: Arc<device::Adapter>,
     _memory: Reservation,
 }
 
@@ -21,18 +22,19 @@ impl Adapter {
     /// Loads a GGUF file or a folder of PEFT.
     pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Adapter>> {
         let network = model.network()?;
-        let (backend, adaptable) = (network.backend.adaptable()?, &network.adaptable);
+        let (backend, adaptable) = (&network.backend, &network.adaptable);
         let file = AdapterFile::open(path, &adaptable.base())?;
         let placed = adaptable.place(&file)?;
         let mut sources = try_vec("factors", placed.matrices.len())?;
         sources.extend(placed.matrices.iter().map(|matrix| matrix as &dyn MatrixSource));
         let runtime = model.runtime();
         // Beside the factors the scratch of a step.
-        let scratch = scratch_bytes(&network.program);
+        let scratch = if backend.is_on_cpu() { scratch_bytes(&network.program) } else { 0 };
+        let factors = Factors { sources: &sources, products: &placed.products };
         let factors = backend
-            .load_adapter(&sources, &placed.products, runtime.memory_left().saturating_sub(scratch))
+            .load_adapter(&factors, runtime.memory_left().saturating_sub(scratch))
             .map_err(|e| runtime.with_limit(e))?;
-        let memory = runtime.reserve("the adapter", factors.bytes() + scratch)?;
+        let memory = runtime.reserve("the adapter", factors.host_bytes() + scratch)?;
         runtime.log(LogLevel::Info, &format!("an adapter of {} matrices: {}", file.pairs.len(), path.display()));
         Ok(Arc::new(Adapter { model: model.clone(), factors: Arc::new(factors), _memory: memory }))
     }
@@ -45,7 +47,7 @@ impl Adapter {
 /// The adapters of a session with their factors.
 #[derive(Clone, Default)]
 pub struct Adapters {
-    set: AdapterSet,
+    set: AdapterSet<device::Adapter>,
     /// The adapters of the set, each of which counts its memory.
     _held: Arc<Vec<Arc<Adapter>>>,
 }
@@ -73,7 +75,7 @@ impl Adapters {
         Ok(Adapters { set: AdapterSet::new(list), _held: Arc::new(held) })
     }
 
-    pub(super) fn set(&self) -> &AdapterSet {
+    pub(super) fn set(&self) -> &AdapterSet<device::Adapter> {
         &self.set
     }
 }

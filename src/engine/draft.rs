@@ -117,12 +117,6 @@ impl Draft {
     /// `None` where nothing is to be drafted.
     pub fn new(session: &Session, chooser: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
         let model = session.model();
-        if !session.network().has_same_bits {
-            return match params.source {
-                Some(_) => Err(Error::unsupported("drafts with layers on a GPU, unless the model is deterministic")),
-                None => Ok(None),
-            };
-        }
         let (source, guesses) = match params.source {
             None if !chooser.is_some_and(Chooser::has_grammar) => return Ok(None),
             None => (Source::Nothing, LOOKED_UP),

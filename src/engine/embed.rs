@@ -40,7 +40,7 @@ impl Model {
     /// `embed_len` for texts with media.
     pub(crate) fn embed_texts_len(&self, texts: &[Text], params: EmbedParams) -> Result<usize> {
         let network = self.network()?;
-        let embedder = network.embedder()?;
+        let embedder = &network.embedder;
         let pooling = embedder.pooling(params.pooling)?;
         let context = network.context_length as usize;
         let (ids, positions) = (embedder.program.max_ids, embedder.program.max_positions.min(context));
@@ -68,7 +68,7 @@ impl Model {
     pub(crate) fn embed_texts(&self, texts: &[Text], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         let len = self.embed_texts_len(texts, params)?;
         let network = self.network()?;
-        let embedder = network.embedder()?;
+        let embedder = &network.embedder;
         let pooling = embedder.pooling(params.pooling)?;
         let limits = embedder.limits_for(texts.iter().map(|text| text.tokens.len()).max().unwrap_or(0));
         let mut call = Call {

@@ -23,7 +23,14 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    pub fn new(program: Program, head: EmbeddingHead, pool: &Arc<Pool>, max_tokens: usize) -> Result<Embedder> {
+    /// `pauses`: the CPU executes steps, or a part of them.
+    pub fn new(
+        program: Program,
+        head: EmbeddingHead,
+        pool: &Arc<Pool>,
+        max_tokens: usize,
+        pauses: bool,
+    ) -> Result<Embedder> {
         let &[result] = &program.kept[..] else { return Err(Error::invalid("a network without a result")) };
         let limits = StepLimits { max_tokens, max_outputs: 1 };
         let whole = !program.is_causal();
@@ -33,7 +40,7 @@ impl Embedder {
             head,
             whole,
             limits,
-            executors: Executors::new(pool, limits, true),
+            executors: Executors::new(pool, limits, pauses),
         })
     }
 

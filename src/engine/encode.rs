@@ -1,24 +1,15 @@
-//! Makes media. Of a picture: the bounds of a caller, the tiles, their rows, and the tokens around and between them.
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+//! What a picture is to an encoder: its tiles within the bounds of a caller, their rows, and the tokens around and
+//! between them.
 
 use sha2::{Digest, Sha256};
 
-use super::Cancel;
-use super::encoder::{Encoder, Encoding, Run};
-use super::make_media;
-use super::media::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
-use super::metrics::Phase;
-use super::sound;
-use crate::device::StepBudget;
+use super::encoder::{Encoder, Run};
+use super::media::{MediaHash, MediaLayout, MediaPart};
 use crate::error::{Error, Result};
-use crate::media::{Layout, MAX_SIDE, Picture, Sizing, Sound};
+use crate::media::{Layout, MAX_SIDE, Picture, Sizing};
 
 /// The most rows of a picture where the caller leaves it open.
 pub const MOST_ROWS: usize = 4096;
-/// Time between two reports of progress.
-const SLICE: Duration = Duration::from_millis(50);
 
 /// The bounds of a caller on what becomes of a picture; 0: those of the encoder.
 #[derive(Clone, Copy, Default)]
@@ -79,7 +70,23 @@ pub fn measure(encoder: &Encoder, size: [usize; 2], bounds: PictureBounds) -> Re
     media_layout(encoder, size, &fitted(encoder, size, bounds)?.1)
 }
 
-fn media_layout(encoder: &Encoder, size: [usize; 2], layout: &Layout) -> Result<MediaLayout> {
+/// Cuts a picture into tiles, and tells apart what an encoder gives different rows.
+pub(super) fn cut(
+    encoder: &Encoder,
+    picture: &Picture,
+    bounds: PictureBounds,
+) -> Result<(Layout, Vec<Picture>, MediaHash)> {
+    let (sizing, layout) = fitted(encoder, [picture.width, picture.height], bounds)?;
+    let tiles = sizing.tiles(picture, &layout)?;
+    let facts = encoder.facts();
+    let mut hash = Sha256::new();
+    let made_by = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
+    hash.update(format!("picture {:016x} {made_by:?} {layout:?}", encoder.digest()));
+    tiles.iter().for_each(|tile| hash.update(&tile.rgb));
+    Ok((layout, tiles, hash.finalize().into()))
+}
+
+pub(super) fn media_layout(encoder: &Encoder, size: [usize; 2], layout: &Layout) -> Result<MediaLayout> {
     let [columns, lines] = encoder.facts().tile_grid(layout);
     let is_one = layout.n_tiles() == 1;
     let parts = media_parts(encoder.runs(layout)?);
@@ -119,107 +126,4 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
         }
     }
     Ok((rows, largest))
-}
-
-/// The work on a medium, which may be paused.
-pub struct MediaWork {
-    encoder: Arc<Encoder>,
-    encoding: Encoding,
-    kind: MediaKind,
-    layout: MediaLayout,
-    hash: MediaHash,
-    /// Time that was worked.
-    busy: Duration,
-}
-
-impl MediaWork {
-    /// Cuts a picture into tiles; none is encoded yet.
-    pub fn picture(encoder: &Arc<Encoder>, picture: &Picture, bounds: PictureBounds) -> Result<MediaWork> {
-        let started = Instant::now();
-        let size = [picture.width, picture.height];
-        let (sizing, layout) = fitted(encoder, size, bounds)?;
-        let tiles = sizing.tiles(picture, &layout)?;
-        let facts = encoder.facts();
-        let mut hash = Sha256::new();
-        let made_by = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
-        hash.update(format!("picture {:016x} {made_by:?} {layout:?}", encoder.digest()));
-        tiles.iter().for_each(|tile| hash.update(&tile.rgb));
-        Ok(MediaWork {
-            encoder: encoder.clone(),
-            encoding: Encoding::new(encoder, tiles, &layout)?,
-            kind: MediaKind::Image,
-            layout: media_layout(encoder, size, &layout)?,
-            hash: hash.finalize().into(),
-            busy: started.elapsed(),
-        })
-    }
-
-    /// Cuts a sound into parts; none is encoded yet.
-    pub fn sound(encoder: &Arc<Encoder>, sound: &Sound, max_rows: usize) -> Result<MediaWork> {
-        let started = Instant::now();
-        let layout = sound::layout(encoder, sound, max_rows)?;
-        Ok(MediaWork {
-            encoder: encoder.clone(),
-            encoding: Encoding::of_sound(encoder, sound::heard(encoder, sound)?)?,
-            kind: MediaKind::Audio,
-            layout,
-            hash: sound::hash(encoder, sound)?,
-            busy: started.elapsed(),
-        })
-    }
-
-    pub fn layout(&self) -> &MediaLayout {
-        &self.layout
-    }
-
-    pub fn hash(&self) -> &MediaHash {
-        &self.hash
-    }
-
-    pub fn encoder(&self) -> &Arc<Encoder> {
-        &self.encoder
-    }
-
-    /// Time that was worked so far.
-    pub fn busy(&self) -> Duration {
-        self.busy
-    }
-
-    /// Works until the medium is done, which is returned, or for about `time`. `progress` gets the tiles or parts of a
-    /// sound that are done, and their number; where it says false the call ends. After `Cancelled` and `Deadline` it may go on.
-    pub fn advance(
-        &mut self,
-        time: Option<Duration>,
-        cancel: Option<&Cancel>,
-        mut progress: Option<&mut dyn FnMut(u64, u64) -> bool>,
-    ) -> Result<Option<Arc<Media>>> {
-        let (started, cancels) = (Instant::now(), &[cancel]);
-        let stop = || Cancel::check(cancels).is_err();
-        let end = time.and_then(|time| started.checked_add(time));
-        let is_done = loop {
-            let report = progress.is_some().then(|| Instant::now() + SLICE);
-            let until = report.into_iter().chain(end).min();
-            let done = self.encoding.advance(&self.encoder, &StepBudget::until(&stop, until));
-            let (tiles, total) = self.encoding.progress();
-            let done = match done {
-                Ok(false) if stop() => Err(Cancel::reason(cancels)),
-                Ok(_) if progress.as_mut().is_some_and(|told| !told(tiles as u64, total as u64)) => {
-                    Err(Error::Cancelled)
-                }
-                done => done,
-            };
-            match done {
-                Ok(false) if end.is_none_or(|end| Instant::now() < end) => {}
-                done => break done,
-            }
-        };
-        self.busy += started.elapsed();
-        if !is_done? {
-            return Ok(None);
-        }
-        let (model, rows) = (self.encoder.model(), std::mem::take(&mut self.encoding.rows));
-        model.metrics().record_phase(Phase::Encode, self.busy);
-        let layout = self.layout.clone();
-        make_media::make(model, self.kind, layout, rows, self.hash, self.busy).map(Some)
-    }
 }

@@ -115,6 +115,7 @@ impl Encoder {
             placement: Placement::WithLayers,
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
             packed_at: None,
+            tested_at: None,
             plan,
             beside: Some(projector.clone()),
             isa: None,

@@ -431,6 +431,7 @@ impl Job {
         // The token that is made in any case counts too.
         let more = (*max_tokens - made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
+        let more = more.min(self.session.network().separable(self.session.len()) - 1);
         let most = if self.session.pending().is_empty() { more } else { 0 };
         draft.make(&self.session, made, most, chooser.as_mut(), budget)
     }

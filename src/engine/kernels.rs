@@ -276,6 +276,7 @@ impl KvStore {
             placement: Placement::WithLayers,
             host_bytes: u64::MAX,
             packed_at: None,
+            tested_at: None,
             plan: false,
             beside: None,
             isa: None,

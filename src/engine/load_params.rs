@@ -38,6 +38,8 @@ pub struct LoadParams<'a> {
     pub prompt_tokens_beside: u32,
     /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.
     pub packed_path: Option<&'a Path>,
+    /// File of the verdicts of self-tests of GPUs; `None`: they last as long as the process.
+    pub tested_path: Option<&'a Path>,
     /// Weights are not read: the model tells what it would take, and computes nothing.
     pub plan: bool,
     /// Called with bytes done and in all; false stops the load.

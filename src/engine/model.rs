@@ -141,21 +141,7 @@ impl Model {
                 let parts = (network, suppressed);
                 let network = Network::load(&runtime, &metrics, parts, source.stamp(), &mut params)?;
                 let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
-                info.device = named.unwrap_or_else(|| network.backend.device_number());
-                let gpus = network.backend.gpus(info.n_layers as usize);
-                info.gpus = gpus.iter().map(|&(device, layers)| (device, layers as u32)).collect();
-                info.gpu_layers = info.gpus.iter().map(|(_, layers)| layers).sum();
-                if info.device != device::CPU_DEVICE && info.gpu_layers < info.n_layers {
-                    let (on_gpu, names) = (info.gpu_layers, network.backend.device_names());
-                    runtime.log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {names}", info.n_layers));
-                }
-                let (layers, bytes) = &network.experts;
-                info.experts = (layers.start as u32..layers.end as u32, *bytes);
-                if !layers.is_empty() {
-                    let (first, last) = (layers.start, layers.end - 1);
-                    runtime.log(LogLevel::Info, &format!("experts of layers {first} to {last} are on the CPU"));
-                }
-                info.weight_bytes = network.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+                describe_place(&mut info, &network, named, &runtime);
                 Some(Arc::new(network))
             }
             None => None,
@@ -378,6 +364,25 @@ fn summary(info: &ModelInfo, source: &Source, device: &str) -> String {
     }
     let types: Vec<String> = types.iter().map(|(name, n)| format!("{n} {name}")).collect();
     format!("{}, {} layers, {} on {device}", info.architecture, info.n_layers, types.join(" + "))
+}
+
+/// Describes where the layers of a network are; `named`: the device that the caller named first.
+fn describe_place(info: &mut ModelInfo, network: &Network, named: Option<u32>, runtime: &Runtime) {
+    info.device = named.unwrap_or_else(|| network.backend.device_number());
+    let gpus = network.backend.gpus(info.n_layers as usize);
+    info.gpus = gpus.iter().map(|&(device, layers)| (device, layers as u32)).collect();
+    info.gpu_layers = info.gpus.iter().map(|(_, layers)| layers).sum();
+    if info.device != device::CPU_DEVICE && info.gpu_layers < info.n_layers {
+        let (on_gpu, names) = (info.gpu_layers, network.backend.device_names());
+        runtime.log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {names}", info.n_layers));
+    }
+    let (layers, bytes) = &network.experts;
+    info.experts = (layers.start as u32..layers.end as u32, *bytes);
+    if !layers.is_empty() {
+        let (first, last) = (layers.start, layers.end - 1);
+        runtime.log(LogLevel::Info, &format!("experts of layers {first} to {last} are on the CPU"));
+    }
+    info.weight_bytes = network.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
 }
 
 fn describe(hyper: Hyper, source: &Source) -> ModelInfo {

@@ -13,11 +13,11 @@ use super::predictor::Predictor;
 use super::step::Step;
 use super::{Cancel, Reservation, Runtime};
 use crate::cpu::PackedAt;
-use crate::device::{Backend, DeviceKind, LoadOptions, Sequence, StepBudget};
+use crate::device::{Backend, DeviceKind, Kept, LoadOptions, Sequence, StepBudget};
 use crate::error::{Error, Result};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::StepLimits;
+use crate::graph::step::{StepLimits, separable};
 use crate::model;
 use crate::model::adapter::Adaptable;
 use crate::sampling::SamplingRule;
@@ -60,8 +60,7 @@ pub struct Network {
     pub has_same_bits: bool,
     /// Tokens that are never chosen.
     pub suppressed: Vec<u32>,
-    /// `None` where layers are on a GPU.
-    embedder: Option<Embedder>,
+    pub embedder: Embedder,
     /// `None` where it was not asked for.
     predictor: Option<Predictor>,
     /// The places of adapters.
@@ -101,6 +100,7 @@ impl Network {
             placement: params.placement.clone(),
             host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
             packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
+            tested_at: params.tested_path.map(|path| Kept { path: path.to_owned() }),
             plan: params.plan,
             beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
             isa: params.isa,
@@ -124,12 +124,10 @@ impl Network {
         };
         let limits = StepLimits { max_tokens, ..full };
         let adaptable = network.adaptable()?;
-        let embedder = match &backend {
-            Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens)?),
-            _ => None,
-        };
+        let pauses = backend.is_on_cpu();
+        let embedder = Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens, pauses)?;
         let predictor = network.predictor.map(|predictor| Predictor::new(predictor, &runtime.pool, limits.max_tokens));
-        let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
+        let bytes = on_host + embedder.bytes();
         let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
         let has_same_bits = params.deterministic || matches!(backend, Backend::Cpu(_));
@@ -170,12 +168,6 @@ impl Network {
         }
     }
 
-    pub fn embedder(&self) -> Result<&Embedder> {
-        let embedder = self.embedder.as_ref();
-        embedder
-            .ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU; device 1 is the CPU"))
-    }
-
     pub fn predictor(&self) -> Result<&Predictor> {
         let predictor = self.predictor.as_ref();
         predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
@@ -213,6 +205,12 @@ impl Network {
             Backend::Cpu(_) => self.limits.max_tokens.min(JOB_STEP_TOKENS),
             _ => self.limits.max_tokens,
         }
+    }
+
+    /// Number of tokens from a position on, that of a draft and the one before it, whose choices are those of single
+    /// tokens.
+    pub fn separable(&self, position: usize) -> usize {
+        if self.has_same_bits { usize::MAX } else { separable(position) }
     }
 
     /// True where steps choose tokens by a rule.

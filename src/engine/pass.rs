@@ -163,6 +163,8 @@ fn add(step: &mut Step, lanes: &[Lane], network: &Network, ahead: usize) -> Resu
     if !step.is_empty() {
         return Ok(());
     }
+    // The tokens of a draft, and those of one that a recurrence computes again: all of them single ones without it.
+    step.separate = matches!(lanes, [lane] if lane.outputs == lane.tokens.len());
     for Lane { session, again, tokens, outputs, .. } in lanes {
         let pending = session.pending();
         if *again > pending.len() || (!tokens.is_empty() && *again < pending.len()) {

@@ -12,9 +12,9 @@ use super::network::Network;
 use super::prompt::Prompt;
 use super::runs::{Runs, Text};
 use super::{Cancel, LogLevel, Reservation};
-use crate::cpu::adapter::AdapterSet;
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::MEDIA_ROW;
 use crate::quant;
@@ -140,7 +140,7 @@ impl Session {
 
     /// True where adapters change the results.
     pub fn is_adapted(&self) -> bool {
-        self.sequence.adapters().is_some_and(|adapters| !adapters.is_empty())
+        !self.sequence.adapters().is_empty()
     }
 
     pub fn len(&self) -> usize {
@@ -304,7 +304,7 @@ impl Session {
     /// memory where there is some. The tokens after it are pending.
     pub(super) fn step_back(&mut self, len: usize, memory: Option<Memory>) {
         if let Some(memory) = memory {
-            let adapters = self.sequence.adapters().cloned().unwrap_or_default();
+            let adapters = self.sequence.adapters().clone();
             (self.sequence, self.memory) = memory;
             self.sequence.set_adapters(adapters);
         }

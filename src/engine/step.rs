@@ -30,6 +30,8 @@ pub struct Step {
     media: Vec<(Arc<Media>, Range<usize>)>,
     turns: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
+    /// Tokens have the bits that they have in steps of their own: `StepInputs::separate`.
+    pub separate: bool,
     begun: bool,
     /// Time that was worked.
     busy: Duration,
@@ -42,8 +44,8 @@ impl Step {
         let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
         let lanes = try_vec("the inputs of a step", max_tokens)?;
         let (media, turns, spans) = Default::default();
-        let (begun, busy) = (false, Duration::ZERO);
-        Ok(Step { executor, ids, lanes, positions, numbers, outputs, media, turns, spans, begun, busy })
+        let (separate, begun, busy) = (false, false, Duration::ZERO);
+        Ok(Step { executor, ids, lanes, positions, numbers, outputs, media, turns, spans, separate, begun, busy })
     }
 
     /// Empties it for the next step.
@@ -53,6 +55,7 @@ impl Step {
         self.media.clear();
         self.turns.clear();
         self.spans.clear();
+        self.separate = false;
         self.begun = false;
         self.busy = Duration::ZERO;
         self
@@ -147,7 +150,8 @@ impl Step {
             media.extend(self.media.iter().flat_map(|(media, rows)| rows.clone().map(|row| media.row(row))));
         }
         let media = &media;
-        let inputs = StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans };
+        let separate = self.separate;
+        let inputs = StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans, separate };
         let mut batch = Batch { inputs, sequences };
         if is_fresh {
             executor.begin(&mut batch, ops)?;

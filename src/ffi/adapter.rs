@@ -37,10 +37,11 @@ impl Handle for rz_adapter {
 /// they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free, before or after the
 /// model and the caches that use it. Any thread; takes as long as reading the file does.
 ///
-/// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without the
-/// other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor, what was
-/// expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases, and models with
-/// layers on a GPU), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0.
+/// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
+/// the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
+/// what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY and RZ_ERR_DEVICE_LOST for layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_load(
     model: *const rz_model,

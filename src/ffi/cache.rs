@@ -120,8 +120,8 @@ pub const RZ_CACHE_TYPE_F16: u32 = 1;
 /// rounded to 8 bits too.
 pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
 /// Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
-/// otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU. Values stand it better than keys: keys of 4 bits change what small models
-/// choose. Not on a GPU: RZ_ERR_UNSUPPORTED. Since 0.1.0.
+/// otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
+/// better than keys: keys of 4 bits change what small models choose. Since 0.1.0.
 pub const RZ_CACHE_TYPE_Q4_0: u32 = 2;
 /// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
 pub const RZ_CACHE_TYPE_F32: u32 = 256;

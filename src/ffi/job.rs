@@ -221,14 +221,15 @@ versioned!(rz_job_info {
 /// tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
 ///
-/// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
-/// little longer than one. The job chooses each token as it would without, with the same random numbers, and what was
-/// guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
-/// choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
-/// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
-/// the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; any with layers on
-/// a GPU without RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no
-/// more is drafted than is chosen in a tenth of one.
+/// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
+/// takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
+/// was guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit; with layers on a GPU and
+/// without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
+/// in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
+/// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
+/// vocabulary; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without
+/// RZ_MODEL_MTP), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
+/// than is chosen in a tenth of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,

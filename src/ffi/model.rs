@@ -13,7 +13,7 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::runtime::{rz_runtime, start};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
+use super::structs::{count, versioned};
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.
@@ -62,11 +62,12 @@ pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
 /// Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
 /// one ahead of it has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
-/// Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2), for
-/// drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go through the
-/// last layer of the network as a whole, and saved caches are told from those of a model without the flag. RZ_ERR_UNSUPPORTED
-/// for a file without such layers, an architecture whose layers are not supported, and a GPU. Supported are GLM 4.5 to 4.7,
-/// DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
+/// Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
+/// for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
+/// through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
+/// RZ_ERR_UNSUPPORTED for a file without such layers, an architecture whose layers are not supported, and several
+/// devices. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and
+/// GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
 /// Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with a
 /// warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of RZ_ERR_UNSUPPORTED. The
@@ -96,16 +97,15 @@ pub type rz_progress_callback = Option<unsafe extern "C" fn(done: u64, total: u6
 pub struct rz_model_params {
     /// sizeof(rz_model_params).
     pub struct_size: u32,
-    /// Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
-    /// whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
-    /// both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
-    /// If no single GPU has room for it, all of them together count as one.
-    /// No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`,
-    /// `placement`, RZ_MODEL_MMAP or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks
-    /// (adapters, rz_embed_into) is RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is
-    /// first tested: each kind of operation that the model needs runs on it and on the CPU, once a process, which takes
-    /// milliseconds. One that differs is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
-    /// operation.
+    /// Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes
+    /// the whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates
+    /// at which both read memory, which are measured once a process in some tens of milliseconds, that of the GPU
+    /// counted at half. If no single GPU has room for it, all of them together count as one. No GPU is asked for
+    /// weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placement` or
+    /// RZ_MODEL_MMAP, and one that fails costs the load nothing but time. Layers that a GPU has no kernels for stay on
+    /// the CPU. Named or chosen, a GPU is first tested: each kind of operation that the model needs runs on it and on
+    /// the CPU, once a process (see `tested_path`), which takes milliseconds. One that differs is
+    /// RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation.
     pub device: u32,
     /// Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards.
     pub runtime: *const rz_runtime,
@@ -170,6 +170,14 @@ pub struct rz_model_params {
     /// runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
     /// ended. Since 0.1.0.
     pub placement: *const c_char,
+    /// Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
+    /// forgotten with the process.
+    ///
+    /// The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs. A
+    /// test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that is
+    /// something else stays, and neither it nor one that cannot be written costs more than the test. Devices that have
+    /// failed are not kept: each process tests them again. Since 0.1.0.
+    pub tested_path: *const c_char,
 }
 
 versioned!(rz_model_params {
@@ -188,6 +196,7 @@ versioned!(rz_model_params {
     n_devices,
     shares,
     placement,
+    tested_path,
 });
 
 /// Description of a model. Since 0.1.0.
@@ -338,6 +347,10 @@ pub(super) fn with_params<T>(
         true => Placement::WithLayers,
         false => Placement::parse(call.c_str(params.placement, "rz_model_params.placement")?)?,
     };
+    let tested_path = match params.tested_path.is_null() {
+        true => None,
+        false => Some(call.path(params.tested_path, "rz_model_params.tested_path")?),
+    };
     let devices = call.slice(params.devices, params.n_devices, "rz_model_params.devices")?;
     let shares = match params.shares.is_null() {
         true => &[],
@@ -369,6 +382,7 @@ pub(super) fn with_params<T>(
         isa: None,
         quantize: params.quantize,
         packed_path,
+        tested_path,
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
         cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
         plan: false,
@@ -419,7 +433,7 @@ pub unsafe extern "C" fn rz_model_info_get(
             experts_host_first: from.experts.0.start,
             experts_host: from.experts.1[0],
             experts_device: from.experts.1[1],
-            experts_host_layers: from.experts.0.len() as u32,
+            experts_host_layers: count(from.experts.0.len()),
             reserved: 0,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));

@@ -10,7 +10,7 @@ use super::guard::guarded;
 use super::model::{by_device, rz_model_params, with_params};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
+use super::structs::{count, versioned};
 
 /// Memory that a model and its caches take, in bytes. Since 0.1.0.
 #[repr(C)]
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn rz_model_plan(
             device_scratch: by_device(&plan.gpus, |gpu| gpu.scratch),
             device_total: by_device(&plan.gpus, |gpu| gpu.total),
             experts_host_first: plan.expert_layers.start,
-            experts_host_layers: plan.expert_layers.len() as u32,
+            experts_host_layers: count(plan.expert_layers.len()),
             experts_host: plan.experts.host,
             experts_device: plan.experts.device,
         });

@@ -39,6 +39,20 @@ pub struct StepInputs<'a> {
     /// `[n]`, the first position of each token's span and the one after its last, none after those of the step; empty:
     /// no token has one.
     pub spans: &'a [[u32; 2]],
+    /// Each token shall have the bits that it has in a step of its own; all are of one sequence, at most as many as
+    /// `separable` tells.
+    pub separate: bool,
+}
+
+/// Tokens of a step at most that are computed as in steps of their own.
+const SEPARATE: usize = 8;
+/// Positions from whose multiples by powers of two on a step divides positions anew.
+const DIVIDED: usize = 64;
+
+/// Number of tokens from a position on that a step can compute with the bits of steps of their own.
+pub fn separable(position: usize) -> usize {
+    let end = (position + 1).div_ceil(DIVIDED).next_power_of_two() * DIVIDED;
+    SEPARATE.min(end - position)
 }
 
 impl StepInputs<'_> {

@@ -669,6 +669,11 @@ EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {
     const char* processors = getenv("SHIM_PROCESSORS");
     return ANSWER(value, attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? most_shared : 0);
 }
+EXPORT int cuDeviceGetUuid_v2(char* uuid, int device) {
+    if (!is_device(device)) return kInvalidDevice;
+    memset(uuid, 1 + device, 16);
+    return 0;
+}
 EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int device) { return is_device(device) ? ANSWER(bytes, devices[device].limit) : kInvalidDevice; }
 EXPORT int cuDeviceCanAccessPeer(int* can, int device, int peer) {
     return is_device(device) && is_device(peer) ? ANSWER(can, int(peers && device != peer)) : kInvalidDevice;

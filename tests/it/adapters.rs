@@ -17,39 +17,9 @@ use realizar::quant;
 use realizar::tensor::DType;
 
 use crate::support::adapter_file::gguf;
-use crate::support::adapters::{Factors, merge};
+use crate::support::adapters::{Factors, all_factors, merge};
 use crate::support::reference::{Weights, relative_rms};
-use crate::support::tiny::{self, PROMPT, Rng, Tiny};
-
-/// Parts of the names of tensors without a plain product.
-const NO_PLACE: &[&str] =
-    &["token_embd", "position_embd", "_exps.", "conv", "attn_k_b.", "attn_v_b.", "ssm_a", "norm", "ssm_d.", "_ssm"];
-
-/// Factors for every matrix of a file that a network multiplies by, and for its head.
-fn all_factors(tiny: &Tiny, rank: usize, seed: u64) -> Vec<Factors> {
-    let (file, net, weights) = tiny.file();
-    let rng = &mut Rng(seed);
-    let mut list = Vec::new();
-    for tensor in &file.tensors {
-        let (name, &[rows, cols]) = (&tensor.name, &tensor.dims[..]) else { continue };
-        let (rows, cols) = (rows as usize, cols as usize);
-        if name == "output.weight" || !name.ends_with(".weight") || NO_PLACE.iter().any(|part| name.contains(part)) {
-            continue;
-        }
-        let fused = |from: &str, parts: &[&str]| -> Vec<(String, usize)> {
-            let names = parts.iter().map(|part| name.replace(from, part));
-            names.map(|name| (name.clone(), weights[&name].len() / cols)).collect()
-        };
-        let parts = match weights.get(name) {
-            None => fused("attn_qkv", &["attn_q", "attn_k", "attn_v"]),
-            Some(values) if values.len() < rows * cols => fused("ffn_up", &["ffn_gate", "ffn_up"]),
-            Some(_) => vec![(name.clone(), rows)],
-        };
-        list.push(Factors::new(name, &parts, cols, rank, rng));
-    }
-    list.push(Factors::new("output.weight", &[("output.weight".into(), net.vocab)], net.hidden, rank, rng));
-    list
-}
+use crate::support::tiny::{self, PROMPT, Tiny};
 
 /// A model and adapters of it, in a folder.
 struct Case {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use realizar::cuda::{self, CudaDevice, Uses};
-use realizar::device::{select, self_test};
+use realizar::device::{Kept, select, self_test};
 use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
@@ -30,7 +30,7 @@ fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
 fn check(shim: &Shim, path: &Path, deterministic: bool) -> Result<f64> {
     let source = Source::open(path, Access::Read)?;
     let network = arch::network(&source, None, false)?;
-    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights())
+    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights(), None)
 }
 
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
@@ -196,7 +196,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
         if kernel == c"gemm_256" {
             shim.leave_out(cuda::WGMMA);
         }
-        let one_op = self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default()).err();
+        let one_op = self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default(), None).err();
         let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
         let mut found = one_op.into_iter().chain(others);
         let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));
@@ -256,6 +256,60 @@ fn a_fault_in_a_test_is_a_verdict_and_want_of_memory_is_none() {
     let error = check(&shim, &path, false).unwrap_err().to_string();
     assert!(error.contains("self-test failed") && error.contains("no answer"), "{error}");
     assert!(matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
+}
+
+/// A process that finds the verdicts of an earlier one tests nothing again; a file that is damaged, of other kernels or
+/// of another device is none.
+#[test]
+fn verdicts_outlast_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = Kept { path: dir.path().join("tested") };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
+    let source = Source::open(&path, Access::Read).unwrap();
+    let network = arch::network(&source, None, false).unwrap();
+    // Each shim is a driver of its own, as a process has it.
+    let launches = |device: i32, image: &'static [u8]| {
+        let shim = shim()?;
+        shim.function::<extern "C" fn(i32)>("shim_devices")(2);
+        let device = CudaDevice::open(&shim.driver, device, image, Uses::default()).unwrap();
+        self_test::check(&device, &network.program, &network.weights(), Some(&kept)).unwrap();
+        Some(shim.number("shim_launches"))
+    };
+    let Some(tested) = launches(0, shim::IMAGE) else { return };
+    assert!(tested > 0 && kept.path.exists());
+    assert_eq!(launches(0, shim::IMAGE), Some(0));
+    assert!(launches(1, shim::IMAGE).unwrap() > 0 && launches(0, b"other").unwrap() > 0);
+    // Neither is forgotten.
+    assert_eq!(
+        [(0, shim::IMAGE), (1, shim::IMAGE), (0, b"other")].map(|(i, image)| launches(i, image).unwrap()),
+        [0; 3]
+    );
+    let whole = std::fs::read(&kept.path).unwrap();
+    let mut damages: Vec<Vec<u8>> = (8..whole.len())
+        .map(|at| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            bytes
+        })
+        .step_by(37)
+        .collect();
+    damages.extend((0..whole.len()).step_by(41).map(|len| whole[..len].to_vec()));
+    damages.push([&whole[..], &[0; 1 << 20]].concat());
+    for bytes in damages.iter().step_by(damages.len() / 12) {
+        std::fs::write(&kept.path, bytes).unwrap();
+        assert_eq!(launches(0, shim::IMAGE), Some(tested));
+        // It was replaced.
+        assert_eq!(launches(0, shim::IMAGE), Some(0));
+    }
+    // What is something else stays.
+    std::fs::write(&kept.path, b"a letter to grandmother").unwrap();
+    assert_eq!([launches(0, shim::IMAGE), launches(0, shim::IMAGE)], [Some(tested); 2]);
+    assert_eq!(std::fs::read(&kept.path).unwrap(), b"a letter to grandmother");
+    // A place where no file can be costs nothing but the test, and no file is left beside.
+    let nowhere = Kept { path: dir.path().join("nowhere/tested") };
+    let shim = self::shim().unwrap();
+    self_test::check(&open(&shim, false).unwrap(), &network.program, &network.weights(), Some(&nowhere)).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 fn logits(session: &mut Session, token: u32) -> Vec<f32> {

@@ -279,6 +279,8 @@ const NOT_OPTIONAL: &[&str] = &[
     "attention.indexer.head_count",
     "attention.indexer.key_length",
     "attention.indexer.top_k",
+    "attention.indexer.block_size",
+    "attention.indexer.local_blocks",
     "experts_per_group",
     "expert_chunk_feed_forward_length",
     "hrm.layers_per_stack",

@@ -58,6 +58,7 @@ namespace Realizar
         public UIntPtr n_devices;
         public IntPtr shares;
         public IntPtr placement;
+        public IntPtr tested_path;
     }
 
     [StructLayout(LayoutKind.Sequential)]

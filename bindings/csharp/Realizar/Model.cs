@@ -27,6 +27,8 @@ namespace Realizar
         public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
+        /// <summary>File of the tests that GPUs have passed, which later processes need not make again; null: none.</summary>
+        public string TestedPath;
         /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first
         /// tokens sooner and others later.</summary>
         public int PromptTokensBeside;
@@ -206,6 +208,7 @@ namespace Realizar
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
                 p.placement = pins.Of(options.Placement, nameof(options.Placement));
                 p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
+                p.tested_path = pins.Of(options.TestedPath, nameof(options.TestedPath));
                 (p.devices, p.n_devices, p.shares) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
                 rz_error err;
                 progressing.Check(call(&p, &err), &err, cancellation);

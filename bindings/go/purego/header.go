@@ -173,6 +173,7 @@ type rz_model_params struct {
 	n_devices            uintptr
 	shares               *float32
 	placement            *byte
+	tested_path          *byte
 }
 
 type rz_model_info struct {

@@ -54,6 +54,7 @@ type LoadOptions struct {
 	MTP           bool      // the layer too that predicts a further token, for DraftMTP
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows; Info.Unknown counts them
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
+	TestedPath    string    // file of the tests that GPUs have passed, which later processes need not make again; "": none
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
@@ -171,6 +172,12 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 			return err
 		}
 		pinner.Pin(params.placement)
+	}
+	if options.TestedPath != "" {
+		if params.tested_path, err = terminated("TestedPath", options.TestedPath); err != nil {
+			return err
+		}
+		pinner.Pin(params.tested_path)
 	}
 	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
 	params.shares = pinned(&pinner, options.Shares)

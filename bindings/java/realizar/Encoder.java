@@ -2,6 +2,7 @@ package realizar;
 
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.util.Map;
 
 /** The encoder of a model that sees or hears. Any number of threads may use it at once. */
@@ -175,7 +176,7 @@ public final class Encoder extends Handle {
     public static Encoder load(Model model, Map<String, ?> files, Load load) {
         try (Arena arena = new Arena()) {
             Memory sources = Model.sources(arena, files), out = arena.allocate(Memory.POINTER);
-            with(arena, model, Path.of(""), load, (pointer, name, params, e) ->
+            with(arena, model, Paths.get(""), load, (pointer, name, params, e) ->
                 Header.rz_encoder_load_from(pointer, sources, files.size(), params, out, e));
             return new Encoder(out.getPointer(0));
         }

@@ -165,7 +165,8 @@ final class Header {
         .field("devices", 8)
         .field("n_devices", 8)
         .field("shares", 8)
-        .field("placement", 8);
+        .field("placement", 8)
+        .field("tested_path", 8);
 
     static final Struct rz_model_info = new Struct("rz_model_info")
         .field("struct_size", 4)

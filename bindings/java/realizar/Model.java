@@ -28,7 +28,7 @@ public final class Model extends Handle {
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
         private String placement;
-        private Path packedPath;
+        private Path packedPath, testedPath;
         private Runtime runtime;
         private Cancel cancel;
         private Progress progress;
@@ -91,6 +91,12 @@ public final class Model extends Handle {
         /** A file of packed weights, made by the first load and mapped by later ones. */
         public Load packedPath(Path path) {
             packedPath = path;
+            return this;
+        }
+
+        /** A file of the tests that GPUs have passed, which later processes need not make again. */
+        public Load testedPath(Path path) {
+            testedPath = path;
             return this;
         }
 
@@ -300,6 +306,7 @@ public final class Model extends Handle {
             }
             if (load.placement != null) Native.set(params, Header.rz_model_params, "placement", Native.terminated(arena, load.placement));
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
+            if (load.testedPath != null) Native.set(params, Header.rz_model_params, "tested_path", Native.terminated(arena, load.testedPath.toString()));
             var forward = new Forward(load.progress);
             var told = forward.told(arena);
             Native.set(params, Header.rz_model_params, "progress", told.function());

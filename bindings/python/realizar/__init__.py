@@ -368,6 +368,7 @@ class _Loading:
         mtp: bool = False,
         allow_unknown: bool = False,
         packed_path: Union[str, "os.PathLike[str]", None] = None,
+        tested_path: Union[str, "os.PathLike[str]", None] = None,
         progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None,
     ) -> None:
@@ -390,6 +391,7 @@ class _Loading:
             self.params.shares = self.shares
         self.params.placement = _string(placement, "placement") if placement is not None else None
         self.params.packed_path = _path(packed_path) if packed_path is not None else None
+        self.params.tested_path = _path(tested_path) if tested_path is not None else None
 
     def run(self, call: Callable[[Any], Any]) -> Any:
         """Makes a call with the parameters."""
@@ -522,7 +524,8 @@ class Model(Handle):
         `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`: the flags RZ_MODEL_... of the library.
 
         `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read;
-        processes share its memory.
+        processes share its memory. `tested_path` names a file of the tests that GPUs have passed, which later processes
+        need not make again.
 
         `progress` gets bytes done and in all, on the thread that loads, which another one than the main thread is; the load stops with
         Cancelled where it returns False or raises. `cancel` stops the load. A fetch ahead of it has both too.

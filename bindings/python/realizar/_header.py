@@ -195,6 +195,7 @@ class rz_model_params(Sized):
         ("n_devices", c_size_t),
         ("shares", POINTER(c_float)),
         ("placement", c_char_p),
+        ("tested_path", c_char_p),
     ]
 
 

@@ -1,6 +1,6 @@
-//! The recurrences on the tokens of one sequence: causal convolutions, the gated delta rule, the selective scan, the one
-//! of RWKV. Each function advances some channels or columns through all tokens, token after token, so that results do
-//! not depend on where a prompt is cut, while the state that they need stays in the first-level cache.
+//! The recurrences on the tokens of one sequence: causal convolutions, the gated delta rule, the selective scan, the
+//! one of RWKV. Each function advances some channels or columns through all tokens, token after token, so that results
+//! do not depend on where a prompt is cut, while the state that they need stays in the first-level cache.
 //!
 //! Lanes are channels of a convolution, columns of a matrix of the delta rule, channels of a scan. A matrix lies in
 //! blocks of sixteen lanes, row after row in a block.

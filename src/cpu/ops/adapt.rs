@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::cpu::adapter::{AdapterSet, CpuAdapter};
+use crate::cpu::adapter::CpuAdapter;
 use crate::cpu::kernels::{Isa, elementwise};
 use crate::cpu::matmul;
 use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace};
@@ -12,6 +12,7 @@ use crate::cpu::memory::Floats;
 use crate::cpu::tensors::{Rows, StepTensors, each_row};
 use crate::cpu::threads::pool::Team;
 use crate::error::{Result, try_vec};
+use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::{Op, Projection, TensorId};
 use crate::graph::program::Program;
 use crate::graph::weights::{Beside, LowRank};
@@ -87,7 +88,7 @@ impl Adapted {
         program: &Program,
         max_tokens: usize,
         slots: &[u32],
-        set: impl Fn(u32) -> &'a AdapterSet,
+        set: impl Fn(u32) -> &'a AdapterSet<CpuAdapter>,
     ) -> Result<()> {
         self.is_active = slots.iter().any(|&slot| !set(slot).is_empty());
         if self.is_active && self.scratch.is_none() {
@@ -98,7 +99,7 @@ impl Adapted {
     }
 
     /// `begin` with fewer rows.
-    pub fn keep<'a>(&mut self, slots: &[u32], set: impl Fn(u32) -> &'a AdapterSet) {
+    pub fn keep<'a>(&mut self, slots: &[u32], set: impl Fn(u32) -> &'a AdapterSet<CpuAdapter>) {
         let Some(Scratch { rows, groups, .. }) = self.scratch.as_mut().filter(|_| self.is_active) else { return };
         rows.clear();
         groups.clear();
@@ -126,7 +127,7 @@ impl Adapted {
         tensors: &mut StepTensors,
         x: TensorId,
         projections: &[Projection],
-        set: impl Fn(u32) -> &'a AdapterSet,
+        set: impl Fn(u32) -> &'a AdapterSet<CpuAdapter>,
     ) -> Result<()> {
         let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
         for group in groups {
@@ -157,7 +158,7 @@ impl Adapted {
         mut scratch: AdaptScratch,
         x: &[f32],
         (logits, vocab): Rows,
-        set: impl Fn(u32) -> &'a AdapterSet,
+        set: impl Fn(u32) -> &'a AdapterSet<CpuAdapter>,
     ) -> Result<()> {
         let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
         let at_once = (products.outer.len() / vocab).clamp(1, ROWS);

@@ -3,7 +3,7 @@
 //! Relies on `fuse` for the ops that a launch stands for.
 
 use crate::cuda::args::{
-    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, HeadsArgs, PROMPT_TOKENS, StepArgs,
+    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, HeadsArgs, PROMPT_TOKENS, StepArgs, TurnArgs,
 };
 use crate::cuda::fuse::HeadOps;
 use crate::cuda::inputs::Tiling;
@@ -12,6 +12,7 @@ use crate::cuda::lower::Lowering;
 use crate::cuda::scratch::AttentionShape;
 use crate::error::Result;
 use crate::graph::op::{Attend, Mask, Norm, RopeChoice, TensorId};
+use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;
 
 impl Lowering<'_> {
@@ -64,17 +65,48 @@ impl Lowering<'_> {
         args
     }
 
+    /// Attention, to keys and values that may be turned.
+    pub(crate) fn attend(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
+        let KvLayer { is_latent, head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
+        let [keys, values] = self.shape.fours.map(|is_four| is_four && !is_latent);
+        if keys {
+            self.turn_heads(op.q, head_dim, false)?;
+        }
+        self.attend_turned(op, heads)?;
+        // Later ops may read the queries.
+        if keys {
+            self.turn_heads(op.q, head_dim, false)?;
+        }
+        if values { self.turn_heads(op.out, value_dim, true) } else { Ok(()) }
+    }
+
+    fn turn_heads(&mut self, x: TensorId, dim: usize, by_values: bool) -> Result<()> {
+        let heads = self.program.width(x) / dim;
+        let args = TurnArgs {
+            x: self.tensor(x),
+            slots: self.step.0.slots,
+            kvs: self.step.0.kvs,
+            heads: heads as u32,
+            dim: dim as u32,
+            by_values: u32::from(by_values),
+            pad: 0,
+        };
+        let blocks = [heads.div_ceil(4), self.shape.n, 1];
+        self.launch(&self.model.device.kernels.turn_heads, blocks, 128, 0, &args)
+    }
+
     /// Attention, with norms of heads, rotation and the cache where tokens that are alone of their sequences have them
     /// together.
-    pub(crate) fn attend(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
+    fn attend_turned(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
         let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
-        let is_prompt = d.is_prompt(&shape, s.n, prompt_tiles);
+        let is_prompt = !s.separate && d.is_prompt(&shape, s.n, prompt_tiles);
         let tiling = d.tiling(if is_prompt { PROMPT_TOKENS } else { shape.tile_tokens() });
         let n_tiles = s.n_tiles[tiling];
         let splits = match is_prompt {
             true => d.prompt_splits(&shape, s.n, n_tiles, s.reach),
-            false => d.splits(&shape, n_tiles, s.reach),
+            // Positions are divided as for one token.
+            false => d.splits(&shape, if s.separate { 1 } else { n_tiles }, s.reach),
         };
         // A window is soon dealt out.
         let splits = match op.mask.span() {

@@ -3,6 +3,7 @@
 //! A row or two take matrix-times-vector kernels, few rows and many take kernels of their own. Relies on
 //! `Program::check` for shapes and on `fuse` for what may be left unwritten.
 
+mod adapt;
 mod attention;
 mod choose;
 mod experts;
@@ -11,6 +12,7 @@ mod rows;
 use std::ffi::CStr;
 use std::ops::Range;
 
+use super::adapted::Adapted;
 use super::args::{
     self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
     KvPlace, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_TURN, Segment, StepArgs,
@@ -23,15 +25,12 @@ use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
+use super::scratch::{DeviceScratch, ExecutorDims, MAX_SEGMENTS, OWN_ROWS, gemv_shared, padded};
 use crate::error::{Error, Result};
 use crate::graph::device_info::Part;
-use crate::graph::op::{Activation, Index, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
+use crate::graph::op::{Activation, Index, Mix, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
 use crate::graph::program::Program;
 use crate::quant;
-
-/// Matrices that one launch takes.
-const MAX_SEGMENTS: usize = 4;
 
 /// Rows of input up to which they are multiplied by as few at a time as a block of `small_batch.cu` takes.
 const SEVERAL_BATCHES: usize = 3 * SMALL_BATCH_ROWS;
@@ -54,12 +53,18 @@ pub struct StepShape {
     pub reach: usize,
     /// All caches hold F16.
     pub halves: bool,
+    /// A cache holds keys, or values, in 4 bits.
+    pub fours: [bool; 2],
     /// The largest bound of a rotation that the room of the caches is above.
     pub longer_than: Option<usize>,
     /// Heads turn by more than positions.
     pub turns: bool,
+    /// Several tokens of one sequence, each as in a step of its own: `StepInputs::separate`.
+    pub separate: bool,
     /// Rules by which tokens are chosen.
     pub needs: Needs,
+    /// `Adapted::key`.
+    pub adapters: u64,
 }
 
 /// Memory of the host for the tokens that are chosen, `[slots, stride]`.
@@ -94,6 +99,7 @@ pub struct Lowering<'a> {
     pub kept_step: (StepArgs, Tilings),
     pub answers: Answers,
     pub rules: StepRules,
+    pub adapted: &'a Adapted,
     /// Places of layers in caches, by `KvLayerId`.
     pub kv_places: &'a [KvPlace],
     /// Places of recurrent states in a buffer of them, by `RecurrentId`.
@@ -252,7 +258,9 @@ impl Lowering<'_> {
             }
             (Fusion::ProductSum, [Op::Project { x: input, projections }, Op::Add { x, scale, .. }]) => {
                 let args = ProjectArgs { epilogue: Epilogue::Add as u32, scale: *scale, ..Default::default() };
-                self.project(*input, &[Projection { out: *x, ..projections[0] }], args)?;
+                let projections = [Projection { out: *x, ..projections[0] }];
+                self.project(*input, &projections, args)?;
+                self.adapt(*input, &projections, *scale)?;
             }
             (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
                 let (activation, softcap) = activation_code(*activation)?;
@@ -279,8 +287,15 @@ impl Lowering<'_> {
             Op::Norm { norm, x, out } => self.add_norm(*x, None, Some((norm, *out))),
             Op::Add { x, delta, scale } => self.add_norm(*x, Some((*delta, *scale)), None),
             Op::Scale { x, factor } => self.modify(*x, Modification::Scale, *factor, |_| {}),
-            // `supports` knows both limits as one.
-            Op::Clamp { x, high, .. } => self.modify(*x, Modification::Limit, *high, |_| {}),
+            Op::Clamp { x, low, high } => self.modify(*x, Modification::Limit, *high, |args| args.slope = *low),
+            Op::Mean { x, groups, out } => {
+                let width = self.program.width(*out);
+                let mix = Mix { x: *x, by: None, out: *out, width, first: 0, adds: false };
+                self.mix(&mix, 1.0 / *groups as f32)
+            }
+            Op::Mix(mix) => self.mix(mix, 1.0),
+            Op::Threshold { x, deviations } => self.rescale(*x, None, *deviations),
+            Op::Rescale { x, like } => self.rescale(*x, Some(*like), 0.0),
             Op::AddMedia { x, part } => self.add_media(*x, *part),
             Op::ScaleColumns { x, by } => {
                 let by = self.model.weights.vector(Some(*by));
@@ -305,9 +320,10 @@ impl Lowering<'_> {
             Op::Conv(op) => self.conv(op),
             Op::DeltaRule(op) => self.delta_rule(op),
             Op::Scan(op) => self.scan(op),
-            Op::Project { x, projections } => {
-                projections.chunks(MAX_SEGMENTS).try_for_each(|p| self.project(*x, p, ProjectArgs::default()))
-            }
+            Op::Project { x, projections } => projections.chunks(MAX_SEGMENTS).try_for_each(|p| {
+                self.project(*x, p, ProjectArgs::default())?;
+                self.adapt(*x, p, 1.0)
+            }),
             Op::KeepOutputs { moves } => self.keep_outputs(moves),
             Op::Attend(attend) => self.attend(attend, None),
             Op::Glu { gate, up, activation } => {
@@ -319,16 +335,9 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Wkv(_)
-            | Op::Pool(_)
-            | Op::MixByScore { .. }
-            | Op::Sinkhorn { .. }
-            | Op::Dot { .. }
-            | Op::Select(_)
-            | Op::Threshold { .. }
-            | Op::Rescale { .. }
-            | Op::Mix(_)
-            | Op::Mean { .. } => Err(Error::unsupported(format!("{op:?} on a GPU"))),
+            Op::Wkv(_) | Op::Pool(_) | Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } | Op::Select(_) => {
+                Err(Error::unsupported(format!("{op:?} on a GPU")))
+            }
             // `HeadOps` has the former, the caller the latter.
             Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }
@@ -463,9 +472,11 @@ impl Lowering<'_> {
             false => n <= GEMV_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
         };
         let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
-        if n <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, n, &mut args) {
+        // Separate rows have blocks of their own, and else tiles and warps that one row has too.
+        let together = if self.shape.separate { 1 } else { n };
+        if together <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, together, &mut args) {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
-            return self.gemv(&mut args, [1, n]);
+            return self.gemv(&mut args, [n / together.max(1), together]);
         }
         if !tiled.is_empty() {
             args.take(&tiled);
@@ -641,10 +652,17 @@ impl Lowering<'_> {
     fn logits(&mut self, x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
         let weights = &self.model.weights;
         let (w, bias) = (weights.matrix(head), weights.vector(bias));
+        let is_adapted = self.adapts_logits();
         let mut args =
             ProjectArgs { n_segments: 1, epilogue: Epilogue::Cap as u32, scale, softcap, ..Default::default() };
+        if is_adapted {
+            (args.scale, args.softcap) = (1.0, 0.0);
+        }
         args.segments[0] = Segment { w, out: self.scratch.logits, bias };
         self.products(self.input(x), args)?;
+        if is_adapted {
+            self.adapt_logits(x, scale, softcap)?;
+        }
         self.choose()
     }
 }

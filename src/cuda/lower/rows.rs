@@ -1,15 +1,15 @@
 //! The launches of ops that change, copy or multiply rows part by part, and of recurrences.
 
 use crate::cuda::args::{
-    CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, HEAD_TOKENS, JoinArgs, Modification, ModifyArgs, ProjectHeadsArgs,
-    SCAN_COLUMNS, ScanArgs, StepArgs,
+    CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, HEAD_TOKENS, JoinArgs, MixArgs, Modification, ModifyArgs,
+    ProjectHeadsArgs, RescaleArgs, SCAN_COLUMNS, ScanArgs, StepArgs,
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::lower::Lowering;
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
-use crate::graph::op::{Conv, DeltaRule, Scan, TensorId, Weight};
+use crate::graph::op::{Conv, DeltaRule, Mix, Scan, TensorId, Weight};
 
 /// Tokens of a sequence from which on a chunk of them is faster than a step for each.
 const CHUNK_PAYS: usize = 16;
@@ -41,6 +41,44 @@ impl Lowering<'_> {
         set(&mut args);
         let blocks = [self.shape.n, width.div_ceil(1024), 1];
         self.launch(&self.model.device.kernels.modify, blocks, 256, 0, &args)
+    }
+
+    /// Sums of streams, times a factor.
+    pub(crate) fn mix(&mut self, op: &Mix, factor: f32) -> Result<()> {
+        let width = |tensor: TensorId| self.program.width(tensor);
+        let from = width(op.x) / op.width;
+        let to = (width(op.out) - op.first) / op.width;
+        let args = MixArgs {
+            x: self.tensor(op.x),
+            by: op.by.map_or(0, |by| self.tensor(by)),
+            out: self.tensor(op.out),
+            width: op.width as u32,
+            from: from as u32,
+            to: to as u32,
+            first: op.first as u32,
+            out_width: width(op.out) as u32,
+            adds: u32::from(op.adds),
+            factor,
+            pad: 0,
+        };
+        let blocks = [self.shape.n, (to * op.width).div_ceil(1024), 1];
+        self.launch(&self.model.device.kernels.mix, blocks, 256, 0, &args)
+    }
+
+    /// Scales each part of `x` that is as wide as `like`, or leaves what is so far above the mean of a row.
+    pub(crate) fn rescale(&mut self, x: TensorId, like: Option<TensorId>, deviations: f32) -> Result<()> {
+        let width = |tensor: TensorId| self.program.width(tensor);
+        let part = width(like.unwrap_or(x));
+        let parts = width(x) / part;
+        let args = RescaleArgs {
+            x: self.tensor(x),
+            like: like.map_or(0, |like| self.tensor(like)),
+            width: part as u32,
+            parts: parts as u32,
+            deviations,
+            pad: 0,
+        };
+        self.launch(&self.model.device.kernels.rescale, [self.shape.n * parts, 1, 1], 256, 128, &args)
     }
 
     /// `x += a part of the row` for tokens that are rows of media, of which a step may have none.

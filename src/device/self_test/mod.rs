@@ -3,7 +3,8 @@
 //!
 //! Owns how such a program is cut out of a model's, its inputs, and how far results may differ. Columns, heads, vectors
 //! and rotations have the model's widths; rows of matrices, experts and the vocabulary are few and odd, and weights are
-//! made up, so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver.
+//! made up, so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver, and by
+//! a file where the caller names one (`Kept`).
 
 mod made_up;
 mod rules;
@@ -23,7 +24,7 @@ use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{CudaDevice, CudaExecutor, WGMMA};
+use crate::cuda::{CudaDevice, CudaExecutor, Kept, WGMMA};
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
 use crate::graph::op::{Index, NormKind, Op, TensorId};
@@ -60,21 +61,27 @@ const CLOSE: f64 = 4e-3;
 const ROUNDED: f64 = 3e-2;
 
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the
-/// largest error as a part of what is allowed.
-pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
+/// largest error as a part of what is allowed. `kept`: the file of what earlier processes have tested.
+pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, kept: Option<&Kept>) -> Result<f64> {
+    if device.plans() {
+        return Ok(0.0);
+    }
+    kept.iter().for_each(|kept| kept.recall(device));
+    let known = device.passed().len();
     let had = device.has_wgmma();
-    match check_all(device, program, weights) {
+    let result = match check_all(device, program, weights) {
         // Everything again, with the kernels that stand in.
         Err(_) if had && !device.has_wgmma() => check_all(device, program, weights),
         result => result,
+    };
+    if device.passed().len() != known {
+        kept.iter().for_each(|kept| kept.keep(device));
     }
+    result
 }
 
 fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
     let mut largest = 0.0f64;
-    if device.plans() {
-        return Ok(largest);
-    }
     let pool = Arc::new(Pool::new(1)?);
     let groups = device.groups(program, weights)?;
     let named = program.ops_of_tensors();

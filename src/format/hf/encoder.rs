@@ -239,7 +239,6 @@ const PIXELS_NEUTRAL: &[(&str, &str, &str)] = &[
     ("do_rescale", "true", "pixels that are not divided"),
     ("do_pan_and_scan", "false", "pictures that are cut in crops as well"),
     ("do_center_crop", "true", "pictures that are not cropped"),
-    ("use_thumbnail", "true", "pictures in tiles without an overview"),
 ];
 
 /// A configuration, and the keys that it has become so far.
@@ -360,7 +359,9 @@ fn gemma4(c: &mut Config) -> Result<()> {
     }
     c.set("projector.scale_factor", merge);
     c.set("max_rows", rows);
-    c.set("rope.freq_base", base);
+    if c.kind.projector == "gemma4v" {
+        c.set("rope.freq_base", base);
+    }
     Ok(())
 }
 
@@ -372,6 +373,9 @@ fn lfm2(c: &mut Config) -> Result<()> {
         || c.pixels.int(&["downsample_factor"])?.is_some_and(|told| told != merge)
     {
         return Err(c.pixels.unsupported("patches or blocks of another size than those of the encoder"));
+    }
+    if c.pixels.bool(&["use_thumbnail"])? == Some(false) {
+        return Err(c.pixels.unsupported("\"use_thumbnail\" with the value false"));
     }
     let area = patch.saturating_mul(merge).saturating_pow(2);
     let pixels =

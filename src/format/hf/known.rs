@@ -95,7 +95,10 @@ const EFFECTLESS: &[(&str, &str)] = &[
          boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image multimodal_projector_bias \
          projector_hidden_act spatial_merge_size vision_feature_layer vision_start_token_id vision_end_token_id \
          vision_token_id video_token_id video_token_index scale_factor vision_feature_select_strategy \
-         image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor",
+         image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor image_grid_pinpoints \
+         use_image_newline_parameter downsample_factor projector_bias projector_hidden_size projector_use_layernorm \
+         do_image_splitting encoder_patch_size max_image_tokens max_num_patches max_pixels_tolerance max_tiles \
+         min_image_tokens min_tiles tile_size use_image_special_tokens",
     ),
 ];
 

@@ -49,13 +49,12 @@ pub fn build(b: &mut Builder) -> Result<()> {
 }
 
 fn indexer(b: &Builder, rope: RopeChoice) -> Result<BlockIndexer> {
-    let key = |name: &str| format!("attention.indexer.{name}");
-    let size = |name: &str| b.width(&key(name));
-    if b.keys.size(&key("head_count"))?.is_some_and(|heads| heads != b.hyper.heads.n_kv_heads) {
-        return Err(b.keys.unsupported(&key("head_count")));
+    if b.keys.size("attention.indexer.head_count")?.is_some_and(|heads| heads != b.hyper.heads.n_kv_heads) {
+        return Err(b.keys.unsupported("attention.indexer.head_count"));
     }
-    let (width, block, chosen) = (size("key_length")?, size("block_size")?, size("top_k")?);
-    let local = b.keys.size(&key("local_blocks"))?.unwrap_or(1);
+    let width = b.width("attention.indexer.key_length")?;
+    let (block, chosen) = (b.width("attention.indexer.block_size")?, b.width("attention.indexer.top_k")?);
+    let local = b.keys.size("attention.indexer.local_blocks")?.unwrap_or(1);
     // The block of a token is always among those that are chosen.
     if width > 1024 || chosen.saturating_mul(block) > 1 << 16 || local > chosen {
         let what =

@@ -458,14 +458,18 @@ impl<'a> EncoderBuilder<'a> {
         let width = stack * self.width();
         let b = &mut self.b;
         let mut encoder = std::mem::take(&mut b.program);
+        let HeadShape { n_heads, head_dim, .. } = b.hyper.heads;
+        let has_layers = b.hyper.n_layers > 0;
+        let layer = if has_layers { KvLayer::new(n_heads, head_dim, 0) } else { KvLayer::new(1, 32, 0) };
+        // A sequence has keys and values, whether a network has layers or not.
+        if !has_layers {
+            encoder.kv_layer(layer);
+        }
         states.iter().for_each(|state| encoder.result(*state));
         self.encoder = Some(encoder.finish(0, &[]));
         self.states = states.to_vec();
-        let HeadShape { n_heads, head_dim, .. } = b.hyper.heads;
         b.program = ProgramBuilder::default();
-        if self.encoder.as_ref().is_some_and(|encoder| !encoder.kv_layers.is_empty()) {
-            b.program.kv_layer(KvLayer::new(n_heads, head_dim, 0));
-        }
+        b.program.kv_layer(layer);
         for _ in states {
             let block = b.program.tensor(width);
             b.program.input(block);
@@ -585,7 +589,7 @@ impl<'a> EncoderBuilder<'a> {
         out
     }
 
-    fn check_width(&self, rows: usize) -> Result<()> {
+    pub fn check_width(&self, rows: usize) -> Result<()> {
         if rows == self.hidden {
             return Ok(());
         }

@@ -18,6 +18,8 @@ const MAX_ROWS: usize = 1120;
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", Some(3))?;
     let sizing = sizing(&e, e.patch() * merge)?;
+    // GGUF files name none and mean that of all models.
+    e.activation(Gelu)?;
     // The network has colours from -1 to 1.
     e.mean = std::array::from_fn(|i| e.mean[i] + 0.5 * e.std[i]);
     e.std = e.std.map(|std| 0.5 * std);
@@ -40,6 +42,7 @@ pub fn build_unified(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let side = e.merge("projector.scale_factor", Some(3))?;
     e.enlarge_patches(side)?;
     let sizing = sizing(&e, e.patch())?;
+    e.activation(Gelu)?;
     e.colours_last = e.b.is_folder();
     let x = e.patches();
     let x = norm_of_patches(&mut e, x)?;

@@ -29,6 +29,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.layers(x, activation, Some(rope), |_| false, |_, _| Ok(()))?;
     let x = e.b.rms_norm(x, "v.post_ln")?;
     let x = e.project_blocks(&[x], merge)?[0];
+    e.check_width(e.b.rows("mm.down.weight")?)?;
     let x = e.project_channels_first(x, "mm.patch_merger", e.hidden(), merge * merge)?;
     let x = e.project_rows(x, "mm.model.fc")?;
     let x = e.norm_at(NormKind::Layer, x, "mm.post_norm", 1e-5)?;

@@ -2,8 +2,8 @@
 //!
 //! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model (`merge`,
 //! `unigram`, `wordpiece`, `greedy`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
-//! the two kinds of file; `conversion` writes other files as one of the second kind. Everything is immutable once built,
-//! so that threads share it.
+//! the two kinds of file; `conversion` writes other files as one of the second kind. Everything is immutable once
+//! built, so that threads share it.
 
 mod added;
 mod base64;

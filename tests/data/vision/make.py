@@ -124,7 +124,7 @@ class Family:
                 else:
                     tensors[name] = made(op, values, shape)
                 in_folder.append([name, ours, op, shape])
-            save_file({name: torch.from_numpy(np.array(a)) for name, a in tensors.items()}, path, metadata={"format": "pt"})
+            save_file({name: torch.from_numpy(np.array(a, order="C")) for name, a in tensors.items()}, path, metadata={"format": "pt"})
             loaded = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
             single = torch.float32
             with Float64():
@@ -247,7 +247,12 @@ class Gemma4(Family):
             before, after = PROMPT
             tokens = torch.tensor([before + [self.special["image_token_id"]] * n + after])
             kinds = (tokens == self.special["image_token_id"]).long()
-            logits = self.model(input_ids=tokens, pixel_values=pixels, image_position_ids=places, mm_token_type_ids=kinds).logits[0, -1].tolist()
+            # The masks of `generate`: those of the 12B's `forward` alone are others.
+            masks = self.model.create_masks_for_generate(
+                config=self.model.config, inputs_embeds=torch.zeros(*tokens.shape, 64), attention_mask=None, cache=None,
+                position_ids=torch.arange(tokens.shape[1])[None], mm_token_type_ids=kinds)
+            logits = self.model(input_ids=tokens, pixel_values=pixels, image_position_ids=places, mm_token_type_ids=kinds,
+                                attention_mask=masks).logits[0, -1].tolist()
         return rows, [ids("<|image>"), n, ids("<image|>")], logits
 
 
@@ -340,7 +345,7 @@ class Lfm2(Plain):
     encoder = {"model_type": "siglip2_vision_model", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2,
                "patch_size": 8, "num_patches": 16, "vision_use_head": False}
     config = {"model_type": "lfm2_vl", "image_token_id": 92, "projector_hidden_size": 56, "downsample_factor": 2, "vision_config": encoder,
-              "text_config": {"model_type": "lfm2", **LLAMA_LIKE, "layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}}
+              "text_config": {"model_type": "lfm2", **LLAMA_LIKE, "tie_word_embeddings": True, "layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}}
     pixels = PIXELS | {"image_processor_type": "Lfm2VlImageProcessorFast", "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 2,
                        "downsample_factor": 2, "do_image_splitting": True, "min_tiles": 2, "max_tiles": 6, "use_thumbnail": True,
                        "min_image_tokens": 4, "max_image_tokens": 16, "encoder_patch_size": 8, "tile_size": 32, "max_pixels_tolerance": 1.5}
@@ -394,7 +399,7 @@ class LightOnOcr(Plain):
     encoder = {"model_type": "pixtral", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 24,
                "patch_size": 8, "image_size": 70, "hidden_act": "silu", "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}
     config = {"model_type": "lighton_ocr", "image_token_id": 92, "spatial_merge_size": 2, "vision_config": encoder,
-              "text_config": {"model_type": "qwen3", **LLAMA_LIKE}}
+              "text_config": {"model_type": "qwen3", **LLAMA_LIKE, "tie_word_embeddings": True}}
     pixels = PIXELS | CLIP | {"image_processor_type": "PixtralImageProcessorFast", "resample": 3, "size": {"longest_edge": 70}, "patch_size": 16}
     more = {"spatial_merge_size": 2}
     names = [("model.vision_encoder.patch_conv", "v.patch_embd"), ("model.vision_encoder.ln_pre", "v.pre_ln"),

@@ -115,8 +115,8 @@ fn every_change_that_is_no_addition_is_found() {
     assert_eq!(count("uint32_t rz_device_count(void);", "uint32_t rz_device_count(void);\nvoid rz_new(void);"), 0);
     assert_eq!(
         count(
-            "uint32_t n_unknown;\n  uint32_t reserved;\n} rz_model_info;",
-            "uint32_t n_unknown;\n  uint32_t reserved;\n  uint64_t more;\n} rz_model_info;"
+            "uint32_t experts_host_layers;\n  uint32_t reserved;\n} rz_model_info;",
+            "uint32_t experts_host_layers;\n  uint32_t reserved;\n  uint64_t more;\n} rz_model_info;"
         ),
         0
     );

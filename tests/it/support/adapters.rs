@@ -1,7 +1,7 @@
 //! Low-rank adapters with random factors, and the weights of the reference with them merged in.
 
 use super::reference::Weights;
-use super::tiny::Rng;
+use super::tiny::{Rng, Tiny};
 
 /// The factors of one tensor.
 #[derive(Clone)]
@@ -46,4 +46,34 @@ pub fn merge(weights: &mut Weights, adapter: &[Factors], scale: f64) {
             row += rows;
         }
     }
+}
+
+/// Parts of the names of tensors without a plain product.
+const NO_PLACE: &[&str] =
+    &["token_embd", "position_embd", "_exps.", "conv", "attn_k_b.", "attn_v_b.", "ssm_a", "norm", "ssm_d.", "_ssm"];
+
+/// Factors for every matrix of a file that a network multiplies by, and for its head.
+pub fn all_factors(tiny: &Tiny, rank: usize, seed: u64) -> Vec<Factors> {
+    let (file, net, weights) = tiny.file();
+    let rng = &mut Rng(seed);
+    let mut list = Vec::new();
+    for tensor in &file.tensors {
+        let (name, &[rows, cols]) = (&tensor.name, &tensor.dims[..]) else { continue };
+        let (rows, cols) = (rows as usize, cols as usize);
+        if name == "output.weight" || !name.ends_with(".weight") || NO_PLACE.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let fused = |from: &str, parts: &[&str]| -> Vec<(String, usize)> {
+            let names = parts.iter().map(|part| name.replace(from, part));
+            names.map(|name| (name.clone(), weights[&name].len() / cols)).collect()
+        };
+        let parts = match weights.get(name) {
+            None => fused("attn_qkv", &["attn_q", "attn_k", "attn_v"]),
+            Some(values) if values.len() < rows * cols => fused("ffn_up", &["ffn_gate", "ffn_up"]),
+            Some(_) => vec![(name.clone(), rows)],
+        };
+        list.push(Factors::new(name, &parts, cols, rank, rng));
+    }
+    list.push(Factors::new("output.weight", &[("output.weight".into(), net.vocab)], net.hidden, rank, rng));
+    list
 }

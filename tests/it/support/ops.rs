@@ -115,6 +115,7 @@ impl Model {
             placement: Placement::WithLayers,
             host_bytes,
             packed_at: None,
+            tested_at: None,
             plan: false,
             beside: None,
             isa: self.isa,

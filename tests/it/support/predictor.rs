@@ -103,6 +103,7 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         placement: Placement::WithLayers,
         host_bytes: u64::MAX,
         packed_at: None,
+        tested_at: None,
         plan: false,
         beside: Some(beside.clone()),
         isa: None,

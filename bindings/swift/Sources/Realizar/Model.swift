@@ -99,6 +99,8 @@ public struct LoadOptions: Sendable {
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
     /// File of packed weights, made by the first load and mapped by later ones.
     public var packedPath: String?
+    /// File of the tests that GPUs have passed, which later processes need not make again.
+    public var testedPath: String?
 
     public init(runtime: Runtime? = nil) { self.runtime = runtime }
 }
@@ -229,6 +231,7 @@ public final class Model: Sendable {
         }
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
         let placement = try options.placement.map { try terminated($0, "placement") }
+        let tested = try options.testedPath.map { try terminated($0, "testedPath") }
         let progress = options.progress.map { Box($0) }
         if let progress {
             params.progress_user = Unmanaged.passUnretained(progress).toOpaque()
@@ -245,14 +248,17 @@ public final class Model: Sendable {
                         try options.devices.withUnsafeBufferPointer { devices in
                             try options.shares.withUnsafeBufferPointer { shares in
                                 try (placement ?? []).withUnsafeBufferPointer { placement in
-                                    params.runtime = runtime
-                                    params.cancel = cancel
-                                    params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                                    params.placement = placement.isEmpty ? nil : placement.baseAddress
-                                    params.devices = devices.isEmpty ? nil : devices.baseAddress
-                                    params.n_devices = devices.count
-                                    params.shares = shares.isEmpty ? nil : shares.baseAddress
-                                    return try body(&params)
+                                    try (tested ?? []).withUnsafeBufferPointer { tested in
+                                        params.runtime = runtime
+                                        params.cancel = cancel
+                                        params.packed_path = packed.isEmpty ? nil : packed.baseAddress
+                                        params.placement = placement.isEmpty ? nil : placement.baseAddress
+                                        params.tested_path = tested.isEmpty ? nil : tested.baseAddress
+                                        params.devices = devices.isEmpty ? nil : devices.baseAddress
+                                        params.n_devices = devices.count
+                                        params.shares = shares.isEmpty ? nil : shares.baseAddress
+                                        return try body(&params)
+                                    }
                                 }
                             }
                         }

@@ -61,23 +61,31 @@ pub const ALL: &[Family] = &[
         post_norms: true,
         ..PLAIN
     },
+    FOURTH,
+    // The 12B, whose layers have no inputs of their own.
     Family {
-        model_types: &["gemma4_text", "gemma4", "gemma4_unified_text", "gemma4_unified"],
-        arch: "gemma4",
-        activations: &["gelu_pytorch_tanh"],
-        epsilon: 1e-6,
-        keys: &[LOGIT_CAP],
-        defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=512 \
-                   hidden_size_per_layer_input=256",
-        effectless: " vocab_size_per_layer_input audio_config audio_token_id boa_token_id boa_token_index eoa_token_id \
-                     eoa_token_index vision_soft_tokens_per_image ",
-        extras: fourth,
-        windows: |_| Ok(()),
-        rope: rotations,
-        post_norms: true,
-        ..PLAIN
+        model_types: &["gemma4_unified_text", "gemma4_unified"],
+        defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=1024",
+        ..FOURTH
     },
 ];
+
+const FOURTH: Family = Family {
+    model_types: &["gemma4_text", "gemma4"],
+    arch: "gemma4",
+    activations: &["gelu_pytorch_tanh"],
+    epsilon: 1e-6,
+    keys: &[LOGIT_CAP],
+    defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=512 \
+               hidden_size_per_layer_input=256",
+    effectless: " vocab_size_per_layer_input audio_config audio_token_id boa_token_id boa_token_index eoa_token_id \
+                 eoa_token_index vision_soft_tokens_per_image ",
+    extras: fourth,
+    windows: |_| Ok(()),
+    rope: rotations,
+    post_norms: true,
+    ..PLAIN
+};
 
 /// Sets the bound of each layer's gates in deviations from their mean: a configuration has the share of those below it.
 fn sparse_gates(t: &mut Translator) -> Result<()> {

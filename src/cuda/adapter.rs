@@ -1,0 +1,65 @@
+//! Low-rank adapters on a GPU: their factors, which lie as weights do.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use twox_hash::XxHash64;
+
+use super::launch::Context;
+use super::weights::{self, DeviceWeights};
+use crate::error::{Result, try_vec};
+use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
+
+/// The factors of an adapter.
+pub struct CudaAdapter {
+    factors: DeviceWeights,
+    /// Sorted by the product that they stand beside, which has one at most.
+    products: Vec<LowRank>,
+    number: u64,
+    digest: u64,
+    rank: usize,
+}
+
+impl CudaAdapter {
+    /// Brings the factors of an adapter to a device.
+    pub fn new(context: &Arc<Context>, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<CudaAdapter> {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let matrices = Weights { matrices: sources.to_vec(), ..Weights::default() };
+        let factors = weights::upload(context, &matrices, &mut |_, _| Ok(()))?;
+        let mut sorted = try_vec("the list of factors", products.len())?;
+        sorted.extend_from_slice(products);
+        sorted.sort_by_key(|product: &LowRank| product.beside);
+        let mut hash = XxHash64::with_seed(factors.digest());
+        for LowRank { a, b, factor, .. } in &sorted {
+            [*a as u64, *b as u64, factor.to_bits()].iter().for_each(|n| hash.write_u64(*n));
+        }
+        let rank = products.iter().map(|product| sources[product.a].rows()).max().unwrap_or(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Ok(CudaAdapter { factors, products: sorted, number, digest: hash.finish(), rank })
+    }
+
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// A number that no other adapter of the process has.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Rows of the longest A.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    pub(super) fn factors(&self) -> &DeviceWeights {
+        &self.factors
+    }
+
+    /// The product that is added to another one.
+    pub(super) fn beside(&self, beside: Beside) -> Option<&LowRank> {
+        let found = self.products.binary_search_by_key(&beside, |product| product.beside);
+        found.ok().map(|i| &self.products[i])
+    }
+}

@@ -1,0 +1,112 @@
+//! The launches of adapters: what they add to products, for the rows of sequences that have them.
+
+use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, Modification, ModifyArgs, NormArgs};
+use crate::cuda::lower::Lowering;
+use crate::cuda::probe::Address;
+use crate::cuda::scratch::MAX_SEGMENTS;
+use crate::error::Result;
+use crate::graph::op::{Projection, TensorId};
+use crate::graph::weights::Beside;
+
+/// Warps of a block.
+const WARPS: usize = 4;
+
+impl Lowering<'_> {
+    /// Adds to the results of at most `MAX_SEGMENTS` projections, times `scale`.
+    pub(crate) fn adapt(&mut self, x: TensorId, projections: &[Projection], scale: f32) -> Result<()> {
+        let mut products = [(Beside::Logits, 0); MAX_SEGMENTS];
+        for (product, p) in products.iter_mut().zip(projections) {
+            *product = (Beside::Project(p.weight), self.tensor(p.out));
+        }
+        self.adapt_each(x, &products[..projections.len()], scale)
+    }
+
+    /// Adds to logits, and does what the kernel of the product has left to this.
+    pub(crate) fn adapt_logits(&mut self, x: TensorId, scale: f32, softcap: f32) -> Result<()> {
+        let logits = self.scratch.logits;
+        self.adapt_each(x, &[(Beside::Logits, logits)], 1.0)?;
+        if (scale, softcap) == (1.0, 0.0) {
+            return Ok(());
+        }
+        let width = self.program.vocab;
+        let args = ModifyArgs {
+            x: logits,
+            width: width as u32,
+            kind: Modification::Softcap as u32,
+            factor: scale,
+            eps: softcap,
+            ..ModifyArgs::default()
+        };
+        let blocks = [self.shape.n, width.div_ceil(1024), 1];
+        self.launch(&self.model.device.kernels.modify, blocks, 256, 0, &args)
+    }
+
+    /// Tells whether an adapter of the step adds to the logits.
+    pub(crate) fn adapts_logits(&self) -> bool {
+        self.adapted.adapters.iter().any(|adapter| adapter.beside(Beside::Logits).is_some())
+    }
+
+    fn adapt_each(&mut self, x: TensorId, products: &[(Beside, Address)], scale: f32) -> Result<()> {
+        let Some(places) = self.adapted.places() else { return Ok(()) };
+        let adapted = self.adapted;
+        let (width, n_slots) = (self.program.width(x), self.shape.n_slots);
+        let mut input = None;
+        for (i, adapter) in adapted.adapters.iter().enumerate() {
+            let (mut first, mut second) =
+                ([AdaptSegment::default(); MAX_SEGMENTS], [AdaptSegment::default(); MAX_SEGMENTS]);
+            let mut n = 0;
+            for &(beside, out) in products {
+                let Some(product) = adapter.beside(beside) else { continue };
+                let x = match input {
+                    Some(input) => input,
+                    None => *input.insert(self.normalised(x, places.input)?),
+                };
+                let [a, b] = [product.a, product.b].map(|factor| adapter.factors().matrix_at(factor));
+                let inner = places.inner + 4 * (n * places.stride) as Address;
+                first[n] = AdaptSegment { w: a, x, out: inner, cols: width as u32, factor: 1.0 };
+                let factor = (product.factor * f64::from(scale)) as f32;
+                second[n] = AdaptSegment { w: b, x: inner, out, cols: a.rows, factor };
+                n += 1;
+            }
+            if n == 0 {
+                continue;
+            }
+            let factors = places.factors + 4 * (i * n_slots) as Address;
+            for (segments, adds) in [(first, false), (second, true)] {
+                let args = AdaptArgs {
+                    segments,
+                    slots: self.step.0.slots,
+                    factors,
+                    n: self.shape.n as u32,
+                    adds: u32::from(adds),
+                };
+                // As many lanes to a row as it has eight columns, up to a warp and at least four.
+                let blocks = |s: &AdaptSegment| {
+                    let lanes = (s.w.cols as usize / 8).next_power_of_two().clamp(4, 32);
+                    (s.w.rows as usize).div_ceil(WARPS * 32 / lanes)
+                };
+                let rows = segments[..n].iter().map(blocks).max().unwrap_or(1);
+                let blocks = [rows, n, self.shape.n.div_ceil(HEAD_TOKENS)];
+                self.launch(&self.model.device.kernels.adapt, blocks, 32 * WARPS as u32, 0, &args)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The address of an input of products, which is written to `place` where these apply its norm themselves.
+    fn normalised(&mut self, x: TensorId, place: Address) -> Result<Address> {
+        let Some((norm, from)) = self.fusions.delayed(x) else { return Ok(self.tensor(x)) };
+        let args = NormArgs {
+            norm: self.norm(Some(&norm)),
+            x: self.tensor(from),
+            delta: 0,
+            out: place,
+            group: norm.group as u32,
+            own: self.own_weights(&norm) as u32,
+            scale: 0.0,
+            of_delta: 0,
+        };
+        self.launch(&self.model.device.kernels.add_norm, [self.shape.n, 1, 1], 256, 128, &args)?;
+        Ok(place)
+    }
+}

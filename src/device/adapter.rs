@@ -1,0 +1,92 @@
+//! A low-rank adapter on the devices of its model: each part of the layers has the factors of its own products.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use twox_hash::XxHash64;
+
+use crate::cpu::adapter::CpuAdapter;
+use crate::cuda::CudaAdapter;
+use crate::error::{Result, try_filled, try_vec};
+use crate::graph::adapter_set::AdapterSet;
+use crate::graph::weights::{Beside, LowRank, MatrixSource};
+
+pub struct Adapter {
+    pub(super) cpu: Option<Arc<CpuAdapter>>,
+    /// The parts on GPUs, in the order of the layers.
+    pub(super) cuda: Vec<Arc<CudaAdapter>>,
+    digest: u64,
+    largest_factor: f64,
+}
+
+/// The factors of an adapter: those of its products, in their places.
+pub struct Factors<'a> {
+    pub sources: &'a [&'a dyn MatrixSource],
+    pub products: &'a [LowRank],
+}
+
+impl Factors<'_> {
+    /// Hands `load` the factors of a part of a program, in which `beside` tells the place of a product.
+    pub(super) fn of_part<T>(
+        &self,
+        beside: impl Fn(Beside) -> Option<Beside>,
+        load: impl FnOnce(&Factors) -> Result<T>,
+    ) -> Result<T> {
+        let mut sources: Vec<&dyn MatrixSource> = try_vec("factors", 2 * self.products.len())?;
+        let mut products: Vec<LowRank> = try_vec("factors", self.products.len())?;
+        let mut places = try_filled("factors", self.sources.len(), None)?;
+        for product in self.products {
+            let Some(beside) = beside(product.beside) else { continue };
+            let [a, b] = [product.a, product.b].map(|factor| {
+                *places[factor].get_or_insert_with(|| {
+                    sources.push(self.sources[factor]);
+                    sources.len() - 1
+                })
+            });
+            products.push(LowRank { beside, a, b, ..*product });
+        }
+        load(&Factors { sources: &sources, products: &products })
+    }
+}
+
+impl Adapter {
+    /// The parts of an adapter with some products.
+    pub(super) fn new(cpu: Option<Arc<CpuAdapter>>, cuda: Vec<Arc<CudaAdapter>>, products: &[LowRank]) -> Adapter {
+        let mut hash = XxHash64::with_seed(0);
+        cpu.iter().for_each(|cpu| hash.write_u64(cpu.digest()));
+        cuda.iter().for_each(|cuda| hash.write_u64(cuda.digest()));
+        let largest_factor = products.iter().fold(0.0, |most, product| product.factor.abs().max(most));
+        Adapter { cpu, cuda, digest: hash.finish(), largest_factor }
+    }
+
+    /// Bytes of the host.
+    pub fn host_bytes(&self) -> u64 {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.bytes())
+    }
+
+    /// The largest size of a factor on a product.
+    pub fn largest_factor(&self) -> f64 {
+        self.largest_factor
+    }
+}
+
+impl AdapterSet<Adapter> {
+    /// A number that tells it from sets of other factors or in another order; 0 for an empty one.
+    pub fn digest(&self) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let mut hash = XxHash64::with_seed(0);
+        for (adapter, factor) in self.iter() {
+            hash.write_u64(adapter.digest);
+            hash.write_u32(factor.to_bits());
+        }
+        hash.finish().max(1)
+    }
+
+    /// The set as a device has it, whose part `of` gives.
+    pub(super) fn on<A>(&self, of: impl Fn(&Adapter) -> Option<&Arc<A>>) -> AdapterSet<A> {
+        let scaled = self.iter().filter_map(|(adapter, factor)| Some((of(adapter)?.clone(), *factor)));
+        AdapterSet::new(scaled.collect())
+    }
+}
