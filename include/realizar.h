@@ -471,10 +471,10 @@ typedef struct rz_model_params {
   /* Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
    * forgotten with the process.
    *
-   * The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs. A
-   * test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that is
-   * something else stays, and neither it nor one that cannot be written costs more than the test. Devices that have
-   * failed are not kept: each process tests them again. Since 0.1.0. */
+   * The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs.
+   * A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
+   * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
+   * have failed are not kept: each process tests them again. Since 0.1.0. */
   const char *tested_path;
 } rz_model_params;
 
@@ -1647,12 +1647,12 @@ rz_status rz_media_measure(const rz_encoder *encoder,
 /* Encodes sound: `n` samples of one channel, full scale from -1 to 1, `rate` of them a second.
  *
  * They are brought to the rate of the encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
- * seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts,
- * and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with rz_media_free,
- * before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done.
- * Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not
- * finite or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures),
- * RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of
+ * parts, and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with
+ * rz_media_free, before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch
+ * until it is done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row,
+ * one that is not finite or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of
+ * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 const float *samples,
@@ -2371,8 +2371,8 @@ rz_status rz_conversation_add_media(rz_conversation *conversation,
                                     rz_error *err);
 
 /* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
- * is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
- * Since 0.1.0. */
+ * is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_conversation_media_get(const rz_conversation *conversation,
                                     uint32_t number,
                                     rz_media **out,

@@ -166,7 +166,7 @@ struct DeviceNorm {
 struct DeviceKv {
     Ptr<u8> k;
     Ptr<u8> v;
-    Ptr<u16> k_scales;  // Of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
+    Ptr<u16> k_scales;  // Scales of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
     Ptr<u16> v_scales;
     ConstPtr<float> from;  // Recurrent memories before the step; null: all are zero.
     Ptr<float> to;  // Recurrent memories after the step.

@@ -33,8 +33,8 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >$out/chat.gguf
 "$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
-# Models of the Hub, with a disk that is full where one can be mounted. This runtime hashes by OpenSSL 1, which few systems
-# still have, and this wheel does.
+# Models of the Hub, with a disk that is full where one can be mounted. This runtime hashes by OpenSSL 1, which this
+# wheel has and few systems have.
 tls=$PWD/build/openssl/psycopg2_binary.libs
 has_tls() { LD_LIBRARY_PATH=$tls python3 -c 'import ctypes; ctypes.CDLL("libssl.so.1.1")' 2>$out/log; }
 if ! has_tls; then

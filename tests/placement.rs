@@ -193,7 +193,7 @@ fn other_mixtures_have_the_results_of_the_cpu() {
             println!(
                 "{name:20} {layers} layers' experts on the host, pieces of {piece:2}: {difference:.1e}, {without:.1e}"
             );
-            // Where the halves of a GPU's prompts choose other experts, they do so wherever experts are.
+            // The halves of a GPU's prompts may choose other experts, wherever experts are.
             assert!(difference < f64::max(4e-3, 2.0 * without), "{name}, pieces of {piece}: {difference}, {without}");
             if layers > 0 {
                 names.insert(name.clone());
@@ -452,7 +452,7 @@ fn a_plan_tells_where_experts_are() {
         limit(shim, shim.number("shim_memory_used") as usize + plan.weights.device as usize - 1);
         let refused = load(&path, placement, gpu_layers);
         match placement {
-            // Which takes less then.
+            // The plan of this one takes less then.
             "experts=auto" => assert_eq!(refused.unwrap().info().experts.0, 0..3),
             _ => assert!(matches!(refused, Err(Error::DeviceOutOfMemory { .. })), "{placement}"),
         }
@@ -474,7 +474,7 @@ fn a_plan_tells_where_experts_are() {
     assert_eq!(experts, BTreeSet::from([(0, 0), (0, 1), (1, 2), (0, 3)]));
 }
 
-/// With more memory more experts are on the device, after everything else is.
+/// More experts are on a device with more memory, after everything else is.
 #[test]
 fn experts_go_where_they_fit() {
     let Some(gpus) = gpus() else { return };
@@ -504,7 +504,7 @@ fn experts_go_where_they_fit() {
     let whole: Vec<usize> = seen.iter().filter(|(layers, _)| *layers == 4).map(|(_, experts)| *experts).collect();
     assert_eq!(whole, [4, 3, 2, 1, 0], "{seen:?}");
     limit(shim, 1 << 30);
-    // By bytes: those of the last layers that take as many.
+    // Bytes choose the last layers whose experts take at most as many.
     let all = load(&path, "experts=cpu:0", 0).unwrap().info().experts.1[1];
     for (bytes, on_host) in [(0, 4), (all / 4 - 1, 4), (all / 4, 3), (all / 2, 2), (all, 0), (u64::MAX, 0)] {
         let model = load(&path, &format!("experts=gpu:{bytes}"), 0).unwrap();
@@ -548,7 +548,7 @@ fn a_layer_crosses_once_each_way() {
     }
 }
 
-/// What cannot be is refused by name, before a weight is read.
+/// Impossible placements are refused by name, before a weight is read.
 #[test]
 fn placements_that_cannot_be_are_refused() {
     let Some(_gpus) = gpus() else { return };

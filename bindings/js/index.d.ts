@@ -39,7 +39,7 @@ export interface LoadOptions {
   devices?: number[];
   shares?: number[];
   gpuLayers?: number;
-  /** Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; absent: with their layers. */
+  /** The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; absent: with their layers. */
   placement?: string;
   /** GGML type to which matrices of floats are converted. */
   quantize?: number;
@@ -504,6 +504,6 @@ export class Session extends Handle {
   fork(): Session;
   save(): Promise<Uint8Array>;
   /** Goes on with a text, tokens or a prompt; what the session holds of them from its start is not computed again.
-   * Without `sampling` the most likely token is chosen. */
+   * The most likely token is chosen if there is no `sampling`. */
   generate(prompt: string | Tokens | Prompt, options?: GenerateOptions): AsyncGenerator<string, void, void>;
 }

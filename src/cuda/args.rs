@@ -117,7 +117,7 @@ pub enum Activation {
 pub struct DeviceKv {
     pub k: Ptr<u8>,
     pub v: Ptr<u8>,
-    /// Of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
+    /// Scales of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
     pub k_scales: Ptr<u16>,
     pub v_scales: Ptr<u16>,
     /// Recurrent memories before the step; null: all are zero.

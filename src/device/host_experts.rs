@@ -48,7 +48,7 @@ impl HostExperts {
 pub struct HostExecutor {
     cpu: CpuExecutor,
     program: Arc<Program>,
-    /// From each GPU to the host, and back.
+    /// The copies between each GPU and the host, in both directions.
     ways: Vec<HostWay>,
     /// `[max_tokens]`, of which no op reads more than their number.
     ids: Vec<u32>,

@@ -285,7 +285,7 @@ impl PipelineExecutor {
                 (Some(cpu), 0) => cpu.begin(&batch.inputs, &OnCpu(batch.sequences), start..end)?,
                 (cpu, i) => {
                     let gpu = i - usize::from(cpu.is_some());
-                    // Of experts on the host a part has other ops.
+                    // A part whose experts are on the host has ops of its own, which run as a whole.
                     let ops = if self.host.is_some() { 0..part.program.ops.len() } else { start..end };
                     self.cuda[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), ops)?;
                 }

@@ -16,18 +16,18 @@ use crate::graph::weights::Weights;
 /// The place of the experts of layers that are on GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// With their layers.
+    /// Experts are where their layers are.
     #[default]
     WithLayers,
-    /// On GPUs as many as there is room for beside everything else, those of the last layers.
+    /// Experts of the last layers are on GPUs, as many as there is room for beside everything else.
     Auto,
-    /// On the CPU.
+    /// All experts are on the CPU.
     Host,
-    /// On the CPU those of so many first layers that have any.
+    /// Experts of so many first layers, of those that have any, are on the CPU.
     First(usize),
-    /// On the CPU those of some layers.
+    /// Experts of some layers are on the CPU.
     Layers(Range<usize>),
-    /// On GPUs those of the last layers that take at most so many bytes together.
+    /// Experts of the last layers are on GPUs, at most so many bytes together.
     Bytes(u64),
 }
 

@@ -71,7 +71,7 @@ impl Session {
             let n = self.runs().piece(self.len(), rest.len(), self.network().call_piece());
             let (piece, after) = rest.split_at(n);
             rest = after;
-            // Where this fails the earlier logits are still there, because logits are read with the last piece only.
+            // Logits are read with the last piece only, so that the earlier ones are still there if this fails.
             let outputs = usize::from(rest.is_empty());
             let appended = self.append(piece, outputs, cancel);
             appended.inspect_err(|_| self.rewind(before, logits_at))?;

@@ -53,7 +53,7 @@ pub struct ConversationInfo {
 pub struct Conversation {
     model: Arc<Model>,
     chat: Chat,
-    /// Those that its messages name, distinct by their hashes.
+    /// Media that its messages name, distinct by their hashes.
     media: Vec<Arc<Media>>,
     overflow: Overflow,
     /// Number of the first message of a turn that is in prompts; systems' messages always are.

@@ -1,4 +1,4 @@
-//! What a picture is to an encoder: its tiles within the bounds of a caller, their rows, and the tokens around and
+//! Prepares a picture for an encoder: its tiles within the bounds of a caller, their rows, and the tokens around and
 //! between them.
 
 use sha2::{Digest, Sha256};

@@ -238,7 +238,7 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// What goes through the programs at once.
+/// The input of one run of the two programs.
 enum Tile {
     Picture(Picture),
     Sound(HeardPart),
@@ -247,7 +247,7 @@ enum Tile {
 /// The work on the tiles of a picture or the parts of a sound, which may be paused.
 pub struct Encoding {
     tiles: Vec<Tile>,
-    /// That of a picture.
+    /// The layout of a picture; `None` for a sound.
     layout: Option<Layout>,
     /// `[n][row_dim]`, those of the tiles that are done.
     pub rows: Vec<f32>,

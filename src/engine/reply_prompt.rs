@@ -9,7 +9,7 @@ use super::{Cancel, Chooser, DraftParams, GrammarKind, Model, SamplerParams};
 use crate::error::{Error, Result};
 use crate::text::{Chat, MarkedText, ToolChoice};
 
-/// What happens where messages and a reply have no room in the cache.
+/// The handling of messages for which, with a reply, the cache has no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overflow {
     /// The reply is refused.
@@ -19,10 +19,10 @@ pub enum Overflow {
     Forget,
 }
 
-/// Whether the model writes reasoning ahead of its answer.
+/// The choice between an answer with and one without reasoning ahead of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reasoning {
-    /// As the template does by itself.
+    /// The template decides.
     #[default]
     Model,
     Off,
@@ -45,10 +45,10 @@ pub struct ReplyParams<'a> {
     pub draft: DraftParams,
     /// Number of the likeliest tokens to keep with each token of content; 0: none.
     pub logprobs: usize,
-    /// Among the replies of a step the higher go first; 0: as most.
+    /// Replies with a higher number go first in a step; 0 is the default.
     pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,
-    /// What was said of a reply that is given up becomes a message.
+    /// The text so far of a reply that is given up becomes a message.
     pub keeps_cut: bool,
     /// Goes on with the last message, a reply that was cut.
     pub continues: bool,
@@ -62,12 +62,12 @@ pub struct ReplyPrompt {
     pub(super) first: usize,
 }
 
-/// What makes prompts; it may work on another thread than the conversation's.
+/// Makes prompts, on the conversation's thread or another one.
 pub struct PromptBuilder<'a> {
     pub(super) model: &'a Arc<Model>,
     pub(super) chat: &'a Chat,
     pub(super) media: &'a [Arc<Media>],
-    /// As in `Conversation`.
+    /// `Conversation::first`
     pub(super) first: usize,
     /// Number of the messages that count.
     pub(super) end: usize,
@@ -197,7 +197,7 @@ impl<'p> PromptBuilder<'p> {
     fn closing(&self) -> Result<Option<Vec<u32>>> {
         let form = self.model.reply_form()?;
         let Some(tags) = &form.reasoning else { return Ok(None) };
-        // What comes after it is another message there.
+        // The answer is a message of its own there.
         let after = if form.has_headers { "<|start|>assistant" } else { "" };
         let mut tokens = Vec::new();
         self.model.tokenizer()?.encode(&format!("{}{after}", tags.close), false, true, &mut tokens)?;

@@ -1,4 +1,4 @@
-//! What a sound is to an encoder: its parts, their rows, the tokens around them, and its hash.
+//! Prepares a sound for an encoder: its parts, their rows, the tokens around them, and its hash.
 
 use sha2::{Digest, Sha256};
 
@@ -27,7 +27,7 @@ pub fn most_samples(encoder: &Encoder, max_rows: usize) -> Result<usize> {
 /// The fewest and the most rows of a sound, and the bytes of scratch that one takes at most.
 pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     let facts = facts(encoder)?;
-    // Of two parts the first is whole, and the second continues it.
+    // Two parts have all cases: the first is whole, the second continues it.
     let parts = facts.parts(most_samples(encoder, max_rows)?.min(2 * facts.part_samples()))?;
     let most = |of: fn(&SoundPart) -> usize| parts.iter().map(of).max().unwrap_or(0);
     let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows));

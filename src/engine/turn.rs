@@ -15,7 +15,7 @@ pub struct Turn {
     pub(super) continues: bool,
     /// Tokens of the reply, those with which it goes on included.
     pub(super) made: Vec<u32>,
-    /// What it says. Neighbours of one kind are joined.
+    /// Parts of the reply so far. Neighbours of one kind are joined.
     pub(super) parts: Vec<Event>,
     /// Number of the part to hand on next, and its bytes that were handed on.
     pub(super) given: (usize, usize),

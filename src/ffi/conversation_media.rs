@@ -37,8 +37,8 @@ pub unsafe extern "C" fn rz_conversation_add_media(
 }
 
 /// Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
-/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
-/// Since 0.1.0.
+/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_media_get(
     conversation: *const rz_conversation,

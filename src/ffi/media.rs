@@ -52,7 +52,7 @@ impl rz_media {
         rz_media { media: OnceLock::new(), work: Mutex::new(Some(steps)), model }
     }
 
-    /// What is known ahead of the rows.
+    /// Returns all that is known ahead of the rows.
     pub(super) fn info_so_far(&self) -> Result<rz_media_info> {
         let steps = taken(self.work.try_lock(), Self::NAME)?;
         let none = || match self.media.get() {

@@ -173,10 +173,10 @@ pub struct rz_model_params {
     /// Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
     /// forgotten with the process.
     ///
-    /// The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs. A
-    /// test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that is
-    /// something else stays, and neither it nor one that cannot be written costs more than the test. Devices that have
-    /// failed are not kept: each process tests them again. Since 0.1.0.
+    /// The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs.
+    /// A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
+    /// is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
+    /// have failed are not kept: each process tests them again. Since 0.1.0.
     pub tested_path: *const c_char,
 }
 

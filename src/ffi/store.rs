@@ -152,7 +152,7 @@ pub unsafe extern "C" fn rz_store_take(
     })
 }
 
-/// What was taken, or an empty session.
+/// Returns the session that was taken, or an empty one.
 fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>) -> Result<(Session, usize)> {
     taken.map_or_else(|| Ok((Session::new(store.model(), params)?, 0)), Ok)
 }

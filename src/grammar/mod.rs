@@ -324,7 +324,7 @@ impl Allowed<'_> {
             if !long.starts_with(short) {
                 return None;
             }
-            // Of two tokens with the same text the first stands for a byte, so the later one counts.
+            // If two tokens have the same text, the first stands for a byte, so the later one counts.
             if text.len() >= longest.1.len() {
                 longest = (id, text);
             }

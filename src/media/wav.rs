@@ -65,7 +65,7 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
         match &name {
             b"fmt " => format = Some(range),
             b"data" => {
-                // Of a stream the length was not known.
+                // A stream was written before its length was known.
                 let is_open = number(file, range.start.saturating_sub(4), 4, false) == Some(UNKNOWN);
                 data = Some(if is_open { range.start..file.len() } else { range });
                 break;

@@ -264,7 +264,7 @@ impl Builder<'_> {
         if key_dim > MAX_KEY_DIM {
             return Err(Error::unsupported(format!("a delta rule with keys of {key_dim}, {MAX_KEY_DIM} are the most")));
         }
-        // That of GGUF files is the one of the norms, that of checkpoints a constant.
+        // The epsilon of GGUF files is the one of the norms, that of checkpoints a constant.
         let eps = eps.unwrap_or(if self.is_folder() { 1e-6 } else { self.rms_eps });
         self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt(), eps);
         self.l2_norm(k, key_dim, 1.0, eps);

@@ -14,8 +14,8 @@ pub(super) type Recent<'a> = [&'a [u32]; 2];
 /// Finds repetitions of the newest tokens, in time linear in their number.
 #[derive(Debug, Default)]
 pub(super) struct Repetitions {
-    /// For each of the newest tokens, backwards from the last: the number of tokens, it and those before it, that equal
-    /// the last tokens of the text.
+    /// Lengths of repetitions, one for each of the newest tokens, backwards from the last: the number of tokens, it and
+    /// the ones before it, that equal the last tokens of the text.
     lengths: Vec<u32>,
 }
 

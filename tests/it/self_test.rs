@@ -301,7 +301,7 @@ fn verdicts_outlast_the_process() {
         // It was replaced.
         assert_eq!(launches(0, shim::IMAGE), Some(0));
     }
-    // What is something else stays.
+    // A file of another kind stays.
     std::fs::write(&kept.path, b"a letter to grandmother").unwrap();
     assert_eq!([launches(0, shim::IMAGE), launches(0, shim::IMAGE)], [Some(tested); 2]);
     assert_eq!(std::fs::read(&kept.path).unwrap(), b"a letter to grandmother");

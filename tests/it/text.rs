@@ -396,7 +396,7 @@ fn greedy_tokens_are_those_of_rwkv() {
     let template = ChatTemplate::from_metadata(&m, &t).unwrap().unwrap();
     let text = template.render(&Chat::new(&turns, true)).unwrap().plain().unwrap();
     assert_eq!(text, "System: Be brief.\n\nUser: Hi\n\nAssistant: Hello.\n\nUser: Bye\n\nAssistant:");
-    // What no token has is left out where no token stands for it.
+    // Bytes that no token has are left out if no token stands for them.
     bare.set("tokenizer.ggml.tokens", ["<s>", "a", "aa"].iter().collect::<Strings>());
     bare.set("tokenizer.ggml.token_type", vec![3i64, 1, 1]);
     let few = Tokenizer::from_metadata(&mut bare.clone()).unwrap();

@@ -44,7 +44,7 @@ const FAMILIES: &[&str] = &[
     "paddleocr",
     "llava16",
 ];
-/// Those whose text models have no folders that are read.
+/// Families whose text models have no folders that are read.
 const WITHOUT_TEXT: [&str; 2] = ["glm4v", "paddleocr"];
 /// Width of the embeddings of the tests' model.
 const HIDDEN: u64 = 64;

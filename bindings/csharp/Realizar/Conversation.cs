@@ -184,8 +184,8 @@ namespace Realizar
         public unsafe void AddJson(string json) => Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
             Native.Call(err => Native.rz_conversation_add(handle, at, len, err)));
 
-        /// <summary>The same for messages whose contents have parts with the numbers of media: {"type": "image", "media": 0}. The conversation
-        /// keeps the media alive.</summary>
+        /// <summary>The same for messages whose contents have parts with the numbers of media:
+        /// {"type": "image", "media": 0}. The conversation keeps the media alive.</summary>
         public unsafe void AddJson(string json, params Media[] media)
         {
             using (var pins = new Pins())

@@ -340,7 +340,7 @@ namespace Realizar
         {
             try
             {
-                // With SYMBOLIC_LINK_FLAG_ALLOW_UNPRIVILEGED_CREATE.
+                // 2 is SYMBOLIC_LINK_FLAG_ALLOW_UNPRIVILEGED_CREATE.
                 if (IsWindows) return CreateSymbolicLinkW(path.Replace('/', '\\'), target, 2) != 0;
                 return symlink(Native.Terminated(target, nameof(target)), Native.Terminated(path, nameof(path))) == 0 || File.Exists(path);
             }

@@ -183,8 +183,8 @@ namespace Realizar
             });
         }
 
-        /// <summary>Encodes a sound: samples of one channel from -1 to 1, <paramref name="rate"/> of them a second. Of the
-        /// options MaxRows and Progress, which is told of parts, count.</summary>
+        /// <summary>Encodes a sound: samples of one channel from -1 to 1, <paramref name="rate"/> of them a second.
+        /// Of the options MaxRows and Progress, which is told of parts, count.</summary>
         public unsafe Media EncodeSamples(float[] samples, int rate, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {

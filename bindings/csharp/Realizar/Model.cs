@@ -16,7 +16,8 @@ namespace Realizar
         public int[] Devices;
         /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free memory.</summary>
         public float[] Shares;
-        /// <summary>Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; null: with their layers.</summary>
+        /// <summary>The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; null: with their
+        /// layers.</summary>
         public string Placement;
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of
@@ -27,7 +28,8 @@ namespace Realizar
         public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
-        /// <summary>File of the tests that GPUs have passed, which later processes need not make again; null: none.</summary>
+        /// <summary>File of the tests that GPUs have passed, which later processes need not make again; null:
+        /// none.</summary>
         public string TestedPath;
         /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first
         /// tokens sooner and others later.</summary>
@@ -115,11 +117,11 @@ namespace Realizar
             });
         }
 
-        /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the
-        /// cache of the Hub's own client, which is fetched where it is not complete there: by the largest quantisation of
-        /// at most 8 bits that fits into the free memory where none is named. What has come is kept where a connection
-        /// ends. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are
-        /// heeded.</summary>
+        /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in
+        /// the cache of the Hub's own client, which is fetched where it is not complete there: by the largest
+        /// quantisation of at most 8 bits that fits into the free memory where none is named. Bytes that have come are
+        /// kept where a connection ends. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies
+        /// of the environment are heeded.</summary>
         /// <param name="progress">Bytes done and in all; an exception of it ends the fetch.</param>
         public static string Fetch(string name, Action<ulong, ulong> progress = null, CancellationToken cancellation = default(CancellationToken)) =>
             Hub.Fetch(name, Device.All().Where(device => device.Unavailable == "").Max(device => device.MemoryFree), progress, cancellation);

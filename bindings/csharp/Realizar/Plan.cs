@@ -23,7 +23,8 @@ namespace Realizar
         /// <summary>Parts of the weights: experts of layers on GPUs.</summary>
         public ulong ExpertsHost { get; private set; }
         public ulong ExpertsDevice { get; private set; }
-        /// <summary>The first layer whose experts of these are on the CPU, and the number of layers up to the last.</summary>
+        /// <summary>The first layer whose experts of these are on the CPU, and the number of layers up to the
+        /// last.</summary>
         public int FirstExpertsHost { get; private set; }
         public int NExpertsHost { get; private set; }
         /// <summary>What lies on each GPU that has layers.</summary>

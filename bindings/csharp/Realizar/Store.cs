@@ -70,7 +70,8 @@ namespace Realizar
             return new Session(model, pointer);
         }
 
-        /// <summary>The same for a prompt: Session.Prefill of it appends the rest, from token Session.Length on.</summary>
+        /// <summary>The same for a prompt: Session.Prefill of it appends the rest, from token Session.Length
+        /// on.</summary>
         public unsafe Session Take(Prompt prompt, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
             var p = Session.Parameters(capacity, keys, values);

@@ -43,8 +43,8 @@ func acquireMedia(media []*Media) (list []uintptr, release func(), err error) {
 }
 
 // AddMedia is [Conversation.AddMessages] for messages whose contents have parts with the numbers of media, as
-// [Model.NewChatPrompt] takes them: {"type": "image", "media": 0}. The conversation keeps the media alive. A picture that
-// the model's template leaves out is [ErrUnsupported] of the reply.
+// [Model.NewChatPrompt] takes them: {"type": "image", "media": 0}. The conversation keeps the media alive. A picture
+// that the model's template leaves out is [ErrUnsupported] of the reply.
 func (t *Conversation) AddMedia(media []*Media, messages ...any) error {
 	text, err := json.Marshal(append([]any{}, messages...))
 	if err != nil {

@@ -128,8 +128,8 @@ public final class Encoder extends Handle {
 
     /** Description of an encoder. {@code isMutual}: the rows of a picture see each other, so that one step of the model
      * computes them. {@code tileSide}: pixels of the side of a tile; 0: a picture is one tile of any size. {@code
-     * grain}: pixels of which the sides of tiles are multiples. {@code hears}: it makes media of sounds, which are brought
-     * to {@code sampleRate} samples a second, and not of pictures. */
+     * grain}: pixels of which the sides of tiles are multiples. {@code hears}: it makes media of sounds, which are
+     * brought to {@code sampleRate} samples a second, and not of pictures. */
     public record Info(String projector, boolean isMutual, int rowDim, int layers, int tileSide, int grain, int minRows, int maxRows,
         long weightBytes, long scratchBytes, boolean hears, int sampleRate) {}
 
@@ -245,8 +245,8 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes a sound: samples of one channel from -1 to 1, {@code rate} of them a second. Of the choices the most rows,
-     * a cancel and who is told of parts count. */
+    /** Encodes a sound: samples of one channel from -1 to 1, {@code rate} of them a second. Of the choices the most
+     * rows, a cancel and the listener, which is told of parts, count. */
     public Media encodeSamples(float[] samples, int rate, Choices choices) {
         return encoded(choices, arena -> {
             Memory data = arena.allocate(4L * samples.length);

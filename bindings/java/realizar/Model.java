@@ -69,7 +69,7 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; null: with their layers. */
+        /** The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; null: with their layers. */
         public Load placement(String placement) {
             this.placement = placement;
             return this;
@@ -147,7 +147,7 @@ public final class Model extends Handle {
         }
     }
 
-    /** Who is told of a long call, and what that has thrown. */
+    /** The listener to a long call, and the exception that it has thrown. */
     static final class Forward implements Platform.Callback {
         private final Load.Progress progress;
         private Throwable met;

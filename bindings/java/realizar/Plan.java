@@ -8,8 +8,8 @@ import java.util.stream.Collectors;
  * session. */
 public record Plan(int gpuLayers, long weightsHost, long weightsDevice, long cacheHost, long cacheDevice, long cacheToken, long scratchHost,
     long scratchDevice, long loadPeakHost, long totalHost, long totalDevice, List<OnDevice> devices, Experts experts) {
-    /** Experts of layers on GPUs: the first layer whose experts are on the CPU, the number of layers up to the last, and the
-     * bytes on either side. */
+    /** Experts of layers on GPUs: the first layer whose experts are on the CPU, the number of layers up to the last,
+     * and the bytes on either side. */
     public record Experts(int firstOnHost, int layersOnHost, long host, long device) {}
 
     /** What lies on one GPU. */

@@ -87,7 +87,7 @@ static napi_value call_restore_conversation(napi_env env, napi_callback_info inf
 
 static napi_value call_restore_session(napi_env env, napi_callback_info info) { return restore(env, info, SESSION); }
 
-/* add(conversation, json, media): a message, or a list of them, whose parts have numbers of media where some are given. */
+/* add(conversation, json, media): a message, or a list of them, whose parts have numbers of media if some are given. */
 static napi_value call_add(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);

@@ -136,7 +136,7 @@ static void run_encode_sound(task *t) {
     end_media(t, media);
 }
 
-/* encodeSound(encoder, bytes, options, cancel): a promise of a medium, of a file or, where there is a rate, of samples. */
+/* encodeSound(encoder, bytes, options, cancel): a promise of a medium, of a file or, if there is a rate, of samples. */
 static napi_value call_encode_sound(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);

@@ -669,8 +669,9 @@ class Model(Handle):
         self, texts: "Sequence[Union[str, Tokens, Prompt]]", *, pooling: str = "model", normalize: bool = True,
         cancel: Optional[Cancel] = None,
     ) -> "np.ndarray":  # fmt: skip
-        """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32, which the
-        library writes itself. With pooling "none" there is a row for each token, with "rank" one of scores for each text."""
+        """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32,
+        which the library writes itself. With pooling "none" there is a row for each token, with "rank" one of scores
+        for each text."""
         prompts = [text for text in texts if isinstance(text, Prompt)]
         ids: List[Any] = [text if isinstance(text, Prompt) else _ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
         if prompts:

@@ -1,5 +1,6 @@
 // --8<-- [start:start]
-// c++ -std=c++17 chat.cpp $(pkg-config --cflags --libs realizar) -Wl,-rpath,"$HOME/.local/lib" -o chat && ./chat model.gguf
+// c++ -std=c++17 chat.cpp $(pkg-config --cflags --libs realizar) -Wl,-rpath,"$HOME/.local/lib" -o chat &&
+//     ./chat model.gguf
 #include <realizar.hpp>
 
 #include <iostream>

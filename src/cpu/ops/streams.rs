@@ -35,7 +35,7 @@ pub fn mix(team: &Team, isa: Isa, op: &Mix, tensors: &mut StepTensors) {
 
 /// Computes a row of an `Op::MixByScore`.
 pub fn mix_by_score(isa: Isa, x: &[f32], by: &[f32], eps: f32, out: &mut [f32]) {
-    // Of streams without end the softmax is made as they come: the sum so far is scaled to the greatest score so far.
+    // The softmax is computed in one pass over the streams: the sum so far is scaled to the greatest score so far.
     let (mut peak, mut sum) = (f32::NEG_INFINITY, 0.0);
     for stream in x.chunks_exact(out.len()) {
         let size = elementwise::dot(isa, stream, stream) / out.len() as f32;

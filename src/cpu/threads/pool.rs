@@ -41,7 +41,7 @@ const HELPED: usize = 16;
 /// Distance of the shares that a thread looks at, of so many. Neighbours are likely to be of one kind of core, so that
 /// with more threads than `HELPED` the shares of slow ones would be left to each other.
 fn stride(threads: usize) -> usize {
-    // Without a common divisor, so that each share is looked at once; none of `MAX_THREADS` is a multiple of all four.
+    // A step without a common divisor visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
     let apart = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
     if threads <= HELPED { 1 } else { apart().unwrap_or(1) }
 }
@@ -245,7 +245,7 @@ impl Crew {
     /// Makes room for `threads` shares and starts a worker for each but the first, unless the host has threads.
     fn start(threads: usize, cpus: &[u32], has_workers: bool) -> Result<Crew> {
         let processors = system::available_parallelism().map_or(1, usize::from);
-        // Of cores that differ the fast ones, which can keep memory busy alone.
+        // One thread for each fast core if cores differ: fast ones can keep memory busy alone.
         let fast = || os::fast_cores().unwrap_or(MAX_THREADS);
         let threads = if threads == 0 { processors.min(fast()).min(MAX_THREADS) } else { threads };
         if threads > MAX_THREADS {

@@ -80,7 +80,7 @@ impl Lowering<'_> {
                     n: self.shape.n as u32,
                     adds: u32::from(adds),
                 };
-                // As many lanes to a row as it has eight columns, up to a warp and at least four.
+                // A row is shared by a lane for each eight columns, at least four and at most a warp.
                 let blocks = |s: &AdaptSegment| {
                     let lanes = (s.w.cols as usize / 8).next_power_of_two().clamp(4, 32);
                     (s.w.rows as usize).div_ceil(WARPS * 32 / lanes)

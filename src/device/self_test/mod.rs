@@ -106,7 +106,7 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
 
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
-    // Without rows of media nothing is added, and what the host has a part of is no launch.
+    // Tests have no rows of media to add, and crossings to the host launch no kernel.
     let is_none = |op: &Op| matches!(op, Op::AddMedia { .. } | Op::ToHost { .. } | Op::FromHost { .. });
     if group.iter().all(|i| is_none(&program.ops[*i])) {
         return Ok(None);

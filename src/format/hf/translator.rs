@@ -84,7 +84,7 @@ pub(super) struct Family {
     pub adjacent: bool,
     /// Endings of the names of matrices that are stored `[in, out]`.
     pub transposed: &'static [&'static str],
-    /// Whether matrices of experts may as well be stored `[experts, out, in]`.
+    /// Matrices of experts may as well be stored `[experts, out, in]`.
     pub either_way: bool,
     /// The tensor for queries, keys and values has those of one key-value head after those of another.
     pub grouped_qkv: bool,

@@ -58,7 +58,7 @@ pub(super) struct Kda {
     pub bound: Option<f32>,
     /// The file has rates below 0 beside a bound too.
     pub negative: bool,
-    /// Of the sizes of queries and keys, where it is not that of norms.
+    /// Epsilon of the sizes of queries and keys, if it is not that of norms.
     pub eps: Option<f32>,
 }
 

@@ -67,7 +67,7 @@ fn time_mix(b: &mut Builder, x: TensorId, heads: Heads, first: &mut Option<Tenso
     }
     let a = b.low_rank(a, ["time_mix_a1", "time_mix_a2"], Identity, Some("time_mix_a0.weight"))?;
     b.activate(a, Sigmoid);
-    // What is held under a key in the direction of `k` moves: from `-key` to `a * key`.
+    // The state moves what it holds along the direction of `k`: from `-key` to `a * key`.
     let key = b.copy(k, hidden);
     b.scale_columns(key, "time_mix_k_k")?;
     b.l2_norm(key, heads.dim, 1.0, 1e-24);

@@ -48,7 +48,7 @@ pub struct Indexer {
     top: usize,
     /// Turns the numbers of queries and keys from one on.
     rope: Option<(RopeChoice, usize)>,
-    /// Of the norm of keys.
+    /// Epsilon of the norm of keys.
     eps: f32,
     /// Number of positions that have one key and are chosen together.
     pool: usize,

@@ -120,7 +120,7 @@ impl<'a> EncoderBuilder<'a> {
         Ok(e)
     }
 
-    /// What encoders of all kinds tell under some keys, whose tensors begin with `stack`.
+    /// Reads the keys that encoders of all kinds have; names of their tensors begin with `stack`.
     fn of(
         source: &'a Source,
         (kind, stack): (&'static str, &'static str),

@@ -35,7 +35,7 @@ pub struct Facts {
     pub(super) newline: Option<Vec<f32>>,
     /// Blocks of the side of a window; 0: all patches see one another.
     pub(super) window: usize,
-    /// Those of an encoder of sound, for which what is said of pictures has no meaning.
+    /// Facts of an encoder of sound, for which the fields about pictures have no meaning.
     pub sound: Option<SoundFacts>,
 }
 
@@ -62,9 +62,9 @@ pub(super) enum Stretch {
     Corners,
     /// The same with borders on borders.
     Linear,
-    /// As many more vectors take part as a grid is smaller.
+    /// Linear, over as many more vectors as a grid is smaller.
     Antialiased,
-    /// Among four vectors of each axis, borders on borders.
+    /// Cubic, over four vectors of each axis, borders on borders.
     Cubic,
 }
 

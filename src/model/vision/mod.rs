@@ -54,7 +54,7 @@ const SOUND_PROJECTORS: &[(&[&str], Build)] =
 /// The kinds of encoders that a file may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Senses {
-    /// That of pictures, or that of sound where there is none of pictures.
+    /// The encoder of pictures, or that of sound if there is none of pictures.
     #[default]
     Any,
     Pictures,

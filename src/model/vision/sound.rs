@@ -95,7 +95,7 @@ impl SoundFacts {
             let given = per.min(frames - first);
             let seen = if self.cutting == Cutting::Filled { places } else { given.div_ceil(2) };
             let rows = if self.cutting == Cutting::Cut { seen.div_ceil(stack) } else { seen / stack };
-            // Of a part that continues another the row at the end is of more hidden states than are seen.
+            // The last row of a part that continues another is made of more hidden states than are seen.
             let continues = self.cutting == Cutting::Cut && first > 0;
             let n = if continues { places.min(rows * stack) } else { seen };
             let frames = if self.cutting == Cutting::Cut && !continues { given } else { per };

@@ -83,11 +83,11 @@ pub enum Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
     pub before: String,
-    /// What stands ahead of a text, and, where it differs, ahead of other values (`other`).
+    /// The text ahead of a string, and, if it differs, ahead of other values (`other`).
     pub text: String,
     pub other: Option<String>,
     pub after: String,
-    /// What stands ahead of each tag within a value, where objects and lists have their members between tags: an
+    /// The text ahead of each tag within a value, if objects and lists have their members between tags: an
     /// object's of their names, a list's `item`.
     pub nested: Option<String>,
     /// Some texts stand in a section of character data, as in XML.

@@ -126,7 +126,7 @@ def features(mel):
 
 
 def mask_behind(seen, n):
-    """What is added to scores so that none of `n` sees those from `seen` on."""
+    """A mask to add to scores, so that none of `n` sees those from `seen` on."""
     return torch.zeros(1, 1, n, n, dtype=torch.float64).masked_fill(torch.arange(n) >= seen, -np.inf)
 
 

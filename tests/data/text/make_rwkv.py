@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes rwkv.json: a part of the vocabulary of RWKV World, as GGUF files spell it, and the ids that the tokenizer of the
-package `rwkv` (Apache-2.0) makes of some texts with it.
+"""Writes rwkv.json: a part of the vocabulary of RWKV World, as GGUF files spell it, and the ids that the tokenizer of
+the package `rwkv` (Apache-2.0) makes of some texts with it.
 
   make_rwkv.py        needs: pip download --no-deps rwkv; unpacked beside it or on the path
 """
@@ -22,7 +22,7 @@ with tempfile.NamedTemporaryFile("w", encoding="utf-8") as small:
     small.flush()
     tokenizer = TRIE_TOKENIZER(small.name)
 data = {
-    # As convert_hf_to_gguf.py of llama.cpp writes them: `repr` of the bytes without its quotes, behind token 0.
+    # Spelled like the output of convert_hf_to_gguf.py of llama.cpp: `repr` of the bytes without quotes, behind token 0.
     "tokens": ["<s>"] + [repr(token)[2:-1] for token in tokens],
     "texts": TEXTS,
     "cases": [tokenizer.encode(text) for text in TEXTS],

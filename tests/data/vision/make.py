@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes encoders of pictures of this folder: small models in the makers' code (transformers 5.24, torch 2.15, Pillow 12), computed in
-64-bit floats, with weights that follow from names.
+"""Writes encoders of pictures of this folder: small models in the makers' code (transformers 5.24, torch 2.15, Pillow
+12), computed in 64-bit floats, with weights that follow from names.
 
   make.py FAMILY...        writes FAMILY.json
 
@@ -56,13 +56,13 @@ def ids(*tokens):
     return [VOCABULARY.index(token) for token in tokens]
 
 
-# ---------------------------------------------------------------------------------------------- the way from base tensors to both forms
+# ---- the way from base tensors to both forms
 def frames(a, b):
     return np.stack([a, b], 2)
 
 
 def made(op, values, shape):
-    """What `tensors` of the test does."""
+    """The same as `tensors` of the test."""
     op, *n = op.split() or [""]
     if op == "last":                                         # channels last
         values = values.reshape(*shape[:-1], 3, -1).swapaxes(-1, -2)
@@ -74,7 +74,7 @@ def made(op, values, shape):
 
 
 class Family:
-    """`names`: (ending of a checkpoint's name in parts, GGUF name, way to the folder's form, shape in the GGUF file)."""
+    """`names`: (ending of a checkpoint's name, GGUF name, way to the folder's form, shape in the GGUF file)."""
     scale = {"attn_q.weight": 2.0, "attn_k.weight": 2.0, "ffn_up.weight": 1.5, "position_embd.weight": 6.0,
              "input_min": (0.4, -0.7), "input_max": (0.4, 0.7), "output_min": (0.4, -0.9), "output_max": (0.4, 0.9)}
     gelu = True

@@ -302,7 +302,7 @@ fn tokens_of(model: *const rz_model, json: &str) -> Vec<u32> {
     tokens
 }
 
-/// What gives text or tokens takes no picture.
+/// Calls that give text or tokens take no picture.
 fn refused_as_text(model: *const rz_model, json: &str) {
     let (at, len) = (json.as_ptr().cast(), json.len());
     for message in [

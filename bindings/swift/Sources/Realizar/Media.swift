@@ -337,8 +337,8 @@ public final class Media: Sendable {
         }
     }
 
-    /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`; 0: to its end. True while there is more
-    /// to do, before which prompts refuse it.
+    /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`; 0: to its end. Returns true while
+    /// there is more to do, before which prompts refuse it.
     public func step(microseconds: UInt64 = 0) throws -> Bool {
         try handle.use { media in try call { rz_media_step(media, microseconds, $0) } } == RZ_AGAIN
     }

@@ -76,7 +76,7 @@ public struct LoadOptions: Sendable {
     public var shares: [Float] = []
     /// Layers on a GPU; 0: as many as fit.
     public var gpuLayers = 0
-    /// Where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; nil: with their layers.
+    /// The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; nil: with their layers.
     public var placement: String?
     /// On a GPU too, the same bits however a prompt was cut into pieces.
     public var deterministic = false

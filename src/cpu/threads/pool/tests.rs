@@ -26,7 +26,7 @@ fn threads_look_at_different_shares_far_and_near() {
         looked.dedup();
         assert_eq!(looked.len(), threads.min(HELPED));
     }
-    // Of eight fast cores and sixteen slow ones, each slow one has a fast one that looks.
+    // Each of sixteen slow cores is helped by one of eight fast ones.
     let is_helped = |share: usize| (0..8).any(|fast| (0..HELPED).any(|i| (fast + i * stride(24)) % 24 == share));
     assert!((8..24).all(is_helped));
 }
