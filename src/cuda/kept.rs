@@ -5,17 +5,12 @@
 //! that cannot be written costs the next process a test; what is no such file is not replaced. Failures are not kept: a
 //! later process tests again.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use super::device::CudaDevice;
+use crate::error::{Result, try_vec};
+use crate::os;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use twox_hash::XxHash64;
-
-use super::device::CudaDevice;
-use crate::error::{Error, Result, try_vec};
-use crate::os;
 
 const MAGIC: &[u8; 8] = b"RZTESTS1";
 
@@ -91,23 +86,9 @@ fn read(path: &Path) -> Option<Vec<(u64, u64)>> {
     Some(words.as_chunks().0.iter().map(|&[device, test]| (device, test)).collect())
 }
 
-/// Writes verdicts under another name first, so that a file with this name is a whole one.
 fn write(path: &Path, verdicts: &[(u64, u64)]) -> Result<()> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}-{}.part", os::process_id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-    let part = Path::new(&part);
     let mut bytes = MAGIC.to_vec();
     verdicts.iter().flat_map(|(device, test)| [device, test]).for_each(|word| bytes.extend(word.to_le_bytes()));
     bytes.extend(XxHash64::oneshot(0, &bytes).to_le_bytes());
-    let cannot_write = |e| Error::io(part, "cannot write", &e);
-    let write = || -> Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(part).map_err(cannot_write)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(cannot_write)?;
-        drop(file);
-        fs::rename(part, path).map_err(cannot_write)
-    };
-    write().inspect_err(|_| {
-        let _ = fs::remove_file(part);
-    })
+    os::replace_file(path, |write| write(&bytes))
 }

@@ -7,13 +7,12 @@
 //! which files, which rows of which types and which release of the library it was made from.
 #![allow(unsafe_code)]
 
-use std::fs::{self, OpenOptions};
 use std::hash::Hasher;
-use std::io::{self, Write};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 use twox_hash::XxHash64;
@@ -143,7 +142,7 @@ impl PackedFile {
         Ok(is_whole.then_some(file))
     }
 
-    /// Writes packed weights under another name first, so that a file with this name is a whole one.
+    /// Writes packed weights to a file, which is a whole one or the old one.
     pub fn write(
         path: &Path,
         stamp: u64,
@@ -152,29 +151,15 @@ impl PackedFile {
         pool: &Arc<Pool>,
         progress: &mut Progress,
     ) -> Result<()> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let mut part = path.as_os_str().to_owned();
-        part.push(format!(".{}-{}.part", os::process_id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-        let part = Path::new(&part);
         let (total, of_weights) = (weights.len() as u64, checksum(pool, weights)?);
-        let mut write = || -> Result<()> {
-            let cannot_write = |e| Error::io(part, "cannot write", &e);
-            let mut file = OpenOptions::new().write(true).create_new(true).open(part).map_err(cannot_write)?;
-            file.write_all(&head(stamp, total, digest, of_weights)).map_err(cannot_write)?;
+        os::replace_file(path, |write| {
+            write(&head(stamp, total, digest, of_weights))?;
             for piece in weights.chunks(PIECE) {
                 progress(total, total)?;
-                file.write_all(piece).map_err(cannot_write)?;
+                write(piece)?;
             }
-            // Ahead of the name: a system that fails leaves no file whose bytes are missing.
-            file.sync_all().map_err(cannot_write)?;
-            drop(file);
-            fs::rename(part, path).map_err(|e| Error::io(path, "cannot be replaced", &e))
-        };
-        let written = write();
-        if written.is_err() {
-            let _ = fs::remove_file(part);
-        }
-        written
+            Ok(())
+        })
     }
 
     pub fn weights(&self) -> &[u8] {
