@@ -92,16 +92,18 @@ expect "frame" "${expected#"$prompt"}" "$("$programs/frame" $story "$prompt" 600
 expect "frame, a histogram" "  in time" "$(grep "in time" "$temporary/frames")"
 expect "serve" "16 conversations together: " "$("$programs/serve" $story 24)"
 
-# The programs that readers see first, in the README and at the top of the header.
-# They get a template of the last message alone: the tiny model can do nothing with one of the system.
-add_template $story "{{ bos_token }}{% set messages = messages[-1:] %}" >"$temporary/last.gguf"
+# The programs that readers see first, in the README and at the top of the header. The former has a system message.
 awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/README.c"
 sed -n '1,/What holds for every function/s/^ \*   //p' ../include/realizar.h >"$temporary/realizar.h.c"
-for file in README realizar.h; do
-    ${CC:-cc} -Wall -Wextra -Werror -o "$temporary/first" "$temporary/$file.c" -I"$programs/stage/include" -L"$programs/stage/lib" \
+first() { # name, wanted beginning
+    ${CC:-cc} -Wall -Wextra -Werror -o "$temporary/first" "$temporary/$1.c" -I"$programs/stage/include" -L"$programs/stage/lib" \
         -lrealizar -Wl,-rpath,"$programs/stage/lib"
-    expect "the program in $file" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$temporary/first" "$temporary/last.gguf")"
-done
+    expect "the program in $1" "$2" "$(echo -n "$prompt" | "$temporary/first" "$chat")"
+}
+briefly=$("$programs/chat" -m "$chat" -s "Be brief." -p "$prompt" --greedy -n 120 2>/dev/null)
+expect "chat, a system message" ", there was a little girl named Lily." "$briefly"
+first README "$briefly"
+first realizar.h "${expected#"$prompt"}"
 
 if [ "$(uname -s)" = Linux ]; then
     # Built against the first release: against its header, and a library that has its functions alone, under the versions they
