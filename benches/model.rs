@@ -2,7 +2,7 @@
 //! same run, and on request beside llama.cpp, in turns.
 //!
 //! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat
-//! N] [--device N] [--isa NAME] [--peer LLAMA_BENCH]`
+//! N] [--device N] [--placement EXPERTS] [--isa NAME] [--peer LLAMA_BENCH]`
 //!
 //! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates after so
 //! many tokens, where a token has to read their keys and values too.
@@ -23,7 +23,7 @@ use std::time::Instant;
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
 use realizar::engine::{
-    CacheParams, DeviceKind, LoadParams, Model, Runtime, RuntimeParams, Session, decode_batch, devices,
+    CacheParams, DeviceKind, LoadParams, Model, Placement, Runtime, RuntimeParams, Session, decode_batch, devices,
 };
 use realizar::error::Error;
 use realizar::format::{Access, Source, TensorInfo};
@@ -37,14 +37,15 @@ struct Options {
     sequences: usize,
     depth: usize,
     repeat: usize,
-    /// Number of the device, as in `rz_model_params`.
+    /// Number of the device and the place of experts, as in `rz_model_params`.
     device: u32,
+    placement: Placement,
     isa: Option<Isa>,
     peer: Option<PathBuf>,
 }
 
 const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N] [--device N] \
-                     [--isa NAME] [--peer LLAMA_BENCH]";
+                     [--placement EXPERTS] [--isa NAME] [--peer LLAMA_BENCH]";
 /// Tokens of a sequence in a batch or after many others.
 const FEW: usize = 32;
 
@@ -58,6 +59,7 @@ fn options() -> Option<Options> {
         depth: 0,
         repeat: 5,
         device: 0,
+        placement: Placement::WithLayers,
         isa: None,
         peer: None,
     };
@@ -73,6 +75,7 @@ fn options() -> Option<Options> {
             "--depth" => options.depth = args.next()?.parse().ok()?,
             "--repeat" => options.repeat = args.next()?.parse().ok()?,
             "--device" => options.device = args.next()?.parse().ok()?,
+            "--placement" => options.placement = Placement::parse(&args.next()?).ok()?,
             "--isa" => {
                 let name = args.next()?;
                 options.isa = Some(Isa::available().into_iter().find(|isa| isa.name() == name)?);
@@ -106,7 +109,13 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::new(RuntimeParams { threads: options.threads, ..Default::default() })?;
     let model = Model::load(
         &options.file,
-        LoadParams { runtime: Some(runtime), device: options.device, isa: options.isa, ..Default::default() },
+        LoadParams {
+            runtime: Some(runtime),
+            device: options.device,
+            placement: options.placement.clone(),
+            isa: options.isa,
+            ..Default::default()
+        },
     )?;
     let load = start.elapsed();
     let info = model.info();

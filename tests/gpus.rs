@@ -156,7 +156,8 @@ fn every_network_has_the_results_of_one_device() {
         // Copies between GPUs go either way.
         peers(&gpus, i % 2 == 0);
         let divided = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
-        for piece in [1, 7, 21] {
+        // Single tokens are generated below.
+        for piece in [4, 21] {
             let (here, got) = (prompt(&one, piece), prompt(&divided, piece));
             let as_f64 = |logits: &Vec<f32>| logits.iter().copied().map(f64::from).collect::<Vec<f64>>();
             let here_f64: Vec<_> = here.iter().map(as_f64).collect();

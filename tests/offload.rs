@@ -134,7 +134,9 @@ fn every_split_agrees_with_the_reference() {
         for layers in 1..=tiny.net.layers as u32 {
             let model = load(&path, layers).unwrap();
             assert_eq!(model.info().gpu_layers, cuda_layers(&tiny.net, layers), "{name}");
-            for piece in [1, 7, 21] {
+            // A device's kernels for one token, few and many are the same wherever layers are divided.
+            let pieces: &[usize] = if layers == 1 { &[1, 7, 21] } else { &[4, 21] };
+            for &piece in pieces {
                 let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
                 let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
                 let difference = relative_rms(&expected, &got);
@@ -227,7 +229,8 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
             let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
             let difference = relative_rms(&expected, &single);
             assert!(difference < 2e-2, "{name}: {difference}");
-            for piece in [7, 21] {
+            let pieces: &[usize] = if layers == 0 { &[7, 21] } else { &[7] };
+            for &piece in pieces {
                 for (at, logits) in prompt(&model, piece) {
                     assert!(logits == single[at], "{name}, {layers} layers, pieces of {piece}, position {at}");
                 }
@@ -880,7 +883,8 @@ fn adapters_agree_with_merged_weights_on_every_device() {
             let model = load(&path, layers).unwrap();
             let dtype = [quant::F32, quant::F16, quant::BF16][i % 3];
             let adapter = adapter(&model, &path, &tiny, &list, alpha, dtype);
-            for piece in [1, 7, 21] {
+            let pieces: &[usize] = if layers == 0 { &[1, 7, 21] } else { &[7] };
+            for &piece in pieces {
                 let mut session = session(&model);
                 session.set_adapters(std::slice::from_ref(&adapter), &[scale]).unwrap();
                 let mut last = Vec::new();
