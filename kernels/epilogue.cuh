@@ -4,12 +4,19 @@
 #include "quant.cuh"
 
 DEVICE float with_bias(const Segment& s, u32 row, float sum) { return s.bias ? sum + s.bias[row] : sum; }
-DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum) {
+DEVICE float* place_of(const ProjectArgs& a, u32 segment, u32 row, u64 y) {
     const Segment& s = a.segments[segment];
-    sum = with_bias(s, row, sum);
-    float* out = s.out + y * s.w.rows + row;
+    return s.out + y * s.w.rows + row;
+}
+// The value that a result is added to; 0 where the result replaces it.
+DEVICE float addend(const ProjectArgs& a, u32 segment, u32 row, u64 y) {
+    return a.epilogue == kAdd ? *place_of(a, segment, row, y) : 0.f;
+}
+DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum, float addend) {
+    sum = with_bias(a.segments[segment], row, sum);
+    float* out = place_of(a, segment, row, y);
     switch (a.epilogue) {
-        case kAdd: *out = fmaf(a.scale, sum, *out); break;
+        case kAdd: *out = fmaf(a.scale, sum, addend); break;
         case kCap: *out = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
         default: *out = sum;
     }

@@ -158,7 +158,7 @@ DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, 
     if (a.epilogue == kCap) {
         UNROLL_BY(1) for (u32 token = start; token < tokens; token += kNext) {
             const TokenResults to = load<TokenResults>(results + token);
-            finish(a, segment, row, to.row, from[token * kStride] * (to.scale * by0));
+            finish(a, segment, row, to.row, from[token * kStride] * (to.scale * by0), 0.f);
         }
         return;
     }

@@ -9,8 +9,10 @@
 //  1. For one row or two every block prepares the input for itself, while its first weights are loaded, and the
 //     epilogue is part of the kernel: no other launch reads or writes the activations.
 //  2. For one row a processor has two blocks, though each prepares the whole input: with the warps of one it waits for
-//     memory. The first weights of a launch are prefetched before it waits for the launch before.
-//  3. A warp strides over the columns with loads of 16 bytes, several of them in flight, and prefetches the next rows.
+//     memory. The first weights of gates are prefetched before the wait for the launch before; where a launch has
+//     fewer rows, prefetching takes more time than it saves.
+//  3. A warp strides over the columns with loads of 16 bytes, several of them in flight. The values that the sum of a
+//     single row is added to are read ahead of the products.
 //  4. Products of bytes are `dp4a`; offsets of quants are subtracted by way of the sums that a `Group` holds.
 //  5. More rows are prepared once, by `prepare`, and each weight that was read is used for all of them.
 //
@@ -187,15 +189,6 @@ template <u32 kRows> DEVICE Turn<kRows> turn_at(const ProjectArgs& a, u32 g, u32
     return p;
 }
 
-// Prefetches the beginning of some rows in the first planes.
-template <u32 kPlanes, u32 kRows, class With>
-DEVICE void prefetch(const ProjectArgs& a, const Turn<kRows>& p, With&& with) {
-    with(a.segments[p.segments[0]].w.dtype, [&](auto type) {
-        UNROLL for (u32 r = 0; r < kRows; r++)
-            prefetch_row<decltype(type), kPlanes>(a.segments[p.segments[r]].w, p.rows[r], threadIdx.x % kWarp);
-    });
-}
-
 // Products with `n` rows of input, the first of which is `y`; `row` gives them. `with` calls a function with an object
 // of a type.
 template <u32 kCols, u32 kRows, class With, class Row>
@@ -205,8 +198,11 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
         // registers.
         const u32 lane = unknown(threadIdx.x % kWarp);
         const Turn<kRows> p = turn_at<kRows>(a, g, expert);
-        // The quants of the next rows come while these are multiplied.
-        if (g + a.warps < a.turns) prefetch<1>(a, turn_at<kRows>(a, g + a.warps, expert), with);
+        // The value that the sum of a single row is added to comes while the row is multiplied; for two rows it would
+        // take registers.
+        const u32 rows = a.segments[p.segments[0]].w.rows;
+        const float before =
+            kRows == 1 && lane < n ? addend(a, p.segments[0], p.rows[0] - expert * rows, y + lane) : 0.f;
         float sums[kCols][kRows] = {};
         with(a.segments[p.segments[0]].w.dtype, [&](auto type) {
             using T = decltype(type);
@@ -236,16 +232,24 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
         if (kRows == 2 && a.epilogue == kGlu) {
             if (r == 0) finish_gate(a, g, p.rows[0], y + c, mine[0], mine[kRows - 1]);
         } else {
-            const u32 rows = a.segments[p.segments[0]].w.rows, at = p.rows[0] - expert * rows + r;
-            if (at < rows) finish(a, p.segments[0], at, y + c, r == 0 ? mine[0] : mine[kRows - 1]);
+            const u32 at = p.rows[0] - expert * rows + r;
+            if (at < rows)
+                finish(a, p.segments[0], at, y + c, r == 0 ? mine[0] : mine[kRows - 1],
+                       kRows == 1 ? before : addend(a, p.segments[0], at, y + c));
         }
     }
 }
 
-// The choice of experts can be read only after the wait.
-template <u32 kRows, class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& with) {
+// Prefetches the beginning of the first two rows of a warp; not of experts, whose choice can be read only after the
+// wait.
+template <class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& with) {
     const u32 first = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp;
-    if (!a.experts && first < a.turns) prefetch<4>(a, turn_at<kRows>(a, first, 0), with);
+    if (a.experts || first >= a.turns) return;
+    const Turn<2> p = turn_at<2>(a, first, 0);
+    with(a.segments[p.segments[0]].w.dtype, [&](auto type) {
+        UNROLL for (u32 r = 0; r < 2; r++)
+            prefetch_row<decltype(type)>(a.segments[p.segments[r]].w, p.rows[r], threadIdx.x % kWarp);
+    });
 }
 
 // Products with `kCols` rows of input, which the block prepares. `forms` are those that the types read; `kGate`: gates
@@ -255,8 +259,7 @@ DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
     let_next_start();
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kCols * blockIdx.x;
     const bool gate = kGate && a.epilogue == kGlu;
-    if (gate) prefetch_first<2>(a, with);
-    else prefetch_first<1>(a, with);
+    if (gate) prefetch_first(a, with);
     Inputs weights;
     load_weights(weights, 0, a.cols, a.norm);
     wait_for_previous();
@@ -281,7 +284,7 @@ DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
 template <class With> DEVICE void several_rows(const ProjectArgs& a, With&& with) {
     let_next_start();
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kGemvRows * blockIdx.x;
-    prefetch_first<2>(a, with);
+    prefetch_first(a, with);
     wait_for_previous();
     float* values = (float*)a.prepared + (u64)y * padded;
     products<kGemvRows, 2>(a, 0, y, min_u32(a.n - y, kGemvRows), with, [&](u32 c) -> Input {

@@ -404,11 +404,11 @@ template <u32 kNumber> struct Plain {
     }
 };
 
-// Prefetches the head of a row of each of the first planes into the second-level cache, as much as it holds for all
-// warps of a device.
-template <class T, u32 kPlanes = 4> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
+// Prefetches the beginning of a row of each plane into the second-level cache, as much as it holds for all warps of a
+// device.
+template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
     constexpr u32 kLine = 128;
-    UNROLL for (u32 p = 0; p < kPlanes; p++) {
+    UNROLL for (u32 p = 0; p < 4; p++) {
         const u32 bytes = m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u);
         UNROLL for (u32 i = 0; i < 2; i++) {
             const u32 at = kLine * (i * kWarp + lane);

@@ -128,7 +128,7 @@ unsafe fn product<K: Kind, T: Tiles>(
         let quads = const { 8 / K::SUBS };
         let mut tiles = T::new(&Config::new(tokens, quads));
         gemm::gemm_of_sums::<_, K, PANELS>(s, tile, n, x, tokens, sum, first, out, stride, |tile, x, sums| {
-            for (half, sums) in sums.iter_mut().enumerate().take(K::SUBS) {
+            for (half, sums) in sums.0.iter_mut().enumerate().take(K::SUBS) {
                 tiles.zero::<SUMS>();
                 tiles.zero::<{ SUMS + 1 }>();
                 tiles.load::<TOKENS>(x.add(4 * quads * half), bytes);
