@@ -1198,8 +1198,8 @@ typedef struct rz_adapter rz_adapter;
  * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
  * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
  * what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
- * RZ_ERR_DEVICE_OUT_OF_MEMORY and RZ_ERR_DEVICE_LOST for layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0. */
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
+ * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0. */
 rz_status rz_adapter_load(const rz_model *model,
                           const char *path,
                           rz_adapter **out,

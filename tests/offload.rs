@@ -18,8 +18,8 @@ use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
     Adapter, CacheParams, Cancel, Chooser, DeviceKind, DraftParams, DraftSource, EmbedParams, Job, JobParams,
-    LoadParams, Model, Outcome, Part, Plan, Pooling, Request, Runtime, RuntimeParams, SamplerParams, Session,
-    step_jobs,
+    LoadParams, MediaKind, Model, Outcome, Part, Plan, Pooling, Prompt, PromptPart, Request, Runtime, RuntimeParams,
+    SamplerParams, Session, media_from_rows, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Attend, Op};
@@ -563,6 +563,15 @@ fn a_plan_tells_what_a_device_is_asked_for() {
             let ratio = since(before)[1] as f64 / plan.total.host as f64;
             println!("{name}, {gpu_layers} layers: {plan:?}, of the host's {ratio:.4} were taken");
             assert!((ratio - 1.0).abs() < 0.02, "{name}, {gpu_layers} layers: {ratio}");
+            // Rows of media and the products of adapters have their memory already.
+            let adapter = adapter(&model, &path, &tiny, &all_factors(&tiny, 16, 3), 8.0, quant::F16);
+            let adapted = taken();
+            sessions[1].set_adapters(&[adapter], &[0.5]).unwrap();
+            let width = tiny.net.hidden;
+            let medium = media_from_rows(&model, MediaKind::Image, &vec![0.5; 3 * width], width, [0, 0]).unwrap();
+            let parts = [PromptPart::Tokens(&PROMPT[..4]), PromptPart::Media(&medium)];
+            sessions[1].prefill_prompt(&Prompt::new(&model, &parts, false).unwrap(), 0, None).unwrap();
+            assert_eq!(since(adapted)[0], 0, "{name}");
             let more = Plan::of_path(&path, params(), &cache(1824), 2).unwrap();
             let longer = more.cache.device + more.cache.host - plan.cache.device - plan.cache.host;
             // Beside keys and values, the numbers of tokens.

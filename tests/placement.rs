@@ -513,7 +513,8 @@ fn experts_go_where_they_fit() {
     }
 }
 
-/// Each layer whose experts are on the host has one crossing to it, of the input and the scores, and one back.
+/// Each layer whose experts are on the host has one crossing to it, which a kernel writes without a copy, and a copy
+/// back.
 #[test]
 fn a_layer_crosses_once_each_way() {
     let Some(gpus) = gpus() else { return };
@@ -522,7 +523,6 @@ fn a_layer_crosses_once_each_way() {
         let tiny = mixture(name, quant::Q8_0).layers(4);
         let (_dir, path, _) = save(&tiny);
         let hidden = tiny.net.hidden as u64;
-        let n_experts = tiny.net.moe.as_ref().unwrap().n as u64;
         let mut counted = Vec::new();
         for n in 0..=4u64 {
             let model = load(&path, &format!("experts=cpu:{n}"), 0).unwrap();
@@ -541,10 +541,11 @@ fn a_layer_crosses_once_each_way() {
                 let first: &[u64; 5] = counted.first().unwrap_or(counts);
                 (0..4).all(|i| counts[i + 1] == first[i + 1] + n * per_layer[i])
             };
-            assert!(more([2, 4 * (hidden + n_experts), 1, 4 * hidden], &counts), "{name}, {n} layers: {counts:?}");
+            assert!(more([0, 0, 1, 4 * hidden], &counts), "{name}, {n} layers: {counts:?}");
             counted.push(counts);
         }
-        assert!(counted[4][0] < counted[0][0], "{name}: no launch is saved");
+        let saved: Vec<u64> = counted.windows(2).map(|two| two[0][0] - two[1][0]).collect();
+        assert!(saved[0] > 0 && saved.iter().all(|n| *n == saved[0]), "{name}: launches that are saved: {saved:?}");
     }
 }
 

@@ -128,6 +128,7 @@ absent! {
     }
     CudaModel {
         fn device(&Self) -> &DeviceInfo;
+        fn opened(&Self) -> &Arc<CudaDevice>;
         fn ordinal(&Self) -> i32;
         fn weight_bytes(&Self) -> u64;
         fn staging_bytes(&Self) -> u64;
@@ -170,8 +171,8 @@ absent! {
         fn pass_crossing(&mut Self) -> ();
     }
     HostWay {
-        fn send(&mut Self, &CudaExecutor, &[TensorId]) -> Result<usize>;
-        fn receive(&Self, &CudaExecutor, &mut [f32]) -> Result<()>;
+        fn send(&mut Self, &CudaExecutor, [TensorId; 2]) -> Result<usize>;
+        fn receive(&Self, &CudaExecutor, [&mut [f32]; 2]) -> Result<()>;
         fn answer(&mut Self, &CudaExecutor, TensorId, &[f32]) -> Result<()>;
     }
     Transfer {

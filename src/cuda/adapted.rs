@@ -1,8 +1,8 @@
 //! The adapters of a step.
 //!
 //! A table has the factor of each adapter for each sequence of a step, 0 for those without it, so that one launch
-//! serves rows with and without an adapter. Memory for it is taken by the first step with adapters, and no plan counts
-//! it.
+//! serves rows with and without an adapter. An executor has memory for usual adapters; a step with more of them, or of
+//! a higher rank, takes memory that no plan counts.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -16,8 +16,11 @@ use super::probe::Address;
 use super::scratch::MAX_SEGMENTS;
 use super::sequence::CudaSequence;
 use crate::error::{Result, try_vec};
-use crate::graph::program::Program;
 use crate::graph::step::Sequences;
+
+/// Adapters of a step, and their rank, for which every executor has memory.
+pub const ADAPTERS: usize = 8;
+pub const RANK: usize = 64;
 
 /// The adapters of a step.
 #[derive(Default)]
@@ -25,40 +28,53 @@ pub struct Adapted {
     pub adapters: Vec<Arc<CudaAdapter>>,
     /// `[adapters, slots]`, as the device has it.
     factors: Vec<f32>,
-    room: Option<Room>,
+    more: Option<More>,
     /// A number that tells the launches of the step from those with other adapters; 0 without any.
     pub key: u64,
 }
 
-/// Memory of the device for steps with adapters.
-struct Room {
+/// Memory for more adapters or a higher rank than an executor begins with.
+struct More {
     buffer: DeviceBuffer,
-    adapters: usize,
-    rank: usize,
-    places: Places,
+    /// Number of adapters, and the rank.
+    room: [usize; 2],
+    places: AdapterPlaces,
 }
 
-/// Addresses in it.
+/// Addresses of what adapters compute with.
 #[derive(Clone, Copy)]
-pub struct Places {
+pub struct AdapterPlaces {
     /// `[adapters, slots]`
     pub factors: Address,
-    /// `[max_tokens, widest input]`, the norm of an input.
-    pub input: Address,
     /// `[MAX_SEGMENTS, max_tokens, rank]`, `A x`, one product after the other.
     pub inner: Address,
     /// Values of a product there.
     pub stride: usize,
 }
 
+impl AdapterPlaces {
+    /// Lays memory out for so many adapters of a rank; `add` gives the address of some values.
+    pub fn new(
+        max_tokens: usize,
+        [adapters, rank]: [usize; 2],
+        mut add: impl FnMut(usize, usize) -> Result<Address>,
+    ) -> Result<AdapterPlaces> {
+        // A sequence of a step has a token at least.
+        let factors = add(adapters.saturating_mul(max_tokens), 4)?;
+        let stride = max_tokens.saturating_mul(rank);
+        Ok(AdapterPlaces { factors, inner: add(stride.saturating_mul(MAX_SEGMENTS), 4)?, stride })
+    }
+}
+
 impl Adapted {
-    /// Takes note of the adapters of a step's sequences. `send` queues the table of factors.
+    /// Takes note of the adapters of a step's sequences. `send` queues the table of factors for the beginning of a
+    /// buffer, or for the place that the executor has.
     pub fn begin(
         &mut self,
         (current, stream): (&Current, &Stream),
-        (program, max_tokens): (&Program, usize),
+        max_tokens: usize,
         sequences: &dyn Sequences<CudaSequence>,
-        send: impl FnOnce(&DeviceBuffer, &[f32]) -> Result<()>,
+        send: impl FnOnce(Option<&DeviceBuffer>, &[f32]) -> Result<()>,
     ) -> Result<()> {
         let set = |i: usize| sequences.get(i).map(CudaSequence::adapters);
         let n = sequences.len();
@@ -83,41 +99,40 @@ impl Adapted {
             factors.extend((0..n).map(sum));
         }
         let rank = adapters.iter().map(|adapter| adapter.rank()).max().unwrap_or(0);
-        let fits = |room: &&Room| room.adapters >= adapters.len() && room.rank >= rank;
-        if self.room.as_ref().filter(fits).is_none() {
+        let wanted = [adapters.len(), rank];
+        let fits = |room: [usize; 2]| wanted.iter().zip(room).all(|(n, room)| *n <= room);
+        if !fits([ADAPTERS, RANK]) && !self.more.as_ref().is_some_and(|more| fits(more.room)) {
             // Steps under way compute in what is freed.
             current.synchronize(stream)?;
-            self.room = None;
-            self.room = Some(Room::new(current, program, max_tokens, adapters.len(), rank)?);
+            self.more = None;
+            self.more = Some(More::new(current, max_tokens, wanted)?);
             self.factors.clear();
         }
-        let Some(room) = &self.room else { return Ok(()) };
-        let mut hash = XxHash64::with_seed(room.buffer.address());
+        let more = self.more.as_ref().map(|more| &more.buffer);
+        let mut hash = XxHash64::with_seed(more.map_or(0, DeviceBuffer::address));
         adapters.iter().for_each(|adapter| hash.write_u64(adapter.number()));
         (self.key, self.adapters) = (hash.finish().max(1), adapters);
         if self.factors != factors {
-            send(&room.buffer, &factors)?;
+            send(more, &factors)?;
             self.factors = factors;
         }
         Ok(())
     }
 
-    pub fn places(&self) -> Option<Places> {
-        self.room.as_ref().filter(|_| self.key != 0).map(|room| room.places)
+    /// Places of the step's adapters; `own`: those of the executor.
+    pub fn places(&self, own: AdapterPlaces) -> AdapterPlaces {
+        self.more.as_ref().map_or(own, |more| more.places)
     }
 }
 
-impl Room {
-    fn new(current: &Current, program: &Program, max_tokens: usize, adapters: usize, rank: usize) -> Result<Room> {
+impl More {
+    fn new(current: &Current, max_tokens: usize, room: [usize; 2]) -> Result<More> {
         let mut arena = Arena::default();
-        // A sequence of a step has a token at least.
-        let factors = arena.add(adapters.saturating_mul(max_tokens), 4)?;
-        let input = arena.add(max_tokens.saturating_mul(program.widest_input()), 4)?;
-        let stride = max_tokens.saturating_mul(rank);
-        let inner = arena.add(stride.saturating_mul(MAX_SEGMENTS), 4)?;
+        AdapterPlaces::new(max_tokens, room, |count, size| Ok(arena.add(count, size)? as Address))?;
         let buffer = current.alloc("products of adapters", arena.bytes())?;
-        let at = |offset: usize| buffer.address() + offset as Address;
-        let places = Places { factors: at(factors), input: at(input), inner: at(inner), stride };
-        Ok(Room { buffer, adapters, rank, places })
+        let mut arena = Arena::default();
+        let at = |count, size| Ok(buffer.address() + arena.add(count, size)? as Address);
+        let places = AdapterPlaces::new(max_tokens, room, at)?;
+        Ok(More { buffer, room, places })
     }
 }

@@ -341,6 +341,11 @@ impl CudaModel {
         &self.device.info
     }
 
+    /// The device that was opened for the model.
+    pub fn opened(&self) -> &Arc<CudaDevice> {
+        &self.device
+    }
+
     /// Number of the device among those of the driver.
     pub fn ordinal(&self) -> i32 {
         self.device.context.ordinal

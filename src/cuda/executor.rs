@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::adapted::Adapted;
-use super::args::{DeviceKv, GEMV_ROWS, KvPlace, StepArgs};
+use super::args::{DeviceKv, GEMV_ROWS, JoinArgs, KvPlace, StepArgs};
 use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Tilings, turns_ahead};
-use super::launch::{Context, Current, DeviceBuffer, Event, PinnedBuffer, Stream};
+use super::launch::{Context, CudaKernel, Current, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, Lowering, StepShape};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
@@ -106,8 +106,6 @@ pub struct CudaExecutor {
     positions: Vec<u32>,
     turns: Vec<[u32; 3]>,
     caches: Vec<DeviceKv>,
-    /// `[max_tokens, media_width]`, taken by the first step with rows of media.
-    media: Option<DeviceBuffer>,
     adapted: Adapted,
     /// Values queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
@@ -177,7 +175,6 @@ impl CudaExecutor {
             leads: false,
             positions: try_vec("outputs", limits.max_outputs)?,
             turns: try_vec("outputs", limits.max_outputs)?,
-            media: None,
             adapted: Adapted::default(),
             caches: Vec::new(),
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
@@ -262,9 +259,10 @@ impl CudaExecutor {
                 self.inputs.send(to, self.slot, inputs, &self.kept_slots, &caches, &self.dims.tilings)?;
             self.send_media(&current, inputs)?;
         }
-        let CudaExecutor { stream, program, dims, adapted, transfer, transfer_used, .. } = self;
-        adapted.begin((&current, stream), (program, dims.limits.max_tokens), sequences, |to, factors| {
-            queue_values((&current, stream), (to, 0), (transfer, transfer_used), factors)
+        let CudaExecutor { stream, dims, adapted, buffer, scratch, transfer, transfer_used, .. } = self;
+        let own = (&*buffer, (scratch.adapters.factors - buffer.address()) as usize);
+        adapted.begin((&current, stream), dims.limits.max_tokens, sequences, |to, factors| {
+            queue_values((&current, stream), to.map_or(own, |to| (to, 0)), (transfer, transfer_used), factors)
         })?;
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
         let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
@@ -320,19 +318,15 @@ impl CudaExecutor {
         if inputs.media.is_empty() || width == 0 {
             return Ok(());
         }
-        let CudaExecutor { stream, transfer, transfer_used, media, dims, steps, .. } = self;
-        let buffer = match media.take() {
-            Some(buffer) => buffer,
-            None => current.alloc("rows of media", dims.limits.max_tokens.saturating_mul(width).saturating_mul(4))?,
-        };
+        let CudaExecutor { stream, transfer, transfer_used, buffer, scratch, steps, .. } = self;
+        let offset = (scratch.media - buffer.address()) as usize;
         for (t, row) in inputs.media_rows() {
-            let to = (&buffer, 4 * t * width);
+            let to = (&*buffer, offset + 4 * t * width);
             queue_values((current, stream), to, (transfer, transfer_used), &row[..width])?;
         }
         for (step, _) in steps {
-            (step.media, step.media_width) = (buffer.address(), width as u32);
+            (step.media, step.media_width) = (scratch.media, width as u32);
         }
-        *media = Some(buffer);
         Ok(())
     }
 
@@ -492,6 +486,15 @@ impl CudaExecutor {
 
     pub(super) fn buffer(&self) -> &DeviceBuffer {
         &self.buffer
+    }
+
+    /// The kernel that puts rows of two activations side by side.
+    pub(super) fn join(&self) -> &CudaKernel<JoinArgs> {
+        &self.model.device.kernels.join
+    }
+
+    pub(super) fn width(&self, tensor: TensorId) -> usize {
+        self.program.width(tensor)
     }
 
     /// Number of outputs of the step.

@@ -10,8 +10,9 @@ use super::launch::{Current, Graph, Stream};
 use super::lower::StepShape;
 use crate::error::Result;
 
-/// Number of steps that are remembered: a few ranges of the context's length, with and without logits.
-const KEPT: usize = 16;
+/// Number of steps that are remembered: of each number of rows, a few ranges of the context's length, with and without
+/// logits.
+const KEPT: usize = 32;
 
 #[derive(Default)]
 pub struct Graphs {
@@ -39,13 +40,16 @@ impl Graphs {
         if self.refused {
             return Ok(false);
         }
-        let Some(known) = self.known.iter_mut().find(|k| k.shape == shape && k.ops == *ops) else {
+        let Some(at) = self.known.iter().position(|k| k.shape == shape && k.ops == *ops) else {
             if self.known.len() == KEPT {
                 self.known.remove(0);
             }
             self.known.push(Known { ops: ops.clone(), shape, graph: None });
             return Ok(false);
         };
+        // The one that was used last is the last to go.
+        self.known[at..].rotate_left(1);
+        let Some(known) = self.known.last_mut() else { return Ok(false) };
         if known.graph.is_none() {
             known.graph = current.capture(stream, launch)?;
         }

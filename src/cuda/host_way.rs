@@ -1,21 +1,25 @@
 //! The way of activations from a GPU to the host and back, within a step.
 //!
-//! Copies are queued in the executor's stream, by way of page-locked memory. The host waits for those of the inputs
-//! alone, so that the device goes on with what was queued behind them. A way carries one set of values at a time: what
-//! comes back is read by the device before it sends the next.
+//! A kernel writes what the host reads to page-locked memory, so that no copy has to wait for what was computed; what
+//! comes back is copied in the executor's stream. The host waits for the inputs alone, so that the device goes on with
+//! what was queued behind them. A way carries one set of values at a time: what comes back is read by the device before
+//! it sends the next.
 
+use super::args::JoinArgs;
 use super::executor::CudaExecutor;
-use super::launch::{Event, PinnedBuffer};
+use super::launch::{Event, Grid, PinnedBuffer};
+use super::probe::Address;
 use crate::error::{Error, Result};
 use crate::graph::op::TensorId;
 
 pub struct HostWay {
-    /// Stands behind the copies to the host.
+    /// Stands behind what is written for the host.
     ready: Event,
+    /// Rows of two activations side by side.
     down: PinnedBuffer,
     up: PinnedBuffer,
-    /// Number of values that were sent to the host.
-    sent: usize,
+    /// Number of rows that were sent to the host.
+    rows: usize,
 }
 
 impl HostWay {
@@ -24,31 +28,51 @@ impl HostWay {
         let current = executor.context().enter()?;
         let bytes = |values: usize| values.saturating_mul(4);
         let (down, up) = (current.alloc_pinned(bytes(down))?, current.alloc_pinned(bytes(up))?);
-        Ok(HostWay { ready: current.event(false)?, down, up, sent: 0 })
+        Ok(HostWay { ready: current.event(false)?, down, up, rows: 0 })
     }
 
-    /// Queues copies of activations of the open step, one behind the other, and returns the number of their values.
-    pub fn send(&mut self, executor: &CudaExecutor, tensors: &[TensorId]) -> Result<usize> {
+    /// Has the device write two activations of the open step, and returns the number of their rows.
+    pub fn send(&mut self, executor: &CudaExecutor, tensors: [TensorId; 2]) -> Result<usize> {
         let current = executor.context().enter()?;
-        self.sent = 0;
-        for &tensor in tensors {
-            let (len, offset) = executor.place(tensor);
-            let to = (&self.down, 4 * self.sent);
-            current.fetch(executor.stream(), to, (executor.buffer(), offset), 4 * len)?;
-            self.sent += len;
+        let [(width, x), (tail_width, tail)] = tensors.map(|tensor| {
+            let (_, offset) = executor.place(tensor);
+            (executor.width(tensor), executor.buffer().address() + offset as Address)
+        });
+        let rows = executor.place(tensors[0]).0 / width.max(1);
+        if rows * (width + tail_width) * 4 > self.down.bytes().len() {
+            return Err(Error::invalid(format!("{rows} rows of {width} and {tail_width} values for the host")));
         }
+        let args = JoinArgs {
+            x,
+            tail,
+            out: self.down.address(),
+            heads: 1,
+            part: width as u32,
+            x_stride: width as u32,
+            tail_width: tail_width as u32,
+        };
+        let blocks = [rows as u32, (width + tail_width).div_ceil(1024) as u32, 1];
+        current.launch(
+            executor.stream(),
+            executor.join(),
+            Grid { blocks, threads: 256, shared: 0, early: false },
+            &args,
+        )?;
         current.record(executor.stream(), &self.ready)?;
-        Ok(self.sent)
+        self.rows = rows;
+        Ok(rows)
     }
 
     /// Waits for the values that were sent.
-    pub fn receive(&self, executor: &CudaExecutor, out: &mut [f32]) -> Result<()> {
-        if out.len() != self.sent {
-            return Err(Error::BufferTooSmall { needed: self.sent, capacity: out.len() });
-        }
+    pub fn receive(&self, executor: &CudaExecutor, out: [&mut [f32]; 2]) -> Result<()> {
+        let [width, tail_width] = [&*out[0], &*out[1]].map(|out| out.len() / self.rows.max(1));
         executor.context().enter()?.wait(&self.ready)?;
-        let values = self.down.bytes().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-        out.iter_mut().zip(values).for_each(|(out, value)| *out = value);
+        let values = self.down.bytes().as_chunks().0;
+        let [x, tail] = out;
+        let rows = x.chunks_exact_mut(width.max(1)).zip(tail.chunks_exact_mut(tail_width.max(1)));
+        for ((x, tail), values) in rows.zip(values.chunks_exact((width + tail_width).max(1))) {
+            x.iter_mut().chain(tail).zip(values).for_each(|(out, bytes)| *out = f32::from_le_bytes(*bytes));
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! Owns the limits that follow from grids and kernels, and the layout of every intermediate result in one allocation.
 //! Relies on `arena` for sizes that cannot overflow.
 
+use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::arena::Arena;
 use super::args::{ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SMALL_BATCH_TURN};
 use super::probe::Address;
@@ -256,6 +257,9 @@ pub struct DeviceScratch {
     pub draws: Address,
     /// `[outputs]`, the token chosen after each, which the next step reads.
     pub tokens: Address,
+    /// `[max_tokens, media_width]`, rows of media.
+    pub media: Address,
+    pub adapters: AdapterPlaces,
 }
 
 impl DeviceScratch {
@@ -297,6 +301,8 @@ impl DeviceScratch {
             best_at: add(max_outputs * ARGMAX_BLOCKS, 4)?,
             draws: add(max_outputs, size_of::<Draw>())?,
             tokens: add(max_outputs, 4)?,
+            media: add(max_tokens.saturating_mul(program.media_width()), 4)?,
+            adapters: AdapterPlaces::new(max_tokens, [ADAPTERS, RANK], add)?,
         };
         Ok((scratch, arena.bytes()))
     }

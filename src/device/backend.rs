@@ -10,7 +10,7 @@ use super::partition::{self, Requested};
 use super::pipeline::{Pipeline, PipelineExecutor};
 use super::placement::{self, Placement};
 use super::select;
-use super::self_test;
+use super::self_test::{self, Factored};
 use super::sequence::Sequence;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::fastest::fastest;
@@ -24,7 +24,7 @@ use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
-use crate::graph::weights::{Progress, Weights};
+use crate::graph::weights::{Beside, Progress, Weights};
 use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
 /// Number of the processors of the host in `devices()`, from 1.
@@ -275,8 +275,17 @@ impl Backend {
         let on_cpu = |cpu: &CpuBackend, factors: &Factors| {
             cpu.load_adapter(factors.sources, factors.products, host_bytes).map(Arc::new)
         };
-        let on_gpu =
-            |gpu: &CudaModel, factors: &Factors| gpu.load_adapter(factors.sources, factors.products).map(Arc::new);
+        let on_gpu = |gpu: &CudaModel, factors: &Factors| {
+            self_test::check_adapter(
+                gpu.opened(),
+                factors.products.iter().map(|product| {
+                    let [a, b] = [product.a, product.b].map(|factor| factors.sources[factor]);
+                    let (types, is_head) = ([a.dtype(), b.dtype()], product.beside == Beside::Logits);
+                    Factored { types, cols: a.cols(), rank: a.rows(), is_head }
+                }),
+            )?;
+            gpu.load_adapter(factors.sources, factors.products).map(Arc::new)
+        };
         let (mut cpu, mut cuda) = (None, Vec::new());
         match self {
             Backend::Cpu(backend) => cpu = Some(on_cpu(backend, factors)?),

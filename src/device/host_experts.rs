@@ -108,20 +108,19 @@ impl HostExecutor {
         let way = &mut ways[gpu];
         match executor.crossing() {
             Some(Op::ToHost { x, scores, experts }) => {
-                let values = way.send(executor, &[x, scores])?;
-                let Some(Op::Experts(e)) = program.ops.get(experts) else { return Err(unknown(experts)) };
-                *rows = values / (program.width(e.x) + program.width(e.scores));
+                let Some(Op::Experts(_)) = program.ops.get(experts) else { return Err(unknown(experts)) };
+                *rows = way.send(executor, [x, scores])?;
             }
             Some(Op::FromHost { out, experts }) => {
                 let Some(Op::Experts(e)) = program.ops.get(experts) else { return Err(unknown(experts)) };
                 let [of_x, of_scores, of_out] = [e.x, e.scores, e.out].map(|tensor| *rows * program.width(tensor));
                 let inputs = StepInputs { ids: &ids[..*rows], ..StepInputs::default() };
                 if !*begun {
-                    let values = &mut room[..of_x + of_scores];
-                    way.receive(executor, values)?;
+                    let (x, scores) = room[..of_x + of_scores].split_at_mut(of_x);
+                    way.receive(executor, [&mut *x, &mut *scores])?;
                     cpu.begin(&inputs, &OnCpu(&mut []), experts..experts + 1)?;
-                    cpu.write(e.x, &values[..of_x])?;
-                    cpu.write(e.scores, &values[of_x..])?;
+                    cpu.write(e.x, x)?;
+                    cpu.write(e.scores, scores)?;
                     *begun = true;
                 }
                 let started = Instant::now();

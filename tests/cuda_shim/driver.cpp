@@ -455,7 +455,7 @@ static int poison;
 // A device that works on for ever.
 static bool hanging;
 static int most_shared = 232448;  // bytes a block
-// A kernel that is given wrong arguments: `spoiled_by` is added to the word at `spoiled_at` of its parameter.
+// A kernel that is given wrong arguments: `spoiled_by` is added to the word at `spoiled_at` of its parameter, or the address there becomes null.
 static std::string spoiled;
 static size_t spoiled_at;
 static int spoiled_by;
@@ -969,6 +969,10 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
     launches++;
     auto args = std::make_shared<std::vector<Aligned>>(f->bytes / 16 + 1);
     memcpy(args->data(), parameters[0], f->bytes);
-    if (f->name == spoiled) *(uint32_t*)((uint8_t*)args->data() + spoiled_at) += spoiled_by;
+    if (f->name == spoiled) {
+        uint8_t* at = (uint8_t*)args->data() + spoiled_at;
+        if (spoiled_by == INT32_MIN) *(uint64_t*)at = 0;
+        else *(uint32_t*)at += spoiled_by;
+    }
     return enqueue(c.stream, [=] { return grids++, run_grid(*f, c.blocks, c.threads[0], c.shared, args->data()) ? 0 : kLaunchFailed; });
 }

@@ -523,6 +523,58 @@ fn record_serves(target: &Target, tiny: &Tiny) {
     assert!(to > 10 && got[0] == expected[to], "a fork");
 }
 
+/// Batches of all sizes that are recorded, in contexts of three lengths, come and go: each is launched once, recorded
+/// once and then replayed, with the same bits.
+#[test]
+fn batches_that_come_and_go_are_recorded_once() {
+    for target in targets() {
+        let Some(shim) = &target.shim else { continue };
+        let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96));
+        let model = load(&path, target.cuda().unwrap()).unwrap();
+        let mut executor = model.executor().unwrap();
+        let mut state = model.backend.new_sequence(&model.spec(quant::F16, 160)).unwrap();
+        for tokens in PROMPT.iter().copied().cycle().take(130).collect::<Vec<_>>().chunks(26) {
+            model.step_for(&mut executor, &mut state, tokens, &[]).unwrap();
+        }
+        let mut contexts = [20, 70, 129].map(|len| {
+            let mut states: Vec<_> = (0..8).map(|_| state.fork().unwrap()).collect();
+            states.iter_mut().for_each(|state| state.truncate(len));
+            states
+        });
+        let mut first = Vec::new();
+        for round in 0..3 {
+            let numbers = || ["shim_launches", "shim_replays"].map(|name| shim.number(name));
+            let before = numbers();
+            let mut all = Vec::new();
+            for states in &mut contexts {
+                for n in 1..=8 {
+                    let numbers: Vec<u32> = (0..n).collect();
+                    let (ids, positions) = (&PROMPT[..n as usize], vec![states[0].len() as u32; n as usize]);
+                    let mut states: Vec<&mut Sequence> = states.iter_mut().take(n as usize).collect();
+                    let inputs = StepInputs {
+                        ids,
+                        positions: &positions,
+                        outputs: &numbers,
+                        sequences: &numbers,
+                        ..Default::default()
+                    };
+                    let batch = &mut Batch { inputs, sequences: &mut states };
+                    all.push(model.run(&mut executor, batch).unwrap());
+                    executor.end().unwrap();
+                }
+            }
+            let [launches, replays] = std::array::from_fn(|i| numbers()[i] - before[i]);
+            println!("round {round}: {launches} launches, {replays} records");
+            assert_eq!((replays, launches > 0), if round == 0 { (0, true) } else { (24, round == 1) });
+            if round == 0 {
+                first = all;
+            } else {
+                assert!(all == first, "round {round}");
+            }
+        }
+    }
+}
+
 /// A layer with a window needs no more of the past than its ring: longer prompts, forks and rewinds find the same.
 #[test]
 fn rings_keep_what_windows_see() {

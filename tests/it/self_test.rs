@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use realizar::cuda::{self, CudaDevice, Uses};
-use realizar::device::{Kept, select, self_test};
+use realizar::device::self_test::{self, Factored};
+use realizar::device::{Kept, select};
 use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
-use realizar::graph::op::Op;
-use realizar::graph::program::ProgramBuilder;
-use realizar::graph::weights::Weights;
+use realizar::graph::op::{Attend, Op, RopeChoice, RopeTable};
+use realizar::graph::program::{Program, ProgramBuilder};
+use realizar::graph::sequence_spec::KvLayer;
+use realizar::graph::weights::{Rope, RopePairs, Weights};
 use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
@@ -88,10 +90,38 @@ fn every_type_and_shape_passes() {
     }
 }
 
-/// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
+/// What pictures add, and factors of every type, pass; a second adapter of the same types and widths costs nothing.
+#[test]
+fn pictures_and_adapters_pass() {
+    let Some(shim) = shim() else { return };
+    let (pictures, weights) = of_pictures();
+    for deterministic in [false, true] {
+        let device = open(&shim, deterministic).unwrap();
+        let error = self_test::check(&device, &pictures, &weights, None).unwrap();
+        assert!(error < 0.7, "{error}");
+        let plain = [quant::F32, quant::F16, quant::BF16].map(|dtype| of_adapters([dtype, quant::F16]));
+        let blocks = of_adapters([quant::Q8_0; 2]).map(|product| Factored { cols: 96, rank: 32, ..product });
+        for product in plain.into_iter().chain([blocks]).flatten() {
+            let before = shim.number("shim_launches");
+            let error = self_test::check_adapter(&device, [product]).unwrap();
+            let launches = shim.number("shim_launches") - before;
+            println!("{product:?}, {deterministic}: {launches} launches, error {error:.2} of the limit");
+            assert!(error > 0.0 && error < 0.7 && launches > 0, "{product:?}: {error}");
+            self_test::check_adapter(&device, [product, product]).unwrap();
+            assert_eq!(shim.number("shim_launches"), before + launches);
+        }
+    }
+    assert_eq!(shim.number("shim_memory_used"), 0);
+}
+
+/// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there, or that the address there
+/// becomes null.
+const FAULTS: [(&std::ffi::CStr, usize, i32); 67] = [
     // The scale, a tenth larger.
     (c"embed", 88, 1 << 20),
+    // The width of a row of media, and these rows.
+    (c"embed", 92, -1),
+    (c"embed", 64, shim::NULL),
     // The width of the first activation.
     (c"keep_rows", 40, -1),
     // The epsilon, 16,384 times as large.
@@ -126,6 +156,12 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
     (c"attend_256_alone_any", 164, 1 << 22),
     // The magnitude of a rotation.
     (c"attend_128_alone", 392, 1 << 20),
+    // Turns, and the last position of a span.
+    (c"heads", 56, shim::NULL),
+    (c"attend_64", 64, shim::NULL),
+    (c"attend_prompt_64", 64, shim::NULL),
+    // The number of heads whose keys are in 4 bits.
+    (c"turn_heads", 24, -1),
     // The factor on scores.
     (c"attend_prompt_64", 164, 1 << 22),
     (c"attend_prompt_64_any", 164, 1 << 22),
@@ -137,6 +173,12 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
     (c"glu", 24, 1),
     (c"expert_glu", 80, 1),
     (c"modify", 40, 1 << 20),
+    // The ids that tell rows of media, and the cap behind an adapter.
+    (c"modify", 16, 4),
+    (c"modify", 60, 1 << 23),
+    // The factor of an adapter, and the number of rows.
+    (c"adapt", 68, 1 << 20),
+    (c"adapt", 304, -1),
     // The width of a part of a head.
     (c"join", 28, -1),
     // The number of columns.
@@ -169,6 +211,26 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
     (c"keep", 16, 24),
 ];
 
+/// A program of what only models with pictures have, and its rotation by rows and columns.
+fn of_pictures() -> (Program, Weights<'static>) {
+    let mut b = ProgramBuilder::default();
+    let [q, k, v, out] = [128, 64, 64, 128].map(|width| b.tensor(width));
+    let layer = b.kv_layer(KvLayer::new(1, 64, 0));
+    b.push(Op::Rope { rope: RopeChoice { table: RopeTable(0), long: None }, head_dim: 64, first: 0, q, k: Some(k) });
+    b.push(Op::StoreKv { layer, k, v: Some(v) });
+    b.push(Op::Attend(Attend::new(layer, q, out, 0.125)));
+    b.push(Op::AddMedia { x: out, part: 1 });
+    let inv_freq = (0..32).map(|i| 0.9f64.powi(i)).collect();
+    let axes = (0..32).map(|i| i % 3).collect();
+    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes, magnitude: 1.0 };
+    (b.finish(0, &[q, k, v, out]), Weights { ropes: vec![rope], ..Weights::default() })
+}
+
+/// Products of an adapter beside others, and beside those of a head.
+fn of_adapters(types: [DType; 2]) -> [Factored; 2] {
+    [false, true].map(|is_head| Factored { types, cols: 72, rank: 6, is_head })
+}
+
 /// Each kernel in turn is given one wrong number; in two tests, which run side by side.
 #[test]
 fn a_kernel_that_computes_something_else_is_found_and_named() {
@@ -189,6 +251,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
     let x = b.tensor(50);
     b.push(Op::Scale { x, factor: 0.3 });
     let factor = b.finish(0, &[x]);
+    let (pictures, of_pictures) = of_pictures();
     let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();
     for &(kernel, at, by) in faults {
         let Some(shim) = shim() else { return };
@@ -196,9 +259,14 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
         if kernel == c"gemm_256" {
             shim.leave_out(cuda::WGMMA);
         }
-        let one_op = self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default(), None).err();
+        let device = open(&shim, false).unwrap();
+        let few = [
+            self_test::check(&device, &factor, &Weights::default(), None),
+            self_test::check(&device, &pictures, &of_pictures, None),
+            self_test::check_adapter(&device, of_adapters([quant::F16; 2])),
+        ];
         let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
-        let mut found = one_op.into_iter().chain(others);
+        let mut found = few.into_iter().filter_map(Result::err).chain(others);
         let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));
         println!("{error}");
         let Error::DeviceUnavailable { device, why } = &error else { panic!("{kernel:?}: {error}") };

@@ -1,6 +1,6 @@
 //! The launches of adapters: what they add to products, for the rows of sequences that have them.
 
-use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, Modification, ModifyArgs, NormArgs};
+use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, Modification, ModifyArgs};
 use crate::cuda::lower::Lowering;
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::MAX_SEGMENTS;
@@ -47,8 +47,8 @@ impl Lowering<'_> {
     }
 
     fn adapt_each(&mut self, x: TensorId, products: &[(Beside, Address)], scale: f32) -> Result<()> {
-        let Some(places) = self.adapted.places() else { return Ok(()) };
         let adapted = self.adapted;
+        let places = adapted.places(self.scratch.adapters);
         let (width, n_slots) = (self.program.width(x), self.shape.n_slots);
         let mut input = None;
         for (i, adapter) in adapted.adapters.iter().enumerate() {
@@ -59,7 +59,7 @@ impl Lowering<'_> {
                 let Some(product) = adapter.beside(beside) else { continue };
                 let x = match input {
                     Some(input) => input,
-                    None => *input.insert(self.normalised(x, places.input)?),
+                    None => *input.insert(self.normalised(x)?),
                 };
                 let [a, b] = [product.a, product.b].map(|factor| adapter.factors().matrix_at(factor));
                 let inner = places.inner + 4 * (n * places.stride) as Address;
@@ -93,20 +93,12 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The address of an input of products, which is written to `place` where these apply its norm themselves.
-    fn normalised(&mut self, x: TensorId, place: Address) -> Result<Address> {
-        let Some((norm, from)) = self.fusions.delayed(x) else { return Ok(self.tensor(x)) };
-        let args = NormArgs {
-            norm: self.norm(Some(&norm)),
-            x: self.tensor(from),
-            delta: 0,
-            out: place,
-            group: norm.group as u32,
-            own: self.own_weights(&norm) as u32,
-            scale: 0.0,
-            of_delta: 0,
-        };
-        self.launch(&self.model.device.kernels.add_norm, [self.shape.n, 1, 1], 256, 128, &args)?;
-        Ok(place)
+    /// The address of an input of products. A norm that these apply themselves is written to its activation, which
+    /// nothing else is in until the last of them.
+    fn normalised(&mut self, x: TensorId) -> Result<Address> {
+        if let Some((norm, from)) = self.fusions.delayed(x) {
+            self.add_norm(from, None, Some((&norm, x)))?;
+        }
+        Ok(self.tensor(x))
     }
 }

@@ -6,6 +6,7 @@
 //! made up, so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver, and by
 //! a file where the caller names one (`Kept`).
 
+mod adapted;
 mod made_up;
 mod rules;
 mod shrink;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
+pub use self::adapted::{Factored, check_adapter};
 use self::made_up::{Input, Made, MadeUp, input_of};
 use self::shrink::{TABLE, rename, shrink, tested};
 use crate::cpu::CpuBackend;
@@ -24,17 +26,19 @@ use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{CudaDevice, CudaExecutor, Kept, WGMMA};
+use crate::cuda::{CudaDevice, CudaExecutor, CudaModel, Kept, WGMMA};
+use crate::device::adapter::Adapter;
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
-use crate::graph::op::{Index, NormKind, Op, TensorId};
+use crate::graph::adapter_set::AdapterSet;
+use crate::graph::op::{Index, Mask, NormKind, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder};
-use crate::graph::step::{StepInputs, StepLimits};
+use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
 
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled};
 use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::weights::{MatrixSource, Rope, Weights};
+use crate::graph::weights::{LowRank, MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -54,11 +58,19 @@ const ATTENTION_STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [37, 0], [1, 1], [1
 const PRODUCT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [19, 0], [40, 0], [200, 0]];
 /// Those of a head, which sees outputs alone.
 const HEAD_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [40, 0]];
+/// Those with rows of media, turns and spans, of ops that read any, after the others.
+const PICTURE_STEPS: &[Counts] = &[[4, 3], [37, 0]];
+
+/// Types of keys and values in caches, each in either place.
+const TYPES: &[[DType; 2]] =
+    &[[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::Q4_0], [quant::Q4_0, quant::F32]];
 
 /// The relative error, root mean square, that the rounding of products to binary16 and of accumulation explains.
 const CLOSE: f64 = 4e-3;
 /// That of activations or keys that one of the two rounds to 8 bits and the other does not, or otherwise.
 const ROUNDED: f64 = 3e-2;
+/// That of keys or values of 4 bits. Heads that are not turned back differ by more than their size.
+const FOUR_BITS: f64 = 1.5e-1;
 
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the
 /// largest error as a part of what is allowed. `kept`: the file of what earlier processes have tested.
@@ -88,27 +100,33 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
     for (i, group) in groups.iter().enumerate() {
         let Some(ops) = with_keys(program, &groups[..i], group)? else { continue };
         let mut case = Case::new(device, program, weights, &ops, &named)?;
-        let types: &[_] = match case.stores {
-            0 => &[[quant::F16; 2]],
-            _ => &[[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::F32]],
-        };
+        let types = if case.stores > 0 { TYPES } else { &TYPES[..1] };
         for types in types {
-            let number = case.number(device, *types);
-            if !device.has_passed(number) {
-                case.matrices.iter_mut().try_for_each(MadeUp::fill)?;
-                largest = largest.max(case.run(device, &pool, *types)?);
-                device.pass(number);
-            }
+            largest = largest.max(case.check(device, &pool, *types)?);
         }
+    }
+    for op in &program.ops {
+        let Op::ToHost { x, scores, .. } = op else { continue };
+        let crossing = crossing([*x, *scores].map(|tensor| program.width(tensor)));
+        let mut case = Case::new(device, &crossing, weights, &[0], &crossing.ops_of_tensors())?;
+        largest = largest.max(case.check(device, &pool, TYPES[0])?);
     }
     Ok(largest)
 }
 
+/// The kernel by which activations of some widths go to the host, as a program.
+fn crossing([width, tail_width]: [usize; 2]) -> Program {
+    let mut b = ProgramBuilder::default();
+    let [x, tail, out] = [width, tail_width, width + tail_width].map(|width| b.tensor(width));
+    b.push(Op::JoinHeads { x, tail, heads: 1, out });
+    [x, tail].into_iter().for_each(|tensor| b.input(tensor));
+    b.finish(0, &[x, tail, out])
+}
+
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
-    // Tests have no rows of media to add, and crossings to the host launch no kernel.
-    let is_none = |op: &Op| matches!(op, Op::AddMedia { .. } | Op::ToHost { .. } | Op::FromHost { .. });
-    if group.iter().all(|i| is_none(&program.ops[*i])) {
+    // Crossings to the host are tested apart from what stands around them.
+    if group.iter().all(|i| matches!(program.ops[*i], Op::ToHost { .. } | Op::FromHost { .. })) {
         return Ok(None);
     }
     let stored = |i: &usize| match &program.ops[*i] {
@@ -143,6 +161,9 @@ struct Case {
     /// Number of the first ops, the last of which stores keys and values; 0 where none does.
     stores: usize,
     limit: f64,
+    /// An adapter of the first sequence: its factors, and the products that they make.
+    factors: Vec<MadeUp>,
+    products: Vec<LowRank>,
 }
 
 impl Case {
@@ -207,6 +228,8 @@ impl Case {
         let program = Arc::new(b.finish(vocab, &results));
         let Made { matrices, vectors, .. } = made;
         let steps = match (vocab > 0, has_products) {
+            // Other steps launch nothing.
+            _ if program.ops.iter().all(|op| matches!(op, Op::AddMedia { .. })) => &[],
             (true, _) => HEAD_STEPS,
             (_, true) => PRODUCT_STEPS,
             _ if stores > 0 => ATTENTION_STEPS,
@@ -214,9 +237,22 @@ impl Case {
             _ => STEPS,
         };
         let ropes = weights.ropes.clone();
-        let case = Case { program, matrices, vectors, ropes, inputs, results, steps, stores, limit };
+        let (factors, products) = (Vec::new(), Vec::new());
+        let case = Case { program, matrices, vectors, ropes, inputs, results, steps, stores, limit, factors, products };
         case.program.check(&case.weights())?;
         Ok(case)
+    }
+
+    /// Runs the test unless the device has passed it; the largest error as a part of what is allowed.
+    fn check(&mut self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
+        let number = self.number(device, types);
+        if device.has_passed(number) {
+            return Ok(0.0);
+        }
+        self.matrices.iter_mut().chain(&mut self.factors).try_for_each(MadeUp::fill)?;
+        let error = self.run(device, pool, types)?;
+        device.pass(number);
+        Ok(error)
     }
 
     fn weights(&self) -> Weights<'_> {
@@ -227,12 +263,13 @@ impl Case {
     /// A number that tells the test from others.
     fn number(&self, device: &CudaDevice, types: [DType; 2]) -> u64 {
         let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
-        let shapes: Vec<_> = self.matrices.iter().map(|m| (m.dtype, m.rows, m.cols)).collect();
-        let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len())).collect();
+        let shapes: Vec<_> = self.matrices.iter().chain(&self.factors).map(|m| (m.dtype, m.rows, m.cols)).collect();
+        let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len(), r.axes.len())).collect();
         let Program { ops, tensors, kv_layers, recurrent, .. } = &*self.program;
         hash.write(
             format!("{ops:?} {tensors:?} {kv_layers:?} {recurrent:?} {shapes:?} {pairs:?} {types:?}").as_bytes(),
         );
+        hash.write(format!("{:?}", self.products).as_bytes());
         hash.finish()
     }
 
@@ -240,7 +277,7 @@ impl Case {
     fn describe(&self, types: [DType; 2]) -> String {
         let op_name = |op: &Op| format!("{op:?}").chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
         let ops: Vec<String> = self.program.ops.iter().map(op_name).collect();
-        let mut used: Vec<DType> = self.matrices.iter().map(|m| m.dtype).collect();
+        let mut used: Vec<DType> = self.matrices.iter().chain(&self.factors).map(|m| m.dtype).collect();
         used.extend(types.iter().filter(|_| self.stores > 0));
         used.dedup();
         let used: Vec<&str> = used.iter().filter_map(|t| quant::format(*t).ok()).map(|f| f.name).collect();
@@ -256,23 +293,38 @@ impl Case {
         SequenceSpec { layers, recurrent, capacity, k_type, v_type, max_step: limits.max_tokens }
     }
 
-    fn on_cpu(&self, pool: &Arc<Pool>, limits: StepLimits) -> Result<Executor> {
+    fn on_cpu(&self, pool: &Arc<Pool>) -> Result<Arc<CpuBackend>> {
         let (program, isa, weights) = (&self.program, Isa::detect(), self.weights());
         let cpu = CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, &mut |_, _| Ok(()))?;
-        let cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(Arc::new(cpu), program, limits)?));
-        Ok(Executor::new(program, limits, cpu))
+        Ok(Arc::new(cpu))
+    }
+
+    /// The adapter on both sides, where the test has one.
+    fn adapter(&self, cpu: &CpuBackend, gpu: &CudaModel) -> Result<AdapterSet<Adapter>> {
+        if self.products.is_empty() {
+            return Ok(AdapterSet::default());
+        }
+        let sources: Vec<&dyn MatrixSource> = self.factors.iter().map(|m| m as &dyn MatrixSource).collect();
+        let cpu = Arc::new(cpu.load_adapter(&sources, &self.products, u64::MAX)?);
+        let gpu = Arc::new(gpu.load_adapter(&sources, &self.products)?);
+        Ok(AdapterSet::new(vec![(Arc::new(Adapter::new(Some(cpu), vec![gpu], &self.products)), 0.75)]))
     }
 
     /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
     fn run(&self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
         let program = &self.program;
-        let most = self.steps.iter().map(|counts| counts.iter().sum()).max().unwrap_or(1);
+        let steps = self.steps(types);
+        let most = steps.iter().map(|(counts, _)| counts.iter().sum()).max().unwrap_or(1);
         let fill = if self.fills() { FILL } else { 0 };
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
         let spec = self.spec(limits, types);
-        let mut expected = self.on_cpu(pool, limits)?;
-        let new = || Ok(Sequence::new(spec.clone(), Some(CpuSequence::new(&spec)?), Vec::new()));
+        // The two round to 4 bits after different turns of a head.
+        let on_host = self.spec(limits, types.map(|dtype| if dtype == quant::Q4_0 { quant::F32 } else { dtype }));
+        let cpu = self.on_cpu(pool)?;
+        let on_cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?));
+        let mut expected = Executor::new(program, limits, on_cpu);
+        let new = || Ok(Sequence::new(on_host.clone(), Some(CpuSequence::new(&on_host)?), Vec::new()));
         let mut on_cpu = [new()?, new()?];
 
         let wrong = |kernels: &[&str], tokens: usize, what: String| {
@@ -281,7 +333,11 @@ impl Case {
             let s = if tokens == 1 { "" } else { "s" };
             device.fail(format!("the self-test failed: {kernels}{tested}, {tokens} token{s}: {what}"))
         };
-        let limit = if types.contains(&quant::Q8_0) { ROUNDED } else { self.limit };
+        let limit = match types {
+            _ if types.contains(&quant::Q4_0) => FOUR_BITS,
+            _ if types.contains(&quant::Q8_0) => ROUNDED,
+            _ => self.limit,
+        };
         let faulty = |kernels: &[&str], tokens, e| match e {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
@@ -295,16 +351,20 @@ impl Case {
             first => first.and_then(|first| Ok([first, new()?])),
         };
         let mut on_gpu = on_gpu.map_err(|e| faulty(&[], 0, e))?;
+        let adapter = self.adapter(&cpu, &model).map_err(|e| faulty(&[], 0, e))?;
+        for first in [&mut on_cpu[0], &mut on_gpu[0]] {
+            first.set_adapters(adapter.clone());
+        }
         let gpu = CudaExecutor::new(model.clone(), program, limits).map_err(|e| faulty(&[], 0, e))?;
         let mut tested = Executor::new(program, limits, DeviceExecutor::Cuda(Box::new(gpu)));
 
         let all = program.ops.len();
         // Rotated or not, keys are values.
-        let fill = (fill > 0).then(|| (self.stores - 1..self.stores, [fill, 0]));
-        let steps = self.steps.iter().map(|counts| (0..all, *counts));
+        let fill = (fill > 0).then(|| (self.stores - 1..self.stores, ([fill, 0], false)));
+        let steps = steps.into_iter().map(|step| (0..all, step));
         let (mut kernels, mut largest): (Vec<&str>, f64) = (Vec::new(), 0.0);
         for (ops, counts) in fill.into_iter().chain(steps) {
-            let n = counts.iter().sum();
+            let n = counts.0.iter().sum();
             let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), counts)?;
             let result = step(self, &mut tested, &mut on_gpu, ops, counts);
             // A record tells no names: its kernels are those of the step before.
@@ -331,7 +391,7 @@ impl Case {
         // Rules are the same for every head with so many rows.
         let vocab = program.vocab;
         let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
-        if vocab > 0 && !device.has_passed(choices) {
+        if vocab > 0 && adapter.is_empty() && !device.has_passed(choices) {
             let inputs = self.inputs(0, rules::FACTORS);
             let result = rules::check(&mut tested, program, &mut on_gpu[0], &inputs);
             let (kernels, difference) = result.map_err(|e| faulty(&kernels, rules::FACTORS.len(), e))?;
@@ -354,6 +414,21 @@ impl Case {
             )
         };
         self.inputs.iter().map(values).collect()
+    }
+
+    /// The steps with caches of some types, and whether they have what pictures add.
+    fn steps(&self, types: [DType; 2]) -> Vec<(Counts, bool)> {
+        let reads = |op: &Op| match op {
+            Op::Embed { index, .. } => *index == Index::Id,
+            Op::Rope { rope, .. } => !self.ropes[rope.table.0 as usize].axes.is_empty(),
+            Op::Attend(a) => matches!(a.mask, Mask::Causal | Mask::Window(_)),
+            Op::AddMedia { .. } => true,
+            _ => false,
+        };
+        // What types of caches change is behind it.
+        let has_pictures = types == TYPES[0] && self.program.ops.iter().any(reads);
+        let pictures = if has_pictures { PICTURE_STEPS } else { &[] };
+        [(self.steps, false), (pictures, true)].iter().flat_map(|(of, is)| of.iter().map(|n| (*n, *is))).collect()
     }
 
     /// Tells whether tokens stand before the tested ones.
@@ -380,17 +455,41 @@ fn step(
     executor: &mut Executor,
     sequences: &mut [Sequence; 2],
     ops: Range<usize>,
-    counts: Counts,
+    (counts, has_picture): (Counts, bool),
 ) -> Result<Vec<Vec<f32>>> {
     let program = &case.program;
     let first = sequences.each_ref().map(|sequence| case.skipped() + sequence.len());
     let tokens = |i: usize| (first[i]..).take(counts[i]).map(move |p| (i as u32, p as u32));
     let (numbers, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
     let n = numbers.len();
-    let ids: Vec<u32> = positions.iter().map(|p| p * 61 % program.max_ids.min(TABLE) as u32).collect();
+    let media_width = if has_picture { program.media_width() } else { 0 };
+    let is_row = |p: u32| media_width > 0 && p % 3 == 1;
+    let id = |p: &u32| if is_row(*p) { MEDIA_ROW } else { p * 61 % program.max_ids.min(TABLE) as u32 };
+    let ids: Vec<u32> = positions.iter().map(id).collect();
+    let row = |p: u32| (0..media_width).map(|i| Input::Values(0.5).of(p as usize, i, media_width)).collect();
+    let media: Vec<Vec<f32>> = positions.iter().filter(|p| is_row(**p)).map(|p| row(*p)).collect();
+    let media: Vec<&[f32]> = media.iter().map(Vec::as_slice).collect();
+    // The first token of a sequence stands ahead of a picture, the last one behind it.
+    let span = |(s, p): (&u32, &u32)| {
+        let [start, end] = [first[*s as usize] as u32, (first[*s as usize] + counts[*s as usize]) as u32];
+        if *p == start || *p + 1 == end { [*p, *p + 1] } else { [start + 1, end - 1] }
+    };
+    let (mut turns, mut spans): (Vec<[u32; 3]>, Vec<[u32; 2]>) = (Vec::new(), Vec::new());
+    if has_picture {
+        turns.extend(positions.iter().map(|p| [*p, p + 3, p / 2]));
+        spans.extend(numbers.iter().zip(&positions).map(span));
+    }
     let outputs: Vec<u32> = (0..n as u32).step_by(2).filter(|_| case.keeps()).collect();
-    let inputs =
-        StepInputs { ids: &ids, positions: &positions, sequences: &numbers, outputs: &outputs, ..Default::default() };
+    let inputs = StepInputs {
+        ids: &ids,
+        positions: &positions,
+        sequences: &numbers,
+        outputs: &outputs,
+        media: &media,
+        turns: &turns,
+        spans: &spans,
+        ..Default::default()
+    };
     let both = &mut sequences.each_mut()[..];
     let batch = &mut Batch { inputs, sequences: both };
     let is_whole = ops.len() == program.ops.len();

@@ -9,6 +9,9 @@ use libloading::Library;
 use realizar::cuda::Driver;
 use realizar::engine::{Chooser, SamplerParams, Session, decode_batch};
 
+/// In `Shim::spoil` what makes an address null.
+pub const NULL: i32 = i32::MIN;
+
 /// An image in place of compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
 
