@@ -90,7 +90,7 @@ fn main() {
     });
     for (name, heads, layers) in models {
         for (past, n) in given.map_or(vec![(1024, 1), (8192, 1), (0, 512), (8192, 512)], |one| vec![one]) {
-            for (kind, dtype) in [("f16", quant::F16), ("q8_0", quant::Q8_0)] {
+            for (kind, dtype) in [("f16", quant::F16), ("q8_0", quant::Q8_0), ("q4_0", quant::Q4_0)] {
                 measure(&pool, isa, name, heads, layers, past, n, kind, dtype);
             }
         }

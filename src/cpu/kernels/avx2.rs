@@ -347,6 +347,17 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
     }
     #[inline(always)]
+    fn dot_unsigned(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        run! {
+            let x = _mm256_set1_epi32(x);
+            if VNNI {
+                [_mm256_dpbusd_avx_epi32(acc[0], x, w[0]), _mm256_dpbusd_avx_epi32(acc[1], x, w[1])]
+            } else {
+                [dot_bytes(acc[0], x, w[0]), dot_bytes(acc[1], x, w[1])]
+            }
+        }
+    }
+    #[inline(always)]
     fn products(self, w: Self::I, x: i32) -> Self::I {
         run! {
             let x = _mm256_set1_epi32(x);

@@ -301,6 +301,10 @@ impl<const VBMI: bool> Simd for Avx512Vnni<VBMI> {
         run!(_mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)))
     }
     #[inline(always)]
+    fn dot_unsigned(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
+        run!(_mm512_dpbusd_epi32(acc, _mm512_set1_epi32(x), w))
+    }
+    #[inline(always)]
     fn dot_wide(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
         self.dot(acc, w, x)
     }

@@ -228,6 +228,10 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
         v
     }
     #[inline(always)]
+    fn dot_unsigned(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        self.dot(acc, w, x)
+    }
+    #[inline(always)]
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         four!(i => {
             let (w, x) = (vreinterpretq_s8_s32(w[i]), vreinterpretq_s8_s32(vdupq_n_s32(x)));

@@ -226,17 +226,34 @@ impl QuantizedBytes {
         })
     }
 
-    /// Stores block `i` of `factor * x`, whose largest magnitude is `peak`.
+    /// Borrows `n` blocks from number `first` on.
     #[inline(always)]
-    pub(super) fn set<S: Simd>(&mut self, s: S, i: usize, x: [S::F; BLOCK / LANES], peak: f32, factor: f32) {
+    pub(super) fn rows(&mut self, first: usize, n: usize) -> BytesMut<'_> {
+        let range = first..first + n;
+        let (scales, sums) = (&mut self.scales[range.clone()], &mut self.sums[range.clone()]);
+        BytesMut { quants: &mut self.quants[range], scales, sums }
+    }
+}
+
+/// Some blocks of bytes.
+pub(super) struct BytesMut<'a> {
+    quants: &'a mut [[i32; BLOCK / 4]],
+    scales: &'a mut [f32],
+    sums: &'a mut [i32],
+}
+
+impl BytesMut<'_> {
+    /// Stores block `i` of `x`, whose largest magnitude is `peak` and none of which is NaN; its sum where `SUM`.
+    #[inline(always)]
+    pub(super) fn set<S: Simd, const SUM: bool>(&mut self, s: S, i: usize, x: [S::F; BLOCK / LANES], peak: f32) {
         let scale = peak * (1.0 / I8_PEAK);
-        let inverse = inverse_of(scale);
-        let a = s.to_i32(quants_of(s, x[0], inverse, -I8_PEAK, I8_PEAK));
-        let b = s.to_i32(quants_of(s, x[1], inverse, -I8_PEAK, I8_PEAK));
-        let (words, sums) = s.pack_bytes(a, b);
+        let inverse = s.splat(inverse_of(scale));
+        let (words, sums) = s.pack_bytes(s.to_i32(s.mul(x[0], inverse)), s.to_i32(s.mul(x[1], inverse)));
         self.quants[i] = words.map(|word| word as i32);
-        self.scales[i] = factor * scale;
-        self.sums[i] = sums[0] + sums[1];
+        self.scales[i] = scale;
+        if SUM {
+            self.sums[i] = sums[0] + sums[1];
+        }
     }
 }
 
@@ -262,8 +279,12 @@ fn quantize_bytes_lanes<S: Simd>(
     for (r, x) in x.chunks_exact(d).enumerate() {
         for (block, x) in x.chunks(BLOCK).enumerate() {
             let (low, high) = x.split_at(x.len().min(LANES));
-            let peak = peak_of(s, x);
-            out.set(s, block * rows + first + r, [s.load_slice(low), s.load_slice(high)], peak, factor);
+            let (peak, i) = (peak_of(s, x), block * rows + first + r);
+            // What is beyond the peak, or no number, stays within it.
+            let low = quants_of(s, s.load_slice(low), 1.0, -peak, peak);
+            let high = quants_of(s, s.load_slice(high), 1.0, -peak, peak);
+            out.rows(i, 1).set::<S, true>(s, 0, [low, high], peak);
+            out.scales[i] *= factor;
         }
     }
 }

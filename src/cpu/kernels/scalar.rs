@@ -132,6 +132,10 @@ impl Simd for Scalar {
         self.dot_wide(acc, w, x)
     }
     #[inline(never)]
+    fn dot_unsigned(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        self.dot_wide(acc, w, x)
+    }
+    #[inline(never)]
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         let x = x.to_le_bytes().map(|x| i32::from(x as i8));
         std::array::from_fn(|i| {

@@ -99,6 +99,8 @@ pub trait Simd: Copy {
     fn wide(self, v: Self::I) -> Self::I;
     /// Computes `acc + w . x` in each lane, over four bytes: `w` unsigned of 7 bits, `x` signed.
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
+    /// Computes `acc + w . x` in each lane, over four bytes: `w` signed and not -128, those of `x` from 0 to 127.
+    fn dot_unsigned(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
     /// Computes `w . x` in parts, which `add_products` adds up to `Kind::RUN` times and `sum_products` sums up.
     fn products(self, w: Self::I, x: i32) -> Self::I {
         self.dot(self.splat_i32(0), w, x)

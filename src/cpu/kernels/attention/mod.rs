@@ -220,7 +220,7 @@ fn attend_chunk_lanes<S: Simd>(
     scratch: &mut ChunkScratch,
     out: &mut Partial,
 ) {
-    let (rows, panels) = (visible.len(), n.div_ceil(LANES));
+    let (rows, panels, lanes) = (visible.len(), n.div_ceil(LANES), n.next_multiple_of(BLOCK));
     let values = cached.values.as_ptr();
     let value_panel = BLOCK * cached.value_stride;
     let groups = cached.value_dim.div_ceil(BLOCK);
@@ -242,17 +242,18 @@ fn attend_chunk_lanes<S: Simd>(
     // One pass over all rows after the other: a row alone would wait for its own latencies.
     for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
         let table = &distances[visible.table.clone()];
-        *peak = max_score(s, &mut scores[..panels * LANES], visible, table, n, cap);
+        *peak = max_score(s, &mut scores[..lanes], visible, table, n, cap);
     }
     for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
-        *sum = soften(s, &mut scores[..panels * LANES], peak);
+        *sum = soften(s, &mut scores[..lanes], peak);
     }
-    for (r, weights_of) in scores.chunks_exact(CHUNK).take(rows).enumerate() {
-        let weights_of = &weights_of[..panels * LANES];
+    for (block, panel) in cached.values.chunks_exact(value_panel).enumerate().take(lanes / BLOCK) {
+        let blocks = block..lanes / BLOCK;
         match cached.value_storage {
             Storage::F32 => {}
-            Storage::I16 => quantize_weights(s, weights_of, cached.values, value_panel, r, rows, weights),
-            _ => quantize_weights_to_bytes(s, weights_of, cached.values, value_panel, groups, r, rows, bytes),
+            Storage::I16 => quantize_weights(s, scores, panel, block, rows, weights),
+            Storage::I8 => quantize_weights_to_bytes::<S, false>(s, scores, panel, groups, blocks, rows, bytes),
+            Storage::I4 => quantize_weights_to_bytes::<S, true>(s, scores, panel, groups, blocks, rows, bytes),
         }
     }
 
@@ -283,16 +284,17 @@ unsafe fn multiply_keys<S: Simd>(
         match all {
             QueryRows::Integers(a) => {
                 let b = UnitView { data, unit: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector, ahead: AHEAD };
-                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, of, first, a, b, c });
+                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, from: 0, of, first, a, b, c });
             }
             QueryRows::Bytes(a) => {
                 let nibbles = cached.key_storage == Storage::I4;
                 let block = BLOCK / if nibbles { 8 } else { 4 } * KEY_LINE + SCALES;
                 let b = UnitView { data, unit: KEY_LINE, block, vector, ahead: AHEAD };
+                let (from, blocks) = (0, d.div_ceil(BLOCK));
                 if nibbles {
-                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, of, first, a, b, c });
+                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, from, blocks, of, first, a, b, c });
                 } else {
-                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, of, first, a, b, c });
+                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, from, blocks, of, first, a, b, c });
                 }
             }
             QueryRows::Floats(q) => {
@@ -320,25 +322,34 @@ unsafe fn multiply_values<S: Simd>(
     let (data, dims) = (cached.values.as_ptr(), padded(cached.value_dim));
     let (vectors, block, vector) = (dims / LANES, BLOCK * cached.value_stride, 4 * LANES);
     let c = FloatRowsMut { data: out.as_mut_ptr(), stride: dims };
-    let b = UnitView { data, unit: 4 * dims, block, vector, ahead: AHEAD.next_multiple_of(block) };
     let ChunkScratch { scores, weights, bytes } = scratch;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        match cached.value_storage {
-            Storage::F32 => {
-                let a = FloatRows { data: scores.as_ptr(), stride: CHUNK };
-                let ahead = AHEAD / (4 * dims) * cached.value_stride;
-                let b = MatrixView { data, row: cached.value_stride, vector, ahead };
-                multiply(s, rows, vectors, FloatBlocks { depth: n, a, b, c });
-            }
-            Storage::I16 => {
-                multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, of: rows, first: 0, a: weights, b, c })
-            }
-            Storage::I8 => {
-                multiply(s, rows, vectors, ByteBlocks::<false, false> { depth: n, of: rows, first: 0, a: bytes, b, c })
-            }
-            Storage::I4 => {
-                multiply(s, rows, vectors, ByteBlocks::<true, false> { depth: n, of: rows, first: 0, a: bytes, b, c })
+    // Vectors of integers lie side by side and are read one after the other: for some blocks at a time, so that each
+    // has been prefetched while those of the blocks before were multiplied.
+    let step = if cached.value_storage == Storage::F32 { CHUNK / BLOCK } else { AHEAD.div_ceil(block) };
+    let b = UnitView { data, unit: 4 * dims, block, vector, ahead: step * block };
+    let (of, first, blocks) = (rows, 0, n.div_ceil(BLOCK));
+    for from in (0..blocks).step_by(step) {
+        let depth = n.min((from + step) * BLOCK);
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match cached.value_storage {
+                Storage::F32 => {
+                    let a = FloatRows { data: scores.as_ptr(), stride: CHUNK };
+                    let ahead = AHEAD / (4 * dims) * cached.value_stride;
+                    let b = MatrixView { data, row: cached.value_stride, vector, ahead };
+                    multiply(s, rows, vectors, FloatBlocks { depth, a, b, c });
+                }
+                Storage::I16 => {
+                    multiply(s, rows, vectors, IntegerBlocks::<false> { depth, from, of, first, a: weights, b, c })
+                }
+                Storage::I8 => {
+                    let product = ByteBlocks::<false, false> { depth, from, blocks, of, first, a: bytes, b, c };
+                    multiply(s, rows, vectors, product)
+                }
+                Storage::I4 => {
+                    let product = ByteBlocks::<true, false> { depth, from, blocks, of, first, a: bytes, b, c };
+                    multiply(s, rows, vectors, product)
+                }
             }
         }
     }
@@ -415,60 +426,50 @@ fn soften<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
     s.sum(sum)
 }
 
-/// Quantizes the weights of row `r` of `rows`, multiplied by the scales of their values, which end panels of `panel`
-/// bytes.
+/// Quantizes block `block` of the weights of `rows` rows, multiplied by the scales of their values, which end `panel`.
 #[inline(always)]
-fn quantize_weights<S: Simd>(
-    s: S,
-    weights: &[f32],
-    values: &[u8],
-    panel: usize,
-    r: usize,
-    rows: usize,
-    out: &mut QuantizedRows,
-) {
-    for (block, (weights, panel)) in weights.chunks(BLOCK).zip(values.chunks_exact(panel)).enumerate() {
-        let scales = &panel[panel.len() - 4 * BLOCK..];
-        let mut products = [s.splat(0.0); BLOCK / LANES];
-        for (i, (product, weights)) in products.iter_mut().zip(weights.as_chunks().0).enumerate() {
-            // SAFETY: `scales` are 32 aligned f32, as `attend_chunk` asserts.
-            let scales = unsafe { &*scales.as_ptr().cast::<f32>().add(i * LANES).cast() };
-            *product = s.mul(s.load(weights), s.load(scales));
-        }
+fn quantize_weights<S: Simd>(s: S, weights: &[f32], panel: &[u8], block: usize, rows: usize, out: &mut QuantizedRows) {
+    // SAFETY: `panel` ends with 32 aligned f32, as `attend_chunk` asserts.
+    let of_values = unsafe { &*panel.as_ptr().add(panel.len() - 4 * BLOCK).cast::<[[f32; LANES]; BLOCK / LANES]>() };
+    let of_values = [s.load(&of_values[0]), s.load(&of_values[1])];
+    let scales = &mut out.scales[block * rows..][..rows];
+    let quants = &mut out.quants[block * rows..][..rows];
+    for ((weights, scale), quants) in weights.chunks_exact(CHUNK).zip(scales).zip(quants) {
+        let weights = &weights.as_chunks::<LANES>().0[block * (BLOCK / LANES)..];
+        let products = [s.mul(s.load(&weights[0]), of_values[0]), s.mul(s.load(&weights[1]), of_values[1])];
         let peak = s.max_lane(s.max(products[0], products[1]));
-        let scale = peak * (1.0 / I16_PEAK);
-        let inverse = s.splat(if scale > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 });
-        let i = block * rows + r;
-        out.scales[i] = scale;
-        for (quants, product) in out.quants[i].as_chunks_mut().0.iter_mut().zip(products) {
+        *scale = peak * (1.0 / I16_PEAK);
+        let inverse = s.splat(if *scale > f32::MIN_POSITIVE { 1.0 / *scale } else { 0.0 });
+        for (quants, product) in quants.as_chunks_mut().0.iter_mut().zip(products) {
             s.store_i16(s.mul(product, inverse), quants);
         }
     }
 }
 
-/// Quantizes the weights of row `r` of `rows` as `quantize_weights` does, to 8 bits and once for each of the `groups`
-/// of dimensions that have scales.
+/// Quantizes the first of `blocks`, which go to the last, as `quantize_weights` does, to 8 bits and once for each of
+/// the `groups` of dimensions that have scales. `SIGNED`: scales may be negative.
 #[inline(always)]
-fn quantize_weights_to_bytes<S: Simd>(
+fn quantize_weights_to_bytes<S: Simd, const SIGNED: bool>(
     s: S,
     weights: &[f32],
-    values: &[u8],
-    panel: usize,
+    panel: &[u8],
     groups: usize,
-    r: usize,
+    blocks: Range<usize>,
     rows: usize,
     out: &mut QuantizedBytes,
 ) {
-    let blocks = weights.len().div_ceil(BLOCK);
-    for (block, (weights, panel)) in weights.chunks(BLOCK).zip(values.chunks_exact(panel)).enumerate() {
-        for (group, scales) in panel[panel.len() - 2 * BLOCK * groups..].chunks_exact(2 * BLOCK).enumerate() {
-            let mut products = [s.splat(0.0); BLOCK / LANES];
-            for (i, (product, weights)) in products.iter_mut().zip(weights.as_chunks().0).enumerate() {
-                // SAFETY: `scales` are 32 of 2 bytes.
-                *product = s.mul(s.load(weights), unsafe { s.load_bf16(scales.as_ptr().add(2 * LANES * i)) });
-            }
-            // Scales of 4 bits have signs.
-            out.set(s, (group * blocks + block) * rows + r, products, s.max_abs(products[0], products[1]), 1.0);
+    for (group, scales) in panel[panel.len() - 2 * BLOCK * groups..].chunks_exact(2 * BLOCK).enumerate() {
+        // SAFETY: `scales` are 32 of 2 bytes.
+        let of_values = unsafe { [s.load_bf16(scales.as_ptr()), s.load_bf16(scales.as_ptr().add(2 * LANES))] };
+        let mut out = out.rows((group * blocks.end + blocks.start) * rows, rows);
+        for (r, weights) in weights.chunks_exact(CHUNK).take(rows).enumerate() {
+            let weights = &weights.as_chunks::<LANES>().0[blocks.start * (BLOCK / LANES)..];
+            let products = [s.mul(s.load(&weights[0]), of_values[0]), s.mul(s.load(&weights[1]), of_values[1])];
+            let peak = match SIGNED {
+                true => s.max_abs(products[0], products[1]),
+                false => s.max_lane(s.max(products[0], products[1])),
+            };
+            out.set::<S, SIGNED>(s, r, products, peak);
         }
     }
 }

@@ -21,6 +21,22 @@ pub struct FloatRowsMut {
 }
 
 impl FloatRowsMut {
+    /// Loads a block that begins with row `r` and vector `v`.
+    ///
+    /// # Safety
+    /// It lies within the rows.
+    #[inline(always)]
+    unsafe fn load<S: Simd, const R: usize, const V: usize>(self, s: S, r: usize, v: usize) -> [[S::F; V]; R] {
+        let mut block = [[s.splat(0.0); V]; R];
+        for (i, row) in block.iter_mut().enumerate() {
+            for (j, vector) in row.iter_mut().enumerate() {
+                // SAFETY: by contract.
+                *vector = s.load(unsafe { &*self.data.add((r + i) * self.stride + (v + j) * LANES).cast() });
+            }
+        }
+        block
+    }
+
     /// Stores a block that begins with row `r` and vector `v`.
     ///
     /// # Safety
@@ -106,15 +122,12 @@ unsafe fn row_block<S: Simd, const R: usize, const V: usize>(
 ) -> usize {
     // SAFETY: every block lies within `vectors`.
     unsafe {
-        if vectors < V {
-            for v in 0..vectors {
-                product.block::<R, 1>(s, r, v);
-            }
-        } else {
-            for v in (0..vectors).step_by(V) {
-                // The last block may overlap the one before and compute the same again.
-                product.block::<R, V>(s, r, v.min(vectors - V));
-            }
+        let whole = vectors - vectors % V;
+        for v in (0..whole).step_by(V) {
+            product.block::<R, V>(s, r, v);
+        }
+        for v in whole..vectors {
+            product.block::<R, 1>(s, r, v);
         }
     }
     R
@@ -178,6 +191,8 @@ pub struct UnitView {
 /// block, each vector has scales for its lanes.
 pub struct IntegerBlocks<'a, const SCALED: bool> {
     pub depth: usize,
+    /// The first block of `depth` that is multiplied: with any but 0, products are added to what `c` holds.
+    pub from: usize,
     /// Number of rows of `a`, and the first of those that are multiplied.
     pub of: usize,
     pub first: usize,
@@ -189,15 +204,15 @@ pub struct IntegerBlocks<'a, const SCALED: bool> {
 impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> {
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
-        let IntegerBlocks { depth, of, first, b, .. } = *self;
-        let mut sums = [[s.splat(0.0); V]; R];
+        let IntegerBlocks { depth, from, of, first, b, .. } = *self;
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
         unsafe {
+            let mut sums = if from == 0 { [[s.splat(0.0); V]; R] } else { self.c.load(s, r, v) };
             // The first rows prefetch for all. Vectors that lie apart are read at once, but prefetched in the order of
             // memory.
             let prefetches = r == 0;
             let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
-            for block in 0..depth.div_ceil(BLOCK) {
+            for block in from..depth.div_ceil(BLOCK) {
                 let pairs = (depth - block * BLOCK).div_ceil(2).min(BLOCK / 2);
                 let data = b.data.add(block * b.block + v * b.vector);
                 let a = self.a.quants.as_ptr().add(block * of + first + r);
@@ -249,9 +264,14 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
 }
 
 /// The product of `IntegerBlocks` over numbers of 8 bits, or, `NIBBLES`, of 4 bits that are 8 more than the number.
-/// Without scales of its own in `b`, each 32 columns have rows of their own in `a`.
+/// Without scales of its own in `b`, each 32 columns have rows of their own in `a`, whose numbers are not negative
+/// where those of `b` have 8 bits.
 pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
     pub depth: usize,
+    /// As in `IntegerBlocks`.
+    pub from: usize,
+    /// Number of blocks for which `a` has room.
+    pub blocks: usize,
     /// Number of rows of `a`, and the first of those that are multiplied.
     pub of: usize,
     pub first: usize,
@@ -264,15 +284,18 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
     // One piece: all of it works on sums that stay in registers.
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
-        let ByteBlocks { depth, of, b, .. } = *self;
-        let zero = if NIBBLES { 8 } else { S::WIDE_ZERO };
-        let blocks = depth.div_ceil(BLOCK);
-        let mut sums = [[s.splat(0.0); V]; R];
+        let ByteBlocks { depth, from, blocks, of, b, .. } = *self;
+        let zero = match (NIBBLES, SCALED) {
+            (true, _) => 8,
+            (_, true) => S::WIDE_ZERO,
+            _ => 0,
+        };
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every unit does.
         unsafe {
+            let mut sums = if from == 0 { [[s.splat(0.0); V]; R] } else { self.c.load(s, r, v) };
             let prefetches = r == 0;
             let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
-            for block in 0..blocks {
+            for block in from..depth.div_ceil(BLOCK) {
                 let units = (depth - block * BLOCK).min(BLOCK).div_ceil(if NIBBLES { 8 } else { 4 });
                 let data = b.data.add(block * b.block + v * b.vector);
                 // Rows of `a` for each vector.
@@ -283,10 +306,15 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                     }
                     soon = data.wrapping_add(b.ahead);
                 }
+                // The sum of a block of products with 4 bits fits in 16.
+                let in_16_bits = const { NIBBLES && S::SUMS_OF_16_BITS };
+                let offset = |i: usize, r: usize| s.splat_i32(-zero * *self.a.sums.as_ptr().add(first[i] + r));
                 let mut dots = [[s.splat_i32(0); V]; R];
-                for (r, dots) in dots.iter_mut().enumerate() {
-                    for (i, dot) in dots.iter_mut().enumerate() {
-                        *dot = s.splat_i32(-zero * *self.a.sums.as_ptr().add(first[i] + r));
+                if !in_16_bits && zero != 0 {
+                    for (r, dots) in dots.iter_mut().enumerate() {
+                        for (i, dot) in dots.iter_mut().enumerate() {
+                            *dot = offset(i, r);
+                        }
                     }
                 }
                 let quants = self.a.quants.as_ptr();
@@ -310,18 +338,26 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                             for (r, dots) in dots.iter_mut().enumerate() {
                                 for (i, dot) in dots.iter_mut().enumerate() {
                                     let x = quants.add(first[i] + r).cast::<i32>().add(2 * unit + half);
-                                    *dot = s.dot(*dot, wide[i], *x);
+                                    *dot = match in_16_bits {
+                                        true => s.add_products(*dot, wide[i], *x),
+                                        false => s.dot(*dot, wide[i], *x),
+                                    };
                                 }
                             }
                         }
                     } else {
-                        for v in &mut vectors {
-                            *v = s.wide(*v);
+                        if SCALED {
+                            for v in &mut vectors {
+                                *v = s.wide(*v);
+                            }
                         }
                         for (r, dots) in dots.iter_mut().enumerate() {
                             for (i, dot) in dots.iter_mut().enumerate() {
                                 let x = quants.add(first[i] + r).cast::<i32>().add(unit);
-                                *dot = s.dot_wide(*dot, vectors[i], *x);
+                                *dot = match SCALED {
+                                    true => s.dot_wide(*dot, vectors[i], *x),
+                                    false => s.dot_unsigned(*dot, vectors[i], *x),
+                                };
                             }
                         }
                     }
@@ -338,7 +374,8 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                     for r in 0..R {
                         let scale = s.splat(*self.a.scales.as_ptr().add(first[i] + r));
                         let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
-                        sums[r][i] = s.fma(s.to_f32(dots[r][i]), scale, sums[r][i]);
+                        let dot = if in_16_bits { s.sum_products(offset(i, r), dots[r][i]) } else { dots[r][i] };
+                        sums[r][i] = s.fma(s.to_f32(dot), scale, sums[r][i]);
                     }
                 }
                 if SCALED {
