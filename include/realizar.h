@@ -1631,8 +1631,9 @@ rz_status rz_media_from_image(const rz_encoder *encoder,
                               rz_error *err);
 
 /* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
- * and sizes; time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
- * those of rz_media_from_pixels. Since 0.1.0. */
+ * and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
+ * and `height` 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+ * rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0. */
 rz_status rz_media_measure(const rz_encoder *encoder,
                            uint32_t width,
                            uint32_t height,
@@ -1644,19 +1645,22 @@ rz_status rz_media_measure(const rz_encoder *encoder,
  * Media of sounds
  * ------------------------------------------------------------------------------------------------ */
 
-/* Encodes sound: `n` samples of one channel, full scale from -1 to 1, `rate` of them a second.
+/* Encodes sound: `n` samples of `channels` together, one of each after the other, full scale from -1 to 1, `rate` of
+ * each channel a second.
  *
- * They are brought to the rate of the encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
+ * Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
+ * encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
  * seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of
  * parts, and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with
  * rz_media_free, before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch
  * until it is done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row,
- * one that is not finite or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of
- * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * one that is not finite or beyond a million, channels other than 1 to 64 or of unequal length, a rate outside of 8000
+ * to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 const float *samples,
                                 size_t n,
+                                uint32_t channels,
                                 uint32_t rate,
                                 const rz_media_params *params,
                                 rz_media **out,

@@ -779,7 +779,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             packed_at: None,
             tested_at: None,
             plan: false,
-            beside: None,
+            beside: Vec::new(),
             isa: None,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
             cache: SequenceSpec { layers, recurrent: vec![], capacity: 16, k_type, v_type, max_step: 8 },

@@ -244,7 +244,7 @@ fn sums_have_the_bits_of_the_cpu() {
                 host_bytes: u64::MAX,
                 packed_at: None,
                 plan: false,
-                beside: None,
+                beside: Vec::new(),
                 tested_at: None,
                 isa: None,
                 limits,

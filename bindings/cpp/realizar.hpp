@@ -702,15 +702,17 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_image(get(), file, size, &params, out, error); });
     }
-    /// Encodes sound: `n` samples of one channel from -1 to 1, `rate` of them a second.
-    Media encode_samples(const float *samples, size_t n, uint32_t rate,
+    /// Encodes sound: `n` samples of `channels` together, one of each after the other, from -1 to 1, `rate` of each a
+    /// second. Several channels become their mean.
+    Media encode_samples(const float *samples, size_t n, uint32_t channels, uint32_t rate,
                          const rz_media_params &params = realizar::params<rz_media_params>()) const {
-        return try_encode_samples(samples, n, rate, params).value();
+        return try_encode_samples(samples, n, channels, rate, params).value();
     }
-    Result<Media> try_encode_samples(const float *samples, size_t n, uint32_t rate,
+    Result<Media> try_encode_samples(const float *samples, size_t n, uint32_t channels, uint32_t rate,
                                      const rz_media_params &params = realizar::params<rz_media_params>()) const {
-        return detail::called<Media, rz_media *>(
-            [&](rz_media **out, rz_error *error) { return rz_media_from_samples(get(), samples, n, rate, &params, out, error); });
+        return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
+            return rz_media_from_samples(get(), samples, n, channels, rate, &params, out, error);
+        });
     }
     /// Encodes the sound in `size` bytes of a WAV file.
     Media encode_audio(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {

@@ -23,8 +23,11 @@ import (
 	"math"
 	"runtime"
 	"runtime/cgo"
+	"strings"
 	"time"
 	"unsafe"
+
+	"realizar.dev/go/hub"
 )
 
 // Encoder makes media of pictures, for a model that sees. It may be used by any number of goroutines at once.
@@ -32,7 +35,10 @@ type Encoder struct{ encoder *owned[*C.rz_encoder] }
 
 // Media are the rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. They may
 // be used by any number of goroutines at once.
-type Media struct{ media *owned[*C.rz_media] }
+type Media struct {
+	media *owned[*C.rz_media]
+	ctx   context.Context // ends steps
+}
 
 // Prompt is tokens and media in their order. It may be used by any number of goroutines at once.
 type Prompt struct{ prompt *owned[*C.rz_prompt] }
@@ -101,6 +107,10 @@ type MediaOptions struct {
 	MaxTiles         int // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
 	MaxPixels        int // the most pixels of a picture in a file; 0: 64 million
 
+	// [Media.Step] does the work, until the context ends, and prompts refuse the medium until it is done. Progress is not
+	// told.
+	InSteps bool
+
 	Progress func(done, total uint64) error // told tiles; an error of it ends the call; nil: nobody
 }
 
@@ -151,7 +161,8 @@ type MediaInfo struct {
 }
 
 // LoadEncoder loads the encoder that belongs to the model: the .gguf file with the projector ("mmproj-..."), or a
-// folder with a config.json, that of the model where it has both. It stops early when the context ends.
+// folder with a config.json, that of the model where it has both; or the encoder of a model of the Hub,
+// "hf:owner/name". It stops early when the context ends.
 func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOptions) (*Encoder, error) {
 	return withEncoder(ctx, path, options, func(name *C.char, params *C.rz_encoder_params) (*Encoder, error) {
 		return made(m.model, func(model *C.rz_model, out **C.rz_encoder, e *C.rz_error) C.rz_status {
@@ -176,11 +187,18 @@ func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOp
 // withEncoder calls f with the options as the library takes them.
 func withEncoder(ctx context.Context, path string, options *EncoderOptions,
 	f func(name *C.char, params *C.rz_encoder_params) (*Encoder, error)) (*Encoder, error) {
-	if err := noNUL("path", path); err != nil {
-		return nil, err
-	}
 	if options == nil {
 		options = &EncoderOptions{}
+	}
+	if strings.HasPrefix(path, hub.Prefix) {
+		found, err := Fetch(ctx, hub.EncoderName(path), options.Progress)
+		if err != nil {
+			return nil, err
+		}
+		path = found
+	}
+	if err := noNUL("path", path); err != nil {
+		return nil, err
 	}
 	cancel, stop, err := watch(ctx)
 	if err != nil {
@@ -261,11 +279,12 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 	})
 }
 
-// EncodeSamples encodes a sound: samples of one channel from -1 to 1, rate of them a second. Of the options MaxRows and
-// Progress, which is told of parts, count.
-func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, rate uint32, options *MediaOptions) (*Media, error) {
+// EncodeSamples encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, rate of each a
+// second. Several channels become their mean. Of the options MaxRows, InSteps and Progress count, which is told of
+// parts.
+func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels int, rate uint32, options *MediaOptions) (*Media, error) {
 	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_samples(encoder, (*C.float)(unsafe.SliceData(samples)), C.size_t(len(samples)), C.uint32_t(rate), params, out, e)
+		return C.rz_media_from_samples(encoder, (*C.float)(unsafe.SliceData(samples)), C.size_t(len(samples)), count(channels), C.uint32_t(rate), params, out, e)
 	})
 }
 
@@ -291,6 +310,9 @@ func (o *MediaOptions) params() (params C.rz_media_params) {
 	if o != nil {
 		params.min_rows, params.max_rows = count(o.MinRows), count(o.MaxRows)
 		params.max_tiles, params.max_pixels = count(o.MaxTiles), count(o.MaxPixels)
+		if o.InSteps {
+			params.flags = C.RZ_MEDIA_STEPS
+		}
 	}
 	return params
 }
@@ -301,9 +323,21 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	if err != nil {
 		return nil, err
 	}
-	defer stop()
 	params, told := options.params(), progress{}
 	params.cancel = cancel
+	if params.flags != 0 {
+		media, err := made(e.encoder, func(encoder *C.rz_encoder, out **C.rz_media, e *C.rz_error) C.rz_status {
+			return f(encoder, &params, out, e)
+		}, func(media *C.rz_media) {
+			C.rz_media_free(media)
+			stop()
+		}, func(media *owned[*C.rz_media]) *Media { return &Media{media, ctx} })
+		if err != nil {
+			stop()
+		}
+		return media, ended(ctx, err)
+	}
+	defer stop()
 	if options != nil && options.Progress != nil {
 		var pinner runtime.Pinner
 		defer pinner.Unpin()
@@ -321,10 +355,11 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 
 func makeMedia[F any](from *owned[F], f func(from F, out **C.rz_media, e *C.rz_error) C.rz_status) (*Media, error) {
 	return made(from, f, func(media *C.rz_media) { C.rz_media_free(media) },
-		func(media *owned[*C.rz_media]) *Media { return &Media{media} })
+		func(media *owned[*C.rz_media]) *Media { return &Media{media, context.Background()} })
 }
 
-// Measure is what [Media.Info] would say of a picture of so many pixels, without one; time and hash are zero.
+// Measure is what [Media.Info] would say of a picture of so many pixels, or of a sound of width samples of a channel at
+// the rate of the encoder and no height, without one; time and hash are zero.
 func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, error) {
 	params := options.params()
 	return mediaInfo(e.encoder, func(encoder *C.rz_encoder, out *C.rz_media_info, e *C.rz_error) C.rz_status {
@@ -369,6 +404,16 @@ func (m *Media) Save(w io.Writer) error {
 func (m *Media) Close() error {
 	m.media.close()
 	return nil
+}
+
+func (m *Media) steps() (*owned[*C.rz_media], context.Context) { return m.media, m.ctx }
+
+// Step works for about a budget of time on a medium that was made with [MediaOptions].InSteps. It tells whether there
+// is more to do.
+func (m *Media) Step(budget time.Duration) (more bool, err error) {
+	return step([]*Media{m}, func(media []*C.rz_media, e *C.rz_error) C.rz_status {
+		return C.rz_media_step(media[0], C.uint64_t(max(microseconds(budget), 1)), e)
+	})
 }
 
 // Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.

@@ -4,13 +4,18 @@ package realizar
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"image"
 	"image/color"
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -72,6 +77,83 @@ func TestRowsOfMediaStandForTokens(t *testing.T) {
 	}
 	if has, err := session.Tokens(); err != nil || !slices.Equal(has, ids) {
 		t.Fatal(has, err)
+	}
+}
+
+// encoderOf is an encoder of sound for the tiny model.
+func encoderOf(t *testing.T, model *Model) *Encoder {
+	t.Helper()
+	tests, _, _ := strings.Cut(storyModel, "data")
+	path := filepath.Join(t.TempDir(), "mmproj.gguf")
+	if said, err := exec.Command("python3", tests+"encoder.py", "sound/ultravox", path).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
+		t.Skip("SKIPPED: encoders, because there is no python3")
+	} else if err != nil {
+		t.Fatal(err, string(said))
+	}
+	encoder, err := model.LoadEncoder(t.Context(), path, nil)
+	must(t, err)
+	t.Cleanup(func() { encoder.Close() })
+	return encoder
+}
+
+func TestSoundsAreEncodedInSteps(t *testing.T) {
+	model := load(t, storyModel)
+	encoder := encoderOf(t, model)
+	const n = 70000
+	var samples, both []float32
+	for i := range n {
+		x := float32(i*i%2048)/4096 - 0.25
+		samples, both = append(samples, x), append(both, x+0.125, x-0.125)
+	}
+	whole, err := encoder.EncodeSamples(t.Context(), samples, 1, 16000, nil)
+	must(t, err)
+	defer whole.Close()
+	rows, err := whole.Rows()
+	must(t, err)
+	info, err := whole.Info()
+	must(t, err)
+	measured, err := encoder.Measure(n, 0, nil)
+	must(t, err)
+	if measured.Kind != Audio || measured.Rows != info.Rows || measured.Tokens != info.Tokens || measured.Width != n {
+		t.Error(measured, info)
+	}
+	// Channels are mixed, and steps change nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	media, err := encoder.EncodeSamples(ctx, both, 2, 16000, &MediaOptions{InSteps: true})
+	must(t, err)
+	if _, err := media.Rows(); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if early, err := media.Info(); err != nil || early.Hash != info.Hash || early.Rows != info.Rows {
+		t.Error(early, err)
+	}
+	steps := 0
+	for more := true; more; steps++ {
+		more, err = media.Step(time.Microsecond)
+		must(t, err)
+	}
+	if same, err := media.Rows(); err != nil || steps < 2 || !slices.Equal(same, rows) {
+		t.Error(steps, err)
+	}
+	if more, err := media.Step(NoLimit); more || err != nil {
+		t.Error(more, err)
+	}
+	cancel()
+	if same, err := media.Rows(); err != nil || !slices.Equal(same, rows) {
+		t.Error(err)
+	}
+	must(t, media.Close())
+	// A context ends the work.
+	ctx, cancel = context.WithCancel(t.Context())
+	stopped, err := encoder.EncodeSamples(ctx, samples, 1, 16000, &MediaOptions{InSteps: true})
+	must(t, err)
+	defer stopped.Close()
+	cancel()
+	if _, err := stopped.Step(NoLimit); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := encoder.EncodeSamples(t.Context(), samples, 3, 16000, nil); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
 	}
 }
 

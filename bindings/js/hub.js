@@ -24,6 +24,8 @@ const PART = /-\d{5}-of-(\d{5})\.(?:gguf|safetensors)$/;
 const LABEL =
   /(?<=^|[-._/])(?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32)(?=[-._/]|$)/g;
 const FLOATS = ["", "BF16", "F16", "FP16", "F32", "FP32"];
+/** Projectors as they are preferred; what is named otherwise comes after them. */
+const PROJECTORS = ["F16", "FP16", "BF16", "Q8_0", "F32", "FP32"];
 /** Files of a folder beside its weights, with those of sentence-transformers. */
 const TEXTS = /^(?:[^/]+\.(?:json|txt|model|jinja)|\d_[A-Za-z]+\/(?:config\.json|model\.safetensors))$/;
 const TOKENIZERS = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"];
@@ -50,13 +52,23 @@ const sum = (files, names) => names.reduce((size, name) => size + files[name], 0
 /** Bytes of memory: weights about as they are in the file, with a cache and scratch memory. */
 const needs = (one) => one.size + Math.floor(one.size / 4) + 2 ** 28;
 
-/** The models among files with these sizes: those in GGUF files with all their parts, or else the folder, which has no
- * base. The first of their files is the one to load. */
-function candidates(files) {
+/** Tells whether the encoder of a model is named, not the model; and whether no quantisation is. */
+const isProjector = (quantisation) => quantisation.toLowerCase().includes("mmproj");
+const isAny = (quantisation) => ["", "mmproj"].includes(quantisation.toLowerCase());
+
+/** The name of the encoder in the repository of a model, unless it is one already. */
+function encoderName(model) {
+  const [repository, ...quantisation] = model.slice("hf:".length).split(":");
+  return isProjector(quantisation.join(":")) ? model : `hf:${repository}:mmproj`;
+}
+
+/** The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
+ * folder, which has both and no base. The first of their files is the one to load. */
+function candidates(files, projectors) {
   const sets = new Map();
   for (const file of Object.keys(files).sort()) {
     const name = path.posix.basename(file).toLowerCase();
-    if (!name.endsWith(".gguf") || name.includes("mmproj") || name.includes("imatrix")) continue;
+    if (!name.endsWith(".gguf") || isProjector(name) !== projectors || name.includes("imatrix")) continue;
     const part = PART.exec(file);
     const base = part ? file.slice(0, part.index) : file.slice(0, -5);
     const key = `${base}\n${part?.[1]}`;
@@ -89,9 +101,10 @@ function folder(files) {
 /** The candidates of a quantisation, or of the name of a file. */
 function named(found, quantisation) {
   const wanted = quantisation.toUpperCase();
+  const label = wanted.replace(/^MMPROJ-/, "");
   for (const is of [
-    (one) => one.label === wanted,
-    (one) => one.label === `UD-${wanted}`,
+    (one) => one.label === label,
+    (one) => one.label === `UD-${label}`,
     (one) => one.base.toUpperCase() === wanted.replace(/\.GGUF$/, ""),
   ]) {
     const matching = found.filter((one) => one.base && is(one));
@@ -101,9 +114,10 @@ function named(found, quantisation) {
 }
 
 /** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
- * the smallest. */
-function best(found, free) {
+ * the smallest. Of projectors the preferred one, of several the first. */
+function best(found, projectors, free) {
   const rank = (one) => {
+    if (projectors) return [PROJECTORS.includes(one.label) ? PROJECTORS.indexOf(one.label) : PROJECTORS.length, 0];
     if (free && needs(one) > free) return [2, one.size];
     return FLOATS.includes(one.label) ? [1, one.size] : [0, -one.size];
   };
@@ -112,17 +126,23 @@ function best(found, free) {
 }
 
 /** The candidate to fetch, of the files that a repository has. */
-function choose(files, repository, quantisation, free) {
-  const found = candidates(files);
+function choose(files, repository, quantisation = "", free = 0) {
+  const projectors = isProjector(quantisation);
+  const found = candidates(files, projectors);
+  if (!found.length && projectors) {
+    throw new Failure(
+      `${repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder`,
+    );
+  }
   if (!found.length) {
     throw new Failure(
       `${repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, ` +
         "such as one whose name ends in GGUF",
     );
   }
-  if (!quantisation) {
-    const one = best(found, free);
-    if (!free || needs(one) <= free) return one;
+  if (isAny(quantisation)) {
+    const one = best(found, projectors, free);
+    if (!free || needs(one) <= free || projectors) return one;
     const or = one.label ? `or name its quantisation to fetch it all the same, ${one.label}` : "or one in GGUF files";
     throw new Failure(
       `${sizeOf(free)} of memory are free, and the smallest of ${repository} takes ${sizeOf(needs(one))}: ` +
@@ -136,7 +156,8 @@ function choose(files, repository, quantisation, free) {
     const names = matching.map((one) => `${one.base}.gguf`).join(", ");
     throw new Failure(`${repository} has several files of ${quantisation}: name one of them in its place, ${names}`);
   }
-  const labels = new Set(found.filter((one) => one.base).map((one) => one.label || one.base));
+  const labelOf = ({ label, base }) => (label ? (projectors ? `mmproj-${label}` : label) : base);
+  const labels = new Set(found.filter((one) => one.base).map(labelOf));
   const advice = labels.size ? `take one of ${[...labels].sort().join(", ")}` : "it has no GGUF files, so name none";
   throw new Failure(`${repository} has no ${quantisation}: ${advice}`);
 }
@@ -376,9 +397,10 @@ class Cache {
       }
     };
     await look("");
-    let found = candidates(files);
-    if (quantisation) found = named(found, quantisation);
-    return found.length ? this.model(commit, best(found, free)) : undefined;
+    const projectors = isProjector(quantisation);
+    let found = candidates(files, projectors);
+    if (!isAny(quantisation)) found = named(found, quantisation);
+    return found.length ? this.model(commit, best(found, projectors, free)) : undefined;
   }
 
   /** Takes the lock that the Hub's own client takes for a blob, where the file system has locks. */
@@ -567,4 +589,4 @@ async function fetchModel(model, { free, signal, progress, lock }) {
   return cache.model(commit, chosen);
 }
 
-module.exports = { Failure, choose, fetchModel, settings };
+module.exports = { Failure, choose, encoderName, fetchModel, settings };

@@ -241,13 +241,16 @@ export interface MediaOptions {
   maxTiles?: number;
   /** The most pixels of a picture in a file; 0: 64 million. */
   maxPixels?: number;
+  /** `Media.step` does the work, and prompts refuse the medium until it is done. Signals and progress do nothing
+   * then. */
+  inSteps?: boolean;
 }
 
 /** The encoder of a model that sees or hears. Any number of calls may use one at once. */
 export class Encoder extends Handle {
   private constructor();
   /** The .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
-   * both; or the bytes of the file. */
+   * both; or the bytes of the file; or that of a model of the Hub, "hf:owner/name". */
   static load(
     model: Model,
     path: string | Uint8Array,
@@ -261,13 +264,16 @@ export class Encoder extends Handle {
     image: Uint8Array | Pixels,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** A medium of the bytes of a WAV file, or of the samples of one channel from -1 to 1, `rate` of them a second. */
+  /** A medium of the bytes of a WAV file, or of samples from -1 to 1 of so many `channels`, one of each after the
+   * other, `rate` of each a second. Several channels become their mean. */
   encodeSound(
     sound: Uint8Array | Float32Array,
-    options?: { rate?: number; maxRows?: number; signal?: AbortSignal; progress?: (done: number, total: number) => void },
+    options?: { channels?: number; rate?: number; maxRows?: number; inSteps?: boolean; signal?: AbortSignal;
+      progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** The info of a picture of so many pixels, without one; time and hash are zero. */
-  measure(width: number, height: number, options?: MediaOptions): MediaInfo;
+  /** The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder,
+   * without one; time and hash are zero. */
+  measure(width: number, height?: number, options?: MediaOptions): MediaInfo;
 }
 
 export interface MediaInfo {
@@ -309,6 +315,9 @@ export class Media extends Handle {
   readonly info: MediaInfo;
   /** 32 bytes, the same for the same pixels, options and encoder: a key for tables. */
   readonly hash: Uint8Array;
+  /** Works for about so many milliseconds, or to the end, on a medium that was made with `inSteps`; whether there is
+   * more to do. One step at a time. */
+  step(milliseconds?: number): Promise<boolean>;
   /** The rows one behind the other, each of `info.rowDim` numbers. */
   rows(): Float32Array;
 }

@@ -138,6 +138,8 @@ function devices() {
   return native.devices();
 }
 
+const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
+
 /** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
  * Hub's own client. A model that is complete there takes no connection. */
 async function fetchModel(model, { signal, progress } = {}) {
@@ -164,7 +166,7 @@ class Model extends Handle {
 
   /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
   static async load(source, { signal, progress, ...options } = {}) {
-    if (typeof source === "string" && source.startsWith("hf:")) source = await fetchModel(source, { signal, progress });
+    if (isOfHub(source)) source = await fetchModel(source, { signal, progress });
     return watched(signal, progress, async (cancel) => {
       const model = made(Model, await native.load(source, options, cancel));
       steps.set(model, new Steps());
@@ -237,15 +239,18 @@ class Encoder extends Handle {
   }
 
   /** Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
-   * config.json, that of the model where it has both; or the bytes of the file. */
+   * config.json, that of the model where it has both; or the bytes of the file; or that of a model of the Hub. */
   static async load(model, file, { signal, progress, ...options } = {}) {
     const handle = handleOf(model, Model);
+    if (isOfHub(file)) file = await fetchModel(hub.encoderName(file), { signal, progress });
     return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
   }
 
   /** Bytes that an encoder will take, before a weight is read. */
   static async plan(model, file, options = {}) {
-    return native.encoderPlan(handleOf(model, Model), file, options);
+    const handle = handleOf(model, Model);
+    if (isOfHub(file)) file = await fetchModel(hub.encoderName(file));
+    return native.encoderPlan(handle, file, options);
   }
 
   get info() {
@@ -264,17 +269,19 @@ class Encoder extends Handle {
     );
   }
 
-  /** A medium of the bytes of a WAV file, or of the samples of one channel, a Float32Array, `rate` of them a second. */
-  async encodeSound(sound, { signal, progress, ...options } = {}) {
-    const bytes = bytesOf(sound, "the sound");
+  /** A medium of the bytes of a WAV file, or of samples, a Float32Array of so many `channels`, one of each after the
+   * other, `rate` of each a second. */
+  async encodeSound(sound, { signal, progress, channels = 1, ...others } = {}) {
+    const bytes = bytesOf(sound, "the sound"), options = { channels, ...others };
     if (sound instanceof Float32Array !== Boolean(options.rate)) throw invalid("samples have a rate, files have none");
     return watched(signal, progress, async (cancel) =>
       made(Media, await native.encodeSound(handles.get(this), bytes, options, cancel)),
     );
   }
 
-  /** The info of a picture of so many pixels, without one; time and hash are zero. */
-  measure(width, height, options = {}) {
+  /** The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder,
+   * without one; time and hash are zero. */
+  measure(width, height = 0, options = {}) {
     return native.measure(handles.get(this), width, height, options);
   }
 }
@@ -308,6 +315,12 @@ class Media extends Handle {
   /** 32 bytes, the same for the same pixels, options and encoder: a key for tables. */
   get hash() {
     return this.info.hash;
+  }
+
+  /** Works for about so many milliseconds on a medium that was made with `inSteps`; whether there is more to do. */
+  async step(milliseconds = Infinity) {
+    const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
+    return native.stepMedia(handles.get(this), Math.max(whole, 1));
   }
 
   /** The rows one behind the other, each of `info.rowDim` numbers. */

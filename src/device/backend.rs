@@ -61,8 +61,8 @@ pub struct LoadOptions {
     pub tested_at: Option<Kept>,
     /// Weights are not read: the backend tells what it would take, and computes nothing.
     pub plan: bool,
-    /// Another program of the same weights, where one device has all layers.
-    pub beside: Option<Arc<Program>>,
+    /// Other programs of the same weights, where one device has all layers.
+    pub beside: Vec<Arc<Program>>,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
     pub isa: Option<Isa>,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
@@ -129,7 +129,7 @@ impl Backend {
                     }
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
                 }
-                _ if beside.is_some() => {
+                _ if !beside.is_empty() => {
                     let what = "layers that predict further tokens with the others on several devices";
                     Err(Error::unsupported(format!("{what}; device 1 is the CPU")))
                 }

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use super::Reservation;
 use super::cache::{CacheParams, state_spec};
+use super::convolutions::Convolving;
 use super::model::{Model, WAY_OUT, in_file};
+use super::stage::{Stage, StageExecutor, StageState};
 use super::{Cancel, LogLevel};
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, Batch, CPU_DEVICE, Executor, LoadOptions, Placement, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, LoadOptions, Placement, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Access, ByteSource, Source};
 use crate::graph::op::TensorId;
-use crate::graph::program::Program;
-use crate::graph::step::{StepInputs, StepLimits};
+use crate::graph::step::StepLimits;
 use crate::media::{Layout, Picture};
 use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, TileInputs};
 use crate::quant;
@@ -49,19 +50,13 @@ pub struct Encoder {
     model: Arc<Model>,
     facts: Facts,
     backend: Backend,
+    /// What makes the encoder's input of a sound, chunk by chunk.
+    convolutions: Vec<Stage>,
     encoder: Stage,
     projector: Stage,
     /// Bytes of its weights.
     weight_bytes: u64,
     _memory: Reservation,
-}
-
-/// A program with what the host writes and reads.
-struct Stage {
-    program: Arc<Program>,
-    /// The inputs: the patches of the encoder and their places, where it has any; the blocks of the projector.
-    inputs: Vec<TensorId>,
-    results: Vec<TensorId>,
 }
 
 impl Encoder {
@@ -105,6 +100,12 @@ impl Encoder {
             }
         };
         let (encoder, projector) = (Arc::new(network.encoder.clone()), Arc::new(network.projector.clone()));
+        let convolution = |of: &vision::Convolution| Stage {
+            program: Arc::new(of.program.clone()),
+            inputs: vec![of.columns],
+            results: vec![of.out],
+        };
+        let convolutions: Vec<Stage> = network.convolutions.iter().map(convolution).collect();
         let limits = StepLimits { max_tokens: 1, max_outputs: 0 };
         let options = LoadOptions {
             devices: vec![CPU_DEVICE],
@@ -117,7 +118,7 @@ impl Encoder {
             packed_at: None,
             tested_at: None,
             plan,
-            beside: Some(projector.clone()),
+            beside: [&projector].into_iter().chain(convolutions.iter().map(|stage| &stage.program)).cloned().collect(),
             isa: None,
             limits,
             cache: state_spec(&encoder, 1, &CacheParams::default(), limits),
@@ -132,6 +133,7 @@ impl Encoder {
             model: model.clone(),
             backend,
             weight_bytes,
+            convolutions,
             encoder: Stage {
                 program: encoder,
                 inputs: [network.patches].into_iter().chain(network.places).collect(),
@@ -174,7 +176,15 @@ impl Encoder {
         // Patches and places, which the host holds as well, and hidden states.
         let program = &self.encoder.program;
         let held: usize = self.encoder.inputs.iter().chain(&self.encoder.results).map(|id| program.width(*id)).sum();
-        bytes(&self.encoder, n) + bytes(&self.projector, rows) + 4 * n.saturating_mul(kv + held) as u64
+        let stages = bytes(&self.encoder, n)
+            + bytes(&self.projector, rows)
+            + Convolving::bytes(&self.backend, &self.convolutions, self.chunk_size());
+        stages + 4 * n.saturating_mul(kv + held) as u64
+    }
+
+    /// Frames and bins of a chunk; of pictures none.
+    fn chunk_size(&self) -> [usize; 2] {
+        self.facts.sound.as_ref().and_then(|sound| sound.chunk_size()).unwrap_or_default()
     }
 
     /// Numbers of each result of a tile with so many patches and blocks; blocks may reach beyond the last patch.
@@ -253,8 +263,9 @@ pub struct Encoding {
     pub rows: Vec<f32>,
     /// Number of tiles that are done.
     done: usize,
-    /// The tile at hand.
-    inputs: TileInputs,
+    /// The tile at hand; `None` until its inputs are made.
+    inputs: Option<TileInputs>,
+    convolving: Convolving,
     /// An executor of each program, for one tile at a time.
     executors: [StageExecutor; 2],
     /// Keys and values of the tile.
@@ -262,21 +273,6 @@ pub struct Encoding {
     /// Hidden states of its patches, one after the other for each result of the encoder.
     states: Vec<f32>,
     _memory: Reservation,
-}
-
-/// An executor, and how far its step is.
-struct StageExecutor {
-    executor: Executor,
-    state: StageState,
-    ids: Vec<u32>,
-    positions: Vec<u32>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum StageState {
-    Fresh,
-    Open,
-    Done,
 }
 
 impl Encoding {
@@ -308,31 +304,23 @@ impl Encoding {
     fn with(encoder: &Encoder, tiles: Vec<Tile>, [n, blocks]: [usize; 2], rows: usize) -> Result<Encoding> {
         let facts = encoder.facts();
         let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks))?;
-        let executor = |stage: &Stage, n: usize| {
-            let limits = StepLimits { max_tokens: n, max_outputs: 0 };
-            let mut positions = try_vec("the inputs of a step", n)?;
-            positions.extend(0..n as u32);
-            let executor = encoder.backend.new_executor(&stage.program, limits)?;
-            Ok::<_, Error>(StageExecutor {
-                executor,
-                state: StageState::Fresh,
-                ids: try_filled("the inputs of a step", n, 0u32)?,
-                positions,
-            })
-        };
         let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
         let limits = StepLimits { max_tokens: n, max_outputs: 0 };
         let spec = state_spec(&encoder.encoder.program, 0, &params, limits);
         let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
         Ok(Encoding {
-            executors: [executor(&encoder.encoder, n)?, executor(&encoder.projector, blocks)?],
+            executors: [
+                StageExecutor::new(&encoder.backend, &encoder.encoder, n)?,
+                StageExecutor::new(&encoder.backend, &encoder.projector, blocks)?,
+            ],
             sequence: encoder.backend.new_sequence(&spec)?,
             states: try_filled("hidden states", each, 0f32)?,
             rows: try_vec("the rows of a medium", rows.saturating_mul(facts.row_dim))?,
             tiles,
             layout: None,
             done: 0,
-            inputs: TileInputs::default(),
+            inputs: None,
+            convolving: Convolving::new(&encoder.backend, &encoder.convolutions, encoder.chunk_size())?,
             _memory: memory,
         })
     }
@@ -347,20 +335,24 @@ impl Encoding {
     pub fn advance(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
         encoder.model.runtime().pool.check_not_within_share()?;
         while let Some(tile) = self.tiles.get(self.done) {
-            if self.executors[0].state == StageState::Fresh {
-                self.inputs = match (tile, &encoder.facts.sound) {
-                    (Tile::Picture(picture), _) => encoder.facts.inputs(picture)?,
-                    (Tile::Sound(part), Some(sound)) => sound.inputs(part)?,
-                    (Tile::Sound(_), None) => return Err(Error::unsupported("sound with an encoder of pictures")),
-                };
-            }
-            let done = self.advance_tile(encoder, budget);
-            if done.is_err() {
-                // The step is abandoned, and begins anew.
-                self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
-            }
-            if !done? {
-                return Ok(false);
+            let mut inputs = match (self.inputs.take(), tile, &encoder.facts.sound) {
+                (Some(inputs), ..) => inputs,
+                (None, Tile::Picture(picture), _) => encoder.facts.inputs(picture)?,
+                (None, Tile::Sound(part), Some(sound)) => sound.inputs(part)?,
+                (None, Tile::Sound(_), None) => return Err(Error::unsupported("sound with an encoder of pictures")),
+            };
+            match self.advance_tile(encoder, &mut inputs, budget) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.inputs = Some(inputs);
+                    return Ok(false);
+                }
+                Err(e) => {
+                    // The steps are abandoned, and begin anew.
+                    self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
+                    self.convolving.reset();
+                    return Err(e);
+                }
             }
             self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
             self.done += 1;
@@ -371,8 +363,13 @@ impl Encoding {
         Ok(true)
     }
 
-    fn advance_tile(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
-        let Encoding { inputs, executors: [first, second], sequence, states, rows, .. } = self;
+    fn advance_tile(&mut self, encoder: &Encoder, inputs: &mut TileInputs, budget: &StepBudget) -> Result<bool> {
+        if let Some(sound) = &encoder.facts.sound
+            && !self.convolving.advance(&encoder.convolutions, sound, inputs, budget)?
+        {
+            return Ok(false);
+        }
+        let Encoding { executors: [first, second], sequence, states, rows, .. } = self;
         let blocks = inputs.rows.len();
         let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {
@@ -408,34 +405,5 @@ impl Encoding {
             rows[start + row * width..][..width].copy_from_slice(values);
         }
         Ok(true)
-    }
-}
-
-impl StageExecutor {
-    /// Works on the first `n` rows of the program until it is done or `budget` pauses; true when it is done. `written`:
-    /// what the inputs of a fresh step hold.
-    fn advance(
-        &mut self,
-        stage: &Stage,
-        n: usize,
-        sequence: &mut Sequence,
-        written: &[&[f32]],
-        (turns, spans): (&[[u32; 3]], &[[u32; 2]]),
-        budget: &StepBudget,
-    ) -> Result<bool> {
-        let StageExecutor { executor, state, ids, positions } = self;
-        let (ids, positions) = (&ids[..n], &positions[..n]);
-        let inputs = StepInputs { ids, positions, sequences: ids, turns, spans, ..Default::default() };
-        let mut batch = Batch { inputs, sequences: &mut [sequence] };
-        if *state == StageState::Fresh {
-            executor.begin(&mut batch, executor.ops())?;
-            stage.inputs.iter().zip(written).try_for_each(|(tensor, values)| executor.write(*tensor, values))?;
-            *state = StageState::Open;
-        }
-        if executor.advance_at(&mut batch, budget)? {
-            executor.end()?;
-            *state = StageState::Done;
-        }
-        Ok(*state == StageState::Done)
     }
 }

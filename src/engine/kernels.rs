@@ -278,7 +278,7 @@ impl KvStore {
             packed_at: None,
             tested_at: None,
             plan: false,
-            beside: None,
+            beside: Vec::new(),
             isa: None,
             limits,
             cache: spec.clone(),

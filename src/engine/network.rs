@@ -102,7 +102,7 @@ impl Network {
             packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
             tested_at: params.tested_path.map(|path| Kept { path: path.to_owned() }),
             plan: params.plan,
-            beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
+            beside: network.predictor.iter().map(|predictor| Arc::new(predictor.program.clone())).collect(),
             isa: params.isa,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),

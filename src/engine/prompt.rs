@@ -15,7 +15,7 @@ use crate::text::{Chat, MarkedText, Reply};
 const PLACEHOLDERS: [&str; 7] =
     ["<|image_pad|>", "<start_of_image>", "[IMG]", "<IMG_CONTEXT>", "<image>", "<|image|>", "<image_soft_token>"];
 
-const SOUND_PLACEHOLDERS: [&str; 3] = ["<|AUDIO|>", "[AUDIO]", "<|audio|>"];
+const SOUND_PLACEHOLDERS: [&str; 4] = ["<|AUDIO|>", "[AUDIO]", "<|audio|>", "<|audio_pad|>"];
 
 /// A part of a prompt.
 pub enum PromptPart<'a> {

@@ -36,8 +36,12 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
 
 /// Returns the layout of a sound of so many samples at the rate of encoders, without one.
 pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<MediaLayout> {
-    let facts = facts(encoder)?;
-    let (rows, most) = (facts.parts(samples)?.iter().map(|part| part.rows).sum(), most_rows(max_rows));
+    let (facts, most) = (facts(encoder)?, most_rows(max_rows));
+    let allowed = facts.most_samples(most);
+    if samples > allowed {
+        return Err(Error::TooComplex(format!("a sound of {samples} samples, {allowed} are allowed")));
+    }
+    let rows = facts.parts(samples)?.iter().map(|part| part.rows).sum();
     if rows > most {
         return Err(Error::TooComplex(format!("a sound of {samples} samples has {rows} rows, {most} are allowed")));
     }

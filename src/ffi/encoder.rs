@@ -490,8 +490,9 @@ pub unsafe extern "C" fn rz_media_from_image(
 }
 
 /// Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
-/// and sizes; time and hash are 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
-/// those of rz_media_from_pixels. Since 0.1.0.
+/// and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
+/// and `height` 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+/// rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_measure(
     encoder: *const rz_encoder,
@@ -505,9 +506,12 @@ pub unsafe extern "C" fn rz_media_measure(
         let encoder = call.handle(encoder)?;
         let params = call.params(params)?;
         let out = call.out_struct(out)?;
-        let size = [width, height].map(|n| n as usize);
-        let layout = measure_picture(&encoder.encoder, size, encoder.bounds(&params))?;
-        out.set(rz_media_info::of(&layout, encoder.encoder.facts().row_dim));
+        let (size, facts) = ([width, height].map(|n| n as usize), encoder.encoder.facts());
+        let (kind, layout) = match &facts.sound {
+            Some(_) => (RZ_MEDIA_AUDIO, encoder.measured(size, &params)?),
+            None => (RZ_MEDIA_IMAGE, measure_picture(&encoder.encoder, size, encoder.bounds(&params))?),
+        };
+        out.set(rz_media_info { kind, ..rz_media_info::of(&layout, facts.row_dim) });
         Ok(RZ_OK)
     })
 }

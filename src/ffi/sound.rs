@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use crate::engine::{MediaWork, Sound, most_samples};
-use crate::error::Result;
+use crate::engine::{MediaLayout, MediaWork, Sound, measure_sound, most_samples};
+use crate::error::{Error, Result};
 
 use super::arguments::Call;
 use super::encoder::{rz_encoder, rz_media_params};
@@ -22,26 +22,37 @@ impl rz_encoder {
         most_samples(&self.encoder, self.most_rows(params))
     }
 
+    /// The layout of a sound of so many samples, and of no height.
+    pub(super) fn measured(&self, [samples, height]: [usize; 2], params: &rz_media_params) -> Result<MediaLayout> {
+        if height != 0 {
+            return Err(Error::invalid(format!("a sound of {samples} samples and a height of {height}, which is 0")));
+        }
+        measure_sound(&self.encoder, samples, self.most_rows(params))
+    }
+
     fn hear(&self, call: &Call, sound: &Sound, params: &rz_media_params) -> Result<rz_media> {
         self.encode(call, params, || MediaWork::sound(&self.encoder, sound, self.most_rows(params)))
     }
 }
 
-/// Encodes sound: `n` samples of one channel, full scale from -1 to 1, `rate` of them a second.
+/// Encodes sound: `n` samples of `channels` together, one of each after the other, full scale from -1 to 1, `rate` of
+/// each channel a second.
 ///
-/// They are brought to the rate of the encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
+/// Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
+/// encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
 /// seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of
 /// parts, and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with
 /// rz_media_free, before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch
 /// until it is done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row,
-/// one that is not finite or beyond a million, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of
-/// pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// one that is not finite or beyond a million, channels other than 1 to 64 or of unequal length, a rate outside of 8000
+/// to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
 /// RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_samples(
     encoder: *const rz_encoder,
     samples: *const f32,
     n: usize,
+    channels: u32,
     rate: u32,
     params: *const rz_media_params,
     out: *mut *mut rz_media,
@@ -52,7 +63,7 @@ pub unsafe extern "C" fn rz_media_from_samples(
         let samples = call.slice(samples, n, "samples")?;
         let params = call.params(params)?;
         let out = call.out(out, "out")?;
-        let sound = Sound::new(samples, 1, rate, encoder.most_samples(&params)?)?;
+        let sound = Sound::new(samples, channels as usize, rate, encoder.most_samples(&params)?)?;
         out.set_handle(encoder.hear(call, &sound, &params)?);
         Ok(RZ_OK)
     })

@@ -11,15 +11,26 @@ use realizar::device::StepBudget;
 use realizar::engine::{Encoder, EncoderParams, Encoding, LoadParams, Model, Run, Senses, measure_sound};
 use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
+use realizar::quant;
 use serde_json::Value;
 
 use crate::support::gguf::Gguf;
 use crate::support::published::numbers;
-use crate::vision::{self, folder, gguf, load, off_case, set};
+use crate::vision::{self, bytes, folder, gguf, load, off_case, set};
 
-const FAMILIES: [&str; 3] = ["qwen2a", "voxtral", "ultravox"];
+const FAMILIES: [&str; 5] = ["qwen2.5o", "qwen2a", "qwen3a", "voxtral", "ultravox"];
 /// The control tokens of sounds, behind the vocabulary of pictures.
-pub const TOKENS: [&str; 6] = ["<|audio_bos|>", "<|audio_eos|>", "<|AUDIO|>", "[BEGIN_AUDIO]", "[AUDIO]", "<|audio|>"];
+pub const TOKENS: [&str; 9] = [
+    "<|audio_bos|>",
+    "<|audio_eos|>",
+    "<|AUDIO|>",
+    "[BEGIN_AUDIO]",
+    "[AUDIO]",
+    "<|audio|>",
+    "<|audio_start|>",
+    "<|audio_end|>",
+    "<|audio_pad|>",
+];
 /// A template that knows sounds, as Qwen's does, and pictures.
 const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{% if m.content is string %}{{ m.content }}\
     {% else %}{% for p in m.content %}{% if p.type == 'audio' %}Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\
@@ -190,6 +201,13 @@ fn check(what: &str, encoder: &Encoder, data: &Value) {
     }
 }
 
+/// `n` vectors of sines and cosines, as transformers' SinusoidsPositionEmbedding has them.
+fn waves(n: usize, width: usize) -> Vec<f32> {
+    let half = width / 2;
+    let angle = |i: usize| (i / width) as f64 * 10_000f64.powf(-((i % half) as f64) / (half - 1) as f64);
+    (0..n * width).map(|i| if i % width < half { angle(i).sin() } else { angle(i).cos() } as f32).collect()
+}
+
 #[test]
 fn encoders_give_the_rows_of_the_makers() {
     let at = tempfile::tempdir().unwrap();
@@ -199,6 +217,12 @@ fn encoders_give_the_rows_of_the_makers() {
         let path = at.path().join("mmproj.gguf");
         fs::write(&path, gguf(&data).build().0).unwrap();
         check(&format!("{family} gguf"), &load(&model, &path).unwrap(), &data);
+        // Files have the waves that folders lack.
+        if !data["base"].to_string().contains("a.position_embd") {
+            let file = gguf(&data).tensor("a.position_embd.weight", quant::F32.0, &[120, 48], &bytes(&waves(120, 48)));
+            fs::write(&path, file.build().0).unwrap();
+            check(&format!("{family} waves"), &load(&model, &path).unwrap(), &data);
+        }
         if data["folder"].is_array() {
             let folder = folder(&data, false);
             check(&format!("{family} folder"), &load(&model, folder.0.path()).unwrap(), &data);
@@ -208,7 +232,7 @@ fn encoders_give_the_rows_of_the_makers() {
 
 #[test]
 fn folders_are_models_and_encoders() {
-    for family in ["qwen2a", "voxtral"] {
+    for family in ["qwen2a", "qwen3a", "voxtral"] {
         let data = data(family);
         let folder = folder(&data, true);
         let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() });
@@ -264,6 +288,8 @@ fn files_that_no_encoder_is_made_of_are_refused_by_name() {
         ("voxtral", without("stack_factor"), "projector.stack_factor"),
         ("voxtral", key("projector.stack_factor", 3), "100 vectors of places for rows of 3"),
         ("ultravox", key("projector.stack_factor", 7), "mm.a.norm_pre.weight has shape"),
+        ("qwen2.5o", key("num_mel_bins", 17), "a.conv1d.1.weight has shape"),
+        ("qwen3a", key("num_mel_bins", 32), "a.conv_out.weight has shape"),
         ("qwen2a", Box::new(|file| set(file, "clip.projector_type", "lfm2a")), "\"lfm2a\" of sound"),
         ("qwen2a", Box::new(|file| set(file, "clip.has_audio_encoder", false)), "\"qwen2a\" of pictures"),
         ("qwen2a", Box::new(|file| set(file, "clip.magic", 1u32)), "clip.magic is 1"),
@@ -296,6 +322,8 @@ fn files_that_no_encoder_is_made_of_are_refused_by_name() {
         ("qwen2a", "pixels", "/hop_length", 80.into(), "hop_length"),
         ("qwen2a", "pixels", "/n_samples", 480_000.into(), "n_samples"),
         ("qwen2a", "pixels", "/feature_size", 80.into(), "feature_size"),
+        ("qwen3a", "config", "/audio_config/n_window", 100.into(), "n_window"),
+        ("qwen3a", "pixels", "/min_length", 4000.into(), "short sounds of another length"),
         ("voxtral", "config", "/audio_config/num_key_value_heads", 1.into(), "head_count_kv is 1"),
         ("voxtral", "config", "/audio_config/intermediate_size", 80.into(), "no multiple of the width"),
     ];
@@ -325,6 +353,15 @@ fn a_file_with_both_encoders_gives_the_one_that_is_asked_for() {
     let of = |senses| Encoder::load(&model, &path, EncoderParams { senses, ..EncoderParams::default() }).unwrap();
     assert!(of(Senses::Any).facts().sound.is_none() && of(Senses::Pictures).facts().sound.is_none());
     check("voxtral beside gemma3", &of(Senses::Sound), &heard);
+    // Qwen2.5-Omni has one name for both.
+    let (mut file, omni) = (gguf(&vision::data("qwen25")), data("qwen2.5o"));
+    set(&mut file, "clip.projector_type", "qwen2.5o");
+    let other = gguf(&omni);
+    file.keys.extend(other.keys.into_iter().filter(|(key, _)| key.starts_with("clip.audio.") || key.contains("has_")));
+    file.tensors.extend(other.tensors);
+    fs::write(&path, file.build().0).unwrap();
+    assert!(of(Senses::Any).facts().sound.is_none() && of(Senses::Pictures).facts().projector == "qwen2.5o");
+    check("qwen2.5o beside pictures", &of(Senses::Sound), &omni);
     fs::write(&path, gguf(&heard).build().0).unwrap();
     let error = Encoder::load(&model, &path, EncoderParams { senses: Senses::Pictures, ..EncoderParams::default() });
     assert!(error.err().unwrap().to_string().contains("no encoder of pictures"));

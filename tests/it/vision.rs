@@ -109,7 +109,7 @@ pub fn model_with(folder: &Path, family: &str, hidden: u64, more: &[&str], templ
     Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap()
 }
 
-fn bytes(values: &[f32]) -> Vec<u8> {
+pub fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 

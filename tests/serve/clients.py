@@ -1,18 +1,22 @@
 """Tests a service with the official Python packages `openai` and `anthropic`, feature by feature.
 
-    clients.py http://127.0.0.1:8080 MODEL [--key KEY] [--embeddings MODEL] [--flood N] [NAME...]
+    clients.py http://127.0.0.1:8080 MODEL [--key KEY] [--embeddings MODEL] [--flood N] [--hears] [NAME...]
 
 MODEL has a chat template with tools. With --key the service asks for that key; with --embeddings there is a model for
-vectors; with --flood so many requests at once are more than its slots and its queue. NAMEs are those of single tests.
+vectors; with --flood so many requests at once are more than its slots and its queue; with --hears MODEL takes sounds.
+NAMEs are those of single tests.
 """
 
 import argparse
+import base64
 import concurrent.futures
+import io
 import json
 import math
 import sys
 import traceback
 import typing
+import wave
 
 try:
     import anthropic
@@ -29,6 +33,7 @@ parser.add_argument("names", nargs="*")
 parser.add_argument("--key", default="none")
 parser.add_argument("--embeddings")
 parser.add_argument("--flood", type=int, default=0)
+parser.add_argument("--hears", action="store_true")
 args = parser.parse_args()
 M = args.model
 oa = openai.OpenAI(base_url=args.url + "/v1", api_key=args.key, max_retries=0, timeout=300)
@@ -371,6 +376,26 @@ def test_tool_runner():
     runner = an.beta.messages.tool_runner(model=M, messages=QUESTION, max_tokens=200, tools=[paint], **fields)
     reasons = [said.stop_reason for said in runner]
     assert reasons == ["tool_use"] * 20 and len(colours) >= 19, (reasons, colours)
+
+
+def test_sounds():
+    if not args.hears:
+        return "SKIPPED: no model takes sounds"
+
+    def asked(n, kind="wav"):
+        file = io.BytesIO()
+        with wave.open(file, "wb") as out:
+            out.setparams((2, 2, 24000, 0, "NONE", "NONE"))
+            out.writeframes(bytes(i * i % 251 for i in range(4 * n)))
+        sound = {"data": base64.b64encode(file.getvalue()).decode(), "format": kind}
+        parts = [{"type": "input_audio", "input_audio": sound}, {"type": "text", "text": "What is it?"}]
+        return chat([{"role": "user", "content": parts}], max_tokens=5)
+
+    short, long = (asked(24000 * seconds).usage.prompt_tokens for seconds in (2, 4))
+    plain = chat([{"role": "user", "content": "What is it?"}], max_tokens=5).usage.prompt_tokens
+    # Each part, of two seconds, has 13 rows.
+    assert (short - plain, long - plain) == (13, 26), (plain, short, long)
+    refused(openai.BadRequestError, lambda: asked(24000, "mp3"), '"mp3" is not taken')
 
 
 def test_errors():

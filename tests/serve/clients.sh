@@ -16,11 +16,12 @@ trap '[ -z "$server" ] || kill "$server"; rm -rf "$out"' EXIT
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' >"$out/chat.gguf"
 echo key >"$out/keys"
-"$out/serve" -m chat="$out/chat.gguf" -threads 2 -slots 4 -queue 16 -context 4096 -keys "$out/keys" -a 127.0.0.1:0 2>"$out/log" &
+python3 tests/encoder.py sound/ultravox "$out/mmproj.gguf"
+"$out/serve" -m chat="$out/chat.gguf" -mmproj chat="$out/mmproj.gguf" -threads 2 -slots 4 -queue 16 -context 4096 -keys "$out/keys" -a 127.0.0.1:0 2>"$out/log" &
 server=$!
 for _ in $(seq 100); do
     url=$(sed -n 's/.*listening at //p' "$out/log")
     if [ "$url" ] && grep -q 'is loaded' "$out/log"; then break; fi
     sleep 0.1
 done
-${PYTHON:-python3} tests/serve/clients.py "$url" chat --key key --flood 40 || { cat "$out/log"; exit 1; }
+${PYTHON:-python3} tests/serve/clients.py "$url" chat --key key --flood 40 --hears || { cat "$out/log"; exit 1; }

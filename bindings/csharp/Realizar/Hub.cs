@@ -129,9 +129,8 @@ namespace Realizar
                 }
             }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException || e is ArgumentException) { return null; }
-            var found = HubChoice.All(files);
-            if (quantisation != "") found = HubChoice.Named(found, quantisation);
-            return found.Count == 0 ? null : ModelOf(commit, HubChoice.Best(found, free));
+            var found = HubChoice.Of(files, quantisation);
+            return found.Count == 0 ? null : ModelOf(commit, HubChoice.Best(found, quantisation, free));
         }
 
         private string ModelOf(string commit, HubChoice one)

@@ -16,6 +16,8 @@ namespace Realizar
         /// <summary>Rows interleaved for one processor, which no program reads any more.</summary>
         private static readonly Regex Interleaved = new Regex("Q4_0_[48]_[48]");
         private static readonly string[] Floats = { "", "BF16", "F16", "FP16", "F32", "FP32" };
+        /// <summary>Projectors as they are preferred; what is named otherwise comes after them.</summary>
+        private static readonly string[] Projectors = { "F16", "FP16", "BF16", "Q8_0", "F32", "FP32" };
         private static readonly Regex Weights = new Regex(@"^[^/]+\.safetensors$"), Shards = new Regex(@"^model(-\d{5}-of-\d{5})?\.safetensors$", RegexOptions.ECMAScript);
         /// <summary>Files of a folder beside its weights, with those of sentence-transformers.</summary>
         private static readonly Regex Texts = new Regex(@"^([^/]+\.(json|txt|model|jinja)|\d_[A-Za-z]+/(config\.json|model\.safetensors))$", RegexOptions.ECMAScript);
@@ -36,12 +38,30 @@ namespace Realizar
         /// <summary>Bytes of memory: weights about as they are in the file, with a cache and scratch memory.</summary>
         private ulong Needs => Size + Size / 4 + (1 << 28);
 
-        /// <summary>The models among files with these sizes: those in GGUF files with all their parts, or else the
-        /// folder.</summary>
-        internal static IReadOnlyList<HubChoice> All(IReadOnlyDictionary<string, ulong> files)
+        /// <summary>Tells whether the encoder of a model is named, not the model.</summary>
+        private static bool IsProjector(string quantisation) => quantisation.ToLowerInvariant().Contains("mmproj");
+
+        /// <summary>The name of the encoder in the repository of a model, unless it is one already.</summary>
+        internal static string EncoderName(string model)
+        {
+            var parts = model.Substring(Hub.Prefix.Length).Split(new[] { ':' }, 2);
+            return parts.Length > 1 && IsProjector(parts[1]) ? model : Hub.Prefix + parts[0] + ":mmproj";
+        }
+
+        /// <summary>Those among files with these sizes that a quantisation names, or all where it names none: models or
+        /// projectors in GGUF files with all their parts, or else the folder, which has both.</summary>
+        internal static IReadOnlyList<HubChoice> Of(IReadOnlyDictionary<string, ulong> files, string quantisation)
+        {
+            var found = All(files, IsProjector(quantisation));
+            return IsAny(quantisation) ? found : Named(found, quantisation);
+        }
+
+        private static bool IsAny(string quantisation) => quantisation == "" || quantisation.ToLowerInvariant() == "mmproj";
+
+        private static IReadOnlyList<HubChoice> All(IReadOnlyDictionary<string, ulong> files, bool projectors)
         {
             var found = new List<HubChoice>();
-            foreach (var set in Sorted(files).Where(IsModel).GroupBy(Of))
+            foreach (var set in Sorted(files).Where(file => IsWanted(file, projectors)).GroupBy(SetOf))
             {
                 var labels = LabelForm.Matches(set.Key.Item1.ToUpperInvariant());
                 var label = labels.Count > 0 ? labels[labels.Count - 1].Value : "";
@@ -50,14 +70,14 @@ namespace Realizar
             return found.Count > 0 ? found : Folder(files);
         }
 
-        private static bool IsModel(string file)
+        private static bool IsWanted(string file, bool projectors)
         {
             var name = file.Substring(file.LastIndexOf('/') + 1).ToLowerInvariant();
-            return name.EndsWith(".gguf", StringComparison.Ordinal) && !name.Contains("mmproj") && !name.Contains("imatrix");
+            return name.EndsWith(".gguf", StringComparison.Ordinal) && IsProjector(name) == projectors && !name.Contains("imatrix");
         }
 
         /// <summary>The set of a file: the beginning of its name, and the number of parts.</summary>
-        private static Tuple<string, int> Of(string file)
+        private static Tuple<string, int> SetOf(string file)
         {
             var part = Part.Match(file);
             return part.Success ? Tuple.Create(file.Substring(0, part.Index), int.Parse(part.Groups[1].Value)) : Tuple.Create(file.Substring(0, file.Length - 5), 1);
@@ -78,20 +98,23 @@ namespace Realizar
         private static List<string> Sorted(IReadOnlyDictionary<string, ulong> files) => files.Keys.OrderBy(name => name, StringComparer.Ordinal).ToList();
 
         /// <summary>Those of a quantisation, or of the name of a file.</summary>
-        internal static IReadOnlyList<HubChoice> Named(IReadOnlyList<HubChoice> found, string quantisation)
+        private static IReadOnlyList<HubChoice> Named(IReadOnlyList<HubChoice> found, string quantisation)
         {
             var wanted = quantisation.ToUpperInvariant();
             var file = wanted.EndsWith(".GGUF", StringComparison.Ordinal) ? wanted.Substring(0, wanted.Length - 5) : wanted;
+            var label = wanted.StartsWith("MMPROJ-", StringComparison.Ordinal) ? wanted.Substring(7) : wanted;
             var ways = new Func<HubChoice, bool>[] {
-                one => one.Label == wanted, one => one.Label == "UD-" + wanted, one => one.Base.ToUpperInvariant() == file,
+                one => one.Label == label, one => one.Label == "UD-" + label, one => one.Base.ToUpperInvariant() == file,
             };
             return ways.Select(way => found.Where(one => one.Base != "" && way(one)).ToList()).FirstOrDefault(matching => matching.Count > 0) ?? new List<HubChoice>();
         }
 
         /// <summary>The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats
-        /// that does, else the smallest.</summary>
-        internal static HubChoice Best(IReadOnlyList<HubChoice> found, ulong free)
+        /// that does, else the smallest. Of projectors the preferred one, of several the first.</summary>
+        internal static HubChoice Best(IReadOnlyList<HubChoice> found, string quantisation, ulong free)
         {
+            if (IsProjector(quantisation))
+                return Projectors.Select(label => found.FirstOrDefault(one => one.Label == label)).FirstOrDefault(one => one != null) ?? found[0];
             Func<HubChoice, int> rank = one => free != 0 && one.Needs > free ? 2 : Floats.Contains(one.Label) ? 1 : 0;
             var least = found.Min(rank);
             var equal = found.Where(one => rank(one) == least).OrderBy(one => one.Size);
@@ -101,13 +124,16 @@ namespace Realizar
         /// <summary>The one to fetch, of the files that a repository has.</summary>
         internal static HubChoice Choose(IReadOnlyDictionary<string, ulong> files, string repository, string quantisation, ulong free)
         {
-            var found = All(files);
+            var projectors = IsProjector(quantisation);
+            var found = All(files, projectors);
+            if (found.Count == 0 && projectors)
+                throw Hub.Failed($"{repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder");
             if (found.Count == 0)
                 throw Hub.Failed($"{repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, such as one whose name ends in GGUF");
-            if (quantisation == "")
+            if (IsAny(quantisation))
             {
-                var one = Best(found, free);
-                if (free == 0 || one.Needs <= free) return one;
+                var one = Best(found, quantisation, free);
+                if (free == 0 || one.Needs <= free || projectors) return one;
                 var or = one.Label == "" ? "or one in GGUF files" : "or name its quantisation to fetch it all the same, " + one.Label;
                 throw new RealizarException(Status.OutOfMemory,
                     $"{SizeOf(free)} of memory are free, and the smallest of {repository} takes {SizeOf(one.Needs)}: take a smaller model, {or}");
@@ -116,7 +142,8 @@ namespace Realizar
             if (matching.Count == 1) return matching[0];
             if (matching.Count > 1)
                 throw Hub.Failed($"{repository} has several files of {quantisation}: name one of them in its place, {string.Join(", ", matching.Select(one => one.Base + ".gguf"))}");
-            var labels = found.Where(one => one.Base != "").Select(one => one.Label == "" ? one.Base : one.Label).Distinct().OrderBy(label => label, StringComparer.Ordinal).ToList();
+            var kind = projectors ? "mmproj-" : "";
+            var labels = found.Where(one => one.Base != "").Select(one => one.Label == "" ? one.Base : kind + one.Label).Distinct().OrderBy(label => label, StringComparer.Ordinal).ToList();
             throw Hub.Failed($"{repository} has no {quantisation}: "
                 + (labels.Count == 0 ? "it has no GGUF files, so name none" : "take one of " + string.Join(", ", labels)));
         }

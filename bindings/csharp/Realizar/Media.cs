@@ -93,14 +93,19 @@ namespace Realizar
         private unsafe delegate int Encoding(rz_media_params* p, IntPtr* pointer, rz_error* err);
 
         /// <summary>Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a
-        /// folder with a config.json, that of the model where it has both.</summary>
+        /// folder with a config.json, that of the model where it has both; or the encoder of a model of the Hub,
+        /// "hf:owner/name".</summary>
         public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
-            : this(path, options, cancellation, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
+            : this(Fetched(path, options, cancellation), options, cancellation, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
 
         /// <summary>The same for files that are bytes in memory, as Model.Load takes them.</summary>
         public unsafe Encoder(Model model, IReadOnlyDictionary<string, byte[]> files, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
             : this("", options, cancellation, (name, p, out_, err) => Model.WithSources(files, (sources, n) =>
                 Native.rz_encoder_load_from(model.Handle, (rz_source*)sources, n, p, out_, err))) { }
+
+        private static string Fetched(string path, EncoderOptions options, CancellationToken cancellation) =>
+            path == null || !path.StartsWith(Hub.Prefix, StringComparison.Ordinal) ? path
+                : Model.Fetch(HubChoice.EncoderName(path), options?.Progress, cancellation);
 
         private unsafe delegate int Making(byte* path, rz_encoder_params* p, IntPtr* pointer, rz_error* err);
 
@@ -183,13 +188,14 @@ namespace Realizar
             });
         }
 
-        /// <summary>Encodes a sound: samples of one channel from -1 to 1, <paramref name="rate"/> of them a second.
-        /// Of the options MaxRows and Progress, which is told of parts, count.</summary>
-        public unsafe Media EncodeSamples(float[] samples, int rate, MediaOptions options = null,
+        /// <summary>Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1,
+        /// <paramref name="rate"/> of each a second. Several channels become their mean. Of the options MaxRows and
+        /// Progress, which is told of parts, count.</summary>
+        public unsafe Media EncodeSamples(float[] samples, int channels, int rate, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (float* at = samples)
-                    return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, checked((uint)rate), p, pointer, err);
+                    return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, checked((uint)channels), checked((uint)rate), p, pointer, err);
             });
 
         /// <summary>Encodes the sound in a WAV file, whose bytes these are.</summary>

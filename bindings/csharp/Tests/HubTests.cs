@@ -100,6 +100,8 @@ internal static class HubTests
 
     private static void Choices(JsonElement facts)
     {
+        foreach (var one in facts.GetProperty("encoders").EnumerateArray())
+            Same(HubChoice.EncoderName(Text(one, "model")), Text(one, "encoder"), one);
         foreach (var one in facts.GetProperty("choices").EnumerateArray())
         {
             var files = one.GetProperty("files").EnumerateObject().ToDictionary(file => file.Name, file => file.Value.GetUInt64());

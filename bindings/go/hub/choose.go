@@ -17,8 +17,10 @@ var (
 	// A label ends where a word does, which is looked at where it is found.
 	labelPattern = regexp.MustCompile(`[-._/](?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32)[-._/]`)
 	// Rows interleaved for one processor, which no program reads any more.
-	interleaved   = regexp.MustCompile(`Q4_0_[48]_[48]`)
-	floats        = []string{"", "BF16", "F16", "FP16", "F32", "FP32"}
+	interleaved = regexp.MustCompile(`Q4_0_[48]_[48]`)
+	floats      = []string{"", "BF16", "F16", "FP16", "F32", "FP32"}
+	// Projectors as they are preferred; what is named otherwise comes after them.
+	preferred     = []string{"F16", "FP16", "BF16", "Q8_0", "F32", "FP32"}
 	weightPattern = regexp.MustCompile(`^[^/]+\.safetensors$`)
 	shardPattern  = regexp.MustCompile(`^model(-\d{5}-of-\d{5})?\.safetensors$`)
 	// Files of a folder beside its weights, with those of sentence-transformers.
@@ -42,8 +44,31 @@ type candidate struct {
 // needs is bytes of memory: weights about as they are in the file, with a cache and scratch memory.
 func (c candidate) needs() uint64 { return c.size + c.size/4 + 1<<28 }
 
-// candidates are the models among files with these sizes: those in GGUF files with all their parts, or else the folder.
-func candidates(files map[string]uint64) (found []candidate) {
+// projector begins the names of files with encoders, and stands for the preferred one.
+const projector = "mmproj"
+
+// isProjector tells whether the encoder of a model is named, not the model.
+func isProjector(quantisation string) bool {
+	return strings.Contains(strings.ToLower(quantisation), projector)
+}
+
+// EncoderName is the name of the encoder in the repository of a model, unless it is one already.
+func EncoderName(model string) string {
+	repository, quantisation, _ := strings.Cut(strings.TrimPrefix(model, Prefix), ":")
+	if isProjector(quantisation) {
+		return model
+	}
+	return Prefix + repository + ":" + projector
+}
+
+// isAny tells whether no quantisation is named.
+func isAny(quantisation string) bool {
+	return quantisation == "" || strings.EqualFold(quantisation, projector)
+}
+
+// candidates are the models, or projectors, among files with these sizes: those in GGUF files with all their parts, or
+// else the folder, which has both.
+func candidates(files map[string]uint64, projectors bool) (found []candidate) {
 	type key struct {
 		base  string
 		parts int
@@ -52,7 +77,7 @@ func candidates(files map[string]uint64) (found []candidate) {
 	sets := map[key][]string{}
 	for _, file := range sorted(files) {
 		name := strings.ToLower(path.Base(file))
-		if !strings.HasSuffix(name, ".gguf") || strings.Contains(name, "mmproj") || strings.Contains(name, "imatrix") {
+		if !strings.HasSuffix(name, ".gguf") || isProjector(name) != projectors || strings.Contains(name, "imatrix") {
 			continue
 		}
 		k := key{file[:len(file)-len(".gguf")], 1}
@@ -120,9 +145,10 @@ func folder(files map[string]uint64) []candidate {
 // named gives the candidates of a quantisation, or of the name of a file.
 func named(found []candidate, quantisation string) []candidate {
 	wanted := strings.ToUpper(quantisation)
+	label := strings.TrimPrefix(wanted, "MMPROJ-")
 	for _, is := range []func(c candidate) bool{
-		func(c candidate) bool { return c.label == wanted },
-		func(c candidate) bool { return c.label == "UD-"+wanted },
+		func(c candidate) bool { return c.label == label },
+		func(c candidate) bool { return c.label == "UD-"+label },
 		func(c candidate) bool { return strings.ToUpper(c.base) == strings.TrimSuffix(wanted, ".GGUF") },
 	} {
 		var matching []candidate
@@ -139,11 +165,15 @@ func named(found []candidate, quantisation string) []candidate {
 }
 
 // best is the largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does,
-// else the smallest.
-func best(found []candidate, free uint64) candidate {
+// else the smallest. Of projectors the preferred one, of several the first.
+func best(found []candidate, projectors bool, free uint64) candidate {
 	return slices.MinFunc(found, func(a, b candidate) int {
 		rank := func(c candidate) (int, int64) {
-			switch {
+			switch at := slices.Index(preferred, c.label); {
+			case projectors && at >= 0:
+				return at, 0
+			case projectors:
+				return len(preferred), 0
 			case free != 0 && c.needs() > free:
 				return 2, int64(c.size)
 			case slices.Contains(floats, c.label):
@@ -159,14 +189,18 @@ func best(found []candidate, free uint64) candidate {
 
 // choose gives the candidate to fetch, of the files that a repository has.
 func choose(files map[string]uint64, repository, quantisation string, free uint64) (candidate, error) {
-	found := candidates(files)
+	projectors := isProjector(quantisation)
+	found := candidates(files, projectors)
+	if found == nil && projectors {
+		return candidate{}, failed(nil, "%s has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder", repository)
+	}
 	if found == nil {
 		return candidate{}, failed(nil, "%s has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "+
 			"such as one whose name ends in GGUF", repository)
 	}
-	if quantisation == "" {
-		one := best(found, free)
-		if free != 0 && one.needs() > free {
+	if isAny(quantisation) {
+		one := best(found, projectors, free)
+		if free != 0 && one.needs() > free && !projectors {
 			or := "or one in GGUF files"
 			if one.label != "" {
 				or = "or name its quantisation to fetch it all the same, " + one.label
@@ -182,7 +216,9 @@ func choose(files map[string]uint64, repository, quantisation string, free uint6
 		names = append(names, c.base+".gguf")
 	}
 	for _, c := range found {
-		if c.base != "" {
+		if c.base != "" && c.label != "" && projectors {
+			labels = append(labels, projector+"-"+c.label)
+		} else if c.base != "" {
 			labels = append(labels, cmp.Or(c.label, c.base))
 		}
 	}

@@ -1,5 +1,6 @@
 // Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become
-// a path in the cache that the Hub's own client uses. realizar.Load does so by itself.
+// a path in the cache that the Hub's own client uses. realizar.Load does so by itself. [EncoderName] names the encoder
+// of such a model.
 //
 // A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
 // checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
@@ -344,14 +345,15 @@ func (c *cache) find(quantisation string, free uint64) string {
 		}
 		return nil
 	})
-	found := candidates(files)
-	if quantisation != "" {
+	projectors := isProjector(quantisation)
+	found := candidates(files, projectors)
+	if !isAny(quantisation) {
 		found = named(found, quantisation)
 	}
 	if len(found) == 0 {
 		return ""
 	}
-	return c.model(commit, best(found, free))
+	return c.model(commit, best(found, projectors, free))
 }
 
 // lock takes the lock that the Hub's own client takes for a blob, where the file system has locks.

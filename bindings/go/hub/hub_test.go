@@ -23,8 +23,9 @@ const data = "../../../tests/data/hub.json"
 
 // The facts of tests/data/hub.json.
 var facts struct {
-	Names   []struct{ Model, Error string }
-	Choices []struct {
+	Names    []struct{ Model, Error string }
+	Encoders []struct{ Model, Encoder string }
+	Choices  []struct {
 		Files        map[string]uint64
 		Quantisation string
 		Free         uint64
@@ -168,6 +169,17 @@ func TestChoices(t *testing.T) {
 	}
 	if len(facts.Choices) < 20 {
 		t.Error("few choices")
+	}
+}
+
+func TestNamesOfEncoders(t *testing.T) {
+	for _, one := range facts.Encoders {
+		if name := EncoderName(one.Model); name != one.Encoder {
+			t.Error(name, one)
+		}
+	}
+	if len(facts.Encoders) < 5 {
+		t.Error("few names")
 	}
 }
 

@@ -678,7 +678,7 @@ type functions struct {
 	rz_media_from_pixels          func(encoder uintptr, pixels *rz_pixels, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_from_image           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
-	rz_media_from_samples         func(encoder uintptr, samples *float32, n uintptr, rate uint32, params *rz_media_params, out *uintptr, err *rz_error) int32
+	rz_media_from_samples         func(encoder uintptr, samples *float32, n uintptr, channels uint32, rate uint32, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_from_audio           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_step                 func(media uintptr, budget_us uint64, err *rz_error) int32
 	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32

@@ -18,7 +18,10 @@ type Encoder struct{ encoder *handle }
 
 // Media are the rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. They may
 // be used by any number of goroutines at once.
-type Media struct{ media *handle }
+type Media struct {
+	media *handle
+	ctx   context.Context // ends steps
+}
 
 // Prompt is tokens and media in their order. It may be used by any number of goroutines at once.
 type Prompt struct{ prompt *handle }
@@ -86,6 +89,10 @@ type MediaOptions struct {
 	MinRows, MaxRows int // bounds that pictures are enlarged or shrunk to where the model takes any size; 0: the encoder's
 	MaxTiles         int // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
 	MaxPixels        int // the most pixels of a picture in a file; 0: 64 million
+
+	// [Media.Step] does the work, until the context ends, and prompts refuse the medium until it is done. Progress is not
+	// told.
+	InSteps bool
 
 	Progress func(done, total uint64) error // told tiles; an error of it ends the call; nil: nobody
 }
@@ -242,11 +249,12 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 	})
 }
 
-// EncodeSamples encodes a sound: samples of one channel from -1 to 1, rate of them a second. Of the options MaxRows and
-// Progress, which is told of parts, count.
-func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, rate uint32, options *MediaOptions) (*Media, error) {
+// EncodeSamples encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, rate of each a
+// second. Several channels become their mean. Of the options MaxRows, InSteps and Progress count, which is told of
+// parts.
+func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels int, rate uint32, options *MediaOptions) (*Media, error) {
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
-		return c.rz_media_from_samples(encoder, unsafe.SliceData(samples), uintptr(len(samples)), rate, params, out, e)
+		return c.rz_media_from_samples(encoder, unsafe.SliceData(samples), uintptr(len(samples)), count(channels), rate, params, out, e)
 	})
 }
 
@@ -272,6 +280,9 @@ func (o *MediaOptions) params() (params rz_media_params) {
 	if o != nil {
 		params.min_rows, params.max_rows = count(o.MinRows), count(o.MaxRows)
 		params.max_tiles, params.max_pixels = count(o.MaxTiles), count(o.MaxPixels)
+		if o.InSteps {
+			params.flags = rz_MEDIA_STEPS
+		}
 	}
 	return params
 }
@@ -279,6 +290,22 @@ func (o *MediaOptions) params() (params rz_media_params) {
 func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	f func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32) (media *Media, err error) {
 	params := options.params()
+	if params.flags != 0 {
+		cancel, stop, err := watch(ctx)
+		if err != nil {
+			return nil, err
+		}
+		params.cancel = cancel
+		media, err = made(e.encoder, func(encoder uintptr, out *uintptr, e *rz_error) int32 { return f(encoder, &params, out, e) },
+			func(media uintptr) {
+				c.rz_media_free(media)
+				stop()
+			}, func(h *handle) *Media { return &Media{h, ctx} })
+		if err != nil {
+			stop()
+		}
+		return media, ended(ctx, err)
+	}
 	var call func(done, total uint64) error
 	if options != nil {
 		call = options.Progress
@@ -294,10 +321,11 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 }
 
 func makeMedia(from *handle, f func(from uintptr, out *uintptr, e *rz_error) int32) (*Media, error) {
-	return made(from, f, c.rz_media_free, func(h *handle) *Media { return &Media{h} })
+	return made(from, f, c.rz_media_free, func(h *handle) *Media { return &Media{h, context.Background()} })
 }
 
-// Measure is what [Media.Info] would say of a picture of so many pixels, without one; time and hash are zero.
+// Measure is what [Media.Info] would say of a picture of so many pixels, or of a sound of width samples of a channel at
+// the rate of the encoder and no height, without one; time and hash are zero.
 func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, error) {
 	params := options.params()
 	return mediaInfo(e.encoder, func(encoder uintptr, out *rz_media_info, e *rz_error) int32 {
@@ -333,6 +361,16 @@ func (m *Media) Save(w io.Writer) error { return m.media.save(w, c.rz_media_save
 func (m *Media) Close() error {
 	m.media.close()
 	return nil
+}
+
+func (m *Media) steps() (*handle, context.Context) { return m.media, m.ctx }
+
+// Step works for about a budget of time on a medium that was made with [MediaOptions].InSteps. It tells whether there
+// is more to do.
+func (m *Media) Step(budget time.Duration) (more bool, err error) {
+	return step([]*Media{m}, func(media []uintptr, e *rz_error) int32 {
+		return c.rz_media_step(media[0], max(microseconds(budget), 1), e)
+	})
 }
 
 // Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.

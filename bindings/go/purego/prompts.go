@@ -64,7 +64,7 @@ func (t *Conversation) AddMedia(media []*Media, messages ...any) error {
 func (t *Conversation) Media(number int) (*Media, error) {
 	return made(t.conversation, func(object uintptr, out *uintptr, e *rz_error) int32 {
 		return c.rz_conversation_media_get(object, count(number), out, e)
-	}, c.rz_media_free, func(h *handle) *Media { return &Media{h} })
+	}, c.rz_media_free, func(h *handle) *Media { return &Media{h, context.Background()} })
 }
 
 // TakePrompt is [Store.Take] for a prompt: [Session.PrefillPrompt] appends the rest, from token session.Len() on.

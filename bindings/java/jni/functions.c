@@ -322,8 +322,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1measure(JNIEnv *env
     return rz_media_measure((void *)(intptr_t)encoder, width, height, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1samples(JNIEnv *env, jobject self, jlong encoder, jlong samples, jlong n, jint rate, jlong params, jlong out, jlong err) {
-    return rz_media_from_samples((void *)(intptr_t)encoder, (void *)(intptr_t)samples, n, rate, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1samples(JNIEnv *env, jobject self, jlong encoder, jlong samples, jlong n, jint channels, jint rate, jlong params, jlong out, jlong err) {
+    return rz_media_from_samples((void *)(intptr_t)encoder, (void *)(intptr_t)samples, n, channels, rate, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1audio(JNIEnv *env, jobject self, jlong encoder, jlong data, jlong size, jlong params, jlong out, jlong err) {

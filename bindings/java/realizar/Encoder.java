@@ -172,6 +172,11 @@ public final class Encoder extends Handle {
         }
     }
 
+    /** The same for a path, or the encoder of a model of the Hub, "hf:owner/name". */
+    public static Encoder load(Model model, String name, Load load) {
+        return load(model, name.startsWith(Hub.PREFIX) ? Model.fetch(Hub.encoderName(name), null) : Paths.get(name), load);
+    }
+
     /** The same for files that are bytes in memory, as {@link Model#load(Map, Model.Load)} takes them. */
     public static Encoder load(Model model, Map<String, ?> files, Load load) {
         try (Arena arena = new Arena()) {
@@ -245,13 +250,14 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes a sound: samples of one channel from -1 to 1, {@code rate} of them a second. Of the choices the most
-     * rows, a cancel and the listener, which is told of parts, count. */
-    public Media encodeSamples(float[] samples, int rate, Choices choices) {
+    /** Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, {@code rate} of each a
+     * second. Several channels become their mean. Of the choices the most rows, a cancel and the listener, which is told
+     * of parts, count. */
+    public Media encodeSamples(float[] samples, int channels, int rate, Choices choices) {
         return encoded(choices, arena -> {
             Memory data = arena.allocate(4L * samples.length);
             data.copy(samples);
-            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, rate, params, out, e);
+            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, channels, rate, params, out, e);
         });
     }
 

@@ -88,7 +88,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_media_from_pixels = Ffm.function("rz_media_from_pixels", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_image = Ffm.function("rz_media_from_image", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_measure = Ffm.function("rz_media_measure", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_media_from_samples = Ffm.function("rz_media_from_samples", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_from_samples = Ffm.function("rz_media_from_samples", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_audio = Ffm.function("rz_media_from_audio", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_step = Ffm.function("rz_media_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_new = Ffm.function("rz_prompt_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
@@ -863,9 +863,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_media_from_samples(long encoder, long samples, long n, int rate, long params, long out, long err) {
+    public int rz_media_from_samples(long encoder, long samples, long n, int channels, int rate, long params, long out, long err) {
         try {
-            return (int) rz_media_from_samples.invokeExact(encoder, samples, n, rate, params, out, err);
+            return (int) rz_media_from_samples.invokeExact(encoder, samples, n, channels, rate, params, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

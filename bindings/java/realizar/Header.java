@@ -878,8 +878,8 @@ final class Header {
         return Native.LIBRARY.rz_media_measure(encoder.address, width, height, params.address, out.address, err.address);
     }
 
-    static int rz_media_from_samples(Memory encoder, Memory samples, long n, int rate, Memory params, Memory out, Memory err) {
-        return Native.LIBRARY.rz_media_from_samples(encoder.address, samples.address, n, rate, params.address, out.address, err.address);
+    static int rz_media_from_samples(Memory encoder, Memory samples, long n, int channels, int rate, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_samples(encoder.address, samples.address, n, channels, rate, params.address, out.address, err.address);
     }
 
     static int rz_media_from_audio(Memory encoder, Memory data, long size, Memory params, Memory out, Memory err) {

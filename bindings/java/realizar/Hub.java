@@ -66,6 +66,8 @@ final class Hub {
     /** Rows interleaved for one processor, which no program reads any more. */
     private static final Pattern INTERLEAVED = Pattern.compile("Q4_0_[48]_[48]");
     private static final List<String> FLOATS = List.of("", "BF16", "F16", "FP16", "F32", "FP32");
+    /** Projectors as they are preferred; what is named otherwise comes after them. */
+    private static final List<String> PROJECTORS = List.of("F16", "FP16", "BF16", "Q8_0", "F32", "FP32");
     /** Files of a folder beside its weights, with those of sentence-transformers. */
     private static final Pattern TEXTS = Pattern.compile("[^/]+\\.(?:json|txt|model|jinja)|\\d_[A-Za-z]+/(?:config\\.json|model\\.safetensors)");
     private static final List<String> TOKENIZERS = List.of("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt");
@@ -99,12 +101,28 @@ final class Hub {
         return n >= 1e9 ? String.format(Locale.ROOT, "%.1f GB", n / 1e9) : String.format(Locale.ROOT, "%.1f MB", n / 1e6);
     }
 
-    /** The models among files with these sizes: those in GGUF files with all their parts, or else the folder. */
-    private static List<Candidate> candidates(Map<String, Long> files) {
+    /** Tells whether the encoder of a model is named, not the model. */
+    private static boolean isProjector(String quantisation) {
+        return quantisation.toLowerCase(Locale.ROOT).contains("mmproj");
+    }
+
+    private static boolean isAny(String quantisation) {
+        return quantisation.isEmpty() || quantisation.equalsIgnoreCase("mmproj");
+    }
+
+    /** The name of the encoder in the repository of a model, unless it is one already. */
+    static String encoderName(String model) {
+        String[] parts = model.substring(PREFIX.length()).split(":", 2);
+        return parts.length > 1 && isProjector(parts[1]) ? model : PREFIX + parts[0] + ":mmproj";
+    }
+
+    /** The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
+     * folder, which has both. */
+    private static List<Candidate> candidates(Map<String, Long> files, boolean projectors) {
         var sets = new LinkedHashMap<Map.Entry<String, Integer>, List<String>>();
         for (String file : new TreeSet<>(files.keySet())) {
             String name = file.substring(file.lastIndexOf('/') + 1).toLowerCase(Locale.ROOT);
-            if (!name.endsWith(".gguf") || name.contains("mmproj") || name.contains("imatrix")) continue;
+            if (!name.endsWith(".gguf") || isProjector(name) != projectors || name.contains("imatrix")) continue;
             var part = PART.matcher(file);
             var key = part.find() ? Map.entry(file.substring(0, part.start()), Integer.parseInt(part.group(1)))
                 : Map.entry(file.substring(0, file.length() - 5), 1);
@@ -136,16 +154,19 @@ final class Hub {
 
     /** The candidates of a quantisation, or of the name of a file. */
     private static List<Candidate> named(List<Candidate> found, String quantisation) {
-        String wanted = quantisation.toUpperCase(Locale.ROOT);
-        List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(wanted), one -> one.label.equals("UD-" + wanted),
+        String wanted = quantisation.toUpperCase(Locale.ROOT), label = wanted.replaceFirst("^MMPROJ-", "");
+        List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(label), one -> one.label.equals("UD-" + label),
             one -> one.base.toUpperCase(Locale.ROOT).equals(wanted.replaceFirst("\\.GGUF$", "")));
         return ways.stream().map(way -> found.stream().filter(one -> !one.base.isEmpty() && way.test(one)).collect(Collectors.toList()))
             .filter(matching -> !matching.isEmpty()).findFirst().orElse(List.of());
     }
 
     /** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does,
-     * else the smallest. */
-    private static Candidate best(List<Candidate> found, long free) {
+     * else the smallest. Of projectors the preferred one, of several the first. */
+    private static Candidate best(List<Candidate> found, boolean projectors, long free) {
+        if (projectors) {
+            return found.stream().min(Comparator.comparing(one -> PROJECTORS.contains(one.label) ? PROJECTORS.indexOf(one.label) : PROJECTORS.size())).get();
+        }
         Predicate<Candidate> isTooLarge = one -> free != 0 && one.needs() > free;
         Predicate<Candidate> isFloat = one -> FLOATS.contains(one.label);
         return found.stream().min(Comparator.comparing(isTooLarge::test)
@@ -155,14 +176,18 @@ final class Hub {
 
     /** The candidate to fetch, of the files that a repository has. */
     static Candidate choose(Map<String, Long> files, String repository, String quantisation, long free) {
-        var found = candidates(files);
+        boolean projectors = isProjector(quantisation);
+        var found = candidates(files, projectors);
+        if (found.isEmpty() && projectors) {
+            throw failed(repository + " has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder");
+        }
         if (found.isEmpty()) {
             throw failed(repository + " has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
                 + "such as one whose name ends in GGUF");
         }
-        if (quantisation.isEmpty()) {
-            var one = best(found, free);
-            if (free == 0 || one.needs() <= free) return one;
+        if (isAny(quantisation)) {
+            var one = best(found, projectors, free);
+            if (free == 0 || one.needs() <= free || projectors) return one;
             String or = one.label.isEmpty() ? "or one in GGUF files" : "or name its quantisation to fetch it all the same, " + one.label;
             throw new RealizarException(OUT_OF_MEMORY, sizeOf(free) + " of memory are free, and the smallest of " + repository + " takes "
                 + sizeOf(one.needs()) + ": take a smaller model, " + or, 0);
@@ -174,7 +199,7 @@ final class Hub {
                 + String.join(", ", matching.stream().map(one -> one.base + ".gguf").collect(Collectors.toList())));
         }
         var labels = new TreeSet<String>();
-        for (var one : found) if (!one.base.isEmpty()) labels.add(one.label.isEmpty() ? one.base : one.label);
+        for (var one : found) if (!one.base.isEmpty()) labels.add(one.label.isEmpty() ? one.base : (projectors ? "mmproj-" : "") + one.label);
         throw failed(repository + " has no " + quantisation + ": "
             + (labels.isEmpty() ? "it has no GGUF files, so name none" : "take one of " + String.join(", ", labels)));
     }
@@ -256,9 +281,10 @@ final class Hub {
         } catch (IOException e) {
             return null;
         }
-        var found = candidates(files);
-        if (!quantisation.isEmpty()) found = named(found, quantisation);
-        return found.isEmpty() ? null : model(commit, best(found, free));
+        boolean projectors = isProjector(quantisation);
+        var found = candidates(files, projectors);
+        if (!isAny(quantisation)) found = named(found, quantisation);
+        return found.isEmpty() ? null : model(commit, best(found, projectors, free));
     }
 
     private Path model(String commit, Candidate one) {

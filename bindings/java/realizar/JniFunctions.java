@@ -163,7 +163,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_media_measure(long encoder, int width, int height, long params, long out, long err);
     @Override
-    public native int rz_media_from_samples(long encoder, long samples, long n, int rate, long params, long out, long err);
+    public native int rz_media_from_samples(long encoder, long samples, long n, int channels, int rate, long params, long out, long err);
     @Override
     public native int rz_media_from_audio(long encoder, long data, long size, long params, long out, long err);
     @Override

@@ -183,6 +183,7 @@ class HubTests {
             }
             same(found, one.getOrDefault("chosen", one.get("error")), one);
         }
+        for (var one : maps(facts.get("encoders"))) same(Hub.encoderName((String) one.get("model")), one.get("encoder"), one);
         var filled = environment("ok");
         Hub.fetch("hf:tests/many:Q8_0", 0, filled, null);
         var before = tree(cache(filled));

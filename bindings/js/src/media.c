@@ -97,6 +97,7 @@ static rz_media_params media_params(task *t, napi_value options) {
     U32(t, options, &params, max_rows);
     U32(t, options, &params, max_tiles);
     U32(t, options, &params, max_pixels);
+    params.flags = bool_member(t, options, "in_steps") ? RZ_MEDIA_STEPS : 0;
     return params;
 }
 
@@ -106,10 +107,20 @@ typedef struct source {
     const rz_model *model;
     rz_media_params params;
     rz_pixels pixels; /* Of a picture in memory. */
-    uint32_t rate;    /* Of samples. */
+    uint32_t channels, rate; /* Of samples. */
     const char *bytes;
     size_t len, at;
 } source;
+
+/* The parameters of a call, with what stops and tells of it; steps have neither. */
+static void watch(task *t, source *s, napi_value options, napi_value cancel) {
+    s->params = media_params(t, options);
+    const rz_cancel *stops = task_use(t, cancel, CANCEL);
+    if (t->status < 0 || s->params.flags) return;
+    s->params.cancel = stops;
+    s->params.progress = on_progress;
+    s->params.progress_user = t->uses[t->n_uses - 1].handle;
+}
 
 /* The garbage collector is told of the bytes of a medium. */
 static void end_media(task *t, rz_media *media) {
@@ -131,7 +142,8 @@ static void run_encode_sound(task *t) {
     source *s = t->data;
     rz_media *media = NULL;
     const float *samples = (const float *)(const void *)s->bytes;
-    t->status = s->rate ? t->lib->rz_media_from_samples(s->encoder, samples, s->len / sizeof *samples, s->rate, &s->params, &media, &t->error)
+    size_t n = s->len / sizeof *samples;
+    t->status = s->rate ? t->lib->rz_media_from_samples(s->encoder, samples, n, s->channels, s->rate, &s->params, &media, &t->error)
                         : t->lib->rz_media_from_audio(s->encoder, s->bytes, s->len, &s->params, &media, &t->error);
     end_media(t, media);
 }
@@ -144,14 +156,9 @@ static napi_value call_encode_sound(napi_env env, napi_callback_info info) {
     if (!s) return task_return(&t, NULL);
     s->encoder = task_use(&t, arguments[0], ENCODER);
     s->bytes = bytes_of(&t, arguments[1], "the sound", &s->len);
-    s->params.struct_size = sizeof s->params;
+    U32(&t, arguments[2], s, channels);
     U32(&t, arguments[2], s, rate);
-    U32(&t, arguments[2], &s->params, max_rows);
-    s->params.cancel = task_use(&t, arguments[3], CANCEL);
-    if (t.status >= 0) {
-        s->params.progress = on_progress;
-        s->params.progress_user = t.uses[t.n_uses - 1].handle;
-    }
+    watch(&t, s, arguments[2], arguments[3]);
     return task_start(&t, run_encode_sound, task_made);
 }
 
@@ -177,12 +184,7 @@ static napi_value call_encode(napi_env env, napi_callback_info info) {
         if (!pixels->width || !pixels->height || stride < row || stride * (pixels->height - 1) + row > s->len)
             task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "%zu bytes are no %u x %u pixels", s->len, pixels->width, pixels->height);
     }
-    s->params = media_params(&t, arguments[3]);
-    s->params.cancel = task_use(&t, arguments[4], CANCEL);
-    if (t.status >= 0) {
-        s->params.progress = on_progress;
-        s->params.progress_user = t.uses[t.n_uses - 1].handle;
-    }
+    watch(&t, s, arguments[3], arguments[4]);
     return task_start(&t, run_encode, task_made);
 }
 
@@ -200,6 +202,35 @@ static void run_restore(task *t) {
     rz_media *media = NULL;
     t->status = t->lib->rz_media_load(s->model, on_read, s, &media, &t->error);
     end_media(t, media);
+}
+
+/* A step of a medium. */
+typedef struct media_step {
+    rz_media *media;
+    uint64_t budget_us;
+    rz_status stepped;
+} media_step;
+
+static void run_media_step(task *t) {
+    media_step *s = t->data;
+    s->stepped = t->status = t->lib->rz_media_step(s->media, s->budget_us, &t->error);
+}
+
+static napi_value finish_media_step(task *t) {
+    napi_value more = NULL;
+    napi_get_boolean(t->env, ((media_step *)t->data)->stepped == RZ_AGAIN, &more);
+    return more;
+}
+
+/* stepMedia(media, microseconds): a promise of whether there is more to do. */
+static napi_value call_step(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    media_step *s = t.data = task_alloc(&t, sizeof *s);
+    if (!s) return task_return(&t, NULL);
+    s->media = task_use(&t, arguments[0], MEDIA);
+    s->budget_us = uint_of(&t, arguments[1], "the microseconds", 1ull << 53);
+    return task_start(&t, run_media_step, finish_media_step);
 }
 
 /* restoreMedia(model, bytes): a promise of the medium that was saved. */
@@ -384,6 +415,7 @@ void export_media(napi_env env, napi_value exports) {
     export_function(env, exports, "encoderPlan", call_encoder_plan);
     export_function(env, exports, "encode", call_encode);
     export_function(env, exports, "encodeSound", call_encode_sound);
+    export_function(env, exports, "stepMedia", call_step);
     export_function(env, exports, "restoreMedia", call_restore);
     export_function(env, exports, "mediaOfRows", call_rows);
     export_function(env, exports, "rowsOf", call_rows_of);

@@ -71,6 +71,11 @@ test("names", async () => {
   for (const { model, error } of facts.names) await fails(model, error, "", "RZ_ERR_INVALID_ARGUMENT");
 });
 
+test("names of encoders", () => {
+  for (const { model, encoder } of facts.encoders) assert.equal(hub.encoderName(model), encoder);
+  assert.ok(facts.encoders.length >= 5);
+});
+
 test("choices", () => {
   for (const { files, quantisation, free, chosen, error } of facts.choices) {
     let found;

@@ -39,6 +39,36 @@ const fails = (code, message) => (error) => {
   return true;
 };
 
+test("sounds are encoded at once and in steps", async (t) => {
+  const encoder = path.join(path.dirname(chat), "mmproj.gguf");
+  try {
+    execFileSync("python3", [path.join(path.dirname(STORY), "../encoder.py"), "sound/ultravox", encoder]);
+  } catch (error) {
+    if (error.code === "ENOENT") return t.skip("there is no python3");
+    throw error;
+  }
+  const hears = await Encoder.load(model, encoder);
+  assert.deepEqual([hears.info.hears, hears.info.sampleRate], [true, 16000]);
+  const samples = Float32Array.from({ length: 70000 }, (_, i) => ((i * i) % 2048) / 4096 - 0.25);
+  const whole = await hears.encodeSound(samples, { rate: 16000 });
+  const { nRows, nTokens, hash } = whole.info;
+  const measured = hears.measure(70000);
+  assert.deepEqual([measured.kind, measured.nRows, measured.nTokens, measured.width], ["audio", nRows, nTokens, 70000]);
+  const both = Float32Array.from({ length: 140000 }, (_, i) => samples[i >> 1] + (i % 2 ? -0.125 : 0.125));
+  const stepped = await hears.encodeSound(both, { channels: 2, rate: 16000, inSteps: true });
+  assert.throws(() => stepped.rows(), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.deepEqual([stepped.info.nRows, stepped.hash], [nRows, hash]);
+  let steps = 1;
+  while (await stepped.step(0.001)) steps++;
+  assert.ok(steps > 1);
+  assert.deepEqual(stepped.rows(), whole.rows());
+  assert.equal(await stepped.step(), false);
+  const other = await hears.encodeSound(samples, { rate: 16000, inSteps: true });
+  assert.equal(await other.step(), false);
+  assert.deepEqual(other.rows(), whole.rows());
+  await assert.rejects(hears.encodeSound(samples, { channels: 3, rate: 16000 }), fails("RZ_ERR_INVALID_ARGUMENT", /3 channels/));
+});
+
 test("CommonJS and modules are one package", () => {
   const required = createRequire(import.meta.url)(path.join(home, "index.js"));
   assert.equal(required.Model, Model);

@@ -40,7 +40,8 @@ export async function use(signal: AbortSignal): Promise<string> {
   for await (const text of new Session(other.model).generate("Once", { stops: ["."] })) said += text;
   const encoder = await Encoder.load(model, "mmproj.gguf", { signal });
   const media = await encoder.encode({ data: new Uint8ClampedArray(4), width: 1, height: 1 }, { maxTiles: 1 });
-  const heard = await encoder.encodeSound(new Float32Array(16000), { rate: 16000 });
+  const heard = await encoder.encodeSound(new Float32Array(16000), { channels: 2, rate: 16000, inSteps: true });
+  while (await heard.step(5)) said += encoder.measure(16000).nRows;
   const prompt = new Prompt(model, ["What is it? ", media, heard, [1]]);
   Prompt.ofChat(model, [{ role: "user", content: [{ type: "image", media }] }]);
   for await (const text of new Session(model).generate(prompt)) said += text + media.info.nRows;

@@ -911,9 +911,9 @@ class Encoder(Handle):
         cancel: Optional[Cancel] = None, **options: Any,
     ) -> None:  # fmt: skip
         """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
-        where it has both. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as of `Model`. `max_rows`: the
+        where it has both; or "hf:owner/name", the encoder of a model of the Hub. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as of `Model`. `max_rows`: the
         most that a picture or a sound may have. `kind`: "image" or "audio", of a file that has both encoders."""
-        name = _path(path)
+        name = _path(_encoder_of(path, progress, cancel))
         self._load(model, options, progress, cancel, lambda pointer, params: new("rz_encoder_load", pointer, name, params))
 
     @classmethod
@@ -951,7 +951,7 @@ class Encoder(Handle):
     def plan(model: Model, path: Union[str, "os.PathLike[str]"], **options: Any) -> EncoderPlan:
         """The memory that an encoder will take, before a weight is read."""
         found = _c.rz_encoder_plan()
-        model._call("rz_encoder_plan_get", _path(path), byref(_encoder_params(**options)), byref(found))
+        model._call("rz_encoder_plan_get", _path(_encoder_of(path)), byref(_encoder_params(**options)), byref(found))
         return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
 
     def encode(
@@ -991,8 +991,8 @@ class Encoder(Handle):
     def encode_sound(
         self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None
     ) -> "Media":
-        """Encodes a sound: the bytes of a WAV file, an open binary file, or the samples of one channel, an array of
-        floats from -1 to 1, `rate` of them a second.
+        """Encodes a sound: the bytes of a WAV file, an open binary file, or samples, an array of floats [samples] or
+        [samples][channels] from -1 to 1, `rate` of each channel a second. Several channels become their mean.
 
         `progress` gets parts done and in all, `cancel` stops it."""
         if hasattr(sound, "read"):
@@ -1002,10 +1002,12 @@ class Encoder(Handle):
             function, arguments = "rz_media_from_audio", (c_void_p(data.ctypes.data), data.size)  # type: str, Tuple[Any, ...]
         else:
             data = np.asarray(sound)
-            if data.ndim != 1 or not np.issubdtype(data.dtype, np.floating):
-                raise InvalidArgument(f"samples {data.shape} of {data.dtype} are no floats of one channel")
+            if data.ndim not in (1, 2) or not np.issubdtype(data.dtype, np.floating):
+                raise InvalidArgument(f"samples {data.shape} of {data.dtype} are no floats of some channels")
             data = np.ascontiguousarray(data, dtype=np.float32)
-            function, arguments = "rz_media_from_samples", (data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), data.size, rate)
+            channels = data.shape[1] if data.ndim == 2 else 1
+            at = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            function, arguments = "rz_media_from_samples", (at, data.size, channels, rate)
         return self._made(function, arguments, _c.rz_media_params(max_rows=max_rows), progress, cancel, data)
 
     def _made(
@@ -1021,11 +1023,18 @@ class Encoder(Handle):
         del data
         return Media(made)
 
-    def measure(self, width: int, height: int, **options: Any) -> MediaInfo:
-        """The `Media.info` that a picture of so many pixels would have, without one; time and hash are zero."""
+    def measure(self, width: int, height: int = 0, **options: Any) -> MediaInfo:
+        """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at the
+        rate of the encoder, without one; time and hash are zero."""
         info = _c.rz_media_info()
         self._call("rz_media_measure", width, height, byref(_c.rz_media_params(**options)), byref(info))
         return _media_info(info)
+
+
+def _encoder_of(path: Any, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None) -> Any:
+    """A path, of the encoder of a model of the Hub that of its file."""
+    of_hub = isinstance(path, str) and path.startswith(_hub.PREFIX)
+    return fetch(_hub.encoder_name(path), progress=progress, cancel=cancel) if of_hub else path
 
 
 def _encoder_params(

@@ -756,7 +756,7 @@ FUNCTIONS = {
     "rz_media_from_pixels": (c_int32, [c_void_p, POINTER(rz_pixels), POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_from_image": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_measure": (c_int32, [c_void_p, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(rz_media_info), POINTER(rz_error)]),
-    "rz_media_from_samples": (c_int32, [c_void_p, POINTER(c_float), c_size_t, c_uint32, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_from_samples": (c_int32, [c_void_p, POINTER(c_float), c_size_t, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_from_audio": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_prompt_new": (c_int32, [c_void_p, POINTER(rz_part), c_size_t, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),

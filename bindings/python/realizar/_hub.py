@@ -37,6 +37,8 @@ _LABEL = re.compile(
     r"(?:^|[-._/])((?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32))(?=[-._/]|$)"
 )
 _FLOATS = ("", "BF16", "F16", "FP16", "F32", "FP32")
+# Projectors as they are preferred; what is named otherwise comes after them.
+_PROJECTORS = ("F16", "FP16", "BF16", "Q8_0", "F32", "FP32")
 # Files of a folder beside its weights, with those of sentence-transformers.
 _TEXTS = re.compile(r"[^/]+\.(?:json|txt|model|jinja)|\d_[A-Za-z]+/(?:config\.json|model\.safetensors)")
 _TOKENIZERS = {"tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"}
@@ -64,12 +66,24 @@ class Candidate(NamedTuple):
         return self.size + self.size // 4 + (1 << 28)
 
 
-def candidates(files: Mapping[str, int]) -> List[Candidate]:
-    """The models among files with these sizes: those in GGUF files with all their parts, or else the folder."""
+def is_projector(quantisation: str) -> bool:
+    """Tells whether the encoder of a model is named, not the model."""
+    return "mmproj" in quantisation.lower()
+
+
+def encoder_name(model: str) -> str:
+    """The name of the encoder in the repository of a model, unless it is one already."""
+    repository, _, quantisation = model[len(PREFIX) :].partition(":")
+    return model if is_projector(quantisation) else f"{PREFIX}{repository}:mmproj"
+
+
+def candidates(files: Mapping[str, int], projectors: bool) -> List[Candidate]:
+    """The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
+    folder, which has both."""
     sets: Dict[Tuple[str, int], List[str]] = {}
     for file in sorted(files):
         name = file.rpartition("/")[2].lower()
-        if name.endswith(".gguf") and "mmproj" not in name and "imatrix" not in name:
+        if name.endswith(".gguf") and is_projector(name) == projectors and "imatrix" not in name:
             part = _PART.search(file)
             sets.setdefault((file[: part.start()], int(part[1])) if part else (file[:-5], 1), []).append(file)
     found = []
@@ -96,19 +110,22 @@ def _folder(files: Mapping[str, int]) -> List[Candidate]:
 def named(found: List[Candidate], quantisation: str) -> List[Candidate]:
     """The candidates of a quantisation, or of the name of a file."""
     wanted = quantisation.upper()
+    label = wanted[7:] if wanted.startswith("MMPROJ-") else wanted
     gguf = [one for one in found if one.base]
     return (
-        [one for one in gguf if one.label == wanted]
-        or [one for one in gguf if one.label == "UD-" + wanted]
+        [one for one in gguf if one.label == label]
+        or [one for one in gguf if one.label == "UD-" + label]
         or [one for one in gguf if wanted in (one.base.upper(), one.base.upper() + ".GGUF")]
     )
 
 
-def best(found: List[Candidate], free: int) -> Candidate:
+def best(found: List[Candidate], projectors: bool, free: int) -> Candidate:
     """The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
-    the smallest."""
+    the smallest. Of projectors the preferred one, of several the first."""
 
     def rank(one: Candidate) -> Tuple[int, int]:
+        if projectors:
+            return (_PROJECTORS.index(one.label) if one.label in _PROJECTORS else len(_PROJECTORS)), 0
         if free and one.needs > free:
             return 2, one.size
         return (1, one.size) if one.label in _FLOATS else (0, -one.size)
@@ -118,13 +135,16 @@ def best(found: List[Candidate], free: int) -> Candidate:
 
 def choose(files: Mapping[str, int], repository: str, quantisation: str, free: int) -> Candidate:
     """The candidate to fetch, of the files that a repository has."""
-    found = candidates(files)
+    projectors = is_projector(quantisation)
+    found = candidates(files, projectors)
+    if not found and projectors:
+        raise _failed(f"{repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder")
     if not found:
         raise _failed(f"{repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
                       "such as one whose name ends in GGUF")  # fmt: skip
-    if not quantisation:
-        one = best(found, free)
-        if free and one.needs > free:
+    if quantisation.lower() in ("", "mmproj"):
+        one = best(found, projectors, free)
+        if free and one.needs > free and not projectors:
             else_ = f"or name its quantisation to fetch it all the same, {one.label}" if one.label else "or one in GGUF files"
             raise _failed(f"{_size(free)} of memory are free, and the smallest of {repository} takes {_size(one.needs)}: take a smaller "
                           f"model, {else_}", _c.RZ_ERR_OUT_OF_MEMORY)  # fmt: skip
@@ -134,7 +154,8 @@ def choose(files: Mapping[str, int], repository: str, quantisation: str, free: i
         names = ", ".join(one.base + ".gguf" for one in matching)
         raise _failed(f"{repository} has several files of {quantisation}: name one of them in its place, {names}")
     if not matching:
-        labels = ", ".join(sorted({one.label or one.base for one in found if one.base}))
+        kind = "mmproj-" if projectors else ""
+        labels = ", ".join(sorted({kind + one.label if one.label else one.base for one in found if one.base}))
         raise _failed(f"{repository} has no {quantisation}: " + (f"take one of {labels}" if labels else "it has no GGUF files, so name none"))
     return matching[0]
 
@@ -290,9 +311,10 @@ class _Cache:
                 path = os.path.join(folder, name)
                 if os.path.exists(path):  # a link may point to nothing
                     files[os.path.relpath(path, top).replace(os.sep, "/")] = os.path.getsize(path)
-        found = candidates(files)
-        found = named(found, quantisation) if quantisation else found
-        return self.model(commit, best(found, free)) if found else None
+        projectors = is_projector(quantisation)
+        found = candidates(files, projectors)
+        found = found if quantisation.lower() in ("", "mmproj") else named(found, quantisation)
+        return self.model(commit, best(found, projectors, free)) if found else None
 
     @contextmanager
     def locked(self, digest: str, hub: _Hub) -> Iterator[None]:

@@ -77,6 +77,10 @@ class Hub(unittest.TestCase):
                 found = str(e)
             self.assertEqual(found, case.get("chosen", case.get("error")), case)
 
+    def test_names_of_encoders(self):
+        for case in FACTS["encoders"]:
+            self.assertEqual(_hub.encoder_name(case["model"]), case["encoder"])
+
     def test_faults(self):
         realizar.fetch("hf:tests/many:Q8_0")
         before = tree(self.cache)

@@ -374,6 +374,23 @@ class Tiny(unittest.TestCase):
         self.assertEqual(first.tokens[:1], ids[:1])
         self.assertEqual(first.tokens.count(ids[0]), 1)
 
+    def test_sounds_have_channels_and_are_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mmproj.gguf")
+            tests = os.path.join(os.path.dirname(os.path.dirname(STORY)), "encoder.py")
+            subprocess.run([sys.executable, tests, "sound/ultravox", path], check=True)
+            encoder = realizar.Encoder(self.model, path)
+        samples = (np.arange(70000, dtype=np.int64) ** 2 % 2048 / 4096 - 0.25).astype(np.float32)
+        media = encoder.encode_sound(samples, 16000)
+        measured = encoder.measure(70000)
+        self.assertEqual((measured.kind, measured.n_rows, measured.n_tokens), ("audio", len(media), media.info.n_tokens))
+        both = encoder.encode_sound(np.stack([samples + 0.125, samples - 0.125], 1), 16000)
+        self.assertEqual(both.hash, media.hash)
+        np.testing.assert_array_equal(both.rows(), media.rows())
+        for wrong in (samples.astype(np.int16), samples.reshape(100, 70, 10), samples.reshape(7, 10000)):
+            with self.assertRaises(realizar.InvalidArgument):
+                encoder.encode_sound(wrong, 16000)
+
     def test_media_are_saved_and_have_hashes(self):
         rows = self.rows_of([5, 6, 7, 8])
         media = realizar.Media.from_rows(self.model, rows, columns=2, lines=2)

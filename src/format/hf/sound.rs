@@ -17,30 +17,37 @@ use crate::format::metadata::Metadata;
 use crate::format::passed::Passed;
 
 /// `model_type` of a configuration, and `clip.projector_type` of a GGUF file.
-const KINDS: &[(&str, &str)] = &[("qwen2_audio", "qwen2a"), ("voxtral", "voxtral")];
+const KINDS: &[(&str, &str)] =
+    &[("qwen2_audio", "qwen2a"), ("qwen2_5_omni", "qwen2.5o"), ("qwen3_asr", "qwen3a"), ("voxtral", "voxtral")];
 
-/// Numbers of an encoder: the key of a GGUF file, the names in a configuration, and the default.
-const NUMBERS: [(&str, &[&str], u64); 5] = [
-    ("embedding_length", &["d_model", "hidden_size"], 1280),
-    ("feed_forward_length", &["encoder_ffn_dim", "intermediate_size"], 5120),
-    ("block_count", &["encoder_layers", "num_hidden_layers"], 32),
-    ("attention.head_count", &["encoder_attention_heads", "num_attention_heads"], 20),
-    ("num_mel_bins", &["num_mel_bins"], 128),
+/// Numbers of an encoder: the key of a GGUF file, the names in a configuration, and the defaults of Whisper's and of
+/// Qwen3's.
+const NUMBERS: [(&str, &[&str], [u64; 2]); 5] = [
+    ("embedding_length", &["d_model", "hidden_size"], [1280, 1024]),
+    ("feed_forward_length", &["encoder_ffn_dim", "intermediate_size"], [5120, 4096]),
+    ("block_count", &["encoder_layers", "num_hidden_layers"], [32, 24]),
+    ("attention.head_count", &["encoder_attention_heads", "num_attention_heads"], [20, 16]),
+    ("num_mel_bins", &["num_mel_bins"], [128; 2]),
 ];
 
 /// Keys that change no result, of an encoder and of the spectrogram that it takes.
 const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop dropout activation_dropout \
-                          attention_dropout init_std initializer_range num_hidden_layers";
+                          attention_dropout init_std initializer_range num_hidden_layers output_dim \
+                          downsample_hidden_size max_position_embeddings";
 const FRAMES_EFFECTLESS: &str = "feature_extractor_type processor_class return_attention_mask padding_side \
                                  padding_value chunk_length nb_max_frames";
 /// Keys that change no result where they have this value.
-const NEUTRAL: &[(&str, &str, &str)] = &[("scale_embedding", "false", "frames times the root of their width")];
+const NEUTRAL: &[(&str, &str, &str)] = &[
+    ("scale_embedding", "false", "frames times the root of their width"),
+    ("n_window_infer", "800", "windows of another length"),
+];
 const FRAMES_NEUTRAL: &[(&str, &str, &str)] = &[
     ("sampling_rate", "16000", "another rate"),
     ("hop_length", "160", "frames at another distance"),
     ("n_fft", "400", "windows of another length"),
     ("dither", "0.0", "noise that is added"),
     ("do_normalize", "false", "samples that are normalised"),
+    ("n_window", "50", "chunks of another length"),
 ];
 
 /// Beginnings of the names of tensors, and modules of a layer, outside of them and of projectors.
@@ -61,6 +68,12 @@ const TOP: &[(&str, &str)] = &[
     ("audio_tower.conv2", "a.conv1d.2"),
     ("audio_tower.embed_positions", "a.position_embd"),
     ("audio_tower.layer_norm", "a.post_ln"),
+    ("audio_tower.conv2d1", "a.conv2d.1"),
+    ("audio_tower.conv2d2", "a.conv2d.2"),
+    ("audio_tower.conv2d3", "a.conv2d.3"),
+    ("audio_tower.conv_out", "a.conv_out"),
+    ("audio_tower.ln_post", "a.post_ln"),
+    ("audio_tower.proj", "mm.a.fc"),
     ("multi_modal_projector.linear", "mm.a.fc"),
     ("multi_modal_projector.linear_1", "mm.a.mlp.1"),
     ("multi_modal_projector.linear_2", "mm.a.mlp.2"),
@@ -74,7 +87,6 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
         let what = format!("{}: encoders of sound of models of type {model_type:?}", config_path.display());
         return Err(Error::unsupported(format!("{what} are not supported")));
     };
-    let audio = members(config_path, config.get("audio_config").unwrap_or(&Json::Null));
     let (frames_path, text) = match read(files, &folder.join("preprocessor_config.json"), MAX_CONFIG)? {
         Some(text) => (folder.join("preprocessor_config.json"), text),
         None => {
@@ -92,7 +104,17 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
         // torch's own, which no configuration names.
         ("clip.audio.attention.layer_norm_epsilon".into(), 1e-5f64.into()),
     ];
-    let number = |names: &[&str], default: u64| {
+    // Models that speak too have what hears in a part of their configuration.
+    let config = config.get("thinker_config").unwrap_or(config);
+    let audio = members(config_path, config.get("audio_config").unwrap_or(&Json::Null));
+    let is_chunked = *projector == "qwen3a";
+    // Half the frames of a chunk, or of a window.
+    let window = if is_chunked { 50 } else { 100 };
+    if audio.int(&["n_window"])?.is_some_and(|n| n != window) {
+        return Err(audio.unsupported("\"n_window\" with another value than the published one"));
+    }
+    let number = |names: &[&str], defaults: [u64; 2]| {
+        let default = defaults[usize::from(is_chunked)];
         let told = audio.int(names)?.unwrap_or(default);
         let name = names.first().unwrap_or(&"");
         if (1..=1 << 20).contains(&told) { Ok(told) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }
@@ -123,8 +145,12 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
     expect(&audio, "activation_function", "gelu")?;
     expect(&members(config_path, config), "projector_hidden_act", "gelu")?;
     // A part is as long as the encoder has places: two frames each, of 160 samples.
-    let samples = number(&["max_source_positions"], 1500)? * 320;
-    if frames.int(&["n_samples"])?.is_some_and(|n| n != samples) || frames.int(&["feature_size"])? != Some(bins?) {
+    let samples = number(&["max_source_positions"], [1500; 2])? * 320;
+    if is_chunked && frames.int(&["min_length"])?.is_some_and(|n| n != 8000) {
+        return Err(frames.unsupported("\"min_length\" with another value (short sounds of another length)"));
+    }
+    let told = frames.int(&["n_samples"])?.filter(|_| ["qwen2a", "voxtral"].contains(projector));
+    if told.is_some_and(|n| n != samples) || frames.int(&["feature_size"])? != Some(bins?) {
         return Err(frames.unsupported("\"n_samples\" or \"feature_size\" with another value than the encoder has"));
     }
     let passed = RefCell::new(Passed::default());
@@ -133,8 +159,11 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
     let Weights { files: set, entries, instead } = weights::find(files, folder, None)?;
     let mut tensors = try_vec("tensors", entries.len())?;
     for entry in entries {
-        let name = entry.name.strip_prefix("model.").unwrap_or(&entry.name);
-        if [ENCODER, PROJECTOR].iter().any(|start| name.starts_with(start)) {
+        let starts = ["model.", "thinker."];
+        let name = starts.iter().find_map(|start| entry.name.strip_prefix(start)).unwrap_or(&entry.name);
+        // Embeddings that the model has no use for.
+        let is_unused = name == "audio_tower.audio_bos_eos_token.weight";
+        if !is_unused && [ENCODER, PROJECTOR].iter().any(|start| name.starts_with(start)) {
             let ours = named(name).map_or_else(|| owned(&entry.name), Ok)?;
             tensors.push(entry.tensor(folder, ours)?);
         }

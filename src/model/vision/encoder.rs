@@ -34,6 +34,8 @@ const NO_EFFECT_TOP: &[&str] = &["projector_type", "has_vision_encoder", "has_au
 /// An encoder of pictures or of sound with its projector, and its weights in a file, of which only vectors were read.
 pub struct EncoderNetwork<'a> {
     pub facts: Facts,
+    /// Convolutions that make of a chunk of a spectrogram what the encoder takes.
+    pub convolutions: Vec<Convolution>,
     /// The encoder: patches of a tile, or frames of a sound, and the places that are added to them become hidden
     /// states.
     pub encoder: Program,
@@ -50,6 +52,13 @@ pub struct EncoderNetwork<'a> {
     matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
+}
+
+/// A convolution over a grid, whose columns the host gathers: a row for each place of the result.
+pub struct Convolution {
+    pub program: Program,
+    pub columns: TensorId,
+    pub out: TensorId,
 }
 
 impl EncoderNetwork<'_> {
@@ -84,6 +93,7 @@ pub struct EncoderBuilder<'a> {
     encoder: Option<Program>,
     states: Vec<TensorId>,
     blocks: Vec<TensorId>,
+    pub convolutions: Vec<Convolution>,
     /// Facts that families set.
     pub is_grid: bool,
     pub window: usize,
@@ -184,6 +194,7 @@ impl<'a> EncoderBuilder<'a> {
             encoder: None,
             states: Vec::new(),
             blocks: Vec::new(),
+            convolutions: Vec::new(),
             is_grid: false,
             window: 0,
             newline: None,
@@ -411,6 +422,24 @@ impl<'a> EncoderBuilder<'a> {
         x
     }
 
+    /// The vectors of the places of a part of a sound: the first `n` of the file's, or all of them; those that a file
+    /// lacks are waves.
+    pub fn sound_places(&mut self, n: Option<usize>) -> Result<Vec<f32>> {
+        const MAX_PLACES: usize = 1 << 16;
+        let (name, width) = ("a.position_embd.weight", self.width());
+        if let Some(n) = n.filter(|_| !self.b.has(name)) {
+            return waves(n, width).ok_or_else(|| self.b.keys.unsupported("embedding_length"))?;
+        }
+        let rows = self.b.tensors.rows(name)?;
+        let n = n.unwrap_or(rows);
+        if !(1..=MAX_PLACES).contains(&rows) || rows < n {
+            return Err(tensors_damaged(&self.b, format!("{rows} vectors of places, {n} are needed")));
+        }
+        let mut table = self.b.tensors.values(name, rows, width)?;
+        table.truncate(n * width);
+        Ok(table)
+    }
+
     /// Adds an input of the host, as wide as a layer.
     pub fn add_input(&mut self, x: TensorId) {
         let delta = self.b.program.tensor(self.width());
@@ -419,19 +448,24 @@ impl<'a> EncoderBuilder<'a> {
         self.places_input = Some(delta);
     }
 
-    /// The kernel of a convolution over three frames of `bins` numbers, and its bias: a matrix of frames side by side.
-    pub fn kernel(&mut self, part: &str, bins: usize) -> Result<(Weight, Option<Vector>)> {
-        const TAPS: usize = 3;
-        let (name, width) = (format!("{part}.weight"), self.width());
-        let values = self.b.tensors.values(&name, width * bins, TAPS)?;
+    /// The kernel of a convolution over some spots of `inputs` numbers, three to a row, and its bias: a matrix of spots
+    /// side by side.
+    pub fn kernel(
+        &mut self,
+        part: &str,
+        [outputs, inputs]: [usize; 2],
+        spots: usize,
+    ) -> Result<(Weight, Option<Vector>)> {
+        let (name, cols) = (format!("{part}.weight"), inputs * spots);
+        let values = self.b.tensors.values(&name, outputs * cols / 3, 3)?;
         let mut turned = try_filled("a matrix", values.len(), 0f32)?;
-        for (values, turned) in values.chunks_exact(bins * TAPS).zip(turned.chunks_exact_mut(bins * TAPS)) {
+        for (values, turned) in values.chunks_exact(cols).zip(turned.chunks_exact_mut(cols)) {
             for (i, value) in values.iter().enumerate() {
-                turned[i % TAPS * bins + i / TAPS] = *value;
+                turned[i % spots * inputs + i / spots] = *value;
             }
         }
-        let matrix = self.b.tensors.made(&name, bins * TAPS, &turned)?;
-        let bias = self.b.tensors.vector_if_present(&format!("{part}.bias"), width)?;
+        let matrix = self.b.tensors.made(&name, cols, &turned)?;
+        let bias = self.b.tensors.vector_if_present(&format!("{part}.bias"), outputs)?;
         Ok((self.b.add_matrix(matrix), bias.map(|bias| self.b.vector(bias))))
     }
 
@@ -504,6 +538,7 @@ impl<'a> EncoderBuilder<'a> {
         let program = std::mem::take(&mut b.program);
         Ok(EncoderNetwork {
             facts,
+            convolutions: self.convolutions,
             encoder,
             patches,
             places: places_input,
@@ -546,6 +581,20 @@ fn halves(vectors: &[f32], width: usize) -> Result<Vec<f32>> {
         vectors.chunks_exact(width).skip(first).step_by(2).for_each(|vector| out.extend_from_slice(vector));
     }
     Ok(out)
+}
+
+/// `n` vectors of sines and behind them cosines, whose waves grow to 10,000 times the shortest; `None` for a width that
+/// has no halves.
+fn waves(n: usize, width: usize) -> Option<Result<Vec<f32>>> {
+    let half = Some(width / 2).filter(|half| *half > 1 && half * 2 == width)?;
+    Some(try_vec("places of frames", n * width).map(|mut table| {
+        for place in 0..n {
+            let angle = |i: usize| place as f64 * libm::exp(-libm::log(10_000.0) / (half - 1) as f64 * i as f64);
+            table.extend((0..half).map(|i| libm::sin(angle(i)) as f32));
+            table.extend((0..half).map(|i| libm::cos(angle(i)) as f32));
+        }
+        table
+    }))
 }
 
 fn tensors_damaged(b: &Builder, what: String) -> Error {

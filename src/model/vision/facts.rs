@@ -195,6 +195,7 @@ impl Facts {
         let mut inputs = TileInputs {
             n,
             patches: try_filled("patches", class * numbers, 0f32)?,
+            frames: Vec::new(),
             places: Vec::new(),
             turns: try_vec("the places of patches", n)?,
             spans: try_vec("the places of patches", if self.window > 0 { n } else { 0 })?,

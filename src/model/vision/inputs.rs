@@ -23,6 +23,8 @@ pub struct TileInputs {
     pub n: usize,
     /// `[n, 3 * patch * patch]`, or as wide as the encoder of a sound takes them.
     pub patches: Vec<f32>,
+    /// Frames of whole chunks, of which convolutions make patches; empty where there are none.
+    pub frames: Vec<f32>,
     /// `[n, width]`; empty where nothing is added.
     pub places: Vec<f32>,
     /// `[n]`, as `StepInputs` has them.

@@ -17,12 +17,13 @@ mod paddleocr;
 mod pixtral;
 mod qwen2;
 mod qwen3;
+mod qwen3a;
 mod sound;
 mod whisper;
 
-pub use encoder::EncoderNetwork;
+pub use encoder::{Convolution, EncoderNetwork};
 pub use facts::{Facts, Piece, TileInputs};
-pub use sound::{Cutting, HeardPart, SoundFacts, SoundPart};
+pub use sound::{Cutting, Grid, HeardPart, SoundFacts, SoundPart};
 
 use crate::error::{Error, Result};
 use crate::format::Source;
@@ -30,6 +31,9 @@ use crate::tensor::DType;
 use encoder::EncoderBuilder;
 
 type Build = fn(EncoderBuilder) -> Result<EncoderNetwork>;
+
+/// The name of both projectors of Qwen2.5-Omni.
+const OMNI: &str = "qwen2.5o";
 
 /// Kinds of projectors, as files name them, and the network that each stands behind.
 const PROJECTORS: &[(&[&str], Build)] = &[
@@ -42,14 +46,19 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["gemma4uv"], gemma4::build_unified),
     (&["mlp"], llava::build),
     (&["internvl"], internvl::build),
-    (&["qwen2vl_merger", "qwen2.5vl_merger"], qwen2::build),
+    (&["qwen2vl_merger", "qwen2.5vl_merger", OMNI], qwen2::build),
     (&["qwen3vl_merger"], qwen3::build),
     (&["pixtral", "lightonocr"], pixtral::build),
 ];
 
 /// The same of encoders of sound.
-const SOUND_PROJECTORS: &[(&[&str], Build)] =
-    &[(&["qwen2a"], whisper::qwen2_audio), (&["voxtral"], whisper::voxtral), (&["ultravox"], whisper::ultravox)];
+const SOUND_PROJECTORS: &[(&[&str], Build)] = &[
+    (&["qwen2a"], whisper::qwen2_audio),
+    (&[OMNI], whisper::qwen2_omni),
+    (&["qwen3a"], qwen3a::build),
+    (&["voxtral"], whisper::voxtral),
+    (&["ultravox"], whisper::ultravox),
+];
 
 /// The kinds of encoders that a file may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,9 +105,9 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
         let what = format!("the projector {projector:?} of {kind} is not supported; known are {}", known.join(", "));
         return Err(Error::unsupported(what));
     };
-    // The encoder of Qwen2.5-Omni has the same name, and hears windows of two seconds.
+    // A file with both may be one of Qwen2.5-Omni, which hears windows of two seconds.
     if of_sound && sees && projector == "qwen2a" {
-        return Err(Error::unsupported("the encoder of sound of Qwen2.5-Omni"));
+        return Err(Error::unsupported("the encoder of sound \"qwen2a\" beside one of pictures"));
     }
     match of_sound {
         true => build(EncoderBuilder::of_sound(source, projector, hidden, quantize)?),

@@ -38,7 +38,7 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
     let full = match (listed, period) {
         (Some(list), _) => (0..n).map(|i| list.contains(&(i as u32))).collect(),
         (None, Some(period)) => (0..n).map(|i| (i + 1).is_multiple_of(period)).collect(),
-        (None, None) if e.projector() == "qwen2.5vl_merger" => {
+        (None, None) if e.projector() != "qwen2vl_merger" => {
             return Err(keys.metadata.missing(&keys.name("n_wa_pattern")));
         }
         (None, None) => return Ok(None),

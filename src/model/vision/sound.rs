@@ -19,6 +19,19 @@ pub enum Cutting {
     Filled,
     /// Parts of one spectrogram, of which the last is shorter; it ends with a row of the hidden states that are left.
     Cut,
+    /// Parts of one spectrogram, which end where it does; hidden states that are left fill no row.
+    Windows,
+    /// Parts of one spectrogram, which end where it does. Chunks of so many frames, of which a part has several, become
+    /// hidden states by convolutions that see zeros beyond them. Short sounds are filled up.
+    Chunks { frames: usize, per_part: usize },
+}
+
+/// Samples to which a sound in chunks is filled up.
+const FEWEST_SAMPLES: usize = 8_000;
+
+/// Frames, or bins, that three convolutions leave.
+pub fn halved(n: usize) -> usize {
+    n.div_ceil(2).div_ceil(2).div_ceil(2)
 }
 
 /// The facts of an encoder of sound that its host has to know.
@@ -56,7 +69,14 @@ pub struct HeardPart {
 impl SoundFacts {
     /// Samples of a part.
     pub fn part_samples(&self) -> usize {
-        2 * HOP * self.places()
+        HOP * self.part_frames()
+    }
+
+    fn part_frames(&self) -> usize {
+        match self.cutting {
+            Cutting::Chunks { frames, per_part } => frames * per_part,
+            _ => 2 * self.places(),
+        }
     }
 
     fn places(&self) -> usize {
@@ -66,14 +86,21 @@ impl SoundFacts {
     /// The most samples that have so many rows.
     pub fn most_samples(&self, rows: usize) -> usize {
         // A last row, or a last part, may be incomplete.
-        let part = (self.places() / self.stack.max(1)).max(1);
+        let part = match self.cutting {
+            Cutting::Chunks { frames, per_part } => halved(frames) * per_part,
+            _ => (self.places() / self.stack.max(1)).max(1),
+        };
         let of_part = self.part_samples();
         (rows / part).saturating_add(1).saturating_mul(of_part)
     }
 
     /// Rows of the shortest sound that has any.
     pub fn fewest_rows(&self) -> usize {
-        if self.cutting == Cutting::Filled { self.places() / self.stack.max(1) } else { 1 }
+        match self.cutting {
+            Cutting::Filled => self.places() / self.stack.max(1),
+            Cutting::Chunks { .. } => halved(FEWEST_SAMPLES / HOP),
+            Cutting::Each | Cutting::Cut | Cutting::Windows => 1,
+        }
     }
 
     /// The texts around so many rows.
@@ -84,21 +111,28 @@ impl SoundFacts {
 
     /// The parts of so many samples, which have at least one row together.
     pub fn parts(&self, samples: usize) -> Result<Vec<SoundPart>> {
-        let (per, places, stack) = (2 * self.places(), self.places(), self.stack.max(1));
+        let (per, places, stack) = (self.part_frames(), self.places(), self.stack.max(1));
         let frames = match self.cutting {
-            Cutting::Each | Cutting::Filled => samples.div_ceil(HOP),
+            Cutting::Chunks { .. } => samples.max(FEWEST_SAMPLES) / HOP,
+            Cutting::Each | Cutting::Filled | Cutting::Windows => samples.div_ceil(HOP),
             // The shortest sound of all.
             Cutting::Cut => samples.div_ceil(HOP).max(2),
         };
         let mut parts = try_vec("parts of a sound", frames.div_ceil(per.max(1)))?;
         for first in (0..frames).step_by(per.max(1)) {
             let given = per.min(frames - first);
+            if let Cutting::Chunks { frames: of_chunk, .. } = self.cutting {
+                let n = given / of_chunk * halved(of_chunk) + halved(given % of_chunk);
+                parts.push(SoundPart { first, frames: given, n, seen: n, rows: n });
+                continue;
+            }
             let seen = if self.cutting == Cutting::Filled { places } else { given.div_ceil(2) };
             let rows = if self.cutting == Cutting::Cut { seen.div_ceil(stack) } else { seen / stack };
             // The last row of a part that continues another is made of more hidden states than are seen.
             let continues = self.cutting == Cutting::Cut && first > 0;
             let n = if continues { places.min(rows * stack) } else { seen };
-            let frames = if self.cutting == Cutting::Cut && !continues { given } else { per };
+            let ends = self.cutting == Cutting::Windows || self.cutting == Cutting::Cut && !continues;
+            let frames = if ends { given } else { per };
             if rows > 0 {
                 parts.push(SoundPart { first, frames, n, seen, rows });
             }
@@ -118,6 +152,9 @@ impl SoundFacts {
             Cutting::Each => Vec::new(),
             Cutting::Filled => mel.of(samples, samples.len().next_multiple_of(of_part.max(1)))?,
             Cutting::Cut => mel.of(samples, samples.len().max(2 * HOP).next_multiple_of(HOP))?,
+            // Silence follows.
+            Cutting::Windows => mel.of(samples, (samples.len() + 3 * HOP).next_multiple_of(HOP))?,
+            Cutting::Chunks { .. } => mel.of(samples, samples.len().max(FEWEST_SAMPLES))?,
         };
         for part in parts {
             let frames = match self.cutting {
@@ -148,6 +185,13 @@ impl SoundFacts {
     pub fn inputs(&self, heard: &HeardPart) -> Result<TileInputs> {
         let (part, bins) = (&heard.part, self.bins);
         let n = part.n;
+        if let Cutting::Chunks { frames: of_chunk, .. } = self.cutting {
+            let mut frames = try_filled("frames", part.frames.next_multiple_of(of_chunk.max(1)) * bins, 0f32)?;
+            frames.iter_mut().zip(&heard.frames).for_each(|(to, from)| *to = *from);
+            let mut places = try_vec("places of frames", n.saturating_mul(self.width))?;
+            places.extend(self.table.iter().cycle().take(n * self.width));
+            return Ok(TileInputs { n, frames, places, rows: (0..part.rows).collect(), ..TileInputs::default() });
+        }
         let mut columns = try_vec("frames", n.saturating_mul(Self::input_width(bins)))?;
         for t in 0..n {
             for at in (2 * t..2 * t + TAPS).map(|at| at.checked_sub(REACH)) {
@@ -162,6 +206,52 @@ impl SoundFacts {
         let mut places = try_vec("places of frames", n.saturating_mul(self.width))?;
         places.extend_from_slice(self.table.get(..n * self.width).unwrap_or_default());
         let spans = if part.seen < n { try_filled("spans", n, [0, part.seen as u32])? } else { Vec::new() };
-        Ok(TileInputs { n, patches: columns, places, turns: Vec::new(), spans, rows: (0..part.rows).collect() })
+        let rows = (0..part.rows).collect();
+        Ok(TileInputs { n, patches: columns, places, spans, rows, ..TileInputs::default() })
+    }
+
+    /// Chunk number `i` of the frames of a part, and the hidden states that it becomes; `None` behind the last, or
+    /// where nothing is cut into chunks.
+    pub fn chunk(&self, frames: &[f32], i: usize) -> Result<Option<(Grid, usize)>> {
+        let Some([times, bins]) = self.chunk_size() else { return Ok(None) };
+        let Some(chunk) = frames.chunks_exact((times * bins).max(1)).nth(i) else { return Ok(None) };
+        let mut values = try_vec("frames", chunk.len())?;
+        values.extend_from_slice(chunk);
+        Ok(Some((Grid { times, bins, values }, halved(times))))
+    }
+
+    /// Frames of a chunk, and bins of each.
+    pub fn chunk_size(&self) -> Option<[usize; 2]> {
+        if let Cutting::Chunks { frames, .. } = self.cutting { Some([frames, self.bins]) } else { None }
+    }
+}
+
+/// Numbers of each time and bin, `[times, bins, channels]`.
+#[derive(Default)]
+pub struct Grid {
+    pub times: usize,
+    pub bins: usize,
+    pub values: Vec<f32>,
+}
+
+impl Grid {
+    /// The columns of a convolution by three times and bins that takes every second place:
+    /// `[times / 2, bins / 2, 3 bins, 3 times, channels]`, with zeros beyond the edges.
+    pub fn columns(&self) -> Result<Grid> {
+        let channels = self.values.len() / (self.times * self.bins).max(1);
+        let [times, bins] = [self.times, self.bins].map(|n| n.div_ceil(2));
+        let mut values = try_vec("columns", times * bins * 9 * channels)?;
+        for (time, bin) in (0..times).flat_map(|time| (0..bins).map(move |bin| (time, bin))) {
+            for (y, x) in (0..3).flat_map(|y| (0..3).map(move |x| (y, x))) {
+                let inside = |at: usize, n: usize| at.checked_sub(1).filter(|at| *at < n);
+                let at = inside(2 * time + x, self.times).zip(inside(2 * bin + y, self.bins));
+                match at.and_then(|(time, bin)| self.values.get((time * self.bins + bin) * channels..)?.get(..channels))
+                {
+                    Some(numbers) => values.extend_from_slice(numbers),
+                    None => values.extend(std::iter::repeat_n(0.0, channels)),
+                }
+            }
+        }
+        Ok(Grid { times, bins, values })
     }
 }

@@ -1,5 +1,5 @@
-//! The encoder of Whisper with the projectors of Qwen2-Audio, Voxtral and Ultravox: two convolutions over a
-//! spectrogram, the second of which halves the frames, then layers in which all hidden states of a part see one
+//! The encoder of Whisper with the projectors of Qwen2-Audio, Qwen2.5-Omni, Voxtral and Ultravox: two convolutions over
+//! a spectrogram, the second of which halves the frames, then layers in which all hidden states of a part see one
 //! another.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
@@ -8,15 +8,29 @@ use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::{NormKind, Op, TensorId};
 
-/// The most bins of a spectrogram, and the most hidden states of a part.
+/// The most bins of a spectrogram, and the most hidden states of a row.
 const MAX_BINS: usize = 1024;
-const MAX_PLACES: usize = 1 << 16;
+const MAX_STACK: usize = 1 << 16;
 
 /// Taps of the convolutions.
 const TAPS: usize = 3;
 
-pub fn qwen2_audio(e: EncoderBuilder) -> Result<EncoderNetwork> {
-    let (mut e, x) = encoder(e, Cutting::Each, 2, ["<|audio_bos|>", "<|audio_eos|>"])?;
+/// Hidden states of a window of Qwen2.5-Omni.
+const WINDOW: usize = 100;
+
+pub fn qwen2_audio(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let table = e.sound_places(None)?;
+    means_of_pairs(e, table, Cutting::Each)
+}
+
+/// Qwen2-Audio's network over windows of two seconds.
+pub fn qwen2_omni(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let table = e.sound_places(Some(WINDOW))?;
+    means_of_pairs(e, table, Cutting::Windows)
+}
+
+fn means_of_pairs(e: EncoderBuilder, table: Vec<f32>, cutting: Cutting) -> Result<EncoderNetwork> {
+    let (mut e, x) = encoder(e, table, cutting, 2, ["<|audio_bos|>", "<|audio_eos|>"])?;
     let pair = e.project_stacks(&[x], 2)?[0];
     let mean = e.b.program.tensor(e.width());
     e.b.program.push(Op::Mean { x: pair, groups: 2, out: mean });
@@ -25,18 +39,20 @@ pub fn qwen2_audio(e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish_sound(rows)
 }
 
-pub fn voxtral(e: EncoderBuilder) -> Result<EncoderNetwork> {
-    let stack = e.require("projector.stack_factor", MAX_PLACES)?;
-    let (mut e, x) = encoder(e, Cutting::Filled, stack, ["[BEGIN_AUDIO]", ""])?;
+pub fn voxtral(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let stack = e.require("projector.stack_factor", MAX_STACK)?;
+    let table = e.sound_places(None)?;
+    let (mut e, x) = encoder(e, table, Cutting::Filled, stack, ["[BEGIN_AUDIO]", ""])?;
     let x = e.b.layer_norm(x, "a.post_ln")?;
     let x = e.project_stacks(&[x], stack)?[0];
     let rows = e.mlp(x, "mm.a.mlp.1", "mm.a.mlp.2", GeluErf)?;
     e.finish_sound(rows)
 }
 
-pub fn ultravox(e: EncoderBuilder) -> Result<EncoderNetwork> {
-    let stack = e.require("projector.stack_factor", MAX_PLACES)?;
-    let (mut e, x) = encoder(e, Cutting::Cut, stack, ["", ""])?;
+pub fn ultravox(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
+    let stack = e.require("projector.stack_factor", MAX_STACK)?;
+    let table = e.sound_places(None)?;
+    let (mut e, x) = encoder(e, table, Cutting::Cut, stack, ["", ""])?;
     let x = e.b.layer_norm(x, "a.post_ln")?;
     let x = e.project_stacks(&[x], stack)?[0];
     let x = e.norm_at(NormKind::Rms, x, "mm.a.norm_pre", 1e-6)?;
@@ -52,21 +68,20 @@ pub fn ultravox(e: EncoderBuilder) -> Result<EncoderNetwork> {
 /// beside its own.
 fn encoder<'a>(
     mut e: EncoderBuilder<'a>,
+    table: Vec<f32>,
     cutting: Cutting,
     stack: usize,
     around: [&'static str; 2],
 ) -> Result<(EncoderBuilder<'a>, TensorId)> {
     let (bins, width) = (e.require("num_mel_bins", MAX_BINS)?, e.width());
-    let name = "a.position_embd.weight";
-    let places = e.b.tensors.rows(name)?;
+    let places = table.len() / width;
     // Whole rows of a part that is filled up.
-    if !(1..=MAX_PLACES).contains(&places) || cutting == Cutting::Filled && !places.is_multiple_of(stack) {
+    if cutting == Cutting::Filled && !places.is_multiple_of(stack) {
         return Err(e.b.keys.metadata.error(format!("{places} vectors of places for rows of {stack}")));
     }
-    let table = e.b.tensors.values(name, places, width)?;
     let facts = SoundFacts { bins, stack, cutting, around, table, width };
     let x = e.hear(SoundFacts::input_width(bins), facts);
-    let kernel = e.kernel("a.conv1d.1", bins)?;
+    let kernel = e.kernel("a.conv1d.1", [width, bins], TAPS)?;
     let mut near = Vec::with_capacity(TAPS);
     for tap in 0..TAPS {
         let frames = e.slice(x, tap * bins, TAPS * bins);
@@ -81,7 +96,7 @@ fn encoder<'a>(
     }
     let first = e.join(near[0], near[1]);
     let all = e.join(first, near[2]);
-    let kernel = e.kernel("a.conv1d.2", width)?;
+    let kernel = e.kernel("a.conv1d.2", [width; 2], TAPS)?;
     let x = e.convolve(all, kernel);
     e.b.program.push(Op::Glu { gate: x, up: None, activation: GeluErf });
     e.add_input(x);

@@ -7,11 +7,13 @@ its projector is written down here. *.wav: a few samples by libsndfile, in wav.j
 
 Needs numpy, torch, soundfile and transformers 5.24.
 """
-import json, os
+import json, os, sys
 import numpy as np, soundfile, torch
-from transformers import (Qwen2AudioConfig, Qwen2AudioEncoderConfig, VoxtralConfig, VoxtralEncoderConfig, WhisperConfig,
-                          WhisperFeatureExtractor)
+from transformers import (Qwen2_5OmniAudioEncoderConfig, Qwen2AudioConfig, Qwen2AudioEncoderConfig, Qwen3ASRConfig, Qwen3ASREncoderConfig, Qwen3ASRFeatureExtractor,
+                          VoxtralConfig, VoxtralEncoderConfig, WhisperConfig, WhisperFeatureExtractor)
+from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import Qwen2_5OmniAudioEncoder
 from transformers.models.qwen2_audio.modeling_qwen2_audio import Qwen2AudioEncoder, Qwen2AudioMultiModalProjector
+from transformers.models.qwen3_asr.modeling_qwen3_asr import Qwen3ASREncoder, Qwen3ASRMultiModalProjector
 from transformers.models.voxtral.modeling_voxtral import VoxtralEncoder, VoxtralMultiModalProjector
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
@@ -21,7 +23,9 @@ PART = PLACES * 320
 # Width of Ultravox's projector.
 INNER = 80
 # Ids behind those of tests/data/vision/vocabulary.json.
-NAMES = ["<|audio_bos|>", "<|audio_eos|>", "<|AUDIO|>", "[BEGIN_AUDIO]", "[AUDIO]", "<|audio|>"]
+NAMES = ["<|audio_bos|>", "<|audio_eos|>", "<|AUDIO|>", "[BEGIN_AUDIO]", "[AUDIO]", "<|audio|>", "<|audio_start|>", "<|audio_end|>", "<|audio_pad|>"]
+# Bins and channels of Qwen3's, which its convolutions do not divide.
+BINS3, CHANNELS = 20, 24
 
 
 def weights(name, shape):
@@ -71,17 +75,27 @@ def spectrograms():
     return out
 
 
-def base():
-    rows = [["a.conv1d.1.weight", [D, BINS, 3], 0.3, 0], ["a.conv1d.1.bias", [D], 1, 0], ["a.conv1d.2.weight", [D, D, 3], 0.2, 0],
-            ["a.conv1d.2.bias", [D], 1, 0], ["a.position_embd.weight", [PLACES, D], 4, 0], ["a.post_ln.weight", [D], 1, 1],
-            ["a.post_ln.bias", [D], 1, 0]]
+def whisper():
+    return [["a.conv1d.1.weight", [D, BINS, 3], 0.3, 0], ["a.conv1d.1.bias", [D], 1, 0], ["a.conv1d.2.weight", [D, D, 3], 0.2, 0],
+            ["a.conv1d.2.bias", [D], 1, 0], ["a.position_embd.weight", [PLACES, D], 4, 0]]
+
+
+def chunked():
+    rows = []
+    for i, inputs in enumerate((1, CHANNELS, CHANNELS), 1):
+        rows += [[f"a.conv2d.{i}.weight", [CHANNELS, inputs, 3, 3], 0.5, 0], [f"a.conv2d.{i}.bias", [CHANNELS], 1, 0]]
+    return rows + [["a.conv_out.weight", [D, CHANNELS * 3], 1, 0]]
+
+
+def layers(keys=False):
+    rows = [["a.post_ln.weight", [D], 1, 1], ["a.post_ln.bias", [D], 1, 0]]
     for i in range(LAYERS):
         p = f"a.blk.{i}."
         for part in ("ln1", "ln2"):
             rows += [[f"{p}{part}.weight", [D], 1, 1], [f"{p}{part}.bias", [D], 1, 0]]
         for part, scale in (("attn_q", 2), ("attn_k", 2), ("attn_v", 1), ("attn_out", 1)):
             rows.append([f"{p}{part}.weight", [D, D], scale, 0])
-            if part != "attn_k":
+            if part != "attn_k" or keys:
                 rows.append([f"{p}{part}.bias", [D], 1, 0])
         rows += [[f"{p}ffn_up.weight", [FFN, D], 1.5, 0], [f"{p}ffn_up.bias", [FFN], 1, 0], [f"{p}ffn_down.weight", [D, FFN], 1, 0],
                  [f"{p}ffn_down.bias", [D], 1, 0]]
@@ -91,12 +105,18 @@ def base():
 FOLDER = {"a.conv1d.1": "audio_tower.conv1", "a.conv1d.2": "audio_tower.conv2", "a.position_embd": "audio_tower.embed_positions",
           "a.post_ln": "audio_tower.layer_norm", "ln1": "self_attn_layer_norm", "ln2": "final_layer_norm", "attn_q": "self_attn.q_proj",
           "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_out": "self_attn.out_proj", "ffn_up": "fc1", "ffn_down": "fc2",
-          "mm.a.fc": "multi_modal_projector.linear", "mm.a.mlp.1": "multi_modal_projector.linear_1",
+          "a.conv2d.1": "audio_tower.conv2d1", "a.conv2d.2": "audio_tower.conv2d2", "a.conv2d.3": "audio_tower.conv2d3",
+          "a.conv_out": "audio_tower.conv_out", "mm.a.fc": "multi_modal_projector.linear", "mm.a.mlp.1": "multi_modal_projector.linear_1",
           "mm.a.mlp.2": "multi_modal_projector.linear_2"}
 
 
-def folder_name(name):
+def folder_name(name, family):
     part, leaf = name.rsplit(".", 1)
+    if family == "qwen2.5o":
+        own = {"a.post_ln": "audio_tower.ln_post", "mm.a.fc": "audio_tower.proj", "audio_bos_eos_token": "audio_tower.audio_bos_eos_token"}
+        return "thinker." + (f"{own[part]}.{leaf}" if part in own else folder_name(name, None))
+    if part == "a.post_ln" and family == "qwen3a":
+        return "audio_tower.ln_post." + leaf
     if part.startswith("a.blk."):
         _, _, i, part = part.split(".")
         return f"audio_tower.layers.{i}.{FOLDER[part]}.{leaf}"
@@ -111,7 +131,7 @@ def values(rows):
 def load(module, w, prefix):
     """Loads the tensors whose names in a folder begin with `prefix`."""
     module = module.double().eval()
-    names = {folder_name(name): t for name, t in w.items()}
+    names = {folder_name(name, "qwen3a" * ("a.conv_out.weight" in w)): t for name, t in w.items()}
     module.load_state_dict({n[len(prefix):]: t for n, t in names.items() if n.startswith(prefix)}, strict=True)
     return module
 
@@ -146,6 +166,17 @@ def qwen2a(w, samples):
     return torch.cat(out)
 
 
+def omni(w, samples):
+    """As Qwen2_5OmniThinkerModel.get_audio_features cuts the spectrogram of a sound."""
+    encoder = Qwen2_5OmniAudioEncoder(config(Qwen2_5OmniAudioEncoderConfig, output_dim=HIDDEN)).double().eval()
+    names = {folder_name(name, "qwen2.5o")[len("thinker.audio_tower."):]: t for name, t in w.items()}
+    encoder.load_state_dict(names, strict=True)
+    padded = 32 * PART
+    mask = extractor(BINS, padded // 16000)(samples, sampling_rate=16000, padding="max_length", return_attention_mask=True)["attention_mask"]
+    mel = features(spectrogram(BINS, samples, padded))[0, :, :int(mask.sum())]
+    return encoder(mel, feature_lens=torch.tensor([mel.shape[1]])).last_hidden_state
+
+
 def voxtral(w, samples):
     whole = config(VoxtralEncoderConfig)
     encoder = load(VoxtralEncoder(whole), w, "audio_tower.")
@@ -154,6 +185,22 @@ def voxtral(w, samples):
     padded = -(-len(samples) // PART) * PART
     mel = features(spectrogram(BINS, samples, padded))[0].reshape(BINS, -1, 2 * PLACES).transpose(0, 1)
     return projector(encoder(mel).last_hidden_state.reshape(-1, 4 * D))
+
+
+def qwen3a(w, samples):
+    """As Qwen3ASRProcessor pads one sound."""
+    shape = Qwen3ASRConfig(audio_config=dict(model_type="qwen3_asr_encoder", d_model=D, encoder_layers=LAYERS, encoder_attention_heads=HEADS,
+                                             encoder_ffn_dim=FFN, num_mel_bins=BINS3, downsample_hidden_size=CHANNELS, output_dim=HIDDEN))
+    shape.audio_config._attn_implementation = "eager"
+    encoder = load(Qwen3ASREncoder(shape.audio_config), w, "audio_tower.")
+    projector = load(Qwen3ASRMultiModalProjector(shape), w, "multi_modal_projector.")
+    told = Qwen3ASRFeatureExtractor(feature_size=BINS3)(samples, sampling_rate=16000, padding=True, return_attention_mask=True)
+    mel = spectrogram(BINS3, samples, max(len(samples), 8000))
+    mel = np.pad(mel, ((0, -len(mel) % 100), (0, 0)))
+    assert np.abs(told["input_features"][0].numpy().T - mel).max() < 1e-4
+    # The mask of a short sound is that of its samples as they were filled up.
+    states = encoder(input_features=features(mel), input_features_mask=told["attention_mask"]).last_hidden_state
+    return projector(states)
 
 
 def ultravox(w, samples):
@@ -187,6 +234,9 @@ def ultravox(w, samples):
 
 
 FAMILIES = {
+    "qwen2.5o": (omni, [["mm.a.fc.weight", [HIDDEN, D], 1, 0], ["mm.a.fc.bias", [HIDDEN], 1, 0], ["audio_bos_eos_token.weight", [2, HIDDEN], 1, 0]], {}, "qwen2_5_omni", ([0], [1])),
+    "qwen3a": (qwen3a, [["mm.a.mlp.1.weight", [D, D], 1, 0], ["mm.a.mlp.1.bias", [D], 1, 0], ["mm.a.mlp.2.weight", [HIDDEN, D], 1, 0],
+                        ["mm.a.mlp.2.bias", [HIDDEN], 1, 0]], {"clip.audio.num_mel_bins": BINS3}, "qwen3_asr", ([6], [7])),
     "qwen2a": (qwen2a, [["mm.a.fc.weight", [HIDDEN, D], 1, 0], ["mm.a.fc.bias", [HIDDEN], 1, 0]], {}, "qwen2_audio", ([0], [1])),
     "voxtral": (voxtral, [["mm.a.mlp.1.weight", [HIDDEN, 4 * D], 1, 0], ["mm.a.mlp.2.weight", [HIDDEN, HIDDEN], 1, 0]],
                 {"clip.audio.projector.stack_factor": 4}, "voxtral", ([3], [])),
@@ -198,44 +248,62 @@ TEXT = dict(hidden_size=HIDDEN, num_hidden_layers=1, num_attention_heads=4, num_
             rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=4096, tie_word_embeddings=False, hidden_act="silu")
 
 
-def text(bias):
+def text(bias, norms):
     """Names and shapes of a text model of one layer."""
     p, rows = "language_model.model.", [["language_model.lm_head.weight", [320, HIDDEN]]]
     rows += [[p + "embed_tokens.weight", [320, HIDDEN]], [p + "norm.weight", [HIDDEN]]]
     for part in "qkvo":
         rows.append([f"{p}layers.0.self_attn.{part}_proj.weight", [HIDDEN, HIDDEN]])
         rows += [[f"{p}layers.0.self_attn.{part}_proj.bias", [HIDDEN]]] if bias and part != "o" else []
+    rows += [[f"{p}layers.0.self_attn.{part}_norm.weight", [HIDDEN // 4]] for part in "qk"] if norms else []
     rows += [[f"{p}layers.0.mlp.{part}_proj.weight", [96, HIDDEN]] for part in ("gate", "up")] + [[p + "layers.0.mlp.down_proj.weight", [HIDDEN, 96]]]
     return rows + [[f"{p}layers.0.{part}_layernorm.weight", [HIDDEN]] for part in ("input", "post_attention")]
 
 
 def write_family(family):
     rows_of, projector, more, model_type, around = FAMILIES[family]
-    rows = base() + projector
+    is_chunked = family == "qwen3a"
+    rows = (chunked() if is_chunked else whisper()) + layers(is_chunked) + projector
+    # Places of Qwen's later encoders are waves, which folders do not have.
+    rows = [row for row in rows if family != "qwen2.5o" or "position_embd" not in row[0]]
     w = values(rows)
     keys = {"general.architecture": "clip", "general.type": "mmproj", "clip.projector_type": family, "clip.has_audio_encoder": True,
             "clip.audio.embedding_length": D, "clip.audio.feed_forward_length": FFN, "clip.audio.block_count": LAYERS,
             "clip.audio.projection_dim": HIDDEN, "clip.audio.attention.head_count": HEADS,
             "clip.audio.attention.layer_norm_epsilon": float(np.float32(1e-5)), "clip.audio.num_mel_bins": BINS} | more
-    shape = lambda name, s: s + [1] if "conv1d" in name and name.endswith("bias") else s
-    data = {"family": family, "keys": keys, "base": rows, "gguf": [[n, n, "", shape(n, s)] for n, s, _, _ in rows]}
+    columns = lambda name: [1] * ((name.count("conv1d") + 2 * name.count("conv2d")) * name.endswith("bias"))
+    shape = lambda name, s: s + columns(name)
+    data = {"family": family, "keys": keys, "base": rows, "gguf": [[n, n, "", shape(n, s)] for n, s, _, _ in rows if "bos_eos" not in n]}
     if model_type:
-        names = dict(qwen2_audio=("audio_token_index", 151646, dict(model_type="qwen2_audio_encoder", d_model=D, encoder_layers=LAYERS,
+        names = dict(qwen3_asr=("audio_token_id", 151676, dict(model_type="qwen3_asr_encoder", d_model=D, encoder_layers=LAYERS,
+                                encoder_attention_heads=HEADS, encoder_ffn_dim=FFN, n_window=50, n_window_infer=800, output_dim=HIDDEN,
+                                downsample_hidden_size=CHANNELS, max_position_embeddings=13)),
+                     qwen2_5_omni=("audio_token_id", 151646, dict(model_type="qwen2_5_omni_audio_encoder", d_model=D, encoder_layers=LAYERS,
+                                   encoder_attention_heads=HEADS, encoder_ffn_dim=FFN, n_window=100, output_dim=HIDDEN)),
+                     qwen2_audio=("audio_token_index", 151646, dict(model_type="qwen2_audio_encoder", d_model=D, encoder_layers=LAYERS,
                                   encoder_attention_heads=HEADS, encoder_ffn_dim=FFN, encoder_layerdrop=0.0)),
                      voxtral=("audio_token_id", 24, dict(model_type="voxtral_encoder", hidden_size=D, num_hidden_layers=LAYERS,
                               num_attention_heads=HEADS, intermediate_size=FFN, layerdrop=0.0)))[model_type]
-        audio = names[2] | dict(num_mel_bins=BINS, max_source_positions=PLACES, scale_embedding=False, activation_function="gelu", dropout=0.0,
+        bins = BINS3 if is_chunked else BINS
+        audio = names[2] | dict(num_mel_bins=bins) | ({} if is_chunked else dict(max_source_positions=PLACES))
+        audio |= dict(scale_embedding=False, activation_function="gelu", dropout=0.0,
                                 attention_dropout=0.0, activation_dropout=0.0, initializer_range=0.02)
-        llm = TEXT | dict(model_type="qwen2" if model_type == "qwen2_audio" else "llama")
+        llm = TEXT | dict(model_type=dict(qwen3_asr="qwen3", qwen2_5_omni="qwen2", qwen2_audio="qwen2", voxtral="llama")[model_type])
+        llm |= dict(head_dim=HIDDEN // 4) if is_chunked else {}
         data["config"] = {"model_type": model_type, names[0]: names[1], "audio_config": audio, "text_config": llm, "torch_dtype": "float32"}
         data["config"] |= {"projector_hidden_act": "gelu"} if model_type == "voxtral" else {}
-        data["pixels"] = {"chunk_length": 2, "dither": 0.0, "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": BINS, "hop_length": 160,
+        data["config"] |= {"timestamp_token_id": 151705, "token_classification_bias": False} if is_chunked else {}
+        data["pixels"] = {"chunk_length": 2, "dither": 0.0, "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": bins, "hop_length": 160,
                           "n_fft": 400, "n_samples": PART, "nb_max_frames": 2 * PLACES, "padding_side": "right", "padding_value": 0.0,
                           "processor_class": "Some", "return_attention_mask": True, "sampling_rate": 16000}
-        data["folder"] = [[folder_name(n), n, "", s] for n, s, _, _ in rows]
-        data["text"] = text(model_type == "qwen2_audio")
+        data["pixels"] |= {"feature_extractor_type": "Qwen3ASRFeatureExtractor", "n_window": 50, "min_length": 8000} if is_chunked else {}
+        data["folder"] = [[folder_name(n, family), n, "", s] for n, s, _, _ in rows]
+        if family == "qwen2.5o":
+            config = data["config"]
+            data["config"] = {"model_type": model_type, "thinker_config": config | {"model_type": "qwen2_5_omni_thinker"}, "torch_dtype": "float32"}
+        data["text"] = text(model_type == "qwen2_audio", is_chunked)
     data["sounds"] = []
-    for n in (321, 9599, 20001, 32000, 38000, 65000):
+    for n in (321, 9599, 20001, 32000, 38000, 65000) + ((140001,) if is_chunked else ()):
         with torch.no_grad():
             out = rows_of(w, sound(n)).numpy()
         at = sorted({0, 1 % len(out), len(out) // 2, len(out) - 1})
@@ -261,5 +329,5 @@ if __name__ == "__main__":
     with open(os.path.join(HERE, "spectrograms.json"), "w") as f:
         json.dump(spectrograms(), f, separators=(",", ":"))
     wavs()
-    for family in FAMILIES:
+    for family in sys.argv[1:] or FAMILIES:
         write_family(family)

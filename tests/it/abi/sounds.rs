@@ -47,14 +47,28 @@ impl Hearer {
         &self,
         status: rz_status,
         samples: &[f32],
-        rate: u32,
+        [channels, rate]: [u32; 2],
         params: *const rz_media_params,
     ) -> (Medium, String) {
         let mut media = null_mut();
         let (at, n) = (samples.as_ptr(), samples.len());
-        let message =
-            expect(status, |e| unsafe { rz_media_from_samples(self.encoder, at, n, rate, params, &mut media, e) });
+        let message = expect(status, |e| unsafe {
+            rz_media_from_samples(self.encoder, at, n, channels, rate, params, &mut media, e)
+        });
         (Medium(media), message)
+    }
+
+    fn measured(
+        &self,
+        status: rz_status,
+        samples: u32,
+        height: u32,
+        params: *const rz_media_params,
+    ) -> (rz_media_info, String) {
+        let mut info = rz_media_info { struct_size: size_of::<rz_media_info>() as u32, ..zeroed() };
+        let message =
+            expect(status, |e| unsafe { rz_media_measure(self.encoder, samples, height, params, &mut info, e) });
+        (info, message)
     }
 
     fn audio(&self, status: rz_status, file: &[u8]) -> (Medium, String) {
@@ -74,6 +88,16 @@ impl Drop for Hearer {
     }
 }
 
+/// The numbers of a description.
+fn fields(info: &rz_media_info) -> ([u32; 14], [u64; 2], [u8; 32]) {
+    let rz_media_info { struct_size, kind, n_rows, n_tokens, row_dim, columns, lines, .. } = *info;
+    let rz_media_info { tile_columns, tile_lines, has_overview, width, height, seen_width, seen_height, .. } = *info;
+    let all = [struct_size, kind, n_rows, n_tokens, row_dim, columns, lines, tile_columns, tile_lines, has_overview];
+    let sizes = [width, height, seen_width, seen_height];
+    let all = std::array::from_fn(|i| if i < 10 { all[i] } else { sizes[i - 10] });
+    (all, [info.bytes, info.encode_ns], info.hash)
+}
+
 /// A WAV file of 16 bits.
 fn wav(samples: &[i16], rate: u32) -> Vec<u8> {
     let data: Vec<u8> = samples.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -85,7 +109,7 @@ fn wav(samples: &[i16], rate: u32) -> Vec<u8> {
 
 #[test]
 fn sounds_become_the_rows_of_the_engine() {
-    for (family, tokens) in [("qwen2a", 2), ("voxtral", 1), ("ultravox", 0)] {
+    for (family, tokens) in [("qwen2a", 2), ("qwen2.5o", 2), ("qwen3a", 2), ("voxtral", 1), ("ultravox", 0)] {
         let hearer = Hearer::new(family);
         let about = hearer.info();
         assert_eq!((about.kinds, about.sample_rate, about.tile_side, about.grain), (RZ_MEDIA_AUDIO, 16_000, 0, 0));
@@ -94,7 +118,7 @@ fn sounds_become_the_rows_of_the_engine() {
         let samples: Vec<i16> = sound::sound(30_000).iter().map(|x| (x * 32768.0) as i16).collect();
         let floats: Vec<f32> = samples.iter().map(|x| f32::from(*x) / 32768.0).collect();
         for rate in [16_000, 22_050] {
-            let (medium, _) = hearer.samples(RZ_OK, &floats, rate, null());
+            let (medium, _) = hearer.samples(RZ_OK, &floats, [1, rate], null());
             let info = medium.info();
             assert_eq!((info.kind, info.width, info.height, info.lines), (RZ_MEDIA_AUDIO, 30_000, 0, 1), "{family}");
             assert_eq!(u64::from(info.seen_width), 30_000 * 16_000 / u64::from(rate));
@@ -113,8 +137,16 @@ fn sounds_become_the_rows_of_the_engine() {
             let own = work.advance(None, None, None).expect("rows").expect("a medium");
             assert!(own.rows() == medium.rows(), "{family}");
             // Another sound is another medium.
-            let (other, _) = hearer.samples(RZ_OK, &floats[1..], rate, null());
+            let (other, _) = hearer.samples(RZ_OK, &floats[1..], [1, rate], null());
             assert!(other.info().hash != info.hash);
+            // Two channels whose mean is the same, exactly.
+            let both: Vec<f32> = floats.iter().flat_map(|x| [x + 0.25, x - 0.25]).collect();
+            let (mixed, _) = hearer.samples(RZ_OK, &both, [2, rate], null());
+            assert!(mixed.info().hash == info.hash && mixed.info().width == 30_000, "{family}");
+            // The cost of a sound is known without one.
+            let measured = hearer.measured(RZ_OK, info.seen_width, 0, null()).0;
+            let told = rz_media_info { width: info.seen_width, encode_ns: 0, hash: [0; 32], ..info };
+            assert_eq!(fields(&measured), fields(&told), "{family}");
         }
     }
 }
@@ -122,19 +154,25 @@ fn sounds_become_the_rows_of_the_engine() {
 #[test]
 fn sounds_without_sense_are_refused() {
     let hearer = Hearer::new("qwen2a");
-    let says = |status, samples: &[f32], rate, what: &str| {
-        let (_, message) = hearer.samples(status, samples, rate, null());
+    let says = |status, samples: &[f32], form, what: &str| {
+        let (_, message) = hearer.samples(status, samples, form, null());
         assert!(message.contains(what), "{message}");
     };
     let invalid = RZ_ERR_INVALID_ARGUMENT;
-    says(invalid, &[], 16_000, "0 samples");
-    says(invalid, &[0.0; 320], 16_000, "too short for a row");
-    says(invalid, &[0.0, f32::NAN], 16_000, "sample 1 is NaN");
-    says(invalid, &[0.0; 2000], 7_999, "7999 samples a second");
+    says(invalid, &[], [1, 16_000], "0 samples");
+    says(invalid, &[0.0; 320], [1, 16_000], "too short for a row");
+    says(invalid, &[0.0, f32::NAN], [1, 16_000], "sample 1 is NaN");
+    says(invalid, &[0.0; 2000], [1, 7_999], "7999 samples a second");
+    says(invalid, &[0.0; 2000], [0, 16_000], "0 channels");
+    says(invalid, &[0.0; 2000], [u32::MAX, 16_000], "channels");
+    says(invalid, &[0.0; 2000], [3, 16_000], "2000 samples of sound in 3 channels");
+    assert!(hearer.measured(invalid, 320, 0, null()).1.contains("too short for a row"));
+    assert!(hearer.measured(invalid, 320, 1, null()).1.contains("a height of 1"));
+    assert!(hearer.measured(RZ_ERR_LIMIT, u32::MAX, 0, null()).1.contains("4294967295 samples"));
     let few = rz_media_params { max_rows: 3, ..params() };
-    let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 16_000], 16_000, &few);
+    let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 16_000], [1, 16_000], &few);
     assert!(message.contains("25 rows, 3 are allowed"), "{message}");
-    let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 160_000], 16_000, &few);
+    let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 160_000], [1, 16_000], &few);
     assert!(message.contains("a sound of 10 seconds, 2 are allowed"), "{message}");
     assert!(hearer.audio(RZ_ERR_UNSUPPORTED, b"OggS").1.contains("Ogg"));
     hearer.audio(RZ_ERR_FORMAT, &wav(&[1; 1000], 16_000)[..900]);
@@ -163,14 +201,14 @@ fn sounds_without_sense_are_refused() {
     expect(RZ_OK, |e| unsafe { rz_cancel_new(&mut cancel, e) });
     unsafe { rz_cancel_fire(cancel) };
     let stopped = rz_media_params { cancel, ..params() };
-    hearer.samples(RZ_ERR_CANCELLED, &sound::sound(9000), 16_000, &stopped);
+    hearer.samples(RZ_ERR_CANCELLED, &sound::sound(9000), [1, 16_000], &stopped);
     unsafe { rz_cancel_free(cancel) };
 }
 
 #[test]
 fn a_conversation_has_sounds_where_its_template_writes_them() {
     let hearer = Hearer::new("qwen2a");
-    let (sound, _) = hearer.samples(RZ_OK, &sound::sound(9599), 16_000, null());
+    let (sound, _) = hearer.samples(RZ_OK, &sound::sound(9599), [1, 16_000], null());
     let first = vision::data("vocabulary").as_array().expect("a list").len() as u32;
     let rows = vec![RZ_TOKEN_MEDIA; sound.info().n_rows as usize];
     let heard = [&[first][..], &rows, &[first + 1]].concat();

@@ -117,7 +117,7 @@ impl Model {
             packed_at: None,
             tested_at: None,
             plan: false,
-            beside: None,
+            beside: Vec::new(),
             isa: self.isa,
             limits,
             cache,

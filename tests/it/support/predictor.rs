@@ -105,7 +105,7 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         packed_at: None,
         tested_at: None,
         plan: false,
-        beside: Some(beside.clone()),
+        beside: vec![beside.clone()],
         isa: None,
         limits: LIMITS,
         cache: spec(&trunk),

@@ -151,33 +151,36 @@ func readContent(raw json.RawMessage, param string) (any, error) {
 		File                struct {
 			Data string `json:"file_data"`
 		}
+		Audio struct{ Data, Format string } `json:"input_audio"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
 		return nil, refuse(param, "the content is neither a text nor a list of parts")
 	}
-	read := make([]any, 0, len(parts))
+	all := make([]any, 0, len(parts))
 	for i, part := range parts {
-		url := part.File.Data
+		read := func() (*medium, error) { return readPicture(part.File.Data) }
 		switch part.Type {
 		case "text":
-			read = append(read, textPart{"text", part.Text})
+			all = append(all, textPart{"text", part.Text})
 			continue
 		case "refusal":
-			read = append(read, textPart{"text", part.Refusal})
+			all = append(all, textPart{"text", part.Refusal})
 			continue
 		case "image_url":
-			url = part.ImageURL.URL
+			read = func() (*medium, error) { return readPicture(part.ImageURL.URL) }
+		case "input_audio":
+			read = func() (*medium, error) { return readSound(part.Audio.Data, part.Audio.Format) }
 		case "file":
 		default:
-			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: text, image_url and file are", part.Type)
+			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: text, image_url, input_audio and file are", part.Type)
 		}
-		picture, err := readPicture(url)
+		file, err := read()
 		if err != nil {
 			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%v", err)
 		}
-		read = append(read, picture)
+		all = append(all, file)
 	}
-	return read, nil
+	return all, nil
 }
 
 // chat serves POST /v1/chat/completions.

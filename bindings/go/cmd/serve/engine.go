@@ -40,17 +40,17 @@ func (s *server) promptSize(ctx context.Context, model string, g *generation) (i
 func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 	transcript := *g.Transcript
 	transcript.Messages = slices.Clone(transcript.Messages)
-	pictures := numbered(&transcript)
+	files := numbered(&transcript)
 	if g.Reply.Reasoning != realizar.ReasoningModel { // the library sets these variables of the template
 		on := g.Reply.Reasoning == realizar.ReasoningOn
 		transcript.Variables = map[string]any{"enable_thinking": on, "thinking": on}
 		maps.Copy(transcript.Variables, g.Transcript.Variables)
 	}
-	if len(pictures) == 0 {
+	if len(files) == 0 {
 		tokens, err := l.TokenizeChat(&transcript)
 		return len(tokens), err
 	}
-	media, err := l.media(ctx, pictures)
+	media, err := l.media(ctx, files)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 // message is a message of a transcript, as the library takes it.
 type message struct {
 	Role             string     `json:"role"`
-	Content          any        `json:"content"` // a text, nil, or a list of textPart and *picture
+	Content          any        `json:"content"` // a text, nil, or a list of textPart and *medium
 	Name             string     `json:"name,omitempty"`
 	ReasoningContent string     `json:"reasoning_content,omitempty"`
 	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
@@ -516,7 +516,7 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 	defer leave()
 	var media []*realizar.Media
 	if g.Transcript != nil {
-		one := *g.Transcript // whose pictures other replies to it number too
+		one := *g.Transcript // whose media other replies to it number too
 		one.Messages = slices.Clone(one.Messages)
 		g = &generation{Transcript: &one, Reply: g.Reply}
 		if media, err = l.media(ctx, numbered(&one)); err != nil {

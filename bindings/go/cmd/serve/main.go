@@ -48,7 +48,7 @@ func parse(arguments []string) (*options, error) {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.Var(&o.models, "m", "`NAME=FILE` of a model, a .gguf file, a folder, or hf:owner/name of the Hugging Face Hub; may be repeated")
 	flags.Var(&o.adapters, "lora", "`NAME=MODEL,FILE[,FACTOR]` of a low-rank adapter on one of the models; may be repeated")
-	flags.Var(&o.encoders, "mmproj", "`NAME=FILE` of the encoder of pictures of one of the models, a .gguf file or the model's folder; may be repeated")
+	flags.Var(&o.encoders, "mmproj", "`NAME[=FILE]` of the encoders of pictures and sound of one of the models, a .gguf file or a folder, of none its own folder or repository; may be repeated")
 	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen at")
 	flags.StringVar(&o.store, "store", "", "`folder` for what is needed again: prefixes of prompts, and packed weights")
 	flags.StringVar(&o.keys, "keys", "", "`file` with a key a line; none: requests need no key")

@@ -634,9 +634,9 @@ func (b blocks) content() (any, error) {
 		case block.Type != "image" || block.Source == nil:
 			return nil, fmt.Errorf("content.%d.type: %q is not supported, or has no source", i, block.Type)
 		}
-		read := func() (*picture, error) { return readBase64(block.Source.Data) }
+		read := func() (*medium, error) { return readBase64("image", block.Source.Data) }
 		if block.Source.Type == "url" {
-			read = func() (*picture, error) { return readPicture(block.Source.URL) }
+			read = func() (*medium, error) { return readPicture(block.Source.URL) }
 		} else if block.Source.Type != "base64" {
 			return nil, fmt.Errorf("content.%d.source.type: %q is neither \"base64\" nor \"url\"", i, block.Source.Type)
 		}

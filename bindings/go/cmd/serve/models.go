@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -38,7 +39,7 @@ type models struct {
 // model is a name. The fields below base belong to models that are no adapters, and are held by models.mu.
 type model struct {
 	name, path string
-	encoder    string  // file of the encoder of pictures; "": none
+	encoder    string  // file of the encoders of pictures and of sound; "": none
 	scale      float32 // factor of an adapter
 	base       *model  // model that an adapter changes; nil: it is a model itself
 
@@ -51,11 +52,11 @@ type model struct {
 
 // loaded is a model in memory.
 type loaded struct {
-	model   *realizar.Model
-	encoder *encoder // nil: it takes no pictures
-	info    realizar.Info
-	engine  *engine
-	size    uint64
+	model    *realizar.Model
+	encoders map[string]*encoder // by the type of parts, "image" and "audio"
+	info     realizar.Info
+	engine   *engine
+	size     uint64
 
 	mu       sync.Mutex
 	adapters map[string]*realizar.Adapter // adapters by name, from their first use on
@@ -67,7 +68,7 @@ type lease struct {
 	name     string // name that was asked for
 	info     realizar.Info
 	adapters []realizar.ScaledAdapter // adapters of the name
-	encoder  *encoder                 // nil: it takes no pictures
+	encoders map[string]*encoder      // by the type of parts, "image" and "audio"
 	engine   *engine
 	release  func()
 }
@@ -81,11 +82,11 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 		}
 	}
 	for _, text := range o.encoders {
-		name, path, _ := strings.Cut(text, "=")
-		if m.byName[name] == nil || path == "" {
-			return nil, fmt.Errorf("-mmproj %s: it is NAME=file.gguf with the name of a model", text)
+		name, path, ok := strings.Cut(text, "=")
+		if m.byName[name] == nil || ok && path == "" {
+			return nil, fmt.Errorf("-mmproj %s: it is NAME or NAME=file.gguf with the name of a model", text)
 		}
-		m.byName[name].encoder = path
+		m.byName[name].encoder = cmp.Or(path, m.byName[name].path)
 	}
 	for _, text := range o.adapters {
 		name, rest, _ := strings.Cut(text, "=")
@@ -162,7 +163,7 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{Model: in.model, name: name, info: in.info, encoder: in.encoder, engine: in.engine, release: sync.OnceFunc(func() {
+	l := &lease{Model: in.model, name: name, info: in.info, encoders: in.encoders, engine: in.engine, release: sync.OnceFunc(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		file.users--
@@ -251,7 +252,7 @@ func (m *models) load(file *model) {
 				return nil, err
 			}
 		}
-		in := &loaded{size: max(plan.TotalHost, plan.LoadPeakHost), adapters: map[string]*realizar.Adapter{}}
+		in := &loaded{size: max(plan.TotalHost, plan.LoadPeakHost), encoders: map[string]*encoder{}, adapters: map[string]*realizar.Adapter{}}
 		if m.options.store != "" {
 			in.size += storeMemory
 		}
@@ -260,10 +261,10 @@ func (m *models) load(file *model) {
 		}
 		if in.model, err = realizar.Load(ctx, path, options); err == nil {
 			if in.info, err = in.model.Info(); err == nil {
-				err = m.loadEncoder(ctx, file, in)
+				err = m.loadEncoders(ctx, file, in)
 			}
 			if err != nil {
-				in.model.Close()
+				in.closeModel()
 			}
 		}
 		if err != nil {
@@ -295,31 +296,51 @@ func (m *models) load(file *model) {
 	file.loading = nil
 }
 
-// loadEncoder loads the encoder of a model that has one, for which memory is taken beside the model's.
-func (m *models) loadEncoder(ctx context.Context, file *model, in *loaded) error {
+// loadEncoders loads the encoders of a model that has them, for which memory is taken beside the model's.
+func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) error {
 	path, err := file.encoder, error(nil)
 	if path == "" {
 		return nil
 	}
 	if strings.HasPrefix(path, hub.Prefix) {
-		if path, err = fetch(ctx, path); err != nil {
+		if path, err = fetch(ctx, hub.EncoderName(path)); err != nil {
 			return err
 		}
 	}
-	plan, err := in.model.PlanEncoder(ctx, path, nil)
-	if err != nil {
-		return err
+	var refused error
+	for part, kind := range map[string]realizar.MediaKind{"image": realizar.Image, "audio": realizar.Audio} {
+		options := &realizar.EncoderOptions{Kind: kind}
+		plan, err := in.model.PlanEncoder(ctx, path, options)
+		if errors.Is(err, realizar.ErrUnsupported) { // a file may have one kind alone
+			log.Printf("the model %s takes no %ss: %v", file.name, nouns[part], err)
+			refused = errors.Join(refused, err)
+			continue
+		} else if err != nil {
+			return err
+		}
+		size := plan.WeightsHost + plan.ScratchHost + maxKeptBytes
+		if err := m.reserve(file, size); err != nil {
+			return err
+		}
+		in.size += size
+		one, err := in.model.LoadEncoder(ctx, path, options)
+		if err != nil {
+			return err
+		}
+		in.encoders[part] = &encoder{Encoder: one, turn: make(chan struct{}, 1)}
 	}
-	size := plan.WeightsHost + plan.ScratchHost + maxKeptBytes
-	if err := m.reserve(file, size); err != nil {
-		return err
+	if len(in.encoders) == 0 {
+		return refused
 	}
-	in.size += size
-	one, err := in.model.LoadEncoder(ctx, path, nil)
-	if err == nil {
-		in.encoder = &encoder{Encoder: one, turn: make(chan struct{}, 1)}
+	return nil
+}
+
+// closeModel closes what has been loaded.
+func (in *loaded) closeModel() {
+	for _, encoder := range in.encoders {
+		encoder.Close()
 	}
-	return err
+	in.model.Close()
 }
 
 // asLoadError is what clients are told: nothing of paths.
@@ -361,13 +382,10 @@ func (m *models) unload(file *model) {
 	file.loaded = nil
 	m.taken -= in.size
 	in.engine.close()
-	if in.encoder != nil {
-		in.encoder.Close()
-	}
 	for _, adapter := range in.adapters {
 		adapter.Close()
 	}
-	in.model.Close()
+	in.closeModel()
 	log.Printf("the model %s is unloaded", file.name)
 }
 

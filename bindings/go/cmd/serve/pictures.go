@@ -1,4 +1,4 @@
-// Pictures of messages: from the forms of the APIs to media of the model, the last of which are kept.
+// Pictures and sounds of messages: from the forms of the APIs to media of the model, the last of which are kept.
 package main
 
 import (
@@ -14,16 +14,16 @@ import (
 	"realizar.dev/go"
 )
 
-// picture is a part of a content, as the library takes it.
-type picture struct {
-	Type  string `json:"type"`  // "image"
-	Media int    `json:"media"` // number among the pictures of the transcript
+// medium is a picture or a sound in a content, as the library takes it.
+type medium struct {
+	Type  string `json:"type"`  // "image" or "audio"
+	Media int    `json:"media"` // number among those of the transcript
 	Sum   string `json:"sum"`   // SHA-256 of the file, by which caches and media are found
 	file  []byte
 }
 
 // readPicture reads the URL of a picture, whose bytes it has itself. Nothing is fetched for a client.
-func readPicture(url string) (*picture, error) {
+func readPicture(url string) (*medium, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch strings.ToLower(scheme) {
 	case "data":
@@ -36,20 +36,31 @@ func readPicture(url string) (*picture, error) {
 	if !comma || !strings.HasSuffix(strings.ToLower(kind), ";base64") {
 		return nil, fmt.Errorf("a data: URL of a picture is data:image/...;base64,...")
 	}
-	return readBase64(text)
+	return readBase64("image", text)
 }
 
-// readBase64 reads the bytes of a picture in base64.
-func readBase64(text string) (*picture, error) {
+// readSound reads a sound of a format that is told.
+func readSound(text, format string) (*medium, error) {
+	if format != "wav" {
+		return nil, fmt.Errorf("a sound of the format %q is not taken: \"wav\" is", format)
+	}
+	return readBase64("audio", text)
+}
+
+// nouns are what kinds of media are called.
+var nouns = map[string]string{"image": "picture", "audio": "sound"}
+
+// readBase64 reads the bytes of a file in base64.
+func readBase64(kind, text string) (*medium, error) {
 	file, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("the base64 of a picture is damaged: %v", err)
+		return nil, fmt.Errorf("the base64 of a %s is damaged: %v", nouns[kind], err)
 	}
 	if len(file) == 0 {
-		return nil, fmt.Errorf("a picture has no bytes")
+		return nil, fmt.Errorf("a %s has no bytes", nouns[kind])
 	}
 	sum := sha256.Sum256(file)
-	return &picture{Type: "image", Sum: hex.EncodeToString(sum[:]), file: file}, nil
+	return &medium{Type: kind, Sum: hex.EncodeToString(sum[:]), file: file}, nil
 }
 
 // urlOrObject is a URL, as a text or in an object, in which clients may say how much detail they want.
@@ -63,8 +74,8 @@ func (u *urlOrObject) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(u))
 }
 
-// numbered gives the pictures of a transcript their numbers, and lists them.
-func numbered(t *realizar.Transcript) (all []*picture) {
+// numbered gives the pictures and sounds of a transcript their numbers, and lists them.
+func numbered(t *realizar.Transcript) (all []*medium) {
 	for i, m := range t.Messages {
 		m, ok := m.(message)
 		parts, has := m.Content.([]any)
@@ -73,7 +84,7 @@ func numbered(t *realizar.Transcript) (all []*picture) {
 		}
 		own := make([]any, len(parts)) // because others may have the message too
 		for j, part := range parts {
-			if p, ok := part.(*picture); ok {
+			if p, ok := part.(*medium); ok {
 				one := *p
 				one.Media, part = len(all), &one
 				all = append(all, &one)
@@ -86,7 +97,7 @@ func numbered(t *realizar.Transcript) (all []*picture) {
 	return all
 }
 
-// keptMedia are media that are kept for requests with the same picture.
+// keptMedia are media that are kept for requests with the same file.
 type keptMedia struct {
 	*realizar.Media
 	bytes int
@@ -94,51 +105,59 @@ type keptMedia struct {
 
 func (m keptMedia) size() int { return m.bytes }
 
-// media are those of pictures, which are encoded one at a time where they are not kept.
-func (l *lease) media(ctx context.Context, pictures []*picture) ([]*realizar.Media, error) {
-	if len(pictures) == 0 {
-		return nil, nil
-	}
-	if l.encoder == nil {
-		return nil, refuse("", "the model %q takes no pictures", l.name)
-	}
-	select {
-	case l.encoder.turn <- struct{}{}:
-		defer func() { <-l.encoder.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	var all []*realizar.Media
-	for i, p := range pictures {
-		kept, found := l.encoder.kept.get(p.Sum)
-		if !found {
-			media, err := l.encoder.EncodeImage(ctx, p.file, nil)
-			if err != nil {
-				return nil, asPictureError(i, err)
-			}
-			info, err := media.Info()
-			if err != nil {
-				return nil, err
-			}
-			kept = keptMedia{media, int(info.Bytes)}
-			l.encoder.kept.put(p.Sum, kept)
+// media are those of pictures and sounds, of which each encoder makes one at a time where they are not kept.
+func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Media, err error) {
+	for i, file := range files {
+		e := l.encoders[file.Type]
+		if e == nil {
+			return nil, refuse("", "the model %q takes no %ss", l.name, nouns[file.Type])
 		}
-		all = append(all, kept.Media)
+		media, err := e.media(ctx, file)
+		if err != nil {
+			return nil, asMediaError(nouns[file.Type], i, err)
+		}
+		all = append(all, media)
 	}
 	return all, nil
 }
 
-// asPictureError is the refusal of a picture that is none, or that is too large.
-func asPictureError(i int, err error) error {
+func (e *encoder) media(ctx context.Context, file *medium) (*realizar.Media, error) {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if kept, found := e.kept.get(file.Sum); found {
+		return kept.Media, nil
+	}
+	encode := e.EncodeImage
+	if file.Type == "audio" {
+		encode = e.EncodeAudio
+	}
+	media, err := encode(ctx, file.file, nil)
+	if err != nil {
+		return nil, err
+	}
+	info, err := media.Info()
+	if err != nil {
+		return nil, err
+	}
+	e.kept.put(file.Sum, keptMedia{media, int(info.Bytes)})
+	return media, nil
+}
+
+// asMediaError is the refusal of a file that is none, or that is too large.
+func asMediaError(noun string, i int, err error) error {
 	for _, code := range []error{realizar.ErrFormat, realizar.ErrLimit, realizar.ErrUnsupported, realizar.ErrInvalidArgument} {
 		if errors.Is(err, code) {
-			return refuse("", "picture %d: %v", i, err)
+			return refuse("", "%s %d: %v", noun, i, err)
 		}
 	}
 	return err
 }
 
-// encoder makes media for a model.
+// encoder makes media of one kind for a model.
 type encoder struct {
 	*realizar.Encoder
 	turn chan struct{} // has room for one who encodes

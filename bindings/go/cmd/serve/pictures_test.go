@@ -4,91 +4,28 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"realizar.dev/go"
 )
 
-// encoderFile is an encoder of LLaVA's kind for the tiny model: shapes and keys are those of the tests of encoders.
-func encoderFile(t *testing.T) string {
+// encoderFile is an encoder for the tiny model, whose keys and shapes are those of a file of the tests of encoders.
+func encoderFile(t *testing.T, family string) string {
 	t.Helper()
-	text, err := os.ReadFile(data + "vision/llava.json")
-	must(t, err)
-	var family struct {
-		Keys map[string]any `json:"keys"`
-		GGUF [][]any        `json:"gguf"`
-	}
-	must(t, json.Unmarshal(text, &family))
-	le := binary.LittleEndian
-	var head, values bytes.Buffer
-	put := func(all ...any) {
-		for _, value := range all {
-			if text, ok := value.(string); ok {
-				put2(&head, uint64(len(text)), []byte(text))
-			} else {
-				put2(&head, value)
-			}
-		}
-	}
-	put([]byte("GGUF"), uint32(3), uint64(len(family.GGUF)), uint64(len(family.Keys)))
-	number := func(name string, x float64) any {
-		if strings.Contains(name, "epsilon") || strings.Contains(name, "image_mean") || strings.Contains(name, "image_std") {
-			return float32(x)
-		}
-		return uint32(x)
-	}
-	kinds := map[bool]uint32{true: 6, false: 4} // of numbers, with a fraction or not
-	isFloat := func(value any) bool { _, ok := value.(float32); return ok }
-	for _, name := range slices.Sorted(maps.Keys(family.Keys)) {
-		put(name)
-		switch value := family.Keys[name].(type) {
-		case string:
-			put(uint32(8), value)
-		case bool:
-			put(uint32(7), value)
-		case float64:
-			n := number(name, value)
-			put(kinds[isFloat(n)], n)
-		case []any:
-			put(uint32(9), kinds[isFloat(number(name, 0))], uint64(len(value)))
-			for _, x := range value {
-				put(number(name, x.(float64)))
-			}
-		}
-	}
-	for i, tensor := range family.GGUF {
-		shape := tensor[3].([]any)
-		put(tensor[0].(string), uint32(len(shape)))
-		count := 1
-		for _, n := range slices.Backward(shape) {
-			put(uint64(n.(float64)))
-			count *= int(n.(float64))
-		}
-		put(uint32(0), uint64(values.Len()))
-		for j := range count {
-			must(t, binary.Write(&values, le, float32(math.Sin(float64(7*i+j*j%1009)))/4))
-		}
-		values.Write(make([]byte, -values.Len()&31))
-	}
-	head.Write(make([]byte, -head.Len()&31))
 	path := filepath.Join(t.TempDir(), "mmproj.gguf")
-	must(t, os.WriteFile(path, append(head.Bytes(), values.Bytes()...), 0o600))
-	return path
-}
-
-func put2(to *bytes.Buffer, all ...any) {
-	for _, value := range all {
-		_ = binary.Write(to, binary.LittleEndian, value) // which memory takes
+	if said, err := exec.Command("python3", "../../../../tests/encoder.py", family, path).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
+		t.Skip("SKIPPED: encoders, because there is no python3")
+	} else if err != nil {
+		t.Fatal(err, string(said))
 	}
+	return path
 }
 
 // pictureURL is the data: URL of a file of the tests of pictures.
@@ -116,12 +53,12 @@ func shown(path, model, url, text string) string {
 
 // The answer is what the library makes of the same picture by hand, through every API, and a picture is encoded once.
 func TestPicturesAreShown(t *testing.T) {
-	path := encoderFile(t)
+	path := encoderFile(t, "vision/llava")
 	s := serve(t, "-mmproj", "plain="+path)
 	l := s.leased(t, "plain")
 	file, err := os.ReadFile(data + "media/rgb.png")
 	must(t, err)
-	media, err := l.encoder.EncodeImage(t.Context(), file, nil)
+	media, err := l.encoders["image"].EncodeImage(t.Context(), file, nil)
 	must(t, err)
 	defer media.Close()
 	// The encoder of bytes is the same.
@@ -218,7 +155,7 @@ func TestPicturesAreShown(t *testing.T) {
 }
 
 func TestWhatIsNoPictureIsRefused(t *testing.T) {
-	s := serve(t, "-mmproj", "plain="+encoderFile(t))
+	s := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
 	broken := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\nno picture"))
 	for url, word := range map[string]string{
 		"http://example.com/a.png": "http: URLs are not fetched", "HTTPS://example.com/a.png": "https: URLs are not fetched",
@@ -255,4 +192,85 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	if _, err := newModels(&options{models: repeated{"a=b"}, encoders: repeated{"c=d"}}, newMetrics()); err == nil {
 		t.Error("an encoder of no model")
 	}
+	// Without a file it is that of the model's own repository.
+	m, err := newModels(&options{models: repeated{"a=hf:o/n", "b=c"}, encoders: repeated{"a", "b=d"}}, newMetrics())
+	must(t, err)
+	defer m.close()
+	if m.byName["a"].encoder != "hf:o/n" || m.byName["b"].encoder != "d" {
+		t.Error(m.byName["a"].encoder, m.byName["b"].encoder)
+	}
+}
+
+// wav is a file of 16 bits, with the bytes of a header of some rate.
+func wav(samples int) []byte {
+	file := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data")
+	file = binary.LittleEndian.AppendUint32(file, uint32(2*samples))
+	for i := range samples {
+		file = binary.LittleEndian.AppendUint16(file, uint16(i*i))
+	}
+	return file
+}
+
+// heard is a request with a sound ahead of a text.
+func heard(model string, file []byte, format, text string) string {
+	return fmt.Sprintf(`{"model": %q, "max_tokens": 12, "temperature": 0, "messages": [{"role": "user", "content": [
+		{"type": "input_audio", "input_audio": {"data": %q, "format": %q}}, {"type": "text", "text": %q}]}]}`,
+		model, base64.StdEncoding.EncodeToString(file), format, text)
+}
+
+// The answer is what the library makes of the same sound by hand, and a sound is encoded once.
+func TestSoundsAreHeard(t *testing.T) {
+	s := serve(t, "-mmproj", "plain="+encoderFile(t, "sound/ultravox"))
+	l := s.leased(t, "plain")
+	file := wav(40000)
+	media, err := l.encoders["audio"].EncodeAudio(t.Context(), file, nil)
+	must(t, err)
+	defer media.Close()
+	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
+		"role": "user", "content": []any{map[string]any{"type": "audio", "media": 0}, map[string]any{"type": "text", "text": "Once"}},
+	}}}, media)
+	must(t, err)
+	defer prompt.Close()
+	session, err := l.NewSession(nil)
+	must(t, err)
+	defer session.Close()
+	job, err := session.NewJob(t.Context(), nil, &realizar.JobOptions{MaxTokens: 12, Prompt: prompt})
+	must(t, err)
+	defer job.Close()
+	want := ""
+	for more := true; more; {
+		more, err = job.Step(realizar.NoLimit)
+		must(t, err)
+		text, err := job.Text()
+		must(t, err)
+		want += text
+	}
+	metrics, err := l.Metrics()
+	must(t, err)
+	before := metrics.Encode.Count
+	for range 2 {
+		answer := s.complete(t, heard("plain", file, "wav", "Once"))
+		if said := at(answer, "choices", 0, "message", "content"); said != want || want == "" || at(answer, "usage", "prompt_tokens") != float64(prompt.Len()) {
+			t.Fatal(want, prompt.Len(), answer)
+		}
+	}
+	if metrics, err = l.Metrics(); err != nil || metrics.Encode.Count != before+1 {
+		t.Error("encoded so often: ", metrics.Encode.Count-before, err)
+	}
+	for _, one := range []struct{ model, request, word string }{
+		{"plain", heard("plain", file, "mp3", "x"), `"mp3" is not taken: "wav" is`},
+		{"plain", heard("plain", file, "", "x"), `"" is not taken`},
+		{"plain", heard("plain", nil, "wav", "x"), "a sound has no bytes"},
+		{"plain", heard("plain", file[:50], "wav", "x"), "sound 0"},
+		{"plain", heard("plain", []byte("OggS"), "wav", "x"), "Ogg"},
+		{"plain", strings.Replace(heard("plain", file, "wav", "x"), `"data": "`, `"data": "#`, 1), "the base64 of a sound is damaged"},
+		{"plain", shown("", "plain", pictureURL(t, "rgb.png"), "x"), "takes no pictures"},
+		{"thinking", heard("thinking", file, "wav", "x"), "takes no sounds"},
+	} {
+		status, answer, _ := s.post(t, "/v1/chat/completions", one.request)
+		if message, _ := at(answer, "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, one.word) {
+			t.Errorf("%s: %d %v", one.word, status, answer)
+		}
+	}
+	s.complete(t, heard("plain", file, "wav", "x"))
 }

@@ -379,7 +379,7 @@ func (s *storedResponse) size() int {
 			switch part := part.(type) {
 			case textPart:
 				bytes += each + len(part.Text)
-			case *picture:
+			case *medium:
 				bytes += each + len(part.file)
 			}
 		}

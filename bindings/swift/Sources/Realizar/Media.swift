@@ -213,12 +213,14 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// Encodes a sound: samples of one channel from -1 to 1, `rate` of them a second. Of the options `maxRows` and
-    /// `progress`, which is told of parts, count.
-    public func encode(samples: [Float], rate: UInt32, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
+    /// Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, `rate` of each a second.
+    /// Several channels become their mean. Of the options `maxRows` and `progress`, which is told of parts, count.
+    public func encode(
+        samples: [Float], channels: UInt32 = 1, rate: UInt32, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil
+    ) throws -> Media {
         try options.with(cancel) { params in
             try Media.made { out, error in
-                handle.use { rz_media_from_samples($0, samples, samples.count, rate, params, out, error) }
+                handle.use { rz_media_from_samples($0, samples, samples.count, channels, rate, params, out, error) }
             }
         }
     }
