@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((head, pixels)) = data.split_at_checked(14) else { return };
     let n: Vec<usize> = head[2..].chunks_exact(2).map(|n| usize::from(u16::from_le_bytes([n[0], n[1]]))).collect();
     let filter = [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos][usize::from(head[1]) % 3];
-    let sizing = match head[0] % 9 {
+    let sizing = match head[0] % 11 {
         0 => Sizing::Square { side: n[0], filter },
         1 => Sizing::ShortestEdge { side: n[0], filter },
         2 => {
@@ -34,6 +34,8 @@ fuzz_target!(|data: &[u8]| {
             grids.0[..2].copy_from_slice(&[[head[1] % 5, head[1] % 3], [1, 1]]);
             Sizing::Pinpoints { tile: n[0], grids, filter }
         }
+        8 => Sizing::Canvas { tile: n[0], max_tiles: n[1], filter },
+        9 => Sizing::Slices { side: n[0], patch: n[1], max_tiles: n[2], filter },
         _ => Sizing::SplitRatio { tile: n[0], min_tiles: n[1], max_tiles: n[2], filter },
     };
     let Ok(layout) = sizing.layout(n[3], n[4]) else { return };
@@ -46,6 +48,6 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(tiles.len(), layout.n_tiles());
     for (i, tile) in tiles.into_iter().enumerate() {
         assert_eq!([tile.width, tile.height], layout.tile(i));
-        drop(patches(&tile, n[5], 1, [0.5; 3], [0.5; 3]));
+        drop(patches(&tile, n[5], 1, [[0.5; 3]; 2], head[1] % 2 == 1));
     }
 });

@@ -55,6 +55,11 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
                 *min_tiles = (*min_tiles).min(*max_tiles);
                 is_smaller
             }
+            Sizing::Canvas { max_tiles, .. } | Sizing::Slices { max_tiles, .. } => {
+                let is_smaller = *max_tiles > 1;
+                *max_tiles -= usize::from(is_smaller);
+                is_smaller
+            }
             _ => false,
         };
         if !is_smaller {

@@ -136,7 +136,7 @@ impl Encoder {
             convolutions,
             encoder: Stage {
                 program: encoder,
-                inputs: [network.patches].into_iter().chain(network.places).collect(),
+                inputs: [network.patches].into_iter().chain(network.places).chain(network.queries).collect(),
                 results: network.states,
             },
             projector: Stage { program: projector, inputs: network.blocks, results: vec![network.rows] },
@@ -373,7 +373,7 @@ impl Encoding {
         let blocks = inputs.rows.len();
         let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {
-            let written = [&inputs.patches[..], &inputs.places[..]];
+            let written = [&inputs.patches[..], &inputs.places[..], &inputs.queries[..]];
             let by = (&inputs.turns[..], &inputs.spans[..]);
             if !first.advance(&encoder.encoder, inputs.n, sequence, &written, by, budget)? {
                 return Ok(false);
@@ -384,12 +384,12 @@ impl Encoding {
                 beyond.fill(0.0);
             }
         }
-        // A class token is dropped; blocks are what is left of each result, seen otherwise.
-        let class = usize::from(encoder.facts.has_class());
+        // A class token and patches that were asked are dropped; blocks are what is left of each result, seen
+        // otherwise.
         let results = encoder.encoder.results.iter().zip(&encoder.projector.inputs).zip(states.chunks_exact(each));
         let written: Vec<&[f32]> = results
             .map(|((result, block), state)| {
-                let from = class * encoder.encoder.program.width(*result);
+                let from = inputs.first * encoder.encoder.program.width(*result);
                 &state[from..from + blocks * encoder.projector.program.width(*block)]
             })
             .collect();

@@ -12,8 +12,8 @@ use crate::graph::step::{StepInputs, StepLimits};
 /// A program with what the host writes and reads.
 pub struct Stage {
     pub program: Arc<Program>,
-    /// The inputs: the patches of the encoder and their places, where it has any; the blocks of the projector; the
-    /// columns of a convolution.
+    /// The inputs: the patches of the encoder, their places and queries, where it has any; the blocks of the projector;
+    /// the columns of a convolution.
     pub inputs: Vec<TensorId>,
     pub results: Vec<TensorId>,
 }

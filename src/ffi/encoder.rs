@@ -232,9 +232,11 @@ pub unsafe extern "C" fn rz_encoder_info_get(
         let tile_side = match facts.sizing {
             _ if hears => 0,
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => side,
-            Sizing::SplitLongest { tile, .. } | Sizing::SplitRatio { tile, .. } | Sizing::Pinpoints { tile, .. } => {
-                tile
-            }
+            Sizing::SplitLongest { tile, .. }
+            | Sizing::SplitRatio { tile, .. }
+            | Sizing::Pinpoints { tile, .. }
+            | Sizing::Canvas { tile, .. } => tile,
+            Sizing::Slices { .. } => 0,
             Sizing::Area { .. } | Sizing::SplitLarge { .. } | Sizing::Rows { .. } | Sizing::LongestEdge { .. } => 0,
         };
         let mut projector = [0; 32];

@@ -1,13 +1,22 @@
 //! The numbers of a tile as an encoder takes them.
 
+use half::bf16;
+
 use super::picture::Picture;
 use crate::error::{Error, Result, try_vec};
 
 /// Rows of `3 * patch * patch` numbers (channel, row, column), each `(byte / 255 - mean) / std`: patches row by row, or
-/// block by block of `merge` by `merge` patches, row by row within the block.
+/// block by block of `merge` by `merge` patches, row by row within the block. `is_half`: each step of the makers is
+/// rounded to bfloat16.
 ///
 /// # Errors `InvalidArgument` where the tile is not a whole number of blocks.
-pub fn patches(tile: &Picture, patch: usize, merge: usize, mean: [f32; 3], std: [f32; 3]) -> Result<Vec<f32>> {
+pub fn patches(
+    tile: &Picture,
+    patch: usize,
+    merge: usize,
+    [mean, std]: [[f32; 3]; 2],
+    is_half: bool,
+) -> Result<Vec<f32>> {
     let block = patch.saturating_mul(merge);
     if block == 0 || !tile.width.is_multiple_of(block) || !tile.height.is_multiple_of(block) {
         let what = format!("{merge} x {merge} patches of {patch} x {patch} pixels");
@@ -15,7 +24,13 @@ pub fn patches(tile: &Picture, patch: usize, merge: usize, mean: [f32; 3], std: 
     }
     let mut tables = [[0.0f32; 256]; 3];
     for (table, (mean, std)) in tables.iter_mut().zip(mean.into_iter().zip(std)) {
-        (0..=255u8).zip(table).for_each(|(byte, value)| *value = (f32::from(byte) / 255.0 - mean) / std);
+        let half = |x: f32| bf16::from_f32(x).to_f32();
+        (0..=255u8).map(f32::from).zip(table).for_each(|(byte, value)| {
+            *value = match is_half {
+                true => half(half(half(byte * (1.0 / 255.0)) - half(mean)) / half(std)),
+                false => (byte / 255.0 - mean) / std,
+            }
+        });
     }
     let mut out = try_vec("patches", tile.rgb.len())?;
     for (block_y, block_x) in grid(tile.height / block, tile.width / block) {

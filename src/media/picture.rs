@@ -100,9 +100,8 @@ impl Picture {
         Ok(Picture { width: part.width, height: part.height, rgb })
     }
 
-    /// The picture in the middle of a black one, which is no smaller.
-    pub(super) fn padded(&self, width: usize, height: usize) -> Result<Picture> {
-        let (left, top) = (width.saturating_sub(self.width) / 2, height.saturating_sub(self.height) / 2);
+    /// The picture in a black one, which is no smaller, with its corner at `left` and `top`.
+    pub(super) fn padded(&self, width: usize, height: usize, [left, top]: [usize; 2]) -> Result<Picture> {
         let mut rgb = try_filled("pixels", width.saturating_mul(height).saturating_mul(3), 0u8)?;
         let lines = rgb.chunks_exact_mut((3 * width).max(1)).skip(top).zip(self.rgb.chunks_exact(3 * self.width));
         lines.for_each(|(to, from)| to[3 * left..3 * (left + self.width)].copy_from_slice(from));

@@ -44,6 +44,13 @@ pub enum Sizing {
     /// The grid that shows most pixels, of equals the smallest; the picture is fitted into it in its proportions and
     /// padded with black, and an overview follows (LLaVA 1.6).
     Pinpoints { tile: usize, grids: Grids, filter: Filter },
+    /// The grid that need not shrink the picture and enlarges it least, or else shrinks it least, of equals the
+    /// smallest; the picture is fitted into it in its proportions, enlarged to a tile at most, and padded with black on
+    /// the right and below. An overview follows (Llama 4).
+    Canvas { tile: usize, max_tiles: usize, filter: Filter },
+    /// Sides that are multiples of `patch`, of about the area of a square of `side`. A larger picture is an overview,
+    /// and slices of that area in the grid whose proportions are closest (MiniCPM-V).
+    Slices { side: usize, patch: usize, max_tiles: usize, filter: Filter },
     /// The longer edge becomes `longest`, both go up to multiples of `tile`, and an overview follows (Idefics3).
     SplitLongest { longest: usize, tile: usize, filter: Filter },
     /// The grid of tiles whose proportions are closest, and an overview (InternVL).
@@ -136,6 +143,19 @@ impl Sizing {
             Sizing::Rows { grain, rows, .. } => (within_rows(width, height, grain, rows)?, (1, 1)),
             Sizing::LongestEdge { longest, grain, .. } => (longest_edge(width, height, longest, grain), (1, 1)),
             Sizing::Pinpoints { tile, grids, .. } => ((tile, tile), pinpoint(width, height, tile, &grids)),
+            Sizing::Canvas { tile, max_tiles, .. } => ((tile, tile), canvas(width, height, tile, max_tiles)),
+            Sizing::Slices { side, patch, max_tiles, .. } => {
+                let whole = [width as f64, height as f64];
+                match sliced(width, height, side, max_tiles) {
+                    None => (around(whole, side, patch, true), (1, 1)),
+                    Some((columns, lines)) => {
+                        overview_size = Some(around(whole, side, patch, false));
+                        let slice = [(whole[0], columns), (whole[1], lines)]
+                            .map(|(side, n)| (side / n as f64).round_ties_even().max(1.0));
+                        (around(slice, side, patch, true), (columns, lines))
+                    }
+                }
+            }
             Sizing::SplitLongest { longest, tile, .. } => {
                 let (_, whole) = split_longest(width, height, longest, tile);
                 ((tile, tile), (whole.0 / tile, whole.1 / tile))
@@ -186,7 +206,12 @@ impl Sizing {
             }
             Sizing::Pinpoints { .. } => {
                 let (width, height) = fitted(width, height, seen_width, seen_height);
-                picture.resize(width, height, filter)?.padded(seen_width, seen_height)?
+                let middle = [(seen_width - width) / 2, (seen_height - height) / 2];
+                picture.resize(width, height, filter)?.padded(seen_width, seen_height, middle)?
+            }
+            Sizing::Canvas { tile, .. } => {
+                let (width, height) = within_canvas([width, height], [seen_width, seen_height], tile);
+                picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
             }
             _ => picture.resize(seen_width, seen_height, filter)?,
         };
@@ -217,6 +242,8 @@ impl Sizing {
             | Sizing::Rows { filter, .. }
             | Sizing::LongestEdge { filter, .. }
             | Sizing::Pinpoints { filter, .. }
+            | Sizing::Canvas { filter, .. }
+            | Sizing::Slices { filter, .. }
             | Sizing::SplitLongest { filter, .. }
             | Sizing::SplitRatio { filter, .. } => filter,
         }
@@ -232,11 +259,14 @@ impl Sizing {
             Sizing::LongestEdge { longest, grain, .. } => [longest, grain],
             Sizing::SplitLongest { longest, tile, .. } => [longest, tile],
             Sizing::SplitRatio { tile, .. } => [tile, 1],
+            Sizing::Canvas { tile, max_tiles, .. } => [tile, max_tiles],
+            Sizing::Slices { side, patch, .. } => [side, patch],
             Sizing::Pinpoints { tile, grids, .. } => [tile, grids.all().count()],
         };
         let is_in_order = match *self {
             Sizing::Area { least, most, .. } => 0 < most && least <= most && most <= MAX_SEEN,
             Sizing::SplitRatio { min_tiles, max_tiles, .. } => min_tiles <= max_tiles && max_tiles <= MAX_TILES,
+            Sizing::Canvas { max_tiles, .. } | Sizing::Slices { max_tiles, .. } => (1..=MAX_TILES).contains(&max_tiles),
             Sizing::SplitLarge { least, most, min_tiles, max_tiles, .. } => {
                 let is_area = 0 < least && least <= most && most <= MAX_SEEN;
                 is_area && 0 < min_tiles && min_tiles <= max_tiles && max_tiles <= MAX_TILES
@@ -375,6 +405,77 @@ fn fitted(width: usize, height: usize, most_width: usize, most_height: usize) ->
         true => (most_width, ((height as f64 * across).ceil() as usize).clamp(1, most_height)),
         false => (((width as f64 * down).ceil() as usize).clamp(1, most_width), most_height),
     }
+}
+
+/// `get_best_fit`, in the 32 bits of the makers' tensors.
+fn canvas(width: usize, height: usize, tile: usize, max_tiles: usize) -> (usize, usize) {
+    let scale = |[columns, lines]: [usize; 2]| {
+        ((columns * tile) as f32 / width as f32).min((lines * tile) as f32 / height as f32)
+    };
+    let mut best = [1, 1];
+    for [columns, lines] in (1..=max_tiles).flat_map(|x| (1..=max_tiles / x).map(move |y| [x, y])) {
+        let (new, old) = (scale([columns, lines]), scale(best));
+        let is_better = if old >= 1.0 { new >= 1.0 && new < old } else { new > old };
+        if is_better || new == old && columns * lines < best[0] * best[1] {
+            best = [columns, lines];
+        }
+    }
+    (best[0], best[1])
+}
+
+/// `get_max_res_without_distortion` of a canvas with the sides of the picture, but for those of a tile or more. Sides
+/// that the canvas bounds are tensors there, and what is computed with them has 32 bits.
+fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -> (usize, usize) {
+    let is_bounded: [bool; 2] = std::array::from_fn(|i| canvas[i] < size[i].max(tile));
+    let most: [usize; 2] = std::array::from_fn(|i| size[i].max(tile).min(canvas[i]));
+    let scale: [f64; 2] = std::array::from_fn(|i| match is_bounded[i] {
+        true => f64::from(most[i] as f32 / size[i] as f32),
+        false => most[i] as f64 / size[i] as f64,
+    });
+    let fits_width = match is_bounded {
+        [false, false] => scale[0] < scale[1],
+        _ => (scale[0] as f32) < scale[1] as f32,
+    };
+    let scaled = |i: usize, by: usize| {
+        let scaled = match is_bounded[by] {
+            true => f64::from(size[i] as f32 * scale[by] as f32),
+            false => size[i] as f64 * scale[by],
+        };
+        (scaled as usize).clamp(1, most[i])
+    };
+    if fits_width { (most[0], scaled(1, 0)) } else { (scaled(0, 1), most[1]) }
+}
+
+/// `get_sliced_grid`, by the logarithm of the system as Python's is: in a square picture a grid and the one with its
+/// columns and lines exchanged differ in its last bit alone.
+fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<(usize, usize)> {
+    let (ratio, area) = (width as f64 / height as f64, width as f64 * height as f64);
+    let n = ((area / (side * side) as f64).ceil() as usize).min(max_tiles);
+    if n <= 1 {
+        return None;
+    }
+    let (mut best, mut closest) = ((1, 1), f64::INFINITY);
+    for tiles in (n - 1..=n + 1).filter(|&tiles| tiles > 1 && tiles <= max_tiles) {
+        for columns in (1..=tiles).filter(|&columns| tiles.is_multiple_of(columns)) {
+            let lines = tiles / columns;
+            let off = (ratio.ln() - (columns as f64 / lines as f64).ln()).abs();
+            if off < closest {
+                (best, closest) = ((columns, lines), off);
+            }
+        }
+    }
+    Some(best)
+}
+
+/// `find_best_resize`
+fn around([mut w, mut h]: [f64; 2], side: usize, patch: usize, enlarges: bool) -> (usize, usize) {
+    if enlarges || w * h > (side * side) as f64 {
+        let ratio = w / h;
+        h = (side as f64 / ratio.sqrt()).trunc();
+        w = (h * ratio).trunc();
+    }
+    let whole = |x: f64| ((x / patch as f64).round_ties_even() as usize).max(1).saturating_mul(patch);
+    (whole(w), whole(h))
 }
 
 /// Columns and lines of the grid whose proportions are closest.

@@ -78,6 +78,8 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
             grids.0.iter_mut().zip(pairs).for_each(|(grid, pair)| *grid = [0, 1].map(|i| number(&pair[i]) as u8));
             Sizing::Pinpoints { tile: of("tile"), grids, filter }
         }
+        Some("canvas") => Sizing::Canvas { tile: of("tile"), max_tiles: of("max_tiles"), filter },
+        Some("slices") => Sizing::Slices { side: of("side"), patch: of("patch"), max_tiles: of("max_tiles"), filter },
         Some("split_large") => Sizing::SplitLarge {
             grain: of("grain"),
             patch: of("patch"),
@@ -194,6 +196,9 @@ fn sizes_without_sense_are_refused() {
         Sizing::Rows { grain: 48, rows: 0, most: 1, filter },
         Sizing::Rows { grain: 0, rows: 280, most: 280, filter },
         Sizing::Pinpoints { tile: 336, grids: Grids::default(), filter },
+        Sizing::Canvas { tile: 336, max_tiles: 0, filter },
+        Sizing::Slices { side: 448, patch: 0, max_tiles: 9, filter },
+        Sizing::Slices { side: 448, patch: 14, max_tiles: 0, filter },
         Sizing::SplitLarge {
             grain: 32,
             patch: 16,
@@ -231,16 +236,16 @@ fn patches_are_those_of_the_maker() {
     };
     let (patch, merge) = (number(&case["patch"]), number(&case["merge"]));
     let tile = noise(number(&case["width"]), number(&case["height"]));
-    let rows = patches(&tile, patch, merge, three("mean"), three("std")).unwrap();
+    let rows = patches(&tile, patch, merge, [three("mean"), three("std")], false).unwrap();
     assert_eq!(rows.len(), number(&case["numbers"]));
     for (found, expected) in rows.iter().step_by(number(&case["every"])).zip(list(&case["values"])) {
         assert!((f64::from(*found) - expected.as_f64().unwrap()).abs() < 1e-6, "{found} {expected}");
     }
     // Without merging patches stand row by row: the second begins right of the first.
-    let plain = patches(&tile, patch, 1, [0.0; 3], [1.0; 3]).unwrap();
+    let plain = patches(&tile, patch, 1, [[0.0; 3], [1.0; 3]], false).unwrap();
     assert_eq!(plain[3 * patch * patch], f32::from(tile.rgb[3 * patch]) / 255.0);
     for (patch, merge) in [(0, 1), (13, 1), (14, 5), (14, 0), (usize::MAX, 2)] {
-        assert!(matches!(patches(&tile, patch, merge, [0.0; 3], [1.0; 3]), Err(Error::InvalidArgument(_))));
+        assert!(matches!(patches(&tile, patch, merge, [[0.0; 3], [1.0; 3]], false), Err(Error::InvalidArgument(_))));
     }
 }
 

@@ -43,11 +43,18 @@ const FAMILIES: &[&str] = &[
     "glm4v",
     "paddleocr",
     "llava16",
+    "llama4",
+    "minicpm",
 ];
 /// Families whose text models have no folders that are read.
-const WITHOUT_TEXT: [&str; 2] = ["glm4v", "paddleocr"];
+const WITHOUT_TEXT: [&str; 1] = ["minicpm"];
 /// Width of the embeddings of the tests' model.
 const HIDDEN: u64 = 64;
+
+/// Width of the embeddings of a family's model: the heads of MiniCPM-V's queries have 128 numbers.
+fn hidden(family: &str) -> u64 {
+    if family == "minicpm" { 128 } else { HIDDEN }
+}
 
 pub fn data(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/vision/{name}.json"));
@@ -153,6 +160,14 @@ fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
                 let (rows, head) = (shape[0] as usize, shape[0] as usize / n.parse::<usize>().unwrap());
                 let from = |row: usize| row / head * head + row % head / 2 + row % 2 * (head / 2);
                 (0..rows).flat_map(|row| values[from(row) * cols..][..cols].to_vec()).collect()
+            }
+            // Rows of queries, of keys and of values in one tensor.
+            "qkv" => {
+                ["q", "k", "v"].iter().flat_map(|part| base(data, &from.replace(".q.", &format!(".{part}.")))).collect()
+            }
+            "turned" => {
+                let side = shape[0] as usize;
+                (0..values.len()).map(|i| values[i % side * side + i / side]).collect()
             }
             "frames" => {
                 let (second, patch) = (base(data, "v.patch_embd.weight.1"), (shape[3] * shape[4]) as usize);
@@ -267,12 +282,12 @@ fn check(what: &str, encoder: &Encoder, data: &Value) {
 fn encoders_give_the_rows_of_another_implementation() {
     let at = tempfile::tempdir().unwrap();
     for &family in FAMILIES {
-        let (data, model) = (data(family), model(at.path(), family, HIDDEN));
+        let (data, model) = (data(family), model(at.path(), family, hidden(family)));
         let path = at.path().join("mmproj.gguf");
         fs::write(&path, gguf(&data).build().0).unwrap();
         let encoder = load(&model, &path).unwrap();
         check(&format!("{family} gguf"), &encoder, &data);
-        assert_eq!(encoder.facts().is_grid, family.starts_with("qwen") || WITHOUT_TEXT.contains(&family));
+        assert_eq!(encoder.facts().is_grid, family.starts_with("qwen") || ["glm4v", "paddleocr"].contains(&family));
         let folder = folder(&data, false);
         check(&format!("{family} folder"), &load(&model, folder.0.path()).unwrap(), &data);
     }
@@ -397,6 +412,29 @@ fn folders_of_internvl_have_two_forms() {
     check("internvl_chat folder", &load(&model, folder.0.path()).unwrap(), &data);
 }
 
+/// The keys of the text model on top of the configuration, beside those of the program that trained it.
+#[test]
+fn folders_of_paddleocr_have_two_forms() {
+    let mut data = data("paddleocr");
+    let config = data["config"].as_object_mut().unwrap();
+    let text = config.remove("text_config").unwrap();
+    for (name, value) in text.as_object().unwrap() {
+        config.entry(name.as_str()).or_insert(value.clone());
+    }
+    let rope = config.remove("rope_parameters").unwrap();
+    config.insert("rope_theta".to_owned(), rope["rope_theta"].clone());
+    let sections =
+        serde_json::json!({"mrope_section": rope["mrope_section"], "rope_type": "default", "type": "default"});
+    config.insert("rope_scaling".to_owned(), sections);
+    for (name, value) in [("use_3d_rope", true), ("rope_is_neox_style", true), ("use_flash_attention", false)] {
+        config.insert(name.to_owned(), value.into());
+    }
+    let folder = folder(&data, true);
+    let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
+    let encoder = load(&model, folder.0.path()).unwrap();
+    assert_eq!((encoder.facts().row_dim as u64, encoder.facts().is_grid), (HIDDEN, true));
+}
+
 /// A file that differs from that of a family.
 fn changed(family: &str, change: impl FnOnce(&mut Gguf)) -> (tempfile::TempDir, PathBuf) {
     let at = tempfile::tempdir().unwrap();
@@ -467,7 +505,7 @@ fn files_of_other_converters_give_the_same_rows() {
 fn encoders_that_do_not_fit_are_refused_by_name() {
     let at = tempfile::tempdir().unwrap();
     let model_of = |family: &str, hidden: u64| model(at.path(), family, hidden);
-    let model = model_of("", HIDDEN);
+    let (model, wide) = (model_of("", HIDDEN), model_of("", hidden("minicpm")));
     type Change = Box<dyn Fn(&mut Gguf)>;
     let key = |name: &'static str, value: u32| -> Change {
         Box::new(move |file| set(file, &format!("clip.vision.{name}"), value))
@@ -513,6 +551,14 @@ fn encoders_that_do_not_fit_are_refused_by_name() {
         ("gemma4", key("projector.scale_factor", 0), "scale_factor is 0"),
         ("gemma4", key("attention.head_count", 16), "head_count is 16"),
         ("gemma4-12b", key("patch_size", 700), "patch_size is 700"),
+        ("llama4", key("preproc_max_tiles", 0), "preproc_max_tiles is 0"),
+        ("minicpm", key("preproc_max_tiles", 0), "preproc_max_tiles is 0"),
+        ("minicpm", key("preproc_image_size", 0), "preproc_image_size is 0"),
+        ("minicpm", key("block_count", 3), "v.blk.2"),
+        ("minicpm", Box::new(|file| set(file, "clip.minicpmv_version", 2u32)), "minicpmv_version is 2"),
+        ("minicpm", Box::new(|file| set(file, "clip.minicpmv_version", 0u32)), "minicpmv_version is 0"),
+        ("minicpm", Box::new(|file| set(file, "clip.minicpmv_query_num", 6u32)), "minicpmv_query_num is 6"),
+        ("llama4", key("projector.scale_factor", 3), "image_size is 32"),
         ("lfm2", key("preproc_min_tiles", 7), "preproc_min_tiles is 7"),
         ("lfm2", key("preproc_image_size", 33), "preproc_image_size is 33"),
         ("lfm2", key("image_min_pixels", 4097), "image_min_pixels is 4097"),
@@ -520,7 +566,7 @@ fn encoders_that_do_not_fit_are_refused_by_name() {
         ("paddleocr", key("image_min_pixels", 6000), "image_min_pixels is 6000"),
         ("gemma3", key("magic", 1), "clip.vision.magic is 1"),
         ("gemma3", Box::new(|file| set(file, "clip.magic", 1u32)), "clip.magic is 1"),
-        ("gemma3", Box::new(|file| set(file, "clip.projector_type", "resampler")), "\"resampler\""),
+        ("gemma3", Box::new(|file| set(file, "clip.projector_type", "ldp")), "\"ldp\""),
         ("gemma3", Box::new(|file| set(file, "clip.has_vision_encoder", false)), "no encoder of pictures"),
         ("gemma3", Box::new(|file| set(file, "general.architecture", "llama")), "no encoder of pictures"),
         ("gemma3", Box::new(|file| set(file, "clip.vision.image_std", vec![0.0f32, 1.0, 1.0])), "image_std"),
@@ -539,7 +585,8 @@ fn encoders_that_do_not_fit_are_refused_by_name() {
     ];
     for (family, change, expected) in cases {
         let (_at, path) = changed(family, |file| change(file));
-        let error = load(&model, &path).err().unwrap_or_else(|| panic!("{family}: {expected}")).to_string();
+        let of = if hidden(family) == HIDDEN { &model } else { &wide };
+        let error = load(of, &path).err().unwrap_or_else(|| panic!("{family}: {expected}")).to_string();
         assert!(error.contains(expected), "{family}: {error}, expected {expected}");
     }
     // Rows as wide as another model's embeddings.
@@ -587,17 +634,27 @@ fn pauses_change_no_bit_and_a_cancel_ends_the_work() {
 #[test]
 fn no_number_nor_shape_of_a_file_ends_the_process() {
     let at = tempfile::tempdir().unwrap();
-    let model = model(at.path(), "", HIDDEN);
+    let narrow = model(at.path(), "", HIDDEN);
+    let wide = model(at.path(), "", hidden("minicpm"));
     let path = at.path().join("mmproj.gguf");
     let mut refused = 0;
     let families = ["idefics3", "internvl", "llava", "pixtral", "qwen25", "qwen3"];
-    for family in
-        families.into_iter().chain(["llava16", "gemma4", "gemma4-31b", "gemma4-12b", "lfm2", "glm4v", "paddleocr"])
-    {
+    for family in families.into_iter().chain([
+        "llava16",
+        "llama4",
+        "minicpm",
+        "gemma4",
+        "gemma4-31b",
+        "gemma4-12b",
+        "lfm2",
+        "glm4v",
+        "paddleocr",
+    ]) {
         let data = data(family);
         let mut try_file = |file: Gguf| {
             fs::write(&path, file.build().0).unwrap();
-            refused += usize::from(load(&model, &path).is_err());
+            let of = if hidden(family) == HIDDEN { &narrow } else { &wide };
+            refused += usize::from(load(of, &path).is_err());
         };
         for key in data["keys"].as_object().unwrap().keys().filter(|key| key.starts_with("clip.")) {
             let without = |mut file: Gguf| {
@@ -672,6 +729,12 @@ fn folders_whose_keys_nobody_knows_are_refused() {
         ("gemma4", "pixels", "/max_soft_tokens", 2000.into(), "max_rows is 2000"),
         ("gemma4", "config", "/vision_config/head_dim", 12.into(), "heads"),
         ("gemma4", "config", "/vision_config/rope_parameters/rope_type", "yarn".into(), "yarn"),
+        ("minicpm", "config", "/version", 2.5.into(), "version"),
+        ("minicpm", "config", "/query_num", 9.into(), "query_num"),
+        ("minicpm", "pixels", "/slice_start", "<s>".into(), "slice_start"),
+        ("minicpm", "pixels", "/patch_size", 9.into(), "patch_size"),
+        ("llama4", "pixels", "/resize_to_max_canvas", true.into(), "resize_to_max_canvas"),
+        ("llama4", "config", "/vision_config/multi_modal_projector_bias", true.into(), "multi_modal_projector_bias"),
         ("lfm2", "pixels", "/encoder_patch_size", 16.into(), "patches"),
         ("lfm2", "pixels", "/use_thumbnail", false.into(), "use_thumbnail"),
         ("glm4v", "config", "/vision_config/rope_parameters/rope_theta", 5.0.into(), "rope_theta"),

@@ -143,6 +143,26 @@ const KINDS: &[Kind] = &[
         extras: llava_next,
     },
     Kind {
+        model_types: &["llama4"],
+        encoder: None,
+        projector: "llama4",
+        defaults: "hidden_size=768 intermediate_size=5632 num_hidden_layers=34 num_attention_heads=16 patch_size=14 \
+                   image_size=448 layer_norm_eps=1e-5",
+        activations: &["gelu"],
+        resample: 2,
+        extras: llama4,
+    },
+    Kind {
+        model_types: &["minicpmv", "minicpmo"],
+        encoder: None,
+        projector: "resampler",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   image_size=224 layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: minicpm,
+    },
+    Kind {
         model_types: &["llava"],
         encoder: Some("pixtral"),
         projector: "pixtral",
@@ -222,23 +242,31 @@ const EFFECTLESS: &str = "model_type projection_dim out_hidden_size vocab_size t
      is_composition tie_word_embeddings projection_dropout norm_type in_channels in_chans num_channels \
      use_clipped_linears standardize position_embedding_size mm_posemb_size output_proj_dims \
      max_position_embeddings num_patches qk_normalization qkv_bias use_flash_attn initializer_factor dropout \
-     default_output_length global_head_dim";
+     default_output_length global_head_dim norm_eps vision_output_dim projector_input_dim projector_output_dim \
+     projector_dropout";
 const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_extractor_type do_convert_rgb do_pad pad_size \
      image_seq_length data_format input_data_format return_tensors device disable_grouping default_to_square \
      temporal_patch_size merge_size patch_size min_patches max_patches crop_to_patches size max_image_size \
      num_image_tokens image_token max_image_tokens video_sampling do_sample_frames fps num_frames return_row_col_info \
      pan_and_scan_min_crop_size pan_and_scan_max_num_crops pan_and_scan_min_ratio_to_activate do_image_splitting \
-     max_num_patches aspect_ratio_setting";
+     max_num_patches aspect_ratio_setting use_image_id im_id_start im_id_end unk version";
 /// Keys that change no result where they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("temporal_patch_size", "2", "pictures of other than two frames"),
     ("use_absolute_position_embeddings", "true", "an encoder without positions"),
+    ("multi_modal_projector_bias", "false", "a projector with biases"),
 ];
 const PIXELS_NEUTRAL: &[(&str, &str, &str)] = &[
     ("do_resize", "true", "pictures that are not resized"),
     ("do_rescale", "true", "pixels that are not divided"),
     ("do_pan_and_scan", "false", "pictures that are cut in crops as well"),
     ("do_center_crop", "true", "pictures that are not cropped"),
+    ("slice_mode", "true", "pictures that are not sliced"),
+    ("im_start", "\"<image>\"", "other tokens around pictures"),
+    ("im_end", "\"</image>\"", "other tokens around pictures"),
+    ("slice_start", "\"<slice>\"", "other tokens around slices"),
+    ("slice_end", "\"</slice>\"", "other tokens around slices"),
+    ("resize_to_max_canvas", "false", "pictures that are enlarged"),
 ];
 
 /// A configuration, and the keys that it has become so far.
@@ -468,6 +496,45 @@ fn llava_next(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
+/// The makers' norms have an epsilon of their own, whatever `norm_eps` says.
+fn llama4(c: &mut Config) -> Result<()> {
+    let ratio = c.vision.number(&["pixel_shuffle_ratio"])?.unwrap_or(0.5);
+    let (side, tiles) = (c.require(&["image_size"])?, c.pixels.int(&["max_patches"])?.unwrap_or(16));
+    if c.side("size", "height")?.is_some_and(|height| height != side) {
+        return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
+    }
+    let base = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
+    let base = base.or(c.vision.number(&["rope_theta"])?).unwrap_or(10_000.0);
+    c.set("projector.scale_factor", whole(1.0 / ratio).unwrap_or(0));
+    c.set("preproc_max_tiles", tiles);
+    c.set("image_size", side);
+    c.set("rope.freq_base", base);
+    Ok(())
+}
+
+/// Versions ahead of 2.6, whose folders may not tell it, have other tokens between slices.
+fn minicpm(c: &mut Config) -> Result<()> {
+    let version = c.top.number(&["version"])?.unwrap_or(2.5);
+    if !(2.6..5.0).contains(&version) {
+        return Err(c.top.unsupported(&format!("\"version\" with the value {version}")));
+    }
+    let (queries, layers) = (c.top.int(&["query_num"])?.unwrap_or(64), c.require(&["num_hidden_layers"])?);
+    if c.pixels.int(&["image_feature_size"])?.is_some_and(|n| n != queries) {
+        return Err(c.pixels.unsupported("\"image_feature_size\" with another value than \"query_num\""));
+    }
+    if c.pixels.int(&["patch_size"])?.unwrap_or(14) != c.require(&["patch_size"])? {
+        return Err(c.pixels.unsupported("\"patch_size\" with another value than that of the encoder"));
+    }
+    let drops = c.top.bool(&["drop_vision_last_layer"])? != Some(false);
+    c.keys.retain(|(key, _)| key != "clip.vision.block_count");
+    c.set("block_count", layers - u64::from(drops));
+    c.set("preproc_image_size", c.pixels.int(&["scale_resolution"])?.unwrap_or(448));
+    c.set("preproc_max_tiles", c.pixels.int(&["max_slice_nums"])?.unwrap_or(9));
+    c.keys.push(("clip.minicpmv_version".into(), 3u64.into()));
+    c.keys.push(("clip.minicpmv_query_num".into(), queries.into()));
+    Ok(())
+}
+
 fn pixtral(c: &mut Config) -> Result<()> {
     c.expect_last_layer("full")?;
     let longest = c.require_side("size", "longest_edge")?;
@@ -573,8 +640,8 @@ fn common(c: &mut Config) -> Result<()> {
     let resample = c.pixels.int(&["resample"])?.unwrap_or(c.kind.resample);
     // Colours that are not normalised have the mean 0 and the deviation 1.
     let is_plain = c.pixels.bool(&["do_normalize"])? == Some(false);
-    for (name, plain) in [("image_mean", 0.0), ("image_std", 1.0)] {
-        let list = c.pixels.list(&[name])?;
+    for (name, theirs, plain) in [("image_mean", "norm_mean", 0.0), ("image_std", "norm_std", 1.0)] {
+        let list = c.pixels.list(&[name, theirs])?;
         let numbers: Option<Vec<f32>> = list.unwrap_or_default().iter().map(|x| x.as_f64().map(narrow)).collect();
         let numbers = if is_plain { Some(vec![plain; 3]) } else { numbers.filter(|list| list.len() == 3) };
         match numbers {

@@ -15,6 +15,7 @@ use crate::tensor::Shape;
 const ENCODERS: &[&str] = &[
     "vision_tower.vision_model.",
     "visual.vision_model.",
+    "vpm.",
     "vision_tower.",
     "vision_encoder.",
     "vision_model.",
@@ -30,10 +31,11 @@ const PROJECTORS: &[&str] = &[
     "mlp1.",
     "image_newline",
     "projector.",
+    "resampler.",
 ];
 
 /// Beginnings of the names of layers.
-const LAYERS: &[&str] = &["encoder.layers.", "encoder.layer.", "transformer.layers.", "blocks."];
+const LAYERS: &[&str] = &["encoder.layers.", "encoder.layer.", "transformer.layers.", "model.layers.", "blocks."];
 
 /// Modules of a layer.
 const LAYER: &[(&str, &str)] = &[
@@ -109,6 +111,10 @@ const TOP: &[(&str, &str)] = &[
     ("merger.mlp.2", "mm.2"),
     ("merger.linear_fc1", "mm.0"),
     ("merger.linear_fc2", "mm.2"),
+    // Llama 4.
+    ("patch_embedding", "v.patch_embd"),
+    ("layernorm_pre", "v.pre_ln"),
+    ("layernorm_post", "v.post_ln"),
 ];
 
 /// Tensors without an ending, of a layer and outside.
@@ -119,17 +125,24 @@ const ENDLESS: &[(&str, &str)] = &[
     ("lambda_2", "ls2.weight"),
     ("embeddings.class_embedding", "v.class_embd"),
     ("embeddings.cls_token", "v.class_embd"),
+    ("class_embedding", "v.class_embd"),
+    ("positional_embedding_vlm", "v.position_embd.weight"),
     ("embeddings.position_embeddings", "v.position_embd.weight"),
     ("embeddings.position_embedding", "v.position_embd.weight"),
     ("patch_embedder.position_embedding_table", "v.position_embd.weight"),
     ("vision_embedder.pos_embedding", "v.position_embd.weight"),
     ("image_newline", "v.image_newline"),
+    ("resampler.query", "resampler.query"),
+    ("resampler.proj", "resampler.proj.weight"),
+    ("resampler.attn.in_proj_weight", "resampler.attn.qkv.weight"),
+    ("resampler.attn.in_proj_bias", "resampler.attn.qkv.bias"),
     ("std_bias", "v.std_bias"),
     ("std_scale", "v.std_scale"),
     ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight"),
 ];
 
-/// Modules of projectors, by the kind of the projector where several share a name.
+/// Modules of projectors, by the kind of the projector where several share a name, and those of layers that mean
+/// something else than in `LAYER`.
 const PROJECTOR: &[(&str, &str, &str)] = &[
     ("", "connector.modality_projection.proj", "mm.model.fc"),
     ("", "multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm"),
@@ -140,6 +153,15 @@ const PROJECTOR: &[(&str, &str, &str)] = &[
     ("", "vision_embedder.pos_norm", "v.patch_norm.3"),
     ("mlp", "multi_modal_projector.linear_1", "mm.0"),
     ("mlp", "multi_modal_projector.linear_2", "mm.2"),
+    ("resampler", "resampler.kv_proj", "resampler.kv"),
+    ("resampler", "resampler.attn.out_proj", "resampler.attn.out"),
+    ("resampler", "resampler.ln_q", "resampler.ln_q"),
+    ("resampler", "resampler.ln_kv", "resampler.ln_kv"),
+    ("resampler", "resampler.ln_post", "resampler.ln_post"),
+    ("llama4", "post_attention_layernorm", "ln2"),
+    ("llama4", "vision_adapter.mlp.fc1", "mm.model.mlp.1"),
+    ("llama4", "vision_adapter.mlp.fc2", "mm.model.mlp.2"),
+    ("llama4", "multi_modal_projector.linear_1", "mm.model.fc"),
     ("internvl", "multi_modal_projector.layer_norm", "mm.model.mlp.0"),
     ("internvl", "multi_modal_projector.linear_1", "mm.model.mlp.1"),
     ("internvl", "mlp1.0", "mm.model.mlp.0"),
@@ -225,6 +247,8 @@ fn frame_of(path: &Path, both: &TensorInfo, frame: u64) -> Result<TensorInfo> {
 
 /// The name of a tensor in a GGUF file.
 fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
+    let of_kind =
+        |part: &str| PROJECTOR.iter().find(|row| [projector, ""].contains(&row.0) && row.1 == part).map(|row| row.2);
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     if let Some((layer, part)) = LAYERS.iter().find_map(|start| name.strip_prefix(start)?.split_once('.')) {
         let layer = number(layer)?;
@@ -232,7 +256,7 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
             return Some(format!("v.blk.{layer}.{tensor}"));
         }
         let (part, leaf) = parts(part)?;
-        return Some(format!("v.blk.{layer}.{}.{leaf}", look_up(LAYER, part)?));
+        return Some(format!("v.blk.{layer}.{}.{leaf}", of_kind(part).or(look_up(LAYER, part))?));
     }
     if let Some(tensor) = look_up(ENDLESS, name) {
         return Some(tensor.to_owned());
@@ -243,8 +267,7 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
         let part = look_up(&[("norm", "norm"), ("linear_fc1", "fc1"), ("linear_fc2", "fc2")], part)?;
         return Some(format!("v.deepstack.{layer}.{part}.{leaf}"));
     }
-    let of_projector = PROJECTOR.iter().find(|row| [projector, ""].contains(&row.0) && row.1 == part);
-    let ours = look_up(TOP, part).or(of_projector.map(|row| row.2))?;
+    let ours = look_up(TOP, part).or(of_kind(part))?;
     Some(format!("{ours}.{leaf}"))
 }
 

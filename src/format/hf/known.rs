@@ -94,6 +94,7 @@ const EFFECTLESS: &[(&str, &str)] = &[
         "vision_config audio_config audio_token_id audio_token_index image_token_id image_token_index boi_token_id \
          boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image multimodal_projector_bias \
          projector_hidden_act spatial_merge_size vision_feature_layer vision_start_token_id vision_end_token_id \
+         image_start_token_id image_end_token_id video_start_token_id video_end_token_id \
          vision_token_id video_token_id video_token_index scale_factor vision_feature_select_strategy \
          image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor image_grid_pinpoints \
          use_image_newline_parameter downsample_factor projector_bias projector_hidden_size projector_use_layernorm \

@@ -1,5 +1,5 @@
 //! GLM 4: norms on both sides of each block, gate and up in one tensor; half of each head turns, in adjacent pairs or,
-//! where the file has sections of positions in images, in halves.
+//! in GGUF files that have sections of positions in images, in halves.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -10,7 +10,9 @@ use crate::model::rope::sections;
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let sections = sections(&b.keys, false)?;
-    let mut config = b.rope_config(if sections.is_some() { RopePairs::Halves } else { RopePairs::Adjacent })?;
+    let is_turned = sections.is_some() && !b.is_folder();
+    let pairs = if is_turned { RopePairs::Halves } else { RopePairs::Adjacent };
+    let mut config = b.rope_config(pairs)?;
     config.sections = sections;
     let rope = b.rope(&config)?;
     let x = b.embed(1.0)?;

@@ -4,7 +4,7 @@
 
 mod projector;
 
-use super::facts::{Facts, Pieces, Places, Stretch};
+use super::facts::{Facts, Pieces, Places, Queries, Stretch};
 use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Passed, Source};
@@ -29,7 +29,14 @@ const NO_EFFECT: &[&str] = &[
 ];
 
 /// The same after `clip.`.
-const NO_EFFECT_TOP: &[&str] = &["projector_type", "has_vision_encoder", "has_audio_encoder", "has_llava_projector"];
+const NO_EFFECT_TOP: &[&str] = &[
+    "projector_type",
+    "has_text_encoder",
+    "has_vision_encoder",
+    "has_audio_encoder",
+    "has_llava_projector",
+    "has_minicpmv_projector",
+];
 
 /// An encoder of pictures or of sound with its projector, and its weights in a file, of which only vectors were read.
 pub struct EncoderNetwork<'a> {
@@ -41,6 +48,7 @@ pub struct EncoderNetwork<'a> {
     pub encoder: Program,
     pub patches: TensorId,
     pub places: Option<TensorId>,
+    pub queries: Option<TensorId>,
     pub states: Vec<TensorId>,
     /// The projector: blocks of hidden states become rows, one after the other. It has the keys and values of the
     /// first, so that one sequence serves both, and the same handles of weights.
@@ -82,11 +90,19 @@ pub struct EncoderBuilder<'a> {
     merge: usize,
     pub mean: [f32; 3],
     pub std: [f32; 3],
+    /// Pixels are rounded to bfloat16.
+    pub is_half: bool,
+    /// Row and column of the first patch.
+    pub first_turn: u32,
+    /// The vector of the class token's place is behind those of the patches.
+    pub class_is_last: bool,
     /// The columns of the kernel are in the order row, column, channel.
     pub colours_last: bool,
     patches: Option<TensorId>,
     places_input: Option<TensorId>,
     places: Option<Places>,
+    queries_input: Option<TensorId>,
+    queries: Option<Queries>,
     /// The facts of an encoder of sound.
     sound: Option<SoundFacts>,
     /// The first program and its results, once the second has begun, and the inputs of that.
@@ -98,6 +114,7 @@ pub struct EncoderBuilder<'a> {
     pub is_grid: bool,
     pub window: usize,
     pub newline: Option<Vec<f32>>,
+    pub overview_first: bool,
 }
 
 impl<'a> EncoderBuilder<'a> {
@@ -186,10 +203,15 @@ impl<'a> EncoderBuilder<'a> {
             merge: 1,
             mean: [0.0; 3],
             std: [1.0; 3],
+            is_half: false,
+            first_turn: 0,
+            class_is_last: false,
             colours_last: false,
             patches: None,
             places_input: None,
             places: None,
+            queries_input: None,
+            queries: None,
             sound: None,
             encoder: None,
             states: Vec::new(),
@@ -198,6 +220,7 @@ impl<'a> EncoderBuilder<'a> {
             is_grid: false,
             window: 0,
             newline: None,
+            overview_first: false,
         })
     }
 
@@ -241,6 +264,15 @@ impl<'a> EncoderBuilder<'a> {
             side if side.is_multiple_of(self.patch * merge) => Ok(side),
             _ => Err(self.b.keys.unsupported("image_size")),
         }
+    }
+
+    /// A number that is of no encoder, if it is there and not 0.
+    pub fn told_of_file(&self, key: &str) -> Result<Option<usize>> {
+        Ok(self.clip.size(key)?.filter(|n| *n > 0))
+    }
+
+    pub fn unsupported_of_file(&self, key: &str) -> Error {
+        self.clip.unsupported(key)
     }
 
     /// The filter by which pictures are resized.
@@ -347,7 +379,8 @@ impl<'a> EncoderBuilder<'a> {
             Some(class) if n > 0 => {
                 let bias = tensors.vector_if_present("v.patch_embd.bias", width)?;
                 let bias = bias.map_or_else(|| try_filled("a bias", width, 0f32), Ok)?;
-                let first: Vec<f32> = table.drain(..width).collect();
+                let at = if self.class_is_last { (n - 1) * width } else { 0 };
+                let first: Vec<f32> = table.drain(at..at + width).collect();
                 Some(class.iter().zip(first).zip(bias).map(|((class, place), bias)| class + place - bias).collect())
             }
             _ => None,
@@ -378,7 +411,12 @@ impl<'a> EncoderBuilder<'a> {
     /// A rotation whose first pairs turn by the row, the others by the column.
     pub fn rope(&mut self, pairs: RopePairs, by_row: Vec<f64>, by_column: Vec<f64>) -> RopeChoice {
         let axes = [vec![1; by_row.len()], vec![2; by_column.len()]].concat();
-        self.b.ropes.push(Rope { pairs, inv_freq: [by_row, by_column].concat(), axes, magnitude: 1.0 });
+        self.rope_along(pairs, axes, [by_row, by_column].concat())
+    }
+
+    /// A rotation whose pairs turn by the row, 1, or the column, 2.
+    pub fn rope_along(&mut self, pairs: RopePairs, axes: Vec<u8>, inv_freq: Vec<f64>) -> RopeChoice {
+        self.b.ropes.push(Rope { pairs, inv_freq, axes, magnitude: 1.0 });
         RopeChoice { table: RopeTable(self.b.ropes.len() as u32 - 1), long: None }
     }
 
@@ -440,6 +478,20 @@ impl<'a> EncoderBuilder<'a> {
         Ok(table)
     }
 
+    /// An input of the host as wide as the model's embeddings: sines of the places of patches, and learned queries
+    /// behind them.
+    pub fn ask(&mut self, name: &str) -> Result<TensorId> {
+        let (n, width) = (self.b.tensors.rows(name)?, self.hidden);
+        if !(1..=4096).contains(&n) || !width.is_multiple_of(4) {
+            return Err(tensors_damaged(&self.b, format!("{n} queries of {width} numbers")));
+        }
+        self.queries = Some(Queries { table: self.b.tensors.values(name, n, width)?, n, width });
+        let x = self.b.program.tensor(width);
+        self.b.program.input(x);
+        self.queries_input = Some(x);
+        Ok(x)
+    }
+
     /// Adds an input of the host, as wide as a layer.
     pub fn add_input(&mut self, x: TensorId) {
         let delta = self.b.program.tensor(self.width());
@@ -497,6 +549,7 @@ impl<'a> EncoderBuilder<'a> {
     /// Ends the projector; notes tensors and keys that the network did not use and that may change its results.
     pub fn finish(self, rows: TensorId, sizing: Sizing, pieces: Pieces) -> Result<EncoderNetwork<'a>> {
         let EncoderBuilder { mut b, clip, projector, places, sound, places_input, patches, encoder, .. } = self;
+        let (queries, queries_input) = (self.queries, self.queries_input);
         let (Some(encoder), Some(patches)) = (encoder, patches) else {
             return Err(Error::unsupported("an encoder without an end"));
         };
@@ -506,7 +559,8 @@ impl<'a> EncoderBuilder<'a> {
         // An encoder of the other kind may be in the same file.
         let begins = |name: &str, starts: [&str; 2]| starts.iter().any(|start| name.starts_with(start));
         let of_sound = |name: &str| begins(name, ["a.", "mm.a."]);
-        let of_pictures = |name: &str| !of_sound(name) && begins(name, ["v.", "mm."]);
+        let of_pictures =
+            |name: &str| !of_sound(name) && (begins(name, ["v.", "mm."]) || name.starts_with("resampler."));
         let is_other = |name: &&str| if sound.is_some() { of_pictures(name) } else { of_sound(name) };
         for name in b.tensors.unused().filter(|name| !is_other(name)) {
             passed.unknown(format!("the tensor {name} has no place in an encoder of the kind {projector}"));
@@ -526,12 +580,16 @@ impl<'a> EncoderBuilder<'a> {
             merge: self.merge,
             mean: self.mean,
             std: self.std,
+            is_half: self.is_half,
+            first_turn: self.first_turn,
             row_dim,
             n_deep: self.blocks.len() - 1,
             is_grid: self.is_grid,
             pieces,
             places,
             newline: self.newline,
+            queries,
+            overview_first: self.overview_first,
             window: self.window,
             sound,
         };
@@ -542,6 +600,7 @@ impl<'a> EncoderBuilder<'a> {
             encoder,
             patches,
             places: places_input,
+            queries: queries_input,
             states: self.states,
             projector: program.finish(0, &[]),
             blocks: self.blocks,

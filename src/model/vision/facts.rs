@@ -23,6 +23,10 @@ pub struct Facts {
     pub merge: usize,
     pub mean: [f32; 3],
     pub std: [f32; 3],
+    /// Pixels are rounded to bfloat16, as those of Llama 4 are.
+    pub(super) is_half: bool,
+    /// Row and column of the first patch, of which a class token has none.
+    pub(super) first_turn: u32,
     /// Numbers of a row: the width of the model's embeddings, and again for each deeper layer that rows enter.
     pub row_dim: usize,
     /// Number of those layers, from the model's first on (DeepStack).
@@ -33,10 +37,44 @@ pub struct Facts {
     pub(super) places: Option<Places>,
     /// A row behind each line of the joined tiles, of which the padding is left out (LLaVA 1.6).
     pub(super) newline: Option<Vec<f32>>,
+    pub(super) queries: Option<Queries>,
+    /// The rows of an overview stand ahead of those of the other tiles.
+    pub(super) overview_first: bool,
     /// Blocks of the side of a window; 0: all patches see one another.
     pub(super) window: usize,
     /// Facts of an encoder of sound, for which the fields about pictures have no meaning.
     pub sound: Option<SoundFacts>,
+}
+
+/// Learned vectors, each of which becomes a row of what it finds in the patches of a tile (MiniCPM-V).
+pub(super) struct Queries {
+    /// `[n, width]`
+    pub table: Vec<f32>,
+    pub n: usize,
+    pub width: usize,
+}
+
+impl Queries {
+    /// Sines and cosines of the column and of the row of each patch, which are added to keys, then the queries.
+    fn beside(&self, turns: &[[u32; 3]]) -> Result<Vec<f32>> {
+        let mut out = try_vec("places of patches", (turns.len() + self.n).saturating_mul(self.width))?;
+        let (half, n) = (self.width / 2, self.width / 4);
+        let last = turns.iter().flat_map(|turn| turn[1..].iter().copied()).max().unwrap_or(0) as usize;
+        let mut waves = try_vec("places of patches", (last + 1).saturating_mul(half))?;
+        let inv_freq: Vec<f64> = (0..n).map(|i| libm::pow(10_000.0, -(i as f64) / n as f64)).collect();
+        for place in 0..=last {
+            for wave in [libm::sin as fn(f64) -> f64, libm::cos] {
+                waves.extend(inv_freq.iter().map(|freq| wave(place as f64 * freq) as f32));
+            }
+        }
+        for [_, row, column] in turns {
+            for place in [column, row] {
+                out.extend_from_slice(&waves[*place as usize * half..][..half]);
+            }
+        }
+        out.extend_from_slice(&self.table);
+        Ok(out)
+    }
 }
 
 /// Learned vectors of places, which are added to patches.
@@ -58,6 +96,8 @@ pub(super) enum Stretch {
     Never,
     /// Sums of a vector of the column and one of the row.
     Axes,
+    /// The vector whose share of the side a patch begins in.
+    Buckets,
     /// Between the nearest vectors, corner on corner.
     Corners,
     /// The same with borders on borders.
@@ -80,6 +120,7 @@ impl Stretch {
         let at = (i as f64 + 0.5) * scale - 0.5;
         match self {
             Stretch::Never | Stretch::Axes => vec![(i.min(last), 1.0)],
+            Stretch::Buckets => vec![(bucket(side, i, n), 1.0)],
             Stretch::Corners => linear((i * last) as f64 / (n - 1).max(1) as f64),
             Stretch::Antialiased if scale > 1.0 => {
                 let [from, to] = [at + 1.0 - scale, at + 1.0 + scale].map(|x| x.clamp(0.0, side as f64) as usize);
@@ -105,13 +146,16 @@ impl Facts {
     /// Columns and lines of the rows of a tile.
     pub fn tile_grid(&self, layout: &Layout) -> [usize; 2] {
         let side = (self.patch * self.merge).max(1);
-        [layout.tile_width / side, layout.tile_height / side]
+        match &self.queries {
+            Some(queries) => [queries.n, 1],
+            None => [layout.tile_width / side, layout.tile_height / side],
+        }
     }
 
     /// Numbers of rows of each tile.
     fn rows_of_tiles(&self, layout: &Layout) -> impl Iterator<Item = usize> {
-        let side = (self.patch * self.merge).max(1);
-        (0..layout.n_tiles()).map(move |i| layout.tile(i).map(|pixels| pixels / side)).map(|[x, y]| x * y)
+        let asked = self.queries.as_ref().map(|queries| queries.n);
+        squares(layout, self.patch * self.merge).map(move |blocks| asked.unwrap_or(blocks))
     }
 
     /// Number of rows of a picture.
@@ -143,9 +187,15 @@ impl Facts {
     }
 
     /// The rows of all tiles in the order in which the model takes them.
-    pub fn arranged(&self, layout: &Layout, rows: Vec<f32>) -> Result<Vec<f32>> {
-        let Some(newline) = &self.newline else { return Ok(rows) };
+    pub fn arranged(&self, layout: &Layout, mut rows: Vec<f32>) -> Result<Vec<f32>> {
         let width = self.row_dim;
+        let Some(newline) = &self.newline else {
+            let last = self.rows_of_tiles(layout).last().unwrap_or(0);
+            if self.overview_first && layout.overview {
+                rows.rotate_right(last * width);
+            }
+            return Ok(rows);
+        };
         let mut out = try_vec("the rows of a picture", self.n_rows(layout).saturating_mul(width))?;
         let [tile_columns, tile_lines] = self.tile_grid(layout);
         let per_tile = tile_columns * tile_lines;
@@ -182,14 +232,15 @@ impl Facts {
 
     /// Largest number of patches of a tile of pictures with this layout.
     pub fn n_patches(&self, layout: &Layout) -> usize {
-        self.most_rows(layout) * self.merge * self.merge + usize::from(self.has_class())
+        let beside = usize::from(self.has_class()) + self.queries.as_ref().map_or(0, |queries| queries.n);
+        squares(layout, self.patch).max().unwrap_or(0) + beside
     }
 
     /// The inputs of the encoder for a tile.
     pub fn inputs(&self, tile: &Picture) -> Result<TileInputs> {
         let (merge, class) = (self.merge, usize::from(self.has_class()));
         let numbers = 3 * self.patch * self.patch;
-        let in_order = patches(tile, self.patch, merge, self.mean, self.std)?;
+        let in_order = patches(tile, self.patch, merge, [self.mean, self.std], self.is_half)?;
         let [columns, lines] = [tile.width, tile.height].map(|side| side / self.patch / merge);
         let (n, per_block) = (columns * lines * merge * merge + class, merge * merge);
         let mut inputs = TileInputs {
@@ -197,6 +248,8 @@ impl Facts {
             patches: try_filled("patches", class * numbers, 0f32)?,
             frames: Vec::new(),
             places: Vec::new(),
+            queries: Vec::new(),
+            first: class,
             turns: try_vec("the places of patches", n)?,
             spans: try_vec("the places of patches", if self.window > 0 { n } else { 0 })?,
             rows: try_vec("the places of patches", columns * lines)?,
@@ -235,8 +288,51 @@ impl Facts {
         if let Some(places) = &self.places {
             inputs.places = places.of(&inputs.turns, [columns * merge, lines * merge])?;
         }
-        Ok(inputs)
+        inputs.turns.iter_mut().skip(class).flat_map(|turn| &mut turn[1..]).for_each(|turn| *turn += self.first_turn);
+        match &self.queries {
+            Some(queries) => inputs.with_queries(queries),
+            None => Ok(inputs),
+        }
     }
+}
+
+/// Numbers of squares of so many pixels of each tile.
+fn squares(layout: &Layout, side: usize) -> impl Iterator<Item = usize> {
+    let (layout, side) = (*layout, side.max(1));
+    (0..layout.n_tiles()).map(move |i| layout.tile(i).map(|pixels| pixels / side)).map(|[x, y]| x * y)
+}
+
+impl TileInputs {
+    /// Queries behind the patches, which are all that anything sees.
+    fn with_queries(mut self, queries: &Queries) -> Result<TileInputs> {
+        let (n, all) = (self.n, self.n + queries.n);
+        self.queries = queries.beside(&self.turns)?;
+        for values in [&mut self.patches, &mut self.places] {
+            let len = values.len() / n.max(1) * all;
+            values.try_reserve_exact(len - values.len()).map_err(|_| out_of_memory(len))?;
+            values.resize(len, 0.0);
+        }
+        self.turns.resize(all, [0; 3]);
+        self.spans = try_filled("the places of patches", all, [0, n as u32])?;
+        self.rows = (0..queries.n).collect();
+        (self.n, self.first) = (all, n);
+        Ok(self)
+    }
+}
+
+/// `floor(i / n * side)` as `torch.arange` and `torch.bucketize` have it on all processors, in floats of 32 bits: of
+/// eight numbers the first is rounded before the others are computed from it, but for the last ones of each sixteen.
+fn bucket(side: usize, i: usize, n: usize) -> usize {
+    let at = |from: f64, step: f64, i: usize, n: usize| {
+        let first = if i < n - n % 16 { i - i % 8 } else { i };
+        (f64::from((from + step * first as f64) as f32) + step * (i - first) as f64) as f32
+    };
+    let (each, share) = (f64::from(1.0 / n.max(1) as f32), 1.0 / side.max(1) as f64);
+    let place = at(0.0, each, i, n);
+    // The bound above the exact bucket, and the one below it, may fall to the other side.
+    let exact = i * side / n.max(1);
+    let is_within = |bound: usize| bound == 0 || bound < side && at(share, share, bound - 1, side - 1) <= place;
+    [exact + 1, exact].into_iter().find(|bound| is_within(*bound)).unwrap_or(exact.saturating_sub(1)).min(side - 1)
 }
 
 fn out_of_memory(values: usize) -> Error {
@@ -270,7 +366,7 @@ impl Places {
             let [line, column] = [*line, *column].map(|place| place as usize);
             if self.stretch == Stretch::Axes {
                 out.extend(vector(column).iter().zip(vector(side + line)).map(|(x, y)| x + y));
-            } else if fits {
+            } else if fits && self.stretch != Stretch::Buckets {
                 out.extend_from_slice(vector(line * side + column));
             } else {
                 let mut sums = try_filled("a place", self.width, 0f64)?;
@@ -301,12 +397,16 @@ mod tests {
             merge: 2,
             mean: [0.0; 3],
             std: [1.0 / 255.0; 3],
+            is_half: false,
+            first_turn: 0,
             row_dim: 1,
             n_deep: 0,
             is_grid: false,
             pieces: |_, _| Vec::new(),
             places,
             newline: None,
+            queries: None,
+            overview_first: false,
             window,
             sound: None,
         }
@@ -327,6 +427,17 @@ mod tests {
         let pixels: Vec<f32> = inputs.turns.iter().map(|[_, row, column]| (row * 6 + column) as f32).collect();
         let firsts: Vec<f32> = inputs.patches.chunks(3).map(|patch| patch[0].round()).collect();
         assert_eq!(firsts, pixels);
+    }
+
+    /// The patches whose bucket is the one below the exact one: those of torch 2.15.
+    #[test]
+    fn buckets_are_those_of_floats_of_32_bits() {
+        let below = |n: usize| (0..n).filter(|&i| bucket(70, i, n) + 1 == 70 * i / n).collect::<Vec<_>>();
+        assert_eq!(below(25), [5, 10, 15, 20]);
+        assert_eq!(below(49), [7, 14, 35, 42]);
+        assert_eq!(below(55), [11, 22, 33, 44]);
+        assert_eq!(below(77), [55]);
+        assert!((0..32).all(|i| bucket(70, i, 32) == 70 * i / 32) && (0..70).all(|i| bucket(70, i, 70) == i));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn text(text: &'static str) -> Piece {
 /// The inputs of an encoder for a tile, or for a part of a sound.
 #[derive(Default)]
 pub struct TileInputs {
-    /// Number of patches, the class token among them.
+    /// Number of patches, the class token and queries among them.
     pub n: usize,
     /// `[n, 3 * patch * patch]`, or as wide as the encoder of a sound takes them.
     pub patches: Vec<f32>,
@@ -27,9 +27,13 @@ pub struct TileInputs {
     pub frames: Vec<f32>,
     /// `[n, width]`; empty where nothing is added.
     pub places: Vec<f32>,
+    /// `[n, width of a query]`; empty where there are no queries.
+    pub queries: Vec<f32>,
     /// `[n]`, as `StepInputs` has them.
     pub turns: Vec<[u32; 3]>,
     pub spans: Vec<[u32; 2]>,
     /// Number of the row, from the left and line by line, that each block becomes.
     pub rows: Vec<usize>,
+    /// Hidden states ahead of those that blocks are made of.
+    pub first: usize,
 }

@@ -12,7 +12,9 @@ mod idefics3;
 mod inputs;
 mod internvl;
 mod lfm2;
+mod llama4;
 mod llava;
+mod minicpm;
 mod paddleocr;
 mod pixtral;
 mod qwen2;
@@ -45,6 +47,8 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["paddleocr"], paddleocr::build),
     (&["gemma4uv"], gemma4::build_unified),
     (&["mlp"], llava::build),
+    (&["llama4"], llama4::build),
+    (&["resampler"], minicpm::build),
     (&["internvl"], internvl::build),
     (&["qwen2vl_merger", "qwen2.5vl_merger", OMNI], qwen2::build),
     (&["qwen3vl_merger"], qwen3::build),

@@ -3,10 +3,11 @@
 
 Needs numpy, xxhash, pillow 12, torch, torchvision and transformers 5.24.
 """
-import io, json, os, struct, zlib
-import numpy as np, xxhash
+import io, json, math, os, struct, zlib
+import numpy as np, torch, xxhash
 from PIL import Image, ImageOps
 from transformers.image_processing_utils import select_best_resolution
+from transformers.image_utils import SizeDict
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ratio_preserving_size
@@ -14,6 +15,7 @@ from transformers.models.glm4v.image_processing_pil_glm4v import smart_resize as
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
+from transformers.models.llama4 import image_processing_llama4 as llama4
 from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize as smart_resize_paddleocr
 from transformers.models.pixtral import image_processing_pil_pixtral as pixtral
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
@@ -70,6 +72,21 @@ def split_longest(w, h, longest, tile):
     return [tile, tile, s.width // tile, s.height // tile]
 
 
+def minicpm_grid(w, h, side, most):
+    """Columns and lines of MiniCPM-V's slices, after its makers' processor, which transformers does not have."""
+    n = min(math.ceil(w * h / (side * side)), most)
+    grids = [(x, i // x) for i in (n - 1, n, n + 1) if 1 < i <= most for x in range(1, i + 1) if i % x == 0]
+    return min(grids, key=lambda g: abs(math.log(w / h) - math.log(g[0] / g[1]))) if n > 1 else (1, 1)
+
+
+def minicpm_size(w, h, side, patch, enlarge):
+    if w * h > side * side or enlarge:
+        ratio = w / h
+        h = int(side / math.sqrt(ratio))
+        w = int(h * ratio)
+    return tuple(max(round(x / patch) * patch, patch) for x in (w, h))
+
+
 def sizes():
     rng = np.random.default_rng(7)
     given = [(1, 1), (1, 2), (2, 1), (1, 65535), (65535, 1), (65535, 65535), (327, 65535), (65535, 328), (14, 14), (28, 28), (42, 42), (27, 5400),
@@ -97,6 +114,22 @@ def sizes():
         def f(w, h):
             H, W = select_best_resolution((h, w), [(tile * y, tile * x) for x, y in grids])
             return [tile, tile, W // tile, H // tile]
+        return f
+
+    def canvas(tile, max_tiles):
+        grids = torch.tensor(llama4.find_supported_resolutions(max_tiles, SizeDict(height=tile, width=tile)))
+
+        def f(w, h):
+            H, W = llama4.get_best_fit((h, w), grids)
+            return [tile, tile, W // tile, H // tile]
+        return f
+
+    def slices(side, patch, max_tiles):
+        def f(w, h):
+            columns, lines = minicpm_grid(w, h, side, max_tiles)
+            if columns * lines > 1:
+                w, h = (max(round(w / columns), 1), max(round(h / lines), 1))
+            return [*minicpm_size(w, h, side, patch, True), columns, lines]
         return f
 
     def rows(grain, n):
@@ -128,6 +161,10 @@ def sizes():
         ({"rule": "area", "grain": 28, "least": 6272, "most": 5880000, "narrow": "cut"}, narrow_area),
         ({"rule": "area", "grain": 28, "least": 147384, "most": 2822400, "narrow": "rounded"}, narrow_area),
         ({"rule": "pinpoints", "tile": 336, "grids": [[2, 1], [1, 2], [2, 2], [1, 3], [3, 1]]}, pinpoints),
+        ({"rule": "canvas", "tile": 336, "max_tiles": 16}, canvas),
+        ({"rule": "canvas", "tile": 28, "max_tiles": 5}, canvas),
+        ({"rule": "slices", "side": 448, "patch": 14, "max_tiles": 9}, slices),
+        ({"rule": "slices", "side": 70, "patch": 14, "max_tiles": 12}, slices),
         ({"rule": "rows", "grain": 48, "rows": 280}, rows),
         ({"rule": "rows", "grain": 48, "rows": 1120}, rows),
         ({"rule": "split_large", "grain": 32, "patch": 16, "least": 65536, "most": 262144, "large": 524288, "tile": 512, "min_tiles": 2,

@@ -66,6 +66,8 @@ def made(op, values, shape):
     op, *n = op.split() or [""]
     if op == "last":                                         # channels last
         values = values.reshape(*shape[:-1], 3, -1).swapaxes(-1, -2)
+    elif op == "turned":
+        values = values.T
     elif op == "axes":                                       # two tables, alternating
         values = values.reshape(2, shape[0], -1).transpose(1, 0, 2)
     elif op == "part":
@@ -335,6 +337,8 @@ class Plain(Family):
     def logits(self, n, **inputs):
         before, after = PROMPT
         tokens = torch.tensor([before + [self.image_token] * n + after])
+        if "image_grid_thw" in inputs:
+            inputs["mm_token_type_ids"] = (tokens == self.image_token).long()
         return self.model(input_ids=tokens, **inputs).logits[0, -1].tolist()
 
 
@@ -438,13 +442,13 @@ def blocks(values, p, m):
 
 
 class Glm4v(Plain):
-    name, projector, epsilon, image_size, image_token, gelu, with_logits = "glm4v", "glm4v", 1e-5, 32, 92, False, False
+    name, projector, epsilon, image_size, image_token, gelu = "glm4v", "glm4v", 1e-5, 32, 92, False
     sizes = [[90, 70], [64, 48], [200, 9]]
     encoder = {"model_type": "glm4v_vision", "hidden_size": 48, "intermediate_size": 80, "depth": 2, "num_heads": 2, "patch_size": 8, "image_size": 32,
                "out_hidden_size": 64, "spatial_merge_size": 2, "temporal_patch_size": 2}
     config = {"model_type": "glm4v", "image_token_id": 92, "video_token_id": 93, "image_start_token_id": 90, "image_end_token_id": 91,
               "vision_config": encoder, "text_config": {"model_type": "glm4v_text", **{k: v for k, v in LLAMA_LIKE.items() if k != "head_dim"},
-              "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3], "partial_rotary_factor": 0.5}}}
+              "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1], "partial_rotary_factor": 0.5}}}
     pixels = PIXELS | CLIP | {"image_processor_type": "Glm4vImageProcessor", "resample": 3, "patch_size": 8, "temporal_patch_size": 2, "merge_size": 2,
                               "size": {"shortest_edge": 8192, "longest_edge": 10240}}
     more = {"spatial_merge_size": 2, "image_min_pixels": 4096, "image_max_pixels": 5120}
@@ -473,15 +477,16 @@ class Glm4v(Plain):
         a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
         values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
         rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
-        return rows, [ids(self.around[0]), len(rows), ids(self.around[1])], None
+        runs = [ids(self.around[0]), len(rows), ids(self.around[1])]
+        return rows, runs, self.logits(len(rows), pixel_values=values, image_grid_thw=grid) if with_logits else None
 
 
 class PaddleOcr(Plain):
-    name, projector, epsilon, image_size, image_token, with_logits = "paddleocr", "paddleocr", 1e-6, 40, 92, False
+    name, projector, epsilon, image_size, image_token = "paddleocr", "paddleocr", 1e-6, 40, 92
     sizes = [[90, 70], [64, 48], [200, 9], [9, 100]]
     encoder = {"model_type": "paddleocr_vl_vision", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2,
                "patch_size": 8, "image_size": 40, "spatial_merge_size": 2}
-    config = {"model_type": "paddleocr_vl", "image_token_id": 92, "video_token_id": 93, "vision_start_token_id": 90, "vision_end_token_id": 91,
+    config = {"model_type": "paddleocr_vl", "tie_word_embeddings": False, "image_token_id": 92, "video_token_id": 93, "vision_start_token_id": 90, "vision_end_token_id": 91,
               "vision_config": encoder, "text_config": {"model_type": "paddleocr_vl_text", **LLAMA_LIKE, "head_dim": 16,
               "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0, "mrope_section": [2, 3, 3]}}}
     pixels = PIXELS | CLIP | {"image_processor_type": "PaddleOCRVLImageProcessor", "resample": 3, "patch_size": 8, "temporal_patch_size": 1,
@@ -499,8 +504,10 @@ class PaddleOcr(Plain):
         from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize
         H, W = smart_resize(image.size[1], image.size[0], 16, 4096, 5120)
         a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 1)
-        rows = self.model.model.get_image_features(pixel_values=torch.from_numpy(a), image_grid_thw=grid, return_dict=True).pooler_output[0]
-        return rows, [ids("<|IMAGE_START|>"), len(rows), ids("<|IMAGE_END|>")], None
+        inputs = dict(pixel_values=torch.from_numpy(a), image_grid_thw=grid)
+        rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
+        runs = [ids("<|IMAGE_START|>"), len(rows), ids("<|IMAGE_END|>")]
+        return rows, runs, self.logits(len(rows), **inputs) if with_logits else None
 
 
 class Llava16(Plain):
@@ -533,7 +540,187 @@ class Llava16(Plain):
         return rows, [len(rows)], self.logits(len(rows), **inputs) if with_logits else None
 
 
-FAMILIES = [Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), PaddleOcr()]
+class Llama4(Plain):
+    """Tiles of 16 patches, at most 6 of them."""
+    name, projector, epsilon, image_size, image_token = "llama4", "llama4", 1e-5, 32, 92
+    sizes = [[90, 70], [20, 30], [200, 31], [40, 64], [64, 64]]
+    encoder = {"model_type": "llama4_vision_model", "hidden_size": 48, "intermediate_size": 192, "num_hidden_layers": 2, "num_attention_heads": 2,
+               "patch_size": 8, "image_size": 32, "vision_output_dim": 56, "projector_input_dim": 56, "projector_output_dim": 56,
+               "pixel_shuffle_ratio": 0.5, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+    config = {"model_type": "llama4", "image_token_index": 92, "boi_token_index": 90, "eoi_token_index": 91, "vision_config": encoder,
+              "text_config": {"model_type": "llama4_text", **LLAMA_LIKE, "intermediate_size_mlp": 96, "num_local_experts": 2,
+                              "num_experts_per_tok": 1, "interleave_moe_layer_step": 2}}
+    pixels = PIXELS | {"image_processor_type": "Llama4ImageProcessorFast", "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 2,
+                       "size": {"height": 32, "width": 32}, "max_patches": 6, "resize_to_max_canvas": False}
+    more = {"projector.scale_factor": 2, "preproc_max_tiles": 6}
+    names = [(f"vision_model.{theirs}", ours) for theirs, ours in
+             [("patch_embedding.linear", "v.patch_embd"), ("class_embedding", "v.class_embd"), ("positional_embedding_vlm", "v.position_embd.weight"),
+              ("layernorm_pre", "v.pre_ln"), ("layernorm_post", "v.post_ln"), ("vision_adapter.mlp.fc1", "mm.model.mlp.1"),
+              ("vision_adapter.mlp.fc2", "mm.model.mlp.2"), *((f"model.layers.N.{a}", f"v.blk.N.{b}") for a, b in
+              [("input_layernorm", "ln1"), ("post_attention_layernorm", "ln2"), ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"),
+               ("self_attn.v_proj", "attn_v"), ("self_attn.o_proj", "attn_out"), ("mlp.fc1", "ffn_up"), ("mlp.fc2", "ffn_down")])]]
+    names.append(("multi_modal_projector.linear_1", "mm.model.fc"))
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        return ours and (ours, "", shape)
+
+    def processed(self, image):
+        from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
+
+        class Pillow(Llama4ImageProcessor):
+            def resize(self, image, size, resample=None, **_):
+                pictures = [Image.fromarray(a.permute(1, 2, 0).numpy()).resize((size.width, size.height), 2) for a in image]
+                return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in pictures])
+
+        got = Pillow(**{k: v for k, v in self.pixels.items() if k != "image_processor_type"})(image, return_tensors="pt")
+        return got["pixel_values"].double(), [int(n) for n in got["aspect_ratios"][0]]
+
+    def write(self):
+        self.seen = [self.processed(picture(*size)) for size in self.sizes]
+        super().write()
+
+    def run(self, image, with_logits):
+        values, (lines, columns) = self.seen[self.sizes.index(list(image.size))]
+        rows = self.model.multi_modal_projector(self.model.get_image_features(pixel_values=values, return_dict=True).last_hidden_state)
+        n, runs = rows.shape[1], [ids("<|image_start|>")]
+        for y in range(lines if len(rows) > 1 else 0):
+            for x in range(columns):
+                runs += [n, ids("<|tile_x_separator|>" if x + 1 < columns else "<|tile_y_separator|>")]
+        runs = [*runs[:-1], runs[-1] + ids("<|image|>"), n, ids("<|image_end|>")]
+        rows = rows.reshape(-1, rows.shape[-1])
+        return rows, runs, self.logits(rows) if with_logits else None
+
+    def logits(self, rows):
+        """Asks the decoder itself, because the `forward` around it fails in this version."""
+        before, after = (self.model.get_input_embeddings()(torch.tensor(tokens)) for tokens in PROMPT)
+        return self.model.language_model(inputs_embeds=torch.cat([before, rows, after])[None]).logits[0, -1].tolist()
+
+
+class MiniCpm(Plain):
+    """MiniCPM-V 2.6 to 4.5, which transformers does not have: the formulas of its makers' code in 64-bit floats."""
+    name, projector, epsilon, image_size = "minicpm", "resampler", 1e-6, 40
+    sizes = [[90, 70], [30, 22], [70, 40], [44, 200], [61, 61]]
+    encoder = {"hidden_size": 48, "image_size": 48, "intermediate_size": 80, "model_type": "siglip", "num_attention_heads": 2,
+               "num_hidden_layers": 2, "patch_size": 8}
+    saved = {"architectures": ["MiniCPMV"], "model_type": "minicpmv", "version": 2.6, "batch_vision_input": True, "drop_vision_last_layer": False,
+             "hidden_size": 128, "query_num": 5, "slice_mode": True, "use_image_id": True, "vision_config": encoder}
+    pixels = {"image_processor_type": "MiniCPMVImageProcessor", "max_slice_nums": 4, "scale_resolution": 40, "patch_size": 8, "use_image_id": True,
+              "image_feature_size": 5, "im_start": "<image>", "im_end": "</image>", "slice_start": "<slice>", "slice_end": "</slice>",
+              "unk": "<unk>", "im_id_start": "<image_id>", "im_id_end": "</image_id>", "slice_mode": True, "norm_mean": [0.5] * 3,
+              "norm_std": [0.5] * 3, "version": 2.6, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    more = {"preproc_image_size": 40, "preproc_max_tiles": 4}
+    scale = Family.scale | {"attn.q.weight": 2.0, "attn.k.weight": 2.0, "query": 3.0}
+
+    def keys(self):
+        return super().keys() | {"clip.minicpmv_version": 3, "clip.minicpmv_query_num": 5, "clip.has_minicpmv_projector": True}
+
+    def write(self):
+        d, h, n, p = 48, 128, 5, 8
+        linear = lambda name, rows, cols: {name + ".weight": [rows, cols], name + ".bias": [rows]}
+        norm = lambda name, width: {name + ".weight": [width], name + ".bias": [width]}
+        shapes = {"v.patch_embd.weight": [d, 3, p, p], "v.patch_embd.bias": [d], "v.position_embd.weight": [36, d], **norm("v.post_ln", d)}
+        for i in range(2):
+            b = f"v.blk.{i}."
+            shapes |= norm(b + "ln1", d) | norm(b + "ln2", d) | linear(b + "ffn_up", 80, d) | linear(b + "ffn_down", d, 80)
+            for part in ("q", "k", "v", "out"):
+                shapes |= linear(b + "attn_" + part, d, d)
+        shapes |= {"resampler.query": [n, h], "resampler.kv.weight": [h, d], "resampler.proj.weight": [h, h]}
+        for part in ("ln_q", "ln_kv", "ln_post"):
+            shapes |= norm("resampler." + part, h)
+        for part in ("q", "k", "v", "out"):
+            shapes |= linear("resampler.attn." + part, h, h)
+        names = {ours: "vpm." + theirs for theirs, ours in SIGLIP} | {"resampler.kv": "resampler.kv_proj", "resampler.attn.out": "resampler.attn.out_proj"}
+        base, folder, self.w = [], [], {}
+        for name, shape in shapes.items():
+            scale, offset = self.base(name, shape)
+            base.append([name, shape, scale, offset])
+            values = (offset + scale * weights(name, shape).astype(np.float64)).astype(np.float32)
+            self.w[name] = torch.from_numpy(values).double()
+            module, _, leaf = name.rpartition(".")
+            layer = module.split(".")[2] if ".blk." in module else ""
+            theirs = names.get(module.replace(f".{layer}.", ".N.") if layer else module, module).replace(".N.", f".{layer}.")
+            if module == "resampler.attn.q":
+                folder.append([f"resampler.attn.in_proj_{leaf}", name, "qkv", [3 * shape[0], *shape[1:]]])
+            elif name == "resampler.proj.weight":
+                folder.append(["resampler.proj", name, "turned", shape])
+            elif module not in ("resampler.attn.k", "resampler.attn.v"):
+                folder.append([f"{theirs}.{leaf}" if module != "resampler" else name, name, "", shape])
+        cases = [self.case(i, size) for i, size in enumerate(self.sizes)]
+        pixels = {k: v for k, v in self.pixels.items() if k not in ("image_mean", "image_std")}
+        out = {"family": self.name, "keys": self.keys(), "config": self.saved, "pixels": pixels, "base": base,
+               "gguf": [[name, name, "", shape] for name, shape in shapes.items()], "folder": folder, "text": [], "pictures": cases}
+        with open(os.path.join(HERE, self.name + ".json"), "w") as f:
+            f.write(json.dumps(out, separators=(",", ":")) + "\n")
+        print(self.name, [(c["size"], c["n_rows"], c["runs"]) for c in cases])
+
+    def tiles(self, image):
+        """The overview, slices, and the columns and lines of these."""
+        w, h = image.size
+        side, patch, most = (self.pixels[k] for k in ("scale_resolution", "patch_size", "max_slice_nums"))
+        columns, lines = minicpm_grid(w, h, side, most)
+        if columns * lines == 1:
+            return [image.resize(minicpm_size(w, h, side, patch, True), 3)], 1, 1
+        tw, th = minicpm_size(max(round(w / columns), 1), max(round(h / lines), 1), side, patch, True)
+        whole = image.resize((tw * columns, th * lines), 3)
+        slices = [whole.crop((tw * x, th * y, tw * x + tw, th * y + th)) for y in range(lines) for x in range(columns)]
+        return [image.resize(minicpm_size(w, h, side, patch, False), 3), *slices], columns, lines
+
+    def run(self, image, with_logits):
+        tiles, columns, lines = self.tiles(image)
+        rows = torch.cat([self.rows(normalised(self.pixels, np.asarray(t).transpose(2, 0, 1))) for t in tiles])
+        n, text = len(self.w["resampler.query"]), ids("<image>")
+        runs = []
+        for i in range(len(tiles)):
+            if i:
+                text += (ids("\u010a") if i > 1 and (i - 1) % columns == 0 else []) + ids("<slice>")
+            runs += [text, n]
+            text = ids("</slice>" if i else "</image>")
+        return rows, runs + [text], None
+
+    def rows(self, values):
+        F, w, patch = torch.nn.functional, self.w, 8
+        linear = lambda x, name: x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
+        norm = lambda x, name: F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], 1e-6)
+        x = F.conv2d(torch.from_numpy(values)[None], w["v.patch_embd.weight"], w["v.patch_embd.bias"], patch)[0]
+        lines, columns = x.shape[1:]
+        x = x.flatten(1).T
+        bounds = torch.arange(1 / 6, 1.0, 1 / 6)
+        row, column = (torch.bucketize(torch.arange(0, 1 - 1e-6, 1 / torch.tensor(n)), bounds, right=True) for n in (lines, columns))
+        x = x + w["v.position_embd.weight"][(row[:, None] * 6 + column).flatten()]
+        heads = lambda x, n: x.reshape(len(x), n, -1).transpose(0, 1)
+        attend = lambda q, k, v, n: F.softmax(heads(q, n) @ heads(k, n).transpose(1, 2) / (q.shape[1] / n) ** 0.5, -1).matmul(heads(v, n)).transpose(0, 1).flatten(1)
+        for i in range(2):
+            b = f"v.blk.{i}."
+            h = norm(x, b + "ln1")
+            x = x + linear(attend(*(linear(h, b + "attn_" + part) for part in "qkv"), 2), b + "attn_out")
+            x = x + linear(F.gelu(linear(norm(x, b + "ln2"), b + "ffn_up"), approximate="tanh"), b + "ffn_down")
+        x = norm(linear(norm(x, "v.post_ln"), "resampler.kv"), "resampler.ln_kv")
+        quarter = x.shape[1] // 4
+        freq = 10000.0 ** (-torch.arange(quarter, dtype=torch.float64) / quarter)
+        wave = lambda n: torch.cat([f(torch.arange(n, dtype=torch.float64)[:, None] * freq) for f in (torch.sin, torch.cos)], 1)
+        places = torch.cat([wave(columns).repeat(lines, 1), wave(lines).repeat_interleave(columns, 0)], 1)
+        q, k, v = (linear(a, "resampler.attn." + part) for a, part in ((norm(w["resampler.query"], "resampler.ln_q"), "q"), (x + places, "k"), (x, "v")))
+        x = norm(linear(attend(q, k, v, 1), "resampler.attn.out"), "resampler.ln_post")
+        return linear(x, "resampler.proj")
+
+
+def minicpm_grid(w, h, side, most):
+    """Columns and lines of slices."""
+    n = min(math.ceil(w * h / (side * side)), most)
+    grids = [(x, i // x) for i in (n - 1, n, n + 1) if 1 < i <= most for x in range(1, i + 1) if i % x == 0]
+    return min(grids, key=lambda g: abs(math.log(w / h) - math.log(g[0] / g[1]))) if n > 1 else (1, 1)
+
+
+def minicpm_size(w, h, side, patch, enlarge):
+    if w * h > side * side or enlarge:
+        ratio = w / h
+        h = int(side / math.sqrt(ratio))
+        w = int(h * ratio)
+    return tuple(max(round(x / patch) * patch, patch) for x in (w, h))
+
+
+FAMILIES = [MiniCpm(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), PaddleOcr()]
 
 for name in sys.argv[1:]:
     next(family for family in FAMILIES if family.name == name).write()

@@ -132,6 +132,23 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
     Family {
+        model_types: &["glm4v", "glm4v_text"],
+        arch: "glm4",
+        defaults: "rope_theta=1e4 num_key_value_heads=2",
+        sections: |t, interleaved, pairs| Ok(interleaved != Some(true) && pairs == Some(head_dim(t)? / 4)),
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["paddleocr_vl", "paddleocr_vl_text"],
+        arch: "paddleocr",
+        defaults: "rope_theta=5e5 head_dim=128 num_key_value_heads=2",
+        effectless: " use_3d_rope rope_is_neox_style weight_share_add_bias ignored_index compression_ratio \
+                     hidden_dropout_prob ",
+        sections: |t, interleaved, pairs| Ok(interleaved != Some(true) && pairs == Some(head_dim(t)? / 2)),
+        ..PLAIN
+    },
+    Family {
         model_types: &["cohere"],
         arch: "command-r",
         keys: &[LOGIT_SCALE],

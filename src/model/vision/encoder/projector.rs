@@ -6,7 +6,6 @@ use crate::graph::op::{Activation, NormKind, Op, Projection, TensorId};
 use crate::graph::program::ProgramBuilder;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::MatrixSource;
-use crate::model::hyper::HeadShape;
 
 impl EncoderBuilder<'_> {
     /// Ends the encoder with some hidden states, and begins the projector with blocks of `merge` by `merge` of each.
@@ -16,21 +15,24 @@ impl EncoderBuilder<'_> {
 
     /// `project_blocks` for blocks of so many hidden states.
     pub fn project_stacks(&mut self, states: &[TensorId], stack: usize) -> Result<Vec<TensorId>> {
-        let width = stack * self.width();
+        self.begin_projector(states, stack * self.width())
+    }
+
+    /// Ends the encoder with some hidden states, and begins the projector with blocks of so many numbers of each.
+    pub fn begin_projector(&mut self, states: &[TensorId], width: usize) -> Result<Vec<TensorId>> {
         let b = &mut self.b;
         let mut encoder = std::mem::take(&mut b.program);
-        let HeadShape { n_heads, head_dim, .. } = b.hyper.heads;
         let has_layers = b.hyper.n_layers > 0;
-        let layer = if has_layers { KvLayer::new(n_heads, head_dim, 0) } else { KvLayer::new(1, 32, 0) };
         // A sequence has keys and values, whether a network has layers or not.
         if !has_layers {
-            encoder.kv_layer(layer);
+            encoder.kv_layer(KvLayer::new(1, 32, 0));
         }
         states.iter().for_each(|state| encoder.result(*state));
-        self.encoder = Some(encoder.finish(0, &[]));
+        let encoder = encoder.finish(0, &[]);
         self.states = states.to_vec();
         b.program = ProgramBuilder::default();
-        b.program.kv_layer(layer);
+        encoder.kv_layers.iter().for_each(|layer| _ = b.program.kv_layer(*layer));
+        self.encoder = Some(encoder);
         for _ in states {
             let block = b.program.tensor(width);
             b.program.input(block);
