@@ -110,7 +110,7 @@ fn measure(
 ) {
     let len = past + n;
     let Heads { kv: n_kv_heads, dim: head_dim, value_dim, is_latent, .. } = heads;
-    let shapes = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }; layers];
+    let shapes = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0, pool: 1 }; layers];
     let spec =
         SequenceSpec { layers: shapes, recurrent: vec![], capacity: len, k_type: dtype, v_type: dtype, max_step: n };
     let mut cache = CpuKv::new(&spec).expect("a cache");
@@ -132,7 +132,7 @@ fn measure(
     let seconds = median(|| {
         for layer in 0..layers {
             let source = LayerSource::new(isa, layer, |_| &cache);
-            attend(&team, isa, &scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch);
+            attend(&team, isa, &scoring, &positions, &sequences, &source, &q, [&mut out, &mut []], &mut scratch);
         }
     });
     print!("{name:14} {kind:5} {n:4} tokens after {past:5}: ");

@@ -105,7 +105,7 @@ const LIMITS: StepLimits = StepLimits { max_tokens: ROWS, max_outputs: ROWS };
 impl Choosing {
     fn new(head: &Head) -> Choosing {
         let mut b = ProgramBuilder::default();
-        let layer = KvLayer { n_kv_heads: 1, head_dim: 4, value_dim: 4, window: 0, is_latent: false };
+        let layer = KvLayer { n_kv_heads: 1, head_dim: 4, value_dim: 4, window: 0, is_latent: false, pool: 1 };
         b.kv_layer(layer);
         let x = b.tensor(WIDTH);
         b.push(Op::Logits { x, head: Weight(0), bias: None, scale: 1.0, softcap: 0.0 });

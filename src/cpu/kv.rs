@@ -47,8 +47,11 @@ struct LayerLayout {
     /// Bytes of a panel of values, divided by its positions; 0 where values are parts of keys.
     value_bytes: usize,
     start: usize,
-    /// Positions; a later one takes the place of the one so many before it.
+    /// Keys; where these are a ring, a later one takes the place of the one so many before it.
     kept: usize,
+    is_ring: bool,
+    /// Number of positions that share a key.
+    pool: usize,
     /// All keys of a head; its values follow.
     keys: usize,
     /// Keys and values of a head.
@@ -79,7 +82,7 @@ impl KvLayout {
         let mut layers = try_vec("the layout of a cache", spec.layers.len())?;
         let (mut start, mut first_chunk) = (0usize, 0usize);
         for (i, layer) in spec.layers.iter().copied().enumerate() {
-            let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = layer;
+            let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, pool, .. } = layer;
             let key_panel = key_storage.key_panel_bytes(head_dim);
             let value_bytes = if layer.is_latent { 0 } else { value_storage.value_bytes(value_dim) };
             let kept = spec.kept(i);
@@ -96,6 +99,8 @@ impl KvLayout {
                 value_bytes,
                 start,
                 kept,
+                is_ring: kept < spec.capacity && layer.window > 0,
+                pool,
                 keys,
                 head,
                 first_chunk,
@@ -117,6 +122,11 @@ impl LayerLayout {
     fn head(&self, head: usize) -> usize {
         assert!(head < self.n_heads);
         self.start + head * self.head
+    }
+
+    /// The keys that are stored with some positions.
+    fn keys_of(&self, positions: Range<usize>) -> Range<usize> {
+        positions.start / self.pool..positions.end / self.pool
     }
 
     /// The parts of all heads in the order of memory.
@@ -193,8 +203,8 @@ impl CpuKv {
 
     /// Memory that one more position of capacity takes, in bytes; rings do not grow.
     pub fn token_bytes(&self) -> u64 {
-        let whole = self.layout.layers.iter().filter(|l| l.kept == self.spec.capacity);
-        whole.map(|l| (l.n_heads * (l.key_panel / LANES + l.value_bytes)) as u64).sum()
+        let whole = self.layout.layers.iter().filter(|l| !l.is_ring);
+        whole.map(|l| (l.n_heads * (l.key_panel / LANES + l.value_bytes)).div_ceil(l.pool) as u64).sum()
     }
 
     /// The memory of its positions, in pieces: the address of a mapping, a number in it, and the bytes. Forks have
@@ -222,7 +232,7 @@ impl CpuKv {
         }
         let mut fork = CpuKv::with_layout(&self.spec, self.layout.clone(), self.memory.len())?;
         for l in &self.layout.layers {
-            let used = l.first_chunk..l.first_chunk + len.min(l.kept).div_ceil(CHUNK);
+            let used = l.first_chunk..l.first_chunk + l.keys_of(0..len).end.min(l.kept).div_ceil(CHUNK);
             for (to, from) in fork.chunks[used.clone()].iter_mut().zip(&self.chunks[used]) {
                 *to = match from {
                     Chunk::Own => Chunk::Shared(self.memory.clone()),
@@ -233,7 +243,7 @@ impl CpuKv {
         Ok(fork)
     }
 
-    /// The memory of the cache, in which the chunks of a layer that hold `positions` may be written.
+    /// The memory of the cache, in which the chunks of a layer that hold keys `positions` may be written.
     fn own(&mut self, layer: usize, positions: Range<usize>) -> Result<&mut [u8]> {
         if Arc::get_mut(&mut self.memory).is_none() {
             let fresh = Arc::new(map("the key-value cache", self.memory.len())?);
@@ -244,13 +254,12 @@ impl CpuKv {
         }
         let memory = Arc::get_mut(&mut self.memory).ok_or(Error::Busy("the key-value cache"))?;
         let l = &self.layout.layers[layer];
-        let is_ring = l.kept < self.spec.capacity;
         for first in (positions.start / CHUNK * CHUNK..positions.end).step_by(CHUNK) {
             let place = first % l.kept;
             let chunk = std::mem::replace(&mut self.chunks[l.first_chunk + place / CHUNK], Chunk::Own);
             if let Chunk::Shared(from) = chunk {
                 // What stands after the positions to be written is forgotten, but in a ring it is what came before.
-                let used = if is_ring { CHUNK } else { positions.start.saturating_sub(first) };
+                let used = if l.is_ring { CHUNK } else { positions.start.saturating_sub(first) };
                 let used = place..(place + used).min(l.kept);
                 for (head, part) in l.parts() {
                     let range = l.place(head, part, used.clone());
@@ -269,7 +278,8 @@ impl CpuKv {
         positions: Range<usize>,
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        self.layout.layers[layer].runs(positions).try_for_each(|(chunk, range)| write(&self.mapping(chunk)[range]))
+        let l = &self.layout.layers[layer];
+        l.runs(l.keys_of(positions)).try_for_each(|(chunk, range)| write(&self.mapping(chunk)[range]))
     }
 
     /// Fills positions of a layer in the order of `save`.
@@ -280,8 +290,9 @@ impl CpuKv {
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let l = self.layout.layers[layer];
-        let memory = self.own(layer, positions.clone())?;
-        l.runs(positions).try_for_each(|(_, range)| read(&mut memory[range]))
+        let keys = l.keys_of(positions);
+        let memory = self.own(layer, keys.clone())?;
+        l.runs(keys).try_for_each(|(_, range)| read(&mut memory[range]))
     }
 
     fn mapping(&self, chunk: usize) -> &[u8] {
@@ -329,7 +340,7 @@ impl CpuKv {
     }
 
     /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value
-    /// where it is a part of the key.
+    /// where it is a part of the key. Where positions share keys, these are counted here and below.
     pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) -> Result<()> {
         let shape = self.spec.layers[layer];
         let values = if shape.is_latent { 0 } else { shape.value_width() };

@@ -55,6 +55,18 @@ impl StepTensors {
             (&mut buffer[..self.n * width], width)
         })
     }
+
+    /// `disjoint`, with no rows for those that are not there.
+    pub fn disjoint_of<const N: usize>(&mut self, tensors: [Option<TensorId>; N]) -> [Rows<'_>; N] {
+        let specs = tensors.map(|tensor| tensor.map(|tensor| self.spec(tensor)));
+        let mut rows = [const { None }; N];
+        for (i, buffer) in self.buffers.iter_mut().enumerate() {
+            if let Some(at) = specs.iter().position(|spec| spec.is_some_and(|spec| spec.buffer == i)) {
+                rows[at] = specs[at].map(|spec| (&mut buffer[..self.n * spec.width], spec.width));
+            }
+        }
+        rows.map(|rows| rows.unwrap_or_default())
+    }
 }
 
 /// `[n, width]` and the width.

@@ -308,7 +308,11 @@ impl CudaDevice {
 /// The part of an op that there are no kernels for.
 fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
-    let routing_is_known = |r: &Routing| r.score != RouterScore::SoftmaxOfChosen || (r.bias.is_none() && r.groups == 1);
+    let routing_is_known = |r: &Routing| match r.score {
+        RouterScore::RootOfSoftplus => false,
+        RouterScore::SoftmaxOfChosen => r.bias.is_none() && r.groups == 1,
+        _ => r.by_id.is_none(),
+    };
     Ok(match op {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
             Some("norms whose bias is not as long as their weights")
@@ -316,6 +320,10 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::Glu { activation: Activation::TanhSwiglu(_), .. }
         | Op::Experts(Experts { activation: Activation::TanhSwiglu(_), .. }) => Some("a hyperbolic tangent in SwiGLU"),
         Op::Pool(_) => Some("sums of groups of positions"),
+        Op::EmbedNgrams(_) => Some("embeddings of n-grams"),
+        Op::Glu { activation: Activation::SignedRoot, .. } => Some("roots of values"),
+        Op::Rope { rope, .. } if weights.rope(rope.table)?.behind > 0 => Some("rotations by positions before"),
+        Op::Attend(a) if a.half.is_some() => Some("one softmax over the keys of two layers"),
         Op::Wkv(_) | Op::Dot { .. } => Some("the recurrence of RWKV"),
         Op::Select(_) => Some("choosing positions to attend to"),
         Op::Attend(a) if a.among.is_some() => Some("attention to chosen positions"),

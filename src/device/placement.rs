@@ -178,7 +178,8 @@ pub fn place(program: &Program, host: Range<usize>) -> Placed {
     for layer in &program.layers[host.clone()] {
         let mut free = layer.start;
         for i in layer.clone() {
-            let Op::Experts(e) = &program.ops[i] else { continue };
+            // The host does not have the ids by which some are chosen.
+            let Some(Op::Experts(e)) = program.ops.get(i).filter(|op| !op.is_by_token()) else { continue };
             let number = experts.len();
             let made = (free..i).rfind(|&at| writes(&program.ops[at], [e.x, e.scores]));
             let sent = made.map_or(free, |at| at + 1);

@@ -23,7 +23,8 @@ const MAX_NAME: u64 = u16::MAX as u64;
 /// Most elements of an array; none is longer than a vocabulary.
 const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
-/// The type of doubles.
+/// The types of integers and of doubles.
+const I32: u32 = 26;
 const F64: u32 = 28;
 /// Head of the keys of files whose weights were multiplied by Hadamard matrices, as the inputs of products have to be
 /// as well.
@@ -167,7 +168,8 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         expected = (offset + bytes).next_multiple_of(alignment);
         let place = FileOffset { file, offset: data + offset };
         tensors.push(match dtype.0 {
-            F64 => TensorInfo::of_doubles(name, shape, place),
+            F64 => TensorInfo::converted(name, shape, TensorStorage::Doubles(place)),
+            I32 => TensorInfo::converted(name, shape, TensorStorage::Integers(place)),
             _ => TensorInfo { name, dtype, shape, bytes, storage: TensorStorage::Whole(place) },
         });
     }
@@ -204,8 +206,8 @@ fn has_long_blocks(path: &Path, listed: &[Listed], alignment: u64, room: u64) ->
 
 /// Bytes of a tensor, or the reason why it has none that fit.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
-    if dtype.0 == F64 {
-        return Ok(shape.n_elements().saturating_mul(8));
+    if [F64, I32].contains(&dtype.0) {
+        return Ok(shape.n_elements().saturating_mul(if dtype.0 == F64 { 8 } else { 4 }));
     }
     let known = Some(dtype).filter(|t| t.0 < quant::FIRST_PRIVATE).and_then(|t| quant::format(t).ok());
     let Some(format) = known else {

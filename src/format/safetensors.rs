@@ -55,7 +55,7 @@ impl Entry {
         if self.dtype == "F64" {
             let shape =
                 Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
-            return Ok(TensorInfo::of_doubles(name, shape, self.place));
+            return Ok(TensorInfo::converted(name, shape, TensorStorage::Doubles(self.place)));
         }
         let Some((_, Some(dtype))) = value_type(&self.dtype) else {
             return Err(Error::unsupported(format!(

@@ -20,10 +20,10 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// A tensor of F32 whose file holds doubles.
-    pub(super) fn of_doubles(name: String, shape: Shape, place: FileOffset) -> TensorInfo {
+    /// A tensor of F32 whose file holds other numbers.
+    pub(super) fn converted(name: String, shape: Shape, storage: TensorStorage) -> TensorInfo {
         let bytes = shape.n_elements().saturating_mul(4);
-        TensorInfo { name, dtype: quant::F32, shape, bytes, storage: TensorStorage::Doubles(place) }
+        TensorInfo { name, dtype: quant::F32, shape, bytes, storage }
     }
 }
 
@@ -60,6 +60,8 @@ pub(super) enum TensorStorage {
     },
     /// F32: doubles, which are rounded.
     Doubles(FileOffset),
+    /// F32: integers of 32 bits.
+    Integers(FileOffset),
     /// Blocks of codes whose scales and offsets are apart.
     Grouped(Box<GroupedMatrix>),
     /// Bytes that are in no file.
@@ -125,6 +127,7 @@ impl TensorStorage {
             }
             TensorStorage::Grouped(matrix) => matrix.read(files, &tensor.name, from, out),
             TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out),
+            TensorStorage::Integers(place) => read_integers(files, *place, tensor, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
@@ -285,6 +288,23 @@ fn read_doubles(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, fro
             *out = value.to_le_bytes();
         }
         at += raw.len() as u64;
+    }
+    Ok(())
+}
+
+/// Makes floats of integers; one that no float equals is refused.
+fn read_integers(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+    if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
+        return Err(unaligned(tensor));
+    }
+    read(files, place, from, out)?;
+    for value in out.as_chunks_mut::<4>().0 {
+        let integer = i32::from_le_bytes(*value);
+        if integer.unsigned_abs() > 1 << 24 {
+            let what = format!("the tensor {:?} holds {integer}, which is beyond the integers of F32", tensor.name);
+            return Err(Error::unsupported(what));
+        }
+        *value = (integer as f32).to_le_bytes();
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Compares every op of a program with the shapes of its operands, so that executors need not: a function a kind of op.
 
 use super::op::{
-    Attend, Conv, DeltaRule, Experts, Groups, KvLayerId, Mask, Mix, Norm, Op, Pool, Projection, RecurrentId,
-    RopeChoice, Scan, Select, TensorId, Vector, Weight, Wkv,
+    Attend, Conv, DeltaRule, EmbedNgrams, Experts, Groups, Half, KvLayerId, Mask, Mix, NgramHead, Norm, Op, Pool,
+    Projection, RecurrentId, RopeChoice, Scan, Select, TensorId, Vector, Weight, Wkv,
 };
 use super::program::{MAX_KEY_DIM, MAX_STREAMS, MAX_TAPS, Program, STATE_ALIGN};
 use super::sequence_spec::KvLayer;
@@ -62,6 +62,7 @@ impl Checked<'_> {
     fn check(&self) -> Result<()> {
         match self.op {
             Op::Embed { table, rows, out, .. } => self.embed(*table, *rows, *out),
+            Op::EmbedNgrams(op) => self.embed_ngrams(op),
             Op::Norm { norm, x, out } => self.norm(norm, *x, *out),
             Op::Add { x, delta, .. } => self.add(*x, *delta),
             Op::Scale { .. } | Op::AddMedia { .. } | Op::Xielu { .. } | Op::Threshold { .. } => Ok(()),
@@ -162,6 +163,19 @@ impl Checked<'_> {
         self.expect(rows > 0 && shape == (rows, self.width(out)), || format!("a table of {shape:?}"))
     }
 
+    fn embed_ngrams(&self, e: &EmbedNgrams) -> Result<()> {
+        let (rows, width) = self.weights.shape(e.table)?;
+        let fits = |head: &NgramHead| {
+            let end = head.first.checked_add(head.rows);
+            (1..=e.multipliers.len()).contains(&head.n) && head.rows > 0 && end.is_some_and(|end| end <= rows as u64)
+        };
+        let fits = e.multipliers.len() > 1
+            && e.heads.iter().all(fits)
+            && e.heads.len().checked_mul(width) == Some(self.width(e.out))
+            && self.recurrent(e.recurrent)? == e.multipliers.len() - 1;
+        self.expect(fits, || format!("{} rows of {width} a token", e.heads.len()))
+    }
+
     fn norm(&self, norm: &Norm, x: TensorId, out: TensorId) -> Result<()> {
         let (group, n) = (norm.group, self.width(x));
         let wide = |v: Option<Vector>| Ok::<_, Error>(self.bias(v, group)? || self.bias(v, n)?);
@@ -241,8 +255,9 @@ impl Checked<'_> {
     }
 
     fn attend(&self, a: &Attend) -> Result<()> {
-        let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.layer)?;
+        let KvLayer { n_kv_heads, head_dim, value_dim, window, is_latent, pool } = self.layer(a.layer)?;
         let n = self.width(a.q);
+        let (sums, goes_on) = (a.half.map(Half::sums), matches!(a.half, Some(Half::Second(_))));
         let distances = a.distances.map_or(Ok(1), |v| self.weights.vector(v).map(|values| values.len()))?;
         let heads = n / head_dim.max(1);
         let fits = (a.distances.is_none() || heads_fit(&[distances], heads) && distances / heads % 2 == 1)
@@ -255,7 +270,11 @@ impl Checked<'_> {
             && !matches!(a.mask, Mask::Window(0) | Mask::Chunk(0))
             && self.bias(a.slopes, n / head_dim)?
             && self.bias(a.sinks, n / head_dim)?
-            && a.among.is_none_or(|among| a.mask == Mask::Causal && ![a.q, a.out].contains(&among));
+            && a.among.is_none_or(|among| a.mask == Mask::Causal && ![a.q, a.out].contains(&among))
+            && sums.is_none_or(|sums| self.width(sums) == n / head_dim && ![a.q, a.out].contains(&sums))
+            // What another layer has left is of values that are not rotated; a token may see no key that some share.
+            && !(goes_on && (a.sinks.is_some() || !is_latent))
+            && (pool == 1 || pool > 1 && goes_on && a.mask == Mask::Causal);
         self.expect(fits, || format!("queries of {n} values"))
     }
 
@@ -285,11 +304,14 @@ impl Checked<'_> {
 
     fn pool(&self, p: &Pool) -> Result<()> {
         let [wide, gates, out] = [p.x, p.gate, p.out].map(|tensor| self.width(tensor));
+        let groups = wide / out;
         let fits = p.size > 1
-            && (gates, out) == (wide, wide)
+            && gates == wide
+            && (1..=2).contains(&groups)
+            && wide == groups * out
             && p.x != p.gate
             && ![p.x, p.gate].contains(&p.out)
-            && self.recurrent(p.recurrent)? == (p.size - 1).saturating_mul(2 * wide)
+            && self.recurrent(p.recurrent)? == p.size.saturating_mul(groups).saturating_sub(1).saturating_mul(2 * wide)
             && self.vector(p.bias, p.size.saturating_mul(wide))?;
         self.expect(fits, || format!("groups of {} rows of {wide}", p.size))
     }
@@ -355,6 +377,7 @@ impl Checked<'_> {
             && (self.width(e.scores), self.width(e.out)) == (n, hidden)
             && (1..=n).contains(&r.n_used)
             && self.bias(r.bias, n)?
+            && r.by_id.map_or(Ok(true), |v| self.by_id(v, n, r.n_used))?
             && (r.groups > 0 && n.is_multiple_of(r.groups) && (1..=r.groups).contains(&r.groups_used))
             && r.n_used <= n / r.groups * r.groups_used
             && self.bias(e.biases[0], inner)?
@@ -364,6 +387,13 @@ impl Checked<'_> {
             && !(r.on_input && sharing > 1)
             && e.x != e.out;
         self.expect(fits, || format!("experts of {ffn} values over {hidden}"))
+    }
+
+    /// True where a table has some experts for every id.
+    fn by_id(&self, table: Vector, n_experts: usize, n_used: usize) -> Result<bool> {
+        let table = self.weights.vector(table)?;
+        let is_expert = |x: &f32| *x >= 0.0 && *x < n_experts as f32;
+        Ok(table.len() / n_used.max(1) >= self.program.max_ids && table.iter().all(is_expert))
     }
 
     fn logits(&self, x: TensorId, head: Weight, bias: Option<Vector>) -> Result<()> {

@@ -33,6 +33,8 @@ pub enum Op {
     /// `out = scale * table[index]`; table `[rows, width]`. For `MEDIA_ROW` the first numbers of its row of media, or
     /// by `Index::Token` row 0 of the table.
     Embed { table: Weight, rows: usize, index: Index, scale: f32, out: TensorId },
+    /// `out = ` rows of a table side by side, by hashes of a token and of those before it.
+    EmbedNgrams(Box<EmbedNgrams>),
     /// `out = norm(x)`, group by group; in place where both are the same.
     Norm { norm: Norm, x: TensorId, out: TensorId },
     /// `x += scale * delta`.
@@ -180,19 +182,44 @@ pub struct Attend {
     pub sinks: Option<Vector>,
     /// `[n, top]`, what `Select` has left: a token with more than `top` positions sees those alone.
     pub among: Option<TensorId>,
+    pub half: Option<Half>,
+}
+
+/// One softmax over the keys of two layers, an op for each. `[n, n_heads]`: logarithms, to base 2, of the sums of
+/// exponentials so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Half {
+    /// Writes the sums.
+    First(TensorId),
+    /// Reads the sums and goes on from them and from what the first half has left in `out`.
+    Second(TensorId),
+}
+
+impl Half {
+    pub fn sums(self) -> TensorId {
+        match self {
+            Half::First(sums) | Half::Second(sums) => sums,
+        }
+    }
+
+    fn sums_mut(&mut self) -> &mut TensorId {
+        match self {
+            Half::First(sums) | Half::Second(sums) => sums,
+        }
+    }
 }
 
 impl Attend {
     /// All earlier tokens, by their products with the query alone.
     pub fn new(layer: KvLayerId, q: TensorId, out: TensorId, scale: f32) -> Attend {
-        let (slopes, distances, sinks, among) = (None, None, None, None);
-        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among }
+        let (slopes, distances, sinks, among, half) = (None, None, None, None, None);
+        Attend { layer, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among, half }
     }
 }
 
 /// The lightning indexer (DeepSeek V3.2): of the groups of positions up to a token's own, those with the greatest
 /// `sum over heads of weight * max(q . k, 0)`, of equal ones the first; their positions in ascending order. A row of
-/// fewer ends with -1.
+/// fewer ends with -1. Of layers whose positions share keys it is keys that are counted and chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Select {
     /// One head of keys.
@@ -271,6 +298,32 @@ impl Mask {
     }
 }
 
+/// The embedding of n-grams by hashes: of a token and of those before it the ids times a multiplier for each distance,
+/// modulo 2^64, `xor`ed, modulo the rows of a head. From a token that ends a text on, and from the beginning of the
+/// sequence, all ids before count as `end`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EmbedNgrams {
+    /// `[multipliers.len() - 1]`: one more than the ids of the last tokens, 0 where there are none.
+    pub recurrent: RecurrentId,
+    /// `[rows, width]`
+    pub table: Weight,
+    /// `[n, heads.len() * width]`
+    pub out: TensorId,
+    pub multipliers: Box<[u64]>,
+    pub heads: Box<[NgramHead]>,
+    pub end: u32,
+}
+
+/// A head of an embedding of n-grams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NgramHead {
+    /// Number of ids in a hash.
+    pub n: usize,
+    /// Its rows of the table.
+    pub first: u64,
+    pub rows: u64,
+}
+
 /// A causal depthwise convolution, in place.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Conv {
@@ -289,8 +342,11 @@ pub struct Conv {
 /// Sums of groups of positions, each counted from position 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pool {
-    /// `[size - 1, 2 * width]`: gates and values of the last tokens.
+    /// `[size - 1, 2 * width]`, or `[2 * size - 1, 2 * width]` where groups overlap: gates and values of the last
+    /// tokens.
     pub recurrent: RecurrentId,
+    /// As wide as `out`, or twice as wide where groups overlap: sums have the first halves of rows of the group before
+    /// and the second halves of its own.
     pub gate: TensorId,
     pub x: TensorId,
     /// `[size, width]`
@@ -372,6 +428,8 @@ pub struct Wkv {
 pub enum Activation {
     Identity,
     Sigmoid,
+    /// `sqrt(max(|x|, 1e-6))` with the sign of `x`, 0 for 0.
+    SignedRoot,
     /// `ln(1 + e^x)`
     Softplus,
     Tanh,
@@ -429,6 +487,8 @@ pub enum RouterScore {
     /// Softmax over the chosen experts.
     SoftmaxOfChosen,
     Sigmoid,
+    /// `sqrt(ln(1 + e^x))`
+    RootOfSoftplus,
 }
 
 /// The rule by which scores of a router become weights of the chosen experts.
@@ -439,6 +499,8 @@ pub struct Routing {
     pub n_used: usize,
     /// `[n_experts]`, added to the weights for the choice alone.
     pub bias: Option<Vector>,
+    /// `[ids, n_used]`: the experts that each token chooses by its id rather than by scores.
+    pub by_id: Option<Vector>,
     /// Experts are chosen from the `groups_used` groups whose two best are the best together.
     pub groups: usize,
     pub groups_used: usize,
@@ -455,8 +517,8 @@ pub struct Routing {
 impl Routing {
     /// The `n_used` best of all experts, with weights as they are or made to sum to 1.
     pub fn new(score: RouterScore, n_used: usize, renormalise: bool) -> Routing {
-        let (bias, groups, groups_used) = (None, 1, 1);
-        Routing { score, n_used, bias, groups, groups_used, renormalise, scale: 1.0, on_input: false, sharing: 1 }
+        let (bias, by_id, groups, groups_used, scale, on_input, sharing) = (None, None, 1, 1, 1.0, false, 1);
+        Routing { score, n_used, bias, by_id, groups, groups_used, renormalise, scale, on_input, sharing }
     }
 }
 
@@ -503,6 +565,7 @@ impl Op {
         let mut on = |tensor: &mut TensorId| *tensor = f(*tensor);
         match self {
             Op::Embed { out, .. } => on(out),
+            Op::EmbedNgrams(e) => on(&mut e.out),
             Op::Scale { x, .. }
             | Op::ScaleColumns { x, .. }
             | Op::ScaleByPosition { x, .. }
@@ -537,7 +600,10 @@ impl Op {
                 v.iter_mut().for_each(on);
             }
             Op::KeepOutputs { moves } => moves.iter_mut().flatten().for_each(on),
-            Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().chain(&mut a.among).for_each(on),
+            Op::Attend(a) => {
+                let half = a.half.as_mut().map(Half::sums_mut);
+                [&mut a.q, &mut a.out].into_iter().chain(&mut a.among).chain(half).for_each(on);
+            }
             Op::Select(s) => [&mut s.q, &mut s.weights, &mut s.out].into_iter().for_each(on),
             Op::Conv(c) => on(&mut c.x),
             Op::Pool(p) => [&mut p.gate, &mut p.x, &mut p.out].into_iter().for_each(on),
@@ -584,7 +650,13 @@ impl Op {
             Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
             Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
             Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
-            Op::Attend(a) => f(a.out),
+            Op::EmbedNgrams(e) => f(e.out),
+            Op::Attend(a) => {
+                f(a.out);
+                if let Some(Half::First(sums)) = a.half {
+                    f(sums);
+                }
+            }
             Op::Select(s) => f(s.out),
             Op::Glu { gate, .. } => f(*gate),
             Op::Conv(c) => f(c.x),
@@ -604,6 +676,7 @@ impl Op {
         let mut on = |weight: &mut Weight| *weight = f(*weight);
         match self {
             Op::Embed { table: weight, .. } | Op::ProjectHeads { weight, .. } => on(weight),
+            Op::EmbedNgrams(e) => on(&mut e.table),
             Op::Project { projections, .. } => projections.iter_mut().for_each(|p| on(&mut p.weight)),
             Op::Experts(e) => e.gate.iter_mut().chain([&mut e.up, &mut e.down]).for_each(on),
             Op::Logits { head, .. } => on(head),
@@ -624,7 +697,8 @@ impl Op {
             Op::DeltaRule(d) => on(&mut d.rate),
             Op::Scan(s) => [&mut s.rate, &mut s.skip].into_iter().for_each(on),
             Op::Experts(e) => {
-                e.routing.bias.iter_mut().chain(e.biases.iter_mut().chain(&mut e.scales).flatten()).for_each(on);
+                let Routing { bias, by_id, .. } = &mut e.routing;
+                bias.iter_mut().chain(by_id).chain(e.biases.iter_mut().chain(&mut e.scales).flatten()).for_each(on);
             }
             Op::Logits { bias, .. } => bias.iter_mut().for_each(on),
             _ => {}
@@ -655,6 +729,7 @@ impl Op {
     /// The recurrent state that the op advances.
     pub fn recurrent_mut(&mut self) -> Option<&mut RecurrentId> {
         match self {
+            Op::EmbedNgrams(e) => Some(&mut e.recurrent),
             Op::Conv(c) => Some(&mut c.recurrent),
             Op::Pool(p) => Some(&mut p.recurrent),
             Op::DeltaRule(d) => Some(&mut d.recurrent),
@@ -678,12 +753,13 @@ impl Op {
         match self {
             Op::Embed { .. } | Op::AddMedia { .. } => true,
             Op::Attend(a) => !a.mask.is_causal(),
+            Op::Experts(e) => e.routing.by_id.is_some(),
             _ => self.writes_state(),
         }
     }
 
     /// True where the op writes what a sequence remembers.
     pub fn writes_state(&self) -> bool {
-        matches!(self, Op::StoreKv { .. } | Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_))
+        matches!(self, Op::StoreKv { .. }) || self.clone().recurrent_mut().is_some()
     }
 }

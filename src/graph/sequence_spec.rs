@@ -15,12 +15,14 @@ pub struct KvLayer {
     pub is_latent: bool,
     /// A token sees itself and the `window - 1` before it; 0: all.
     pub window: usize,
+    /// Number of positions that share a key, which their last one stores; 1 where each has its own.
+    pub pool: usize,
 }
 
 impl KvLayer {
     /// Values as wide as keys, and of their own.
     pub const fn new(n_kv_heads: usize, head_dim: usize, window: usize) -> KvLayer {
-        KvLayer { n_kv_heads, head_dim, value_dim: head_dim, is_latent: false, window }
+        KvLayer { n_kv_heads, head_dim, value_dim: head_dim, is_latent: false, window, pool: 1 }
     }
 
     /// Width of a key of all heads.
@@ -57,10 +59,10 @@ pub const RECURRENT_BUFFERS: usize = 6;
 pub const RING_ALIGN: usize = 256;
 
 impl SequenceSpec {
-    /// Number of positions that a layer keeps, the newest ones.
+    /// Number of keys that a layer keeps, the newest ones.
     pub fn kept(&self, layer: usize) -> usize {
         match self.layers[layer].window {
-            0 => self.capacity,
+            0 => self.capacity.div_ceil(self.layers[layer].pool),
             _ => self.ring(layer).min(self.capacity),
         }
     }
@@ -72,7 +74,7 @@ impl SequenceSpec {
 
     /// Refuses shapes that are empty or whose sizes would overflow.
     pub fn check(&self) -> Result<()> {
-        let empty = |l: &KvLayer| l.n_kv_heads == 0 || l.head_dim == 0 || l.value_dim == 0;
+        let empty = |l: &KvLayer| [l.n_kv_heads, l.head_dim, l.value_dim, l.pool].contains(&0);
         let is_empty = self.layers.is_empty() && self.recurrent.is_empty() || self.layers.iter().any(empty);
         if is_empty || self.capacity == 0 || self.max_step == 0 {
             return Err(Error::invalid(format!("an empty cache: {self:?}")));

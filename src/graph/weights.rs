@@ -69,6 +69,8 @@ pub struct Rope {
     pub axes: Vec<u8>,
     /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
     pub magnitude: f32,
+    /// Number of positions that are taken from each, down to 0.
+    pub behind: u32,
 }
 
 /// Everything of a model that a device holds, each list in the order of its handles.

@@ -3,10 +3,12 @@
 //! A name inside `layers` stands for `blk.N.name`, behind `Builder::stack`. Optional tensors (biases, and `.scale`, a
 //! factor on a product) are used where a file has them; `finish` refuses by name what no helper used.
 
+mod compressed;
 mod embeddings;
 mod ends;
 mod experts;
 mod latent;
+mod ngrams;
 mod per_layer;
 mod predictor;
 mod streams;
@@ -542,8 +544,8 @@ impl<'a> Builder<'a> {
         let sinks = self.name("attn_sinks.weight");
         let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
         let out = self.program.tensor(n_heads * value_dim);
-        let among = None;
-        self.program.push(Op::Attend(Attend { layer, q, out, scale, softcap, mask, slopes, distances, sinks, among }));
+        let attend = Attend::new(layer, q, out, scale);
+        self.program.push(Op::Attend(Attend { softcap, mask, slopes, distances, sinks, ..attend }));
         Ok(out)
     }
 

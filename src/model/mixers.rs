@@ -231,6 +231,17 @@ impl Builder<'_> {
     /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may
     /// have.
     pub fn conv<const N: usize>(&mut self, xs: [TensorId; N], part: &str, taps: usize, silu: bool) -> Result<()> {
+        self.dilated_conv(xs, part, (taps, 1), silu)
+    }
+
+    /// `conv` that sees every so many tokens.
+    pub fn dilated_conv<const N: usize>(
+        &mut self,
+        xs: [TensorId; N],
+        part: &str,
+        (taps, dilation): (usize, usize),
+        silu: bool,
+    ) -> Result<()> {
         let widths = xs.map(|x| self.program.width(x));
         let all = widths.iter().sum();
         let kernel = self.tensors.values(&self.name(&format!("{part}.weight")), all, taps)?;
@@ -240,12 +251,13 @@ impl Builder<'_> {
             let channels = first..first + width;
             first += width;
             // Tap by tap, so that channels lie side by side.
-            let by_tap = (0..taps).flat_map(|j| channels.clone().map(move |c| (c, j)));
-            let kernel = by_tap.map(|(c, j)| kernel[c * taps + j]).collect();
-            let kernel = self.vector(kernel);
+            let all = (taps - 1) * dilation + 1;
+            let by_tap = (0..all).flat_map(|j| channels.clone().map(move |c| (c, j)));
+            let at = |(c, j): (usize, usize)| if j % dilation == 0 { kernel[c * taps + j / dilation] } else { 0.0 };
+            let kernel = self.vector(by_tap.map(at).collect());
             let bias = bias.as_ref().map(|bias| bias[channels.clone()].to_vec()).map(|bias| self.vector(bias));
-            let recurrent = self.program.recurrent((taps - 1) * width);
-            self.program.push(Op::Conv(Conv { recurrent, x, kernel, bias, taps, silu }));
+            let recurrent = self.program.recurrent((all - 1) * width);
+            self.program.push(Op::Conv(Conv { recurrent, x, kernel, bias, taps: all, silu }));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ fn results(model: &Arc<Model>, data: &Value, kv: DType, piece: usize) -> Vec<f32
         let width = all.len() / ids.len();
         return rows.flat_map(|row| all[row * width..][..width].to_vec()).collect();
     }
-    let params = CacheParams { capacity: 64, k_type: kv, v_type: kv };
+    let params = CacheParams { capacity: 320, k_type: kv, v_type: kv };
     let mut session = Session::new(model, &params).unwrap();
     let (mut got, mut at) = (Vec::new(), 0);
     for row in rows {
@@ -72,7 +72,7 @@ fn architectures_give_the_results_of_another_implementation() {
         }
         n += 1;
     }
-    assert!(n >= 35);
+    assert!(n >= 39);
 }
 
 /// The oracle is a session that computes all tokens at once.
@@ -82,7 +82,7 @@ fn architectures_go_on_after_forks_rewinds_and_saves_and_beside_others() {
     for (name, data, gguf) in files(folder.path()).into_iter().filter(|(_, data, _)| data["logits"].is_array()) {
         let model = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).unwrap();
         let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
-        let params = CacheParams { capacity: 64, k_type: quant::F32, v_type: quant::F32 };
+        let params = CacheParams { capacity: 320, k_type: quant::F32, v_type: quant::F32 };
         let read = |mut session: Session, ids: &[u32]| {
             session.prefill(ids, None).unwrap();
             session

@@ -351,9 +351,9 @@ fn rotary_embedding() {
         [(RopePairs::Halves, 5), (RopePairs::Halves, 3), (RopePairs::Adjacent, 5), (RopePairs::Adjacent, 4)]
     {
         let inv_freq: Vec<f64> = (0..n_pairs).map(|i| 0.9f64.powi(i * i)).collect();
-        let turn = Rope { pairs, inv_freq, axes: vec![], magnitude: 1.25 };
+        let turn = Rope { pairs, inv_freq, axes: vec![], magnitude: 1.25, behind: 0 };
         let mut model = Model::new(LAYER);
-        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], axes: vec![], magnitude: 1.0 });
+        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], axes: vec![], magnitude: 1.0, behind: 0 });
         let table = model.rope(turn.clone());
         let [q, k, alone] = model.tensors([60, 20, 60]);
         let rope = RopeChoice { table, long: None };
@@ -378,6 +378,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
         inv_freq: (0..5).map(|i| base.powi(-i)).collect(),
         axes: vec![],
         magnitude: base as f32,
+        behind: 0,
     };
     let mut model = Model::new(LAYER);
     let (short, long) = (model.rope(table(1.5)), model.rope(table(2.5)));
@@ -975,7 +976,7 @@ fn heads_are_joined_and_activations_are_cut() {
 #[test]
 fn the_end_of_each_head_turns() {
     for pairs in [RopePairs::Halves, RopePairs::Adjacent] {
-        let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], axes: vec![], magnitude: 1.5 };
+        let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], axes: vec![], magnitude: 1.5, behind: 0 };
         let mut model = Model::new(LAYER);
         let table = model.rope(turn.clone());
         let [q] = model.tensors([40]);

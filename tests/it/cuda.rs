@@ -1057,7 +1057,7 @@ const VECTORS: [usize; 21] = [
 const RATES: std::ops::Range<usize> = 16..18;
 
 const fn kv_layer(n_kv_heads: usize, head_dim: usize, value_dim: usize, is_latent: bool) -> KvLayer {
-    KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }
+    KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0, pool: 1 }
 }
 
 /// Layers, by `KvLayerId`.
@@ -1559,7 +1559,7 @@ fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
     ];
     let rope_of = |(pairs, axes): (RopePairs, Vec<u8>)| {
         let inv_freq = inv_freq(10_000.0, if axes.is_empty() { 8 } else { 2 * axes.len() });
-        Rope { pairs, inv_freq, axes, magnitude: 1.25 }
+        Rope { pairs, inv_freq, axes, magnitude: 1.25, behind: 0 }
     };
     Weights {
         matrices: matrices.iter().map(|s| s as &dyn MatrixSource).collect(),
@@ -1776,7 +1776,13 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
                 [if norms == 2 { widths[0] } else { head_dim }, if norms == 2 { widths[1] } else { head_dim }];
             let vectors =
                 [lengths[0], lengths[1], heads].into_iter().zip(1..).map(|(n, seed)| values(n, seed)).collect();
-            let ropes = vec![Rope { pairs, inv_freq: inv_freq(10_000.0, head_dim - 4), axes: vec![], magnitude: 1.25 }];
+            let ropes = vec![Rope {
+                pairs,
+                inv_freq: inv_freq(10_000.0, head_dim - 4),
+                axes: vec![],
+                magnitude: 1.25,
+                behind: 0,
+            }];
             let weights = Weights { vectors, ropes, ..Weights::default() };
             program.check(&weights).unwrap();
             let model = target.open(true).unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();

@@ -7,8 +7,9 @@ use realizar::device::Executor;
 use realizar::device::sequence::Sequence;
 use realizar::error::{Error, Result};
 use realizar::graph::op::{
-    Activation, Attend, Conv, DeltaRule, Experts, Groups, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, Pool,
-    RecurrentId, RopeChoice, RopeTable, RouterScore, Routing, Scan, Select, TensorId, Vector, Weight, Wkv,
+    Activation, Attend, Conv, DeltaRule, EmbedNgrams, Experts, Groups, Half, Index, KvLayerId, Mask, Mix, NgramHead,
+    Norm, NormKind, Op, Pool, RecurrentId, RopeChoice, RopeTable, RouterScore, Routing, Scan, Select, TensorId, Vector,
+    Weight, Wkv,
 };
 use realizar::graph::program::{Program, TensorSpec};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -114,11 +115,11 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let (v44, _) = model.vector(HIDDEN, 1);
     let (v3, _) = model.vector(3, 1);
     let (of_heads, _) = model.vector(6, 1);
-    let plain = Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], axes: vec![], magnitude: 1.0 };
+    let plain = Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], axes: vec![], magnitude: 1.0, behind: 0 };
     let table = model.rope(plain.clone());
     let [few, beyond] = [vec![0, 1], vec![0, 1, 2, 3, 0, 0]].map(|axes| model.rope(Rope { axes, ..plain.clone() }));
-    let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
-    let [x, h, q, a, k, v, r] = model.tensors(widths);
+    let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1, 6];
+    let [x, h, q, a, k, v, r, of_six] = model.tensors(widths);
     let model = model.finish(vec![]);
     let (stored, unknown) = (KvLayerId(0), TensorId(99));
     let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
@@ -219,6 +220,10 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }), "KvLayerId(1) of 1"),
         (Op::Attend(Attend { among: Some(q), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { among: Some(r), ..attend(q, a, 4) }), "queries of 60 values"),
+        (Op::Attend(Attend { half: Some(Half::First(q)), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { half: Some(Half::First(k)), ..attend(q, a, 0) }), "queries of 60 values"),
+        // Values that are no parts of keys.
+        (Op::Attend(Attend { half: Some(Half::Second(of_six)), ..attend(q, a, 0) }), "queries of 60 values"),
         (
             Op::Select(Select { layer: stored, q, weights: k, out: r, groups: Groups::One }),
             "a choice by queries of 60 values",
@@ -249,6 +254,10 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Experts(Experts { scales: [None, Some(v3), None], ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { routing: Routing { bias: Some(v3), ..routing(1) }, ..experts }), "experts of 20 values"),
         (Op::Experts(Experts { routing: Routing { groups: 2, ..routing(1) }, ..experts }), "experts of 20 values"),
+        (
+            Op::Experts(Experts { routing: Routing { by_id: Some(v3), ..routing(1) }, ..experts }),
+            "experts of 20 values",
+        ),
         (Op::Experts(Experts { routing: Routing { groups_used: 0, ..routing(1) }, ..experts }), "experts of 20 values"),
         (Op::Gate { x, gate: q, sigmoid: true }, "a gate of 60 values for 44"),
         (Op::Gate { x, gate: x, sigmoid: true }, "a gate of 44 values for 44"),
@@ -314,6 +323,22 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         assert_eq!(Program { ops, ..single.clone() }.check(&model.weights()).is_ok(), fits, "{groups:?}");
     }
 
+    // Keys that positions share are seen beside others.
+    let latent = KvLayer { is_latent: true, ..KvLayer::new(1, 10, 0) };
+    for (pool, half, mask, fits) in [
+        (1, None, Mask::Causal, true),
+        (1, Some(Half::First(of_six)), Mask::Causal, true),
+        (1, Some(Half::Second(of_six)), Mask::Window(3), true),
+        (4, Some(Half::Second(of_six)), Mask::Causal, true),
+        (4, Some(Half::Second(of_six)), Mask::Window(3), false),
+        (4, Some(Half::First(of_six)), Mask::Causal, false),
+        (4, None, Mask::Causal, false),
+    ] {
+        let layers = Program { kv_layers: vec![KvLayer { pool, ..latent }], ..program(vec![]) };
+        let ops = vec![Op::Attend(Attend { mask, half, ..attend(q, a, 0) })];
+        assert_eq!(Program { ops, ..layers }.check(&model.weights()).is_ok(), fits, "{pool} {half:?} {mask:?}");
+    }
+
     // A window that the cache does not keep.
     let windowed = Program { kv_layers: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
     for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
@@ -328,6 +353,7 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let widths = [32, 32, 2, 64, 16, 48, 32, 32, 32];
     let [x, y, h, d, g, u, r, e, f] = model.tensors(widths);
     let [v32, v96, v2, v3] = [32, 96, 2, 3].map(|n| model.vector(n, 1).0);
+    let (table, _) = model.matrix(8, 16, 1);
     let [conv, delta, scan, state, kept] = [64, 512, 512, 512, 128].map(|n| model.recurrent(n));
     let model = model.finish(vec![]);
     let c = Conv { recurrent: conv, x, kernel: v96, bias: Some(v32), taps: 3, silu: true };
@@ -341,6 +367,21 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
     let w = Wkv { recurrent: state, r, k: e, v: f, dt: x, rate, moved, out, dim: 16, before: false, fades: false };
     let p = Pool { recurrent: kept, gate: x, x: e, bias: v96, out: y, size: 3 };
     check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s), Op::Wkv(w), Op::Pool(p)]).unwrap();
+    let heads = |n, first, rows| -> Box<[NgramHead]> { [NgramHead { n, first, rows }].into() };
+    let ngrams =
+        EmbedNgrams { recurrent: conv, table, out: g, multipliers: [1; 65].into(), heads: heads(2, 0, 8), end: 0 };
+    check(vec![Op::EmbedNgrams(Box::new(ngrams.clone()))]).unwrap();
+    for bad in [
+        EmbedNgrams { recurrent: delta, ..ngrams.clone() },
+        EmbedNgrams { out: x, ..ngrams.clone() },
+        EmbedNgrams { heads: heads(66, 0, 8), ..ngrams.clone() },
+        EmbedNgrams { heads: heads(0, 0, 8), ..ngrams.clone() },
+        EmbedNgrams { heads: heads(2, 1, 8), ..ngrams.clone() },
+        EmbedNgrams { heads: heads(2, u64::MAX, 2), ..ngrams.clone() },
+        EmbedNgrams { heads: heads(2, 0, 0), ..ngrams },
+    ] {
+        assert!(refusal(check(vec![Op::EmbedNgrams(Box::new(bad))])).contains("1 rows of 16 a token"));
+    }
     let unknown = RecurrentId(5);
     let cases = [
         (Op::Conv(Conv { taps: 1, ..c }), "a convolution of 1 taps"),

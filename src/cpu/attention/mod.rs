@@ -15,7 +15,7 @@ mod source;
 use std::f32::consts::LOG2_E;
 
 pub use self::plan::{Heads, Scoring};
-use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, bits, chunks, divide, segments, visible};
+use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, bits, chunks, divide, keys_of, segments, visible};
 pub use self::scratch::AttentionScratch;
 use self::scratch::{PartialBuffer, TileScratch};
 pub use self::select::select;
@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 
 /// Computes `out = softmax(scale * Q K^T) V` from the cursor of the scratch on; true when all is done. `positions` and
 /// `sequences` are `[n]`, tokens of a sequence side by side; `q` is `[n, queries * dim]`, `out` `[n, queries *
-/// value_dim]`. The source holds every position up to a token's own.
+/// value_dim]`, `sums` `[n, queries]` or empty: see `op::Half`. The source holds every position up to a token's own.
 pub fn attend(
     team: &Team,
     isa: Isa,
@@ -41,7 +41,7 @@ pub fn attend(
     sequences: &[u32],
     source: &impl KvSource,
     q: &[f32],
-    out: &mut [f32],
+    [out, sums]: [&mut [f32]; 2],
     scratch: &mut AttentionScratch,
 ) -> bool {
     let AttentionScratch { heads, per_thread, partials, joined, spans, tiles, tasks, cursor } = scratch;
@@ -53,7 +53,8 @@ pub fn attend(
     let memory = |sequence, chunk| source.memory(sequence, chunk);
     divide(heads, scoring, positions, sequences, &memory, threads, spans, tiles);
 
-    let pass = AttentionPass { isa, heads, scoring, positions, source, spans, q, out: DisjointSlice::new(out) };
+    let (out, has_sums, sums) = (DisjointSlice::new(out), !sums.is_empty(), DisjointSlice::new(sums));
+    let pass = AttentionPass { isa, heads, scoring, positions, source, spans, q, out, has_sums, sums };
     let per_thread = DisjointSlice::new(per_thread);
     let products: usize = tiles.iter().map(|t| t.tokens * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
@@ -111,6 +112,8 @@ struct AttentionPass<'a, S> {
     spans: &'a [Span],
     q: &'a [f32],
     out: DisjointSlice<'a, f32>,
+    has_sums: bool,
+    sums: DisjointSlice<'a, f32>,
 }
 
 impl<S: KvSource> AttentionPass<'_, S> {
@@ -129,7 +132,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let rows = self.gather_queries(tile, kv, scratch);
         let TileScratch { all, segment, .. } = scratch;
         let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
-        self.begin(kv, rows, &mut all);
+        self.begin(tile, kv, rows, &mut all);
         for s in segments(&tile.sees) {
             self.attend_segment(tile, kv, s, rows, scratch, &mut segment);
             join(self.isa, &mut all.rows(0..rows, dims), &segment.rows(0..rows, dims));
@@ -163,7 +166,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
             let tile = &tiles[task.tile];
             let rows = tile.tokens * self.heads.sharing(task.kv).len();
             if task.segment == segments(&tile.sees).start {
-                self.begin(task.kv, rows, joined);
+                self.begin(tile, task.kv, rows, joined);
             }
             join(self.isa, &mut joined.rows(0..rows, dims), &partial.rows(0..rows, dims));
             if task.segment + 1 == segments(&tile.sees).end {
@@ -172,9 +175,20 @@ impl<S: KvSource> AttentionPass<'_, S> {
         }
     }
 
-    /// Resets the rows of a tile to those that have seen no key but the sink of their head.
-    fn begin(&self, kv: usize, rows: usize, all: &mut PartialBuffer) {
-        all.clear(rows, padded(self.heads.value_dim));
+    /// Resets the rows of a tile to those that have seen no key but the sink of their head, or those of another layer.
+    fn begin(&self, tile: &QueryTile, kv: usize, rows: usize, all: &mut PartialBuffer) {
+        let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
+        all.clear(rows, dims);
+        if self.scoring.goes_on {
+            // A tile without keys in this layer has no segments, and leaves what is there.
+            for (r, at) in self.rows_of(tile, kv).enumerate() {
+                // SAFETY: this head of this token belongs to this tile and head of the cache alone.
+                let (out, sums) =
+                    unsafe { (self.out.slice_mut(at * d..(at + 1) * d), self.sums.slice_mut(at..at + 1)) };
+                all.values[r * dims..][..d].copy_from_slice(out);
+                (all.peaks[r], all.sums[r]) = (sums[0], 1.0);
+            }
+        }
         if let Some(sinks) = self.scoring.sinks {
             let of_rows = sinks[self.heads.sharing(kv)].iter().cycle();
             for ((peak, sum), sink) in all.peaks[..rows].iter_mut().zip(&mut all.sums).zip(of_rows) {
@@ -217,6 +231,12 @@ impl<S: KvSource> AttentionPass<'_, S> {
                 }
             }
         }
+    }
+
+    /// Returns the heads of the tokens of a tile that read head `kv`, counted through all tokens.
+    fn rows_of(&self, tile: &QueryTile, kv: usize) -> impl Iterator<Item = usize> {
+        let (sharing, queries) = (self.heads.sharing(kv), self.heads.queries);
+        self.tokens(tile).flat_map(move |token| sharing.clone().map(move |head| token * queries + head))
     }
 
     /// Copies the queries of a tile that read head `kv`, multiplied by the scale, in the form that the keys need.
@@ -265,7 +285,8 @@ impl<S: KvSource> AttentionPass<'_, S> {
             let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
             let chosen =
                 self.scoring.among.and_then(|all| all.chunks_exact(all.len() / self.positions.len()).nth(token));
-            let among = chosen.filter(|row| row.len() <= position as usize).map(|row| bits(row, from));
+            let among =
+                chosen.filter(|row| row.len() < keys_of(position, self.scoring.pool)).map(|row| bits(row, from));
             rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32, table: 0..0, among });
             if let Some(slopes) = self.scoring.slopes {
                 rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
@@ -286,12 +307,15 @@ impl<S: KvSource> AttentionPass<'_, S> {
     /// Writes the finished rows of a tile to the output.
     fn finish(&self, tile: &QueryTile, kv: usize, all: &PartialBuffer) {
         let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
-        let sharing = self.heads.sharing(kv);
         let rotates = self.source.value_storage(self.spans(tile)[0].sequence).is_rotated() && !self.heads.is_latent;
-        for (r, (token, head)) in self.tokens(tile).flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
-            let start = (token * self.heads.queries + head) * d;
+        for (r, at) in self.rows_of(tile, kv).enumerate() {
             // SAFETY: this head of this token belongs to this tile and head of the cache alone.
-            let out = unsafe { self.out.slice_mut(start..start + d) };
+            let out = unsafe { self.out.slice_mut(at * d..(at + 1) * d) };
+            if self.has_sums && !self.scoring.goes_on {
+                // SAFETY: as above.
+                let sum = unsafe { self.sums.slice_mut(at..at + 1) };
+                sum[0] = all.peaks[r] + libm::log2f(all.sums[r]);
+            }
             out.copy_from_slice(&all.values[r * dims..][..d]);
             elementwise::scale(self.isa, out, 1.0 / all.sums[r]);
             if rotates {
@@ -362,7 +386,7 @@ pub fn attention_gqa(
         PlainCache { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
     let scoring = Scoring::new(scale);
     let mut scratch = AttentionScratch::new(heads, 1, team.threads(), true)?;
-    attend(team, isa, &scoring, &[position], &[0], &source, q, out, &mut scratch);
+    attend(team, isa, &scoring, &[position], &[0], &source, q, [out, &mut []], &mut scratch);
     Ok(())
 }
 

@@ -65,13 +65,18 @@ pub struct Scoring<'a> {
     pub among: Option<&'a [f32]>,
     /// `[n]`, or empty.
     pub spans: &'a [[u32; 2]],
+    /// Number of positions that share a key.
+    pub pool: usize,
+    /// True where the results and sums of another layer are gone on from.
+    pub goes_on: bool,
 }
 
 impl Scoring<'_> {
     /// All earlier keys by their products with the query, times a factor.
     pub fn new(scale: f32) -> Self {
         let (slopes, distances, sinks, among) = (None, None, None, None);
-        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes, distances, sinks, among, spans: &[] }
+        let (pool, goes_on, mask) = (1, false, Mask::Causal);
+        Scoring { scale, softcap: 0.0, mask, slopes, distances, sinks, among, spans: &[], pool, goes_on }
     }
 }
 
@@ -152,7 +157,7 @@ pub(super) fn divide(
     let mut t = 0;
     for tokens in sequences.chunk_by(|a, b| a == b) {
         let (first, sequence) = (t, tokens[0]);
-        let len = positions[first + tokens.len() - 1] as usize + 1;
+        let len = keys_of(positions[first + tokens.len() - 1], scoring.pool);
         while t < first + tokens.len() {
             let tokens = t..first + tokens.len().min(t - first + most);
             let all = tokens.clone().map(|t| visible(scoring, t, positions[t], len));
@@ -207,9 +212,14 @@ fn shares_first(memory: &impl Fn(u32, usize) -> usize, a: &Span, b: &Span) -> bo
     first == chunks(&b.sees).start && memory(a.sequence, first) == memory(b.sequence, first)
 }
 
-/// Returns the positions of `len` that token `t` of the step, at `position`, sees.
+/// Returns the number of keys up to a position, `pool` of which share one.
+pub(super) fn keys_of(position: u32, pool: usize) -> usize {
+    (position as usize + 1) / pool
+}
+
+/// Returns the keys of `len` that token `t` of the step, at `position`, sees.
 pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) -> Range<usize> {
-    let end = position as usize + 1;
+    let end = keys_of(position, scoring.pool);
     let span = scoring.spans.get(t).map_or(0..0, |[from, to]| *from as usize..*to as usize);
     match scoring.mask {
         Mask::Causal => 0..end.max(span.end),

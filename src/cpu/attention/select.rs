@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::plan::Heads;
+use super::plan::{Heads, keys_of};
 use super::scratch::{AttentionScratch, TileScratch};
 use super::source::LayerSource;
 use super::{KvSource, prepare};
@@ -17,14 +17,15 @@ use crate::cpu::threads::pool::Team;
 use crate::graph::op::Groups;
 
 /// Writes the chosen positions of each token, `[n, top]`, from the cursor of the scratch on; true when all is done. `q`
-/// is `[n, queries * dim]`, `weights` `[n, queries]`; the source holds every position up to a token's own.
+/// is `[n, queries * dim]`, `weights` `[n, queries]`; the source holds every position up to a token's own, and `pool`
+/// of them share a key.
 pub fn select<'c>(
     team: &Team,
     isa: Isa,
     [positions, sequences]: [&[u32]; 2],
     source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
     [q, weights]: [&[f32]; 2],
-    groups: Groups,
+    (groups, pool): (Groups, usize),
     out: &mut [f32],
     scratch: &mut AttentionScratch,
 ) -> bool {
@@ -41,7 +42,7 @@ pub fn select<'c>(
         // SAFETY: a share runs on one thread at a time, and each row is one item.
         let (scratch, out) =
             unsafe { (&mut per_thread.slice_mut(share..share + 1)[0], out.slice_mut(t * top..(t + 1) * top)) };
-        let len = positions[t] as usize + 1;
+        let len = keys_of(positions[t], pool);
         scratch.best.clear();
         if len <= top {
             scratch.best.extend((0..len as u32).map(|position| (0.0, position)));

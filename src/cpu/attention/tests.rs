@@ -20,7 +20,7 @@ use crate::tensor::DType;
 
 fn spec(layers: usize, heads: Heads, capacity: usize, k_type: DType, v_type: DType) -> SequenceSpec {
     let Heads { kv: n_kv_heads, dim: head_dim, value_dim, is_latent, .. } = heads;
-    let layers = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }; layers];
+    let layers = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0, pool: 1 }; layers];
     SequenceSpec { layers, recurrent: vec![], capacity, k_type, v_type, max_step: capacity }
 }
 
@@ -216,7 +216,8 @@ impl Case<'_> {
             let (q, out) = (&q[range(queries * dim)], &mut out[range(queries * value_dim)]);
             let source = LayerSource::new(isa, 1, |_| &cache);
             scratch.cursor.op_chunk = if threads == 3 { OpChunk::Short } else { OpChunk::Whole };
-            while !attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch) {}
+            while !attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, [out, &mut []], &mut scratch) {
+            }
         }
         out
     }
@@ -262,6 +263,8 @@ const FULL: Scoring = Scoring {
     sinks: None,
     among: None,
     spans: &[],
+    pool: 1,
+    goes_on: false,
 };
 
 #[test]
@@ -401,7 +404,7 @@ fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
     let mut out = vec![0.0; heads.dim];
     let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
     let source = LayerSource::new(isa, 0, |_| &cache);
-    attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, &mut out, &mut scratch);
+    attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, [&mut out, &mut []], &mut scratch);
     let expected = exact(&wide(k), &wide(v));
     [wide(&out), exact(&halves(k), &halves(v))].map(|out| {
         let difference: f64 = out.iter().zip(&expected).map(|(a, b)| (a - b).powi(2)).sum();
@@ -477,7 +480,7 @@ fn many_sequences_in_one_batch() {
         let team = Arc::new(Pool::new(threads).unwrap()).enter().unwrap();
         let mut out = vec![0.0; q.len()];
         let mut scratch = AttentionScratch::new(shape, 4, threads, false).unwrap();
-        attend(&team, isa, &FULL, &[40, 0, 333, 128], &[0, 1, 2, 3], &source, &q, &mut out, &mut scratch);
+        attend(&team, isa, &FULL, &[40, 0, 333, 128], &[0, 1, 2, 3], &source, &q, [&mut out, &mut []], &mut scratch);
         assert_eq!(out, expected);
     }
 }
@@ -576,7 +579,7 @@ fn check_together(heads: Heads, branches: &[Branch], apart: &[Branch], scoring: 
         scratch.cursor.op_chunk = if threads == 3 { OpChunk::Short } else { OpChunk::Whole };
         let source = LayerSource::new(isa, 0, |sequence| &caches[sequence as usize].cache);
         let source = Counted(&source, AtomicUsize::new(0));
-        while !attend(&team, isa, scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch) {}
+        while !attend(&team, isa, scoring, &positions, &sequences, &source, &q, [&mut out, &mut []], &mut scratch) {}
         (out.into_iter().map(f32::to_bits).collect::<Vec<_>>(), source.1.into_inner())
     };
     let (mut expected, mut alone) = (Vec::new(), 0);

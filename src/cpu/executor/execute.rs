@@ -11,6 +11,7 @@ use crate::cpu::matmul::plan::MatmulJob;
 use crate::cpu::open_team::team;
 use crate::cpu::ops::adapt::AdaptScratch;
 use crate::cpu::ops::heads;
+use crate::cpu::ops::ngrams;
 use crate::cpu::ops::norm::WeightedNorm;
 use crate::cpu::ops::rope::Angles;
 use crate::cpu::ops::{recurrent, streams};
@@ -18,7 +19,7 @@ use crate::cpu::sequence::CpuSequence;
 use crate::cpu::tensors::{Rows, SMALL, each, each_row};
 use crate::error::{Error, Result};
 use crate::graph::op::{
-    Activation, Attend, Index, KvLayerId, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight,
+    Activation, Attend, Half, Index, KvLayerId, Norm, Op, Projection, RopeTable, Select, TensorId, Vector, Weight,
 };
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{MEDIA_ROW, Sequences, SequencesMut, StepInputs};
@@ -96,7 +97,7 @@ impl CpuExecutor {
             Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),
             Op::Attend(attend) => return self.attend(sequences, attend),
             Op::Select(select) => return self.select(sequences, select),
-            Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => {
+            Op::EmbedNgrams(_) | Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => {
                 self.remember(op, inputs, sequences)?;
             }
             Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } => self.mix(op)?,
@@ -111,7 +112,7 @@ impl CpuExecutor {
             Op::Experts(experts) => {
                 let CpuExecutor { backend, team: open, tensors, products, experts: scratch, cursor, .. } = self;
                 if cursor.parts == 0 {
-                    scratch.route(backend, tensors, experts);
+                    scratch.route(backend, tensors, experts, inputs.ids)?;
                 }
                 let place = (&mut cursor.parts, cursor.products.op_chunk);
                 return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, place));
@@ -128,6 +129,10 @@ impl CpuExecutor {
     fn remember(&mut self, op: &Op, inputs: &StepInputs, sequences: &mut dyn SequencesMut<CpuSequence>) -> Result<()> {
         let isa = self.backend.isa;
         match op {
+            Op::EmbedNgrams(op) => {
+                let table = self.backend.matrix(op.table);
+                ngrams::embed(&*team(&mut self.team)?, op, table, &mut self.tensors, inputs, sequences)?;
+            }
             Op::Conv(op) => {
                 let (backend, team) = (&self.backend, team(&mut self.team)?);
                 let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
@@ -371,7 +376,7 @@ impl CpuExecutor {
     ) -> Result<()> {
         let CpuExecutor { backend, team: open, tensors, program, .. } = self;
         let (isa, team, layer) = (backend.isa, team(open)?, layer.0 as usize);
-        let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = program.kv_layers[layer];
+        let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, pool, .. } = program.kv_layers[layer];
         let mut parts: [Rows; 2] = match v {
             Some(v) => tensors.disjoint([k, v]),
             None => [tensors.get(k), (&mut [], 0)],
@@ -385,10 +390,12 @@ impl CpuExecutor {
             let positions = &inputs.positions[tokens.clone()];
             let keys = &keys[tokens.start * key_width..tokens.end * key_width];
             let values = &values[tokens.start * value_width..tokens.end * value_width];
-            if keys.len() <= SMALL / 8 {
-                for (i, &position) in positions.iter().enumerate() {
+            // The few keys that others share are written one by one.
+            if keys.len() <= SMALL / 8 || pool > 1 {
+                let ends = |position: u32| (position as usize + 1).is_multiple_of(pool);
+                for (i, &position) in positions.iter().enumerate().filter(|(_, position)| ends(**position)) {
                     let value = &values[i * value_width..][..value_width];
-                    cache.write(isa, layer, position as usize, &keys[i * key_width..][..key_width], value)?;
+                    cache.write(isa, layer, position as usize / pool, &keys[i * key_width..][..key_width], value)?;
                 }
                 continue;
             }
@@ -437,18 +444,14 @@ impl CpuExecutor {
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let vectors = [op.slopes, op.distances, op.sinks];
         let [slopes, distances, sinks] = vectors.map(|v| v.map(|v| backend.vector(v)));
-        let [(q, _), (out, _), (among, _)] = match op.among {
-            Some(among) => tensors.disjoint([op.q, op.out, among]),
-            None => {
-                let [q, out] = tensors.disjoint([op.q, op.out]);
-                [q, out, (&mut [], 0)]
-            }
-        };
+        let [(q, _), (out, _), (among, _), (sums, _)] =
+            tensors.disjoint_of([Some(op.q), Some(op.out), op.among, op.half.map(Half::sums)]);
         let among = op.among.map(|_| &*among);
         let (scale, softcap, mask) = (op.scale, op.softcap, op.mask);
-        let scoring = Scoring { scale, softcap, mask, slopes, distances, sinks, among, spans };
+        let (pool, goes_on) = (program.kv_layers[op.layer.0 as usize].pool, matches!(op.half, Some(Half::Second(_))));
+        let scoring = Scoring { scale, softcap, mask, slopes, distances, sinks, among, spans, pool, goes_on };
         let team = team(open)?;
-        Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
+        Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, [out, sums], scratch))
     }
 
     fn select(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Select) -> Result<bool> {
@@ -459,7 +462,7 @@ impl CpuExecutor {
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let [(q, _), (weights, _), (out, _)] = tensors.disjoint([op.q, op.weights, op.out]);
         let team = team(open)?;
-        let groups = op.groups;
+        let groups = (op.groups, program.kv_layers[op.layer.0 as usize].pool);
         Ok(attention::select(&team, backend.isa, [positions, slots], &source, [q, weights], groups, out, scratch))
     }
 }

@@ -28,6 +28,7 @@ fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
     match activation {
         Activation::Identity => {}
         Activation::Sigmoid => map(s, Sigmoid, x),
+        Activation::SignedRoot => map(s, SignedRoot, x),
         Activation::Softplus => map(s, Softplus, x),
         Activation::Tanh => map(s, Tanh, x),
         Activation::Silu => map(s, Silu, x),
@@ -54,6 +55,7 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
     match activation {
         Activation::Identity => zip(s, Gated(Itself), gate, up),
         Activation::Sigmoid => zip(s, Gated(Sigmoid), gate, up),
+        Activation::SignedRoot => zip(s, Gated(SignedRoot), gate, up),
         Activation::Softplus => zip(s, Gated(Softplus), gate, up),
         Activation::Tanh => zip(s, Gated(Tanh), gate, up),
         Activation::Silu => zip(s, Gated(Silu), gate, up),
@@ -117,6 +119,21 @@ impl<S: Simd> Unary<S> for Sigmoid {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
         times_sigmoid(s, s.splat(1.0), x)
+    }
+}
+
+/// See `Activation::SignedRoot`. There is no vector of roots, whose bits are the same everywhere.
+#[derive(Clone, Copy)]
+struct SignedRoot;
+impl<S: Simd> Unary<S> for SignedRoot {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        let mut lanes = [0.0; LANES];
+        s.store(x, &mut lanes);
+        for x in &mut lanes {
+            *x = if *x == 0.0 { 0.0 } else { x.abs().max(1e-6).sqrt().copysign(*x) };
+        }
+        s.load(&lanes)
     }
 }
 
@@ -381,7 +398,8 @@ mod tests {
                 .sum();
             sum * h / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
         };
-        let oracle: [(Activation, &dyn Fn(f64) -> f64); 7] = [
+        let oracle: [(Activation, &dyn Fn(f64) -> f64); 8] = [
+            (Activation::SignedRoot, &|x| if x == 0.0 { 0.0 } else { x.signum() * x.abs().max(1e-6).sqrt() }),
             (Activation::Tanh, &f64::tanh),
             (Activation::Silu, &|x| x / (1.0 + (-x).exp())),
             (Activation::Gelu, &|x| {

@@ -11,9 +11,10 @@ use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OP_CHUNK_PRODUCTS, Op
 use crate::cpu::memory::Floats;
 use crate::cpu::tensors::{StepTensors, each, each_row};
 use crate::cpu::threads::pool::Team;
-use crate::error::{Result, try_filled, try_vec};
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::op::{Experts, Op, RouterScore, Vector};
 use crate::graph::program::Program;
+use crate::graph::step::MEDIA_ROW;
 
 /// Rows whose products take as long as reading the weights.
 const FEW: usize = 8;
@@ -63,13 +64,17 @@ impl ExpertScratch {
         })
     }
 
-    /// Chooses experts for each row.
-    pub fn route(&mut self, backend: &CpuBackend, tensors: &mut StepTensors, op: &Experts) {
+    /// Chooses experts for each row, which is the token of that id where they are chosen by ids.
+    pub fn route(&mut self, backend: &CpuBackend, tensors: &mut StepTensors, op: &Experts, ids: &[u32]) -> Result<()> {
         let routing = op.routing;
-        let bias = routing.bias.map(|bias| backend.vector(bias));
+        let [bias, by_id] = [routing.bias, routing.by_id].map(|v| v.map(|v| backend.vector(v)));
+        if by_id.is_some() && ids.contains(&MEDIA_ROW) {
+            return Err(Error::unsupported("rows of media in a network that chooses experts by ids"));
+        }
         let (scores, n_experts) = tensors.get(op.scores);
         let ExpertScratch { chosen, ranking, weights, groups, .. } = self;
-        for (scores, chosen) in scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used)) {
+        let rows = scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used));
+        for (t, (scores, chosen)) in rows.enumerate() {
             rank(ranking, scores.iter().copied());
             let peak = ranking[0].1;
             let considered = match routing.score {
@@ -80,6 +85,7 @@ impl ExpertScratch {
             weights.clear();
             weights.extend(scores.iter().map(|score| match routing.score {
                 RouterScore::Sigmoid => 1.0 / (1.0 + exp(-score)),
+                RouterScore::RootOfSoftplus => root_of_softplus(*score),
                 _ => exp(score - peak) / sum,
             }));
             if let Some(bias) = bias {
@@ -95,8 +101,10 @@ impl ExpertScratch {
                 let kept = &groups[..routing.groups_used];
                 ranking.retain(|(e, _)| kept.iter().any(|(g, _)| *g as usize == group(*e)));
             }
-            for (chosen, (expert, _)) in chosen.iter_mut().zip(&*ranking) {
-                *chosen = (*expert, weights[*expert as usize]);
+            let by_id = by_id.map(|all| &all[ids[t] as usize * routing.n_used..][..routing.n_used]);
+            for (i, chosen) in chosen.iter_mut().enumerate() {
+                let expert = by_id.map_or(ranking[i].0, |experts| experts[i] as u32);
+                *chosen = (expert, weights[expert as usize]);
             }
             if routing.renormalise {
                 // No less than the least normal number of 16 bits.
@@ -109,6 +117,7 @@ impl ExpertScratch {
             chosen.iter_mut().for_each(|(expert, _)| *expert /= routing.sharing as u32);
             chosen.sort_unstable_by_key(|(expert, _)| *expert);
         }
+        Ok(())
     }
 
     /// Copies the rows of `x` that chose an expert, or several that share its matrices; the number of them.
@@ -217,6 +226,12 @@ fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
 /// Computes `e^x`, the same bits on every system.
 fn exp(x: f32) -> f32 {
     libm::exp(f64::from(x)) as f32
+}
+
+/// Computes `sqrt(ln(1 + e^x))`.
+fn root_of_softplus(x: f32) -> f32 {
+    let x = f64::from(x);
+    (x.max(0.0) + libm::log1p(libm::exp(-x.abs()))).sqrt() as f32
 }
 
 /// The factor and bias of each expert on one of its products.

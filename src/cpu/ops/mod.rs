@@ -3,6 +3,7 @@
 pub mod adapt;
 pub mod experts;
 pub mod heads;
+pub mod ngrams;
 pub mod norm;
 pub mod recurrent;
 pub mod rope;

@@ -24,7 +24,7 @@ const SMALL_CONV: usize = 2048;
 const SMALL_STATE: usize = 8192;
 
 /// Calls `advance` with the rows of each sequence, the memory that it has ahead of them and the place of that after.
-fn each_sequence(
+pub fn each_sequence(
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
     recurrent: RecurrentId,
@@ -223,8 +223,10 @@ pub fn pool(
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
-    let [(gate, width), (x, _), (out, _)] = tensors.disjoint([op.gate, op.x, op.out]);
-    let (gate, x, kept) = (&*gate, &*x, op.size - 1);
+    let [(gate, width), (x, _), (out, out_width)] = tensors.disjoint([op.gate, op.x, op.out]);
+    // Members of a sum: those of the group, or of that and the one before.
+    let members = op.size * (width / out_width);
+    let (gate, x, kept) = (&*gate, &*x, members - 1);
     each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let n = rows.len();
         // Gate and value of a row of the sequence, counted from the first that is kept.
@@ -235,15 +237,22 @@ pub fn pool(
                 (gate[at], x[at])
             }
         };
-        let out = DisjointSlice::new(&mut out[rows.start * width..rows.end * width]);
+        let out = DisjointSlice::new(&mut out[rows.start * out_width..rows.end * out_width]);
         for_each(team, n * width <= SMALL_CONV, n, |t| {
             // SAFETY: a row is one item.
-            let out = unsafe { out.slice_mut(t * width..(t + 1) * width) };
-            if !(inputs.positions[rows.start + t] as usize + 1).is_multiple_of(op.size) {
+            let out = unsafe { out.slice_mut(t * out_width..(t + 1) * out_width) };
+            let so_far = inputs.positions[rows.start + t] as usize + 1;
+            if !so_far.is_multiple_of(op.size) {
                 return out.fill(0.0);
             }
             for (channel, out) in out.iter_mut().enumerate() {
-                let scores = || (0..op.size).map(|i| (member(t + i, channel), bias[i * width + channel]));
+                // Groups take their channels in turn.
+                let scores = || {
+                    (members.saturating_sub(so_far)..members).map(|i| {
+                        let channel = i / op.size * out_width + channel;
+                        (member(t + i, channel), bias[i % op.size * width + channel])
+                    })
+                };
                 let peak = scores().map(|((gate, _), bias)| gate + bias).fold(f32::NEG_INFINITY, f32::max);
                 let weights = scores().map(|((gate, x), bias)| (libm::expf(gate + bias - peak), x));
                 let (total, sum) = weights.fold((0.0, 0.0), |(total, sum), (w, x)| (total + w, sum + w * x));

@@ -41,7 +41,7 @@ impl Angles {
             let turn = turns.get(t).copied().unwrap_or([position; 3]);
             for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
                 let axis = rope.axes.get(i).map_or(0, |axis| usize::from(*axis));
-                let (s, c) = libm::sincos(f64::from(turn[axis]) * inv_freq);
+                let (s, c) = libm::sincos(f64::from(turn[axis].saturating_sub(rope.behind)) * inv_freq);
                 let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
                 match rope.pairs {
                     RopePairs::Halves => (cos[i], sin[i]) = (c, s),

@@ -137,7 +137,9 @@ pub(crate) fn activation_code(activation: Activation) -> Result<(u32, f32)> {
         Activation::Sigmoid => (args::Activation::Sigmoid, 0.0),
         Activation::Softplus => (args::Activation::Softplus, 0.0),
         Activation::Tanh => (args::Activation::Tanh, 0.0),
-        Activation::TanhSwiglu(_) => return Err(Error::unsupported(format!("{activation:?} on a GPU"))),
+        Activation::SignedRoot | Activation::TanhSwiglu(_) => {
+            return Err(Error::unsupported(format!("{activation:?} on a GPU")));
+        }
     };
     Ok((code as u32, limit))
 }
@@ -335,9 +337,13 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Wkv(_) | Op::Pool(_) | Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } | Op::Select(_) => {
-                Err(Error::unsupported(format!("{op:?} on a GPU")))
-            }
+            Op::Wkv(_)
+            | Op::Pool(_)
+            | Op::MixByScore { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Select(_)
+            | Op::EmbedNgrams(_) => Err(Error::unsupported(format!("{op:?} on a GPU"))),
             // `HeadOps` has the former, the caller the latter.
             Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }

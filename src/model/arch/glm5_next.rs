@@ -22,12 +22,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let indexer = b.pooled_indexer(latent)?;
     let own = own_indexers(b, |_| true, |i| heads[i].is_some())?;
     let moe = b.told_moe(RouterScore::Sigmoid)?;
-    let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluOfClamped)?;
-    let key = "swiglu_clamp_shexp";
-    let of_all = match b.keys.is_present(key) {
-        true => b.clamped_swiglu(key, Activation::SwigluOfClamped)?,
-        false => of_experts.clone(),
-    };
+    let [of_experts, of_all] = clamped_swiglus(b)?;
     let x = b.embed(1.0)?;
     let mut streams = b.copies(x, connections);
     let mut among = None;
@@ -48,4 +43,16 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.mean_stream(streams);
     let h = b.rms_norm(x, "output_norm")?;
     b.head(h, 1.0, 0.0)
+}
+
+/// The activations of experts that are chosen and of those that every token takes, the same where the file does not
+/// tell them apart.
+pub(super) fn clamped_swiglus(b: &Builder) -> Result<[Vec<Activation>; 2]> {
+    let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluOfClamped)?;
+    let key = "swiglu_clamp_shexp";
+    let of_all = match b.keys.is_present(key) {
+        true => b.clamped_swiglu(key, Activation::SwigluOfClamped)?,
+        false => of_experts.clone(),
+    };
+    Ok([of_experts, of_all])
 }

@@ -15,6 +15,7 @@ mod dbrx;
 mod deci;
 mod deepseek2;
 mod deepseek32;
+mod deepseek4;
 mod deepseek;
 mod dots1;
 mod dots3note;
@@ -78,6 +79,7 @@ mod plm;
 mod qwen2;
 mod qwen35;
 mod qwen3;
+mod qwen4exp;
 mod rwkv6;
 mod rwkv7;
 mod seed_oss;
@@ -146,6 +148,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["modern-bert"], modern_bert::build, modern_bert::TRAITS),
     (&["eurobert", "neo-bert"], eurobert::build, PLAIN),
     (&["qwen35", "qwen35moe", "qwen3next"], qwen35::build, qwen35::TRAITS),
+    (&["qwen4exp"], qwen4exp::build, qwen4exp::TRAITS),
     (&["lfm2", "lfm2moe"], lfm2::build, PLAIN),
     (&["mamba", "mamba2"], mamba::build, mamba::TRAITS),
     (&["granitehybrid"], granitehybrid::build, PLAIN),
@@ -178,6 +181,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["laguna"], laguna::build, PLAIN),
     (&["apertus"], apertus::build, PLAIN),
     (&["deepseek32", "glm-dsa"], deepseek32::build, deepseek32::TRAITS),
+    (&["deepseek4"], deepseek4::build, deepseek4::TRAITS),
     (&["dots3note"], dots3note::build, dots3note::TRAITS),
     (&["bailingmoe3"], bailingmoe3::build, bailingmoe3::TRAITS),
     (&["hrm_text"], hrm_text::build, PLAIN),

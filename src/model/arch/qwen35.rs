@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Silu, Softplus};
-use crate::graph::op::{RopeChoice, TensorId};
+use crate::graph::op::{Activation, RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::mixers::MambaShape;
@@ -24,7 +24,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.keys.ignore("expert_weights_scale");
     let layer = |b: &mut Builder, x, is_recurrent| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let o = if is_recurrent { delta_net(b, h, shape)? } else { attention(b, h, rope)? };
+        let o = if is_recurrent { delta_net(b, h, shape, Silu)? } else { attention(b, h, rope, |_| Ok(None))? };
         b.add(x, o);
         let h = b.rms_norm(x, "post_attention_norm")?;
         let o = b.moe_ffn(h, moe)?;
@@ -38,8 +38,14 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.predictor(|b, x| layer(b, x, false))
 }
 
-/// Attention whose output is multiplied by the sigmoid of a gate, which stands after the query of each head.
-fn attention(b: &mut Builder, h: TensorId, rope: RopeChoice) -> Result<TensorId> {
+/// Attention whose output is multiplied by the sigmoid of a gate, which stands after the query of each head. `choose`
+/// may choose positions.
+pub(super) fn attention(
+    b: &mut Builder,
+    h: TensorId,
+    rope: RopeChoice,
+    choose: impl FnOnce(&mut Builder) -> Result<Option<TensorId>>,
+) -> Result<TensorId> {
     let heads = b.hyper.heads;
     let (dim, kv) = (heads.head_dim, heads.n_kv_heads * heads.head_dim);
     let [q, gate] = b.split_heads(h, "attn_q", heads.n_heads, [dim, dim])?;
@@ -47,14 +53,18 @@ fn attention(b: &mut Builder, h: TensorId, rope: RopeChoice) -> Result<TensorId>
     let [q, gate, k, v] = b.push_projections(h, [q, gate, k, v]);
     b.head_norms(q, k)?;
     b.rotate(rope, q, k);
-    let a = b.attend([q, k, v], Attention::new(heads))?;
+    let layer = b.store(k, v, Attention::new(heads));
+    let a = match choose(b)? {
+        Some(among) => b.attend_among(q, layer, Attention::new(heads), among),
+        None => b.attend_to(q, layer, Attention::new(heads))?,
+    };
     b.gate_by_sigmoid(a, gate);
     b.project(a, "attn_output", b.hyper.hidden)
 }
 
 /// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in
 /// turn.
-fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId> {
+pub(super) fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape, activation: Activation) -> Result<TensorId> {
     let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps, .. } = shape;
     if values != heads * dim || !heads.is_multiple_of(key_heads) {
         return Err(b.keys.unsupported("ssm.inner_size"));
@@ -79,6 +89,6 @@ fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId
     let rate = b.numbers("ssm_a", heads)?;
     let o = b.delta_rule([q, k, v], [dt, beta], (rate, Softplus), dim, !next && !b.is_folder(), None)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
-    let o = b.gate(z, o, Silu);
+    let o = b.gate(z, o, activation);
     b.project(o, "ssm_out", b.hyper.hidden)
 }

@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::error::{Error, Result};
-use crate::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId};
+use crate::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId, Vector};
 
 /// The choices of experts.
 #[derive(Clone, Copy)]
@@ -51,7 +51,11 @@ impl Builder<'_> {
             None => default,
             Some(1) => RouterScore::Softmax,
             Some(2) => RouterScore::Sigmoid,
-            Some(_) => return Err(keys.unknown("expert_gating_func", &["1 (softmax)", "2 (sigmoid)"])),
+            Some(4) => RouterScore::RootOfSoftplus,
+            Some(_) => {
+                let known = ["1 (softmax)", "2 (sigmoid)", "4 (root of softplus)"];
+                return Err(keys.unknown("expert_gating_func", &known));
+            }
         };
         routing.renormalise = keys.flag("expert_weights_norm")?.unwrap_or(false);
         routing.scale = keys.float("expert_weights_scale")?.unwrap_or(1.0);
@@ -80,6 +84,16 @@ impl Builder<'_> {
             self.program.push(Op::Add { x: out, delta: shared, scale: 1.0 });
         }
         Ok(out)
+    }
+
+    /// The experts that a layer chooses by the ids of tokens, for `Routing::by_id`.
+    pub fn experts_by_id(&mut self, moe: Moe) -> Result<Vector> {
+        let (name, vocab) = (self.name("ffn_gate_tid2eid.weight"), self.hyper.vocab);
+        let experts = self.tensors.values(&name, vocab, moe.routing.n_used)?;
+        if let Some(x) = experts.iter().find(|x| !(0.0..moe.n_experts as f32).contains(*x)) {
+            return Err(self.tensors.damaged(format!("the tensor {name} names expert {x} of {}", moe.n_experts)));
+        }
+        Ok(self.vector(experts))
     }
 
     /// The weighted sum of the chosen experts.

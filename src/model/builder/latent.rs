@@ -127,15 +127,27 @@ impl Builder<'_> {
         Ok(Latent { heads, rank, query_rank, turning, rope, scale, growth: growth_of_queries, period, window: 0 })
     }
 
-    /// The lightning indexer that a file tells, which turns as latent attention does, by pairs of its own.
-    pub fn indexer(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
+    /// Heads, width and number of chosen positions of an indexer that a file tells, so many numbers of whose keys turn.
+    pub fn indexer_sizes(&self, turning: usize) -> Result<[usize; 3]> {
         let heads = self.keys.require_size("attention.indexer.head_count")?;
         let width = self.keys.require_size("attention.indexer.key_length")?;
         let top = self.keys.require_size("attention.indexer.top_k")?;
-        if heads > 1024 || top > 1 << 16 || !(latent.turning..=1024).contains(&width) {
+        if heads > 1024 || top > 1 << 16 || !(turning..=1024).contains(&width) {
             let what = format!("an indexer of {heads} heads of {width} that chooses {top} positions");
             return Err(Error::unsupported(what));
         }
+        Ok([heads, width, top])
+    }
+
+    /// The sizes where no layer has an indexer, whatever the file tells of it.
+    pub fn without_indexer(&self) -> [usize; 3] {
+        self.keys.ignore("attention.indexer.");
+        [0; 3]
+    }
+
+    /// The lightning indexer that a file tells, which turns as latent attention does, by pairs of its own.
+    pub fn indexer(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
+        let [heads, width, top] = self.indexer_sizes(latent.turning)?;
         let rope = latent.rope.map(|rope| {
             let rope = self.ropes[rope.table.0 as usize].clone();
             self.ropes.push(Rope { pairs, ..rope });
@@ -197,7 +209,7 @@ impl Builder<'_> {
     /// Stores keys that positions are chosen by.
     pub fn store_index(&mut self, k: TensorId) -> KvLayerId {
         let width = self.program.width(k);
-        let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window: 0 };
+        let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window: 0, pool: 1 };
         let layer = self.program.kv_layer(layer);
         self.program.push(Op::StoreKv { layer, k, v: None });
         layer
@@ -234,11 +246,17 @@ impl Builder<'_> {
         let width = self.program.width(k);
         let gate = self.project(x, "indexer_compressor_gate", width)?;
         let bias = self.all_values("indexer_compressor_ape.weight", size * width)?;
-        let bias = self.vector(bias);
-        let recurrent = self.program.recurrent((size - 1) * 2 * width);
-        let out = self.program.tensor(width);
-        self.program.push(Op::Pool(Pool { recurrent, gate, x: k, bias, out, size }));
-        Ok(out)
+        Ok(self.pool([gate, k], bias, size, 1))
+    }
+
+    /// Sums of groups of so many positions by gates, over a group or over that and the one before, which have parts of
+    /// rows in turn.
+    pub fn pool(&mut self, [gate, x]: [TensorId; 2], bias: Vec<f32>, size: usize, groups: usize) -> TensorId {
+        let (wide, bias) = (self.program.width(x), self.vector(bias));
+        let recurrent = self.program.recurrent((groups * size - 1) * 2 * wide);
+        let out = self.program.tensor(wide / groups);
+        self.program.push(Op::Pool(Pool { recurrent, gate, x, bias, out, size }));
+        out
     }
 
     /// Heads of `x`, each followed by `tail`, where there is one.
@@ -318,7 +336,7 @@ impl Builder<'_> {
         } else {
             let key = self.with_tails(narrow, turned, 1);
             let head_dim = rank + turning;
-            let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window };
+            let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window, pool: 1 };
             let layer = self.program.kv_layer(layer);
             self.program.push(Op::StoreKv { layer, k: key, v: None });
             if let Some(select) = select {

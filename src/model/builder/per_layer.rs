@@ -100,8 +100,8 @@ impl Builder<'_> {
     pub fn store(&mut self, k: TensorId, v: TensorId, attention: Attention) -> KvLayerId {
         let HeadShape { n_kv_heads, head_dim, value_dim, .. } = attention.heads;
         let window = attention.mask.span();
-        let layer =
-            self.kv_layer(KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window }, attention.mask);
+        let layer = KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window, pool: 1 };
+        let layer = self.kv_layer(layer, attention.mask);
         self.program.push(Op::StoreKv { layer, k, v: Some(v) });
         layer
     }

@@ -4,7 +4,7 @@
 
 use super::Builder;
 use crate::error::{Error, Result};
-use crate::graph::op::{Activation, Mix, NormKind, Op, TensorId};
+use crate::graph::op::{Activation, Mix, Norm, NormKind, Op, TensorId};
 use crate::graph::program::MAX_STREAMS;
 
 /// The choices of hyper-connections.
@@ -98,8 +98,22 @@ impl Builder<'_> {
         Ok(Connections { n: bounded(n, MAX_STREAMS)?, eps, magnitude, rounds })
     }
 
-    /// So many copies of `x` side by side.
+    /// `connections` of a network whose streams mix.
+    pub fn mixing_connections(&self) -> Result<Connections> {
+        let connections = self.connections()?;
+        match connections.rounds {
+            0 => Err(self.keys.unsupported("hyper_connection.sinkhorn_iterations")),
+            _ => Ok(connections),
+        }
+    }
+
+    /// The copies of `x` that hyper-connections begin with.
     pub fn copies(&mut self, x: TensorId, Connections { n, .. }: Connections) -> TensorId {
+        self.repeated(x, n)
+    }
+
+    /// So many copies of `x` side by side.
+    pub(super) fn repeated(&mut self, x: TensorId, n: usize) -> TensorId {
         let width = self.program.width(x);
         let out = self.program.tensor(n * width);
         self.program.push(Op::Mix(Mix { x, by: None, out, width, first: 0, adds: false }));
@@ -185,6 +199,50 @@ impl Builder<'_> {
         let h = self.bare_norm(NormKind::Rms, streams);
         let by = self.shares(h, "output_hc", n, 0..n, scale[0], Activation::Sigmoid)?;
         Ok(self.sum_by(streams, by, eps))
+    }
+
+    /// The RMS norm of each stream, whose weights are its own.
+    pub fn normed_streams(&mut self, streams: TensorId, part: &str) -> Result<TensorId> {
+        let all = self.program.width(streams);
+        let weight = self.all_values(&format!("{part}.weight"), all)?;
+        let weight = Some(self.vector(weight));
+        let norm = Norm { kind: NormKind::Rms, weight, bias: None, eps: self.rms_eps, group: self.hyper.hidden };
+        let out = self.program.tensor(all);
+        self.program.push(Op::Norm { norm, x: streams, out });
+        Ok(out)
+    }
+
+    /// The streams after a norm, and the mean of these times the sigmoids of gates, which are products with all of them
+    /// by way of `rank` values.
+    pub fn gated_mean(&mut self, streams: TensorId, part: &str, rank: usize) -> Result<[TensorId; 2]> {
+        let all = self.program.width(streams);
+        let h = self.normed_streams(streams, &format!("{part}_norm"))?;
+        let narrow = self.project(h, &format!("{part}_down"), rank)?;
+        self.scale(narrow, self.hyper.hidden as f32 / all as f32);
+        self.activate(narrow, Activation::Silu);
+        let gate = self.project(narrow, &format!("{part}_up"), all)?;
+        let gated = self.gate(gate, h, Activation::Sigmoid);
+        Ok([h, self.mean_stream(gated)])
+    }
+
+    /// Adds the result of a block that reads their `gated_mean` to the streams, to each a share of it.
+    pub fn connect_by_gates(
+        &mut self,
+        streams: TensorId,
+        part: &str,
+        rank: usize,
+        block: impl FnOnce(&mut Self, TensorId) -> Result<TensorId>,
+    ) -> Result<()> {
+        let width = self.hyper.hidden;
+        let n = self.program.width(streams) / width;
+        let [h, x] = self.gated_mean(streams, part, rank)?;
+        let by = self.project(h, &format!("{part}_inject"), n)?;
+        self.scale(by, 1.0 / n as f32);
+        self.activate(by, Activation::Sigmoid);
+        self.scale(by, 2.0);
+        let x = block(self, x)?;
+        self.program.push(Op::Mix(Mix { x, by: Some(by), out: streams, width, first: 0, adds: true }));
+        Ok(())
     }
 
     /// The mean of the streams.

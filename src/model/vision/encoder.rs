@@ -416,7 +416,7 @@ impl<'a> EncoderBuilder<'a> {
 
     /// A rotation whose pairs turn by the row, 1, or the column, 2.
     pub fn rope_along(&mut self, pairs: RopePairs, axes: Vec<u8>, inv_freq: Vec<f64>) -> RopeChoice {
-        self.b.ropes.push(Rope { pairs, inv_freq, axes, magnitude: 1.0 });
+        self.b.ropes.push(Rope { pairs, inv_freq, axes, magnitude: 1.0, behind: 0 });
         RopeChoice { table: RopeTable(self.b.ropes.len() as u32 - 1), long: None }
     }
 

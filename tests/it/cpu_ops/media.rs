@@ -102,7 +102,7 @@ fn heads_turn_by_time_row_and_column() {
     ] {
         let n_pairs = if axes.is_empty() { 4 } else { axes.len() };
         let (dim, inv_freq) = (2 * n_pairs + 3, (0..n_pairs).map(|i| 0.7f64.powi(i as i32)).collect());
-        let turn = Rope { pairs, inv_freq, axes, magnitude: 1.25 };
+        let turn = Rope { pairs, inv_freq, axes, magnitude: 1.25, behind: 0 };
         let mut model = Model::new(LAYER);
         let table = model.rope(turn.clone());
         let [q, k, kept] = model.tensors([3 * dim, dim, 3 * dim]);
@@ -450,7 +450,7 @@ fn an_encoder_whose_layers_share_keys_and_values() {
     let mut model = Model::new(KvLayer::new(3, 10, 0));
     let (patch, w) = model.matrix(WIDTH, PATCH, 1);
     let inv_freq = (0..4).map(|i| 0.3f64.powi(i)).collect();
-    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![1, 1, 2, 2], magnitude: 1.0 };
+    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![1, 1, 2, 2], magnitude: 1.0, behind: 0 };
     let table = model.rope(rope.clone());
     let [patches, places_of, x] = model.tensors([PATCH, WIDTH, WIDTH]);
     let mut ops = vec![project(patches, &[(patch, None, x)]), Op::Add { x, delta: places_of, scale: 1.0 }];

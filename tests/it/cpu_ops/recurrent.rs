@@ -2,13 +2,21 @@
 //! the pieces in which a sequence is computed, and over steps that are abandoned on their way.
 
 use realizar::device::Batch;
-use realizar::graph::op::{Conv, DeltaRule, Op, Pool, Scan, TensorId, Vector, Wkv};
+use realizar::graph::op::{
+    Attend, Conv, DeltaRule, EmbedNgrams, Half, KvLayerId, Mask, NgramHead, Op, Pool, Scan, TensorId, Vector, Wkv,
+};
+use realizar::graph::sequence_spec::KvLayer;
 use realizar::graph::step::StepInputs;
 
 use super::wide;
 use crate::support::ops::{self, LAYER, Model};
 
 const N: usize = 23;
+
+/// The token at a position, a few ids in turn.
+fn id(position: usize) -> u32 {
+    (position * position % 11) as u32
+}
 
 /// The activation `out` of `N` tokens of one sequence.
 fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> {
@@ -23,7 +31,8 @@ fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> 
             let positions: Vec<u32> = (first as u32..).take(n).collect();
             state.will_write(first, n);
             for attempt in [!abandons, true] {
-                let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut state]);
+                let ids: Vec<u32> = positions.iter().map(|position| id(*position as usize)).collect();
+                let (slots, states) = (vec![0; n], &mut [&mut state]);
                 let mut batch = Batch {
                     inputs: StepInputs { ids: &ids, positions: &positions, sequences: &slots, ..Default::default() },
                     sequences: states,
@@ -238,23 +247,93 @@ fn recurrences_of_rwkv() {
 
 #[test]
 fn sums_of_groups_of_positions() {
-    for (width, size) in [(5, 2), (70, 4), (16, 7)] {
+    for (each, size, groups) in [(5, 2, 1), (70, 4, 1), (16, 7, 1), (6, 4, 2), (40, 3, 2)] {
+        let width = groups * each;
         let mut model = Model::new(LAYER);
-        let [gate, x, out] = model.tensors([width; 3]);
+        let [gate, x, out] = model.tensors([width, width, each]);
         let (bias, b) = model.vector(size * width, 3);
-        let recurrent = model.recurrent((size - 1) * 2 * width);
+        let recurrent = model.recurrent((groups * size - 1) * 2 * width);
         let model = model.finish(vec![Op::Pool(Pool { recurrent, gate, x, bias, out, size })]);
         let (g, v) = (values(width, 4), values(width, 5));
-        let expected = (0..N).flat_map(|t| (0..width).map(move |c| (t, c))).map(|(t, c)| {
+        let (g, v) = (&g, &v);
+        let expected = (0..N).flat_map(|t| (0..each).map(move |c| (t, c))).map(|(t, c)| {
             if (t + 1) % size != 0 {
                 return 0.0;
             }
-            let at = |i: usize| (t + 1 - size + i) * width + c;
-            let weights = || (0..size).map(|i| (i, (f64::from(g[at(i)]) + f64::from(b[i * width + c])).exp()));
-            let total: f64 = weights().map(|(_, w)| w).sum();
-            weights().map(|(i, w)| w * f64::from(v[at(i)])).sum::<f64>() / total
+            // The last group has the last columns, the one before, where there is one, those ahead of them.
+            let members = (0..groups).filter(|back| (back + 1) * size <= t + 1).flat_map(|back| {
+                let (first, column) = (t + 1 - (back + 1) * size, (groups - 1 - back) * each + c);
+                (0..size).map(move |i| ((first + i) * width + column, i * width + column))
+            });
+            let weights = members.map(|(at, of)| (f64::from(v[at]), (f64::from(g[at]) + f64::from(b[of])).exp()));
+            let (sum, total) = weights.fold((0.0, 0.0), |(sum, total), (v, w)| (sum + v * w, total + w));
+            sum / total
         });
         let expected: Vec<f64> = expected.collect();
         assert_near(&format!("{size} of {width}"), &run(&model, &[(gate, &g), (x, &v)], out), &expected);
     }
+}
+
+#[test]
+fn rows_of_tables_by_hashes_of_ngrams() {
+    let multipliers = [20_000_000_000_003u64, 7_000_000_009, u64::MAX / 3];
+    let heads = [(2, 0, 7), (3, 7, 5), (3, 12, 11)].map(|(n, first, rows)| NgramHead { n, first, rows });
+    let (width, end) = (6, 4);
+    let mut model = Model::new(LAYER);
+    let [out] = model.tensors([3 * width]);
+    let (table, rows) = model.matrix(23, width, 3);
+    let recurrent = model.recurrent(2);
+    let embed = EmbedNgrams { recurrent, table, out, multipliers: multipliers.into(), heads: heads.into(), end };
+    let model = model.finish(vec![Op::EmbedNgrams(Box::new(embed))]);
+    let mut expected = Vec::new();
+    for t in 0..N {
+        for NgramHead { n, first, rows: of } in heads {
+            // The ids up to the token ahead of which the text ends.
+            let known = (1..n).take_while(|back| *back <= t && id(t - back) != end).count();
+            let ids = (0..n).map(|back| if back <= known { id(t - back) } else { end });
+            let products = ids.zip(multipliers).map(|(id, by)| u64::from(id).wrapping_mul(by));
+            let row = (first + products.fold(0, |hash, product| hash ^ product) % of) as usize;
+            expected.extend(wide(&rows[row * width..(row + 1) * width]));
+        }
+    }
+    assert_near("n-grams", &run(&model, &[], out), &expected);
+}
+
+/// A window of keys and the keys of groups of three positions, of which the first tokens see none.
+#[test]
+fn one_softmax_over_two_layers() {
+    let (heads, dim, window, pool) = (3, 12, 5, 3);
+    let shared = KvLayer { is_latent: true, ..KvLayer::new(1, dim, 0) };
+    let mut model = Model::new(KvLayer { window, ..shared });
+    let [near, far] = [KvLayerId(0), model.layer(KvLayer { pool, ..shared })];
+    let [q, k, c, out, sums] = model.tensors([heads * dim, dim, dim, heads * dim, heads]);
+    let (sinks, sink) = model.vector(heads, 9);
+    let (mask, scale) = (Mask::Window(window as u32), 0.4);
+    let model = model.finish(vec![
+        Op::StoreKv { layer: near, k, v: None },
+        Op::StoreKv { layer: far, k: c, v: None },
+        Op::Attend(Attend {
+            mask,
+            sinks: Some(sinks),
+            half: Some(Half::First(sums)),
+            ..Attend::new(near, q, out, scale)
+        }),
+        Op::Attend(Attend { half: Some(Half::Second(sums)), ..Attend::new(far, q, out, scale) }),
+    ]);
+    let (vq, vk, vc) = (values(heads * dim, 1), values(dim, 2), values(dim, 3));
+    let mut expected = Vec::new();
+    for t in 0..N {
+        let keys = (t.saturating_sub(window - 1)..=t).map(|s| &vk[s * dim..][..dim]);
+        let shared = (0..=t).filter(|s| (s + 1) % pool == 0).map(|s| &vc[s * dim..][..dim]);
+        let keys: Vec<&[f32]> = keys.chain(shared).collect();
+        for (head, q) in vq[t * heads * dim..][..heads * dim].chunks(dim).enumerate() {
+            let score = |k: &[f32]| q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>();
+            let weights: Vec<f64> = keys.iter().map(|k| (f64::from(scale) * score(k)).exp()).collect();
+            let sum = weights.iter().sum::<f64>() + f64::from(sink[head]).exp();
+            expected.extend(
+                (0..dim).map(|i| keys.iter().zip(&weights).map(|(k, w)| w / sum * f64::from(k[i])).sum::<f64>()),
+            );
+        }
+    }
+    assert_near("two layers", &run(&model, &[(q, &vq), (k, &vk), (c, &vc)], out), &expected);
 }

@@ -71,6 +71,11 @@ impl Model {
         (Vector(self.vectors.len() as u32 - 1), values(n, seed))
     }
 
+    /// A further layer of keys and values.
+    pub fn layer(&mut self, layer: KvLayer) -> KvLayerId {
+        self.builder.kv_layer(layer)
+    }
+
     /// A recurrent state.
     pub fn recurrent(&mut self, values: usize) -> RecurrentId {
         self.builder.recurrent(values)

@@ -101,7 +101,7 @@ pub fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
         Value::Bool(v) => file.key(name, *v),
         Value::String(v) => file.key(name, v.as_str()),
         Value::Array(v) if v[0].is_boolean() => file.key(name, v.iter().map(|v| v == true).collect::<Vec<_>>()),
-        Value::Array(v) if v[0].is_u64() => file.key(name, v.iter().filter_map(int).collect::<Vec<_>>()),
+        Value::Array(v) if v[0].is_u64() => file.key(name, v.iter().filter_map(Value::as_u64).collect::<Vec<_>>()),
         Value::Array(v) => file.key(name, v.iter().map(float).collect::<Vec<_>>()),
         v => match int(v) {
             Some(v) => file.key(name, v),
@@ -117,13 +117,22 @@ fn values_of(name: &str, shape: &[u64]) -> Vec<u8> {
     weights(name, shape).into_iter().flat_map(|x| value(x).to_le_bytes()).collect()
 }
 
+/// Integers of 32 bits: different ones of eight experts for each id.
+fn experts_of_ids(shape: &[u64]) -> Vec<u8> {
+    let of_id = |id| (0..shape[1]).flat_map(move |i| ((7 * id + 3 * i) as i32 % 8).to_le_bytes());
+    (0..shape[0]).flat_map(of_id).collect()
+}
+
 /// The file that `data/architectures` tells the keys and the shapes of.
 pub fn file_of(data: &Value) -> Gguf {
     let keys = data["keys"].as_object().unwrap();
     let mut file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));
     for (name, shape) in data["tensors"].as_object().unwrap() {
         let shape = numbers(shape);
-        file = file.tensor(name, quant::F32.0, &shape, &values_of(name, &shape));
+        file = match name.ends_with("tid2eid.weight") {
+            true => file.tensor(name, 26, &shape, &experts_of_ids(&shape)),
+            false => file.tensor(name, quant::F32.0, &shape, &values_of(name, &shape)),
+        };
     }
     file
 }

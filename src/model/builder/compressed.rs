@@ -1,0 +1,179 @@
+//! Attention to a window of positions and to compressed ones (DeepSeek V4), with one softmax for both: all heads share
+//! a key, which is its value too, and of each group of positions there is one more, among which an indexer may choose.
+
+use super::Builder;
+use crate::error::{Error, Result};
+use crate::graph::op::{Attend, Groups, Half, KvLayerId, Mask, NormKind, Op, RopeChoice, RopeTable, Select, TensorId};
+use crate::graph::sequence_spec::KvLayer;
+use crate::graph::weights::{Rope, RopePairs};
+use crate::model::hyper::HeadShape;
+use crate::model::rope::{self, RopeConfig, RopeScaling};
+
+/// The size of groups that overlap, among which an indexer chooses.
+const OVERLAPPING: usize = 4;
+
+/// The choices of attention to compressed positions.
+pub struct Compressed {
+    query_rank: usize,
+    window: usize,
+    /// Numbers of a key that turn, the last ones.
+    turning: usize,
+    /// Groups of heads whose outputs are multiplied together, and the number of results of each.
+    groups: usize,
+    output_rank: usize,
+    /// Number of positions that have a compressed key in each layer; 0 where there are none.
+    sizes: Vec<usize>,
+    /// Heads, width and number of chosen keys of the indexer.
+    indexer: [usize; 3],
+    /// The rotations of layers without compressed keys and with them, and those that turn back.
+    turns: [RopeChoice; 2],
+    back: [RopeChoice; 2],
+    /// The rotations of compressed keys, by the sizes of groups.
+    by_size: Vec<(usize, RopeChoice)>,
+}
+
+impl Builder<'_> {
+    fn add_rope(&mut self, rope: Rope) -> RopeChoice {
+        self.ropes.push(rope);
+        RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }
+    }
+
+    /// Rotations by the first position of the group that a token ends, for each size of groups but 0.
+    pub fn ropes_by_size(&mut self, rope: RopeChoice, sizes: &[usize]) -> Vec<(usize, RopeChoice)> {
+        let mut known: Vec<(usize, RopeChoice)> = Vec::new();
+        for &size in sizes.iter().filter(|size| **size > 0) {
+            if known.iter().all(|(of, _)| *of != size) {
+                let rope = self.ropes[rope.table.0 as usize].clone();
+                known.push((size, self.add_rope(Rope { behind: size as u32 - 1, axes: Vec::new(), ..rope })));
+            }
+        }
+        known
+    }
+
+    /// The attention that a file tells.
+    pub fn compressed(&mut self) -> Result<Compressed> {
+        let HeadShape { n_heads, n_kv_heads, head_dim, value_dim } = self.hyper.heads;
+        let (keys, sizes) = (&self.keys, self.per_layer("attention.compress_ratios")?);
+        if n_kv_heads != 1 || value_dim != head_dim {
+            return Err(keys.unsupported("attention.head_count_kv"));
+        }
+        if sizes.iter().any(|size| *size == 1 || *size > 1024) {
+            return Err(keys.unsupported("attention.compress_ratios"));
+        }
+        let groups = self.width("attention.output_group_count")?;
+        if !n_heads.is_multiple_of(groups) {
+            return Err(keys.unsupported("attention.output_group_count"));
+        }
+        let [window, query_rank, output_rank] =
+            ["sliding_window", "q_lora_rank", "output_lora_rank"].map(|key| self.width(&format!("attention.{key}")));
+        let config = rope::config(keys, head_dim, self.hyper.context_length, RopePairs::Adjacent)?;
+        let turning = config.n_dims;
+        let base = keys.float("attention.compress_rope_freq_base")?.unwrap_or(config.base);
+        let indexer = if sizes.contains(&OVERLAPPING) { self.indexer_sizes(turning)? } else { self.without_indexer() };
+        let plain = rope::table(&RopeConfig { scaling: RopeScaling::None, ..config.clone() }, None)?;
+        let stretched = rope::table(&RopeConfig { base, ..config }, None)?;
+        // Angles are stretched, and scores do not grow.
+        let turns = [plain, stretched].map(|rope| Rope { magnitude: 1.0, ..rope });
+        let back = turns.clone().map(|rope| {
+            let inv_freq = rope.inv_freq.iter().map(|f| -f).collect();
+            self.add_rope(Rope { inv_freq, ..rope })
+        });
+        let turns = turns.map(|rope| self.add_rope(rope));
+        let by_size = self.ropes_by_size(turns[1], &sizes);
+        let (window, query_rank, output_rank) = (window?, query_rank?, output_rank?);
+        Ok(Compressed { query_rank, window, turning, groups, output_rank, sizes, indexer, turns, back, by_size })
+    }
+
+    fn rotate_last(&mut self, rope: RopeChoice, head_dim: usize, turning: usize, x: TensorId) {
+        self.program.push(Op::Rope { rope, head_dim, first: head_dim - turning, q: x, k: None });
+    }
+
+    /// Stores keys, which are values too, each of so many positions.
+    fn store_shared(&mut self, k: TensorId, window: usize, pool: usize) -> KvLayerId {
+        let width = self.program.width(k);
+        let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window, pool };
+        let layer = self.program.kv_layer(layer);
+        self.program.push(Op::StoreKv { layer, k, v: None });
+        layer
+    }
+
+    /// Stores the keys of groups of positions, so wide.
+    fn compressed_keys(
+        &mut self,
+        x: TensorId,
+        part: &str,
+        width: usize,
+        (size, rope, turning): (usize, RopeChoice, usize),
+    ) -> Result<KvLayerId> {
+        let groups = if size == OVERLAPPING { 2 } else { 1 };
+        let all = groups * width;
+        let mut product = |which: &str| self.part(&format!("{part}_{which}"), all, 0..all, x);
+        let parts = [product("gate")?, product("kv")?];
+        let pair = self.push_projections(x, parts);
+        let bias = self.all_values(&format!("{part}_ape.weight"), size * all)?;
+        let k = self.pool(pair, bias, size, groups);
+        self.rms_norm_groups(k, &format!("{part}_norm"), width)?;
+        self.rotate_last(rope, width, turning, k);
+        Ok(self.store_shared(k, 0, size))
+    }
+
+    /// The compressed keys that tokens attend to, and the choice among them, if there is one.
+    fn far_keys(
+        &mut self,
+        x: TensorId,
+        narrow: TensorId,
+        c: &Compressed,
+        size: usize,
+    ) -> Result<Option<(KvLayerId, Option<TensorId>)>> {
+        let Some((_, rope)) = c.by_size.iter().find(|(of, _)| *of == size) else { return Ok(None) };
+        let group = (size, *rope, c.turning);
+        let keys = self.compressed_keys(x, "attn_compressor", self.hyper.heads.head_dim, group)?;
+        if size != OVERLAPPING {
+            return Ok(Some((keys, None)));
+        }
+        let [heads, width, top] = c.indexer;
+        let layer = self.compressed_keys(x, "indexer_compressor", width, group)?;
+        let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
+        self.rotate_last(c.turns[1], width, c.turning, q);
+        let weights = self.project(x, "indexer.proj", heads)?;
+        let out = self.program.tensor(top);
+        self.program.push(Op::Select(Select { layer, q, weights, out, groups: Groups::One }));
+        Ok(Some((keys, Some(out))))
+    }
+
+    /// The attention of a layer from its input to its output projection.
+    pub fn compressed_attention(&mut self, x: TensorId, c: &Compressed, layer: usize) -> Result<TensorId> {
+        let HeadShape { n_heads, head_dim, .. } = self.hyper.heads;
+        let (turning, size) = (c.turning, c.sizes[layer]);
+        let kind = usize::from(size > 0);
+        let narrow = self.project(x, "attn_q_a", c.query_rank)?;
+        self.rms_norm_groups(narrow, "attn_q_a_norm", c.query_rank)?;
+        let q = self.project(narrow, "attn_q_b", n_heads * head_dim)?;
+        self.bare_norm_groups(NormKind::Rms, q, head_dim);
+        self.rotate_last(c.turns[kind], head_dim, turning, q);
+        let k = self.project(x, "attn_kv", head_dim)?;
+        self.rms_norm_groups(k, "attn_kv_a_norm", head_dim)?;
+        self.rotate_last(c.turns[kind], head_dim, turning, k);
+        let near = self.store_shared(k, c.window, 1);
+        let sinks = self.numbers("attn_sinks.weight", n_heads)?;
+        let [out, sums] = [n_heads * head_dim, n_heads].map(|width| self.program.tensor(width));
+        let scale = 1.0 / (head_dim as f32).sqrt();
+        let near = Attend { mask: Mask::window(c.window), sinks: Some(sinks), ..Attend::new(near, q, out, scale) };
+        match self.far_keys(x, narrow, c, size)? {
+            Some((far, among)) => {
+                let [first, second] = [Half::First(sums), Half::Second(sums)].map(Some);
+                let far = Attend { among, half: second, ..Attend::new(far, q, out, scale) };
+                self.program.push(Op::Attend(Attend { half: first, ..near }));
+                self.program.push(Op::Attend(far));
+            }
+            None => self.program.push(Op::Attend(near)),
+        }
+        self.rotate_last(c.back[kind], head_dim, turning, out);
+        let rows = c.groups.checked_mul(c.output_rank).filter(|rows| *rows <= 1 << 24);
+        let rows = rows.ok_or_else(|| Error::unsupported(format!("{} groups of outputs", c.groups)))?;
+        let weight = self.matrix("attn_output_a.weight", rows, n_heads * head_dim / c.groups)?;
+        let joined = self.program.tensor(rows);
+        self.program.push(Op::ProjectHeads { x: out, weight, heads: c.groups, out: joined });
+        self.project(joined, "attn_output_b", self.hyper.hidden)
+    }
+}
