@@ -506,7 +506,8 @@ typedef struct rz_model_info {
   uint64_t experts_device;      /* Bytes of experts on GPUs. */
   /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
   uint32_t experts_host_layers;
-  uint32_t reserved;  /* 0. */
+  /* 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens. */
+  uint32_t reads_source;
 } rz_model_info;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
@@ -1388,13 +1389,14 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 
 #define RZ_MEDIA_IMAGE 1  /* Kind of a medium: a picture. */
 #define RZ_MEDIA_AUDIO 2  /* Kind of a medium: a sound. */
+#define RZ_MEDIA_TEXT 4   /* Kind of a medium: the source text of an encoder and a decoder. */
 
 /* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
  * token. */
 #define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
 
-/* The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts,
- * caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once. */
+/* The rows of a picture, a sound or a source text, which a model takes among its tokens: made once, used in any number
+ * of prompts, caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once. */
 typedef struct rz_media rz_media;
 
 /* Description of a medium. Since 0.1.0. */
@@ -1442,6 +1444,24 @@ rz_status rz_media_from_rows(const rz_model *model,
                              uint32_t lines,
                              rz_media **out,
                              rz_error *err);
+
+/* Makes a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
+ * rz_model_info.reads_source) writes another text of.
+ *
+ * The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
+ * (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
+ * so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
+ * model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
+ * prompts are RZ_ERR_INVALID_ARGUMENT. `*out` is freed with rz_media_free, before or after the model. `cancel` may be
+ * NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no tokens,
+ * more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_media_from_tokens(const rz_model *model,
+                               const uint32_t *tokens,
+                               size_t n,
+                               const rz_cancel *cancel,
+                               rz_media **out,
+                               rz_error *err);
 
 /* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
  * of the work so far. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.

@@ -176,7 +176,7 @@ fn other_mixtures_have_the_results_of_the_cpu() {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let file = folder.path().join(format!("{name}.gguf"));
         std::fs::write(&file, published::file_of(&data).build().0).unwrap();
-        let ids: Vec<u32> = published::numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
+        let ids: Vec<u32> = published::numbers(&data["ids"]).iter().take(64).map(|id| *id as u32).collect();
         let logits = |params: LoadParams, piece: usize| {
             let model = Model::load(&file, params).unwrap();
             let cache = CacheParams { capacity: 64, k_type: quant::F32, v_type: quant::F32 };

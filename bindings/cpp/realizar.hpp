@@ -609,6 +609,13 @@ public:
             return rz_media_from_rows(model.get(), kind, rows, n, row_dim, columns, lines, out, error);
         });
     }
+    /// The source of a model with an encoder and a decoder (rz_model_info.reads_source): what its encoder makes of a
+    /// text, and the token that the decoder starts from.
+    static Result<Media> from_tokens(const Model &model, const std::vector<uint32_t> &tokens, const rz_cancel *cancel = nullptr) {
+        return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
+            return rz_media_from_tokens(model.get(), tokens.data(), tokens.size(), cancel, out, error);
+        });
+    }
     /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS, with 0 to its end.
     /// Returns RZ_AGAIN, or RZ_DONE where it can be used.
     rz_status step(uint64_t budget_us = 0) { return try_step(budget_us).value(); }

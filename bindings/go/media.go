@@ -139,6 +139,7 @@ type MediaKind uint32
 const (
 	Image MediaKind = C.RZ_MEDIA_IMAGE
 	Audio MediaKind = C.RZ_MEDIA_AUDIO
+	Text  MediaKind = C.RZ_MEDIA_TEXT // the source of an encoder and a decoder
 )
 
 // TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
@@ -377,6 +378,20 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 		return C.rz_media_from_rows(model, C.uint32_t(kind), (*C.float)(unsafe.SliceData(rows)), C.size_t(len(rows)/rowDim),
 			count(rowDim), count(columns), count(lines), out, e)
 	})
+}
+
+// MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes of
+// a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
+func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, error) {
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	media, err := makeMedia(m.model, func(model *C.rz_model, out **C.rz_media, e *C.rz_error) C.rz_status {
+		return C.rz_media_from_tokens(model, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), cancel, out, e)
+	})
+	return media, ended(ctx, err)
 }
 
 // LoadMedia reads a medium that was saved for the same model; no encoder is needed.

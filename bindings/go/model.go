@@ -228,6 +228,7 @@ type Info struct {
 	HasTemplate                                           bool     // RenderChat works
 	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
 	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
+	ReadsSource                                           bool     // it writes a text of another one, with which its sessions begin: MediaFromTokens
 }
 
 // NoToken stands where a model has no such token.
@@ -253,6 +254,7 @@ func (m *Model) Info() (Info, error) {
 		Device: uint32(c.device), GPULayers: int(c.gpu_layers),
 		HasTemplate: c.chat_template&C.RZ_TEMPLATE_PRESENT != 0, BOS: uint32(c.bos_token), EOS: uint32(c.eos_token),
 		TemplateWritesBOS: c.chat_template&C.RZ_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
+		ReadsSource: c.reads_source != 0,
 	}, err
 }
 

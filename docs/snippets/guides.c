@@ -199,6 +199,46 @@ static rz_status embeddings(const rz_model *model) {
 }
 /* --8<-- [end:embeddings] */
 
+/* --8<-- [start:sources] */
+/* Flan-T5 and others that write a text of another one. */
+static rz_status sources(const rz_model *model, const char *text) {
+    rz_error err;
+    uint32_t tokens[512];
+    size_t n;
+    rz_media *source = NULL;
+    rz_prompt *prompt = NULL;
+    rz_cache *cache = NULL;
+    rz_job *job = NULL;
+    rz_job_params params = {.struct_size = sizeof params, .max_tokens = 200};
+    rz_status status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 512, &n, &err);
+    if (status >= 0)
+        status = rz_media_from_tokens(model, tokens, n, NULL, &source, &err); /* the encoder reads it */
+    const rz_part part = {.media = source};
+    if (status >= 0)
+        status = rz_prompt_new(model, &part, 1, 0, &prompt, &err);
+    params.prompt = prompt; /* the source, and the token that the decoder starts from */
+    if (status >= 0)
+        status = rz_cache_new(model, NULL, &cache, &err);
+    if (status >= 0)
+        status = rz_job_new(cache, &params, &job, &err);
+    while (status >= 0) {
+        char piece[4096];
+        size_t len;
+        status = rz_job_step(job, RZ_NO_LIMIT, &err);
+        if (status < 0 || rz_job_text_into(job, piece, sizeof piece, &len, &err) < 0)
+            break;
+        fwrite(piece, 1, len, stdout);
+        if (status == RZ_DONE)
+            break;
+    }
+    rz_job_free(job);
+    rz_cache_free(cache);
+    rz_prompt_free(prompt);
+    rz_media_free(source);
+    return status < 0 ? failed(&err) : RZ_OK;
+}
+/* --8<-- [end:sources] */
+
 /* --8<-- [start:pictures] */
 /* `file`: the bytes of a PNG, JPEG, WebP or BMP file. */
 static rz_status pictures(const rz_model *model, const char *projector, const void *file, size_t size) {
@@ -530,6 +570,7 @@ int main(int argc, char **argv) {
     RUN(tools(model), RZ_OK);
     RUN(embeddings(model), RZ_OK);
     RUN(rerank(model, pair, 3, &score), RZ_ERR_UNSUPPORTED);
+    RUN(sources(model, "a small girl"), RZ_ERR_UNSUPPORTED);
     RUN(pictures(model, argv[1], "", 0), RZ_ERR_UNSUPPORTED);
     RUN(adapters(model, argv[2]), RZ_OK);
     RUN(saving(model), RZ_OK);

@@ -107,6 +107,15 @@ def embeddings(model):
 # --8<-- [end:embeddings]
 
 
+# --8<-- [start:sources]
+def sources(model, text):  # Flan-T5 and others that write a text of another one
+    source = realizar.Media.from_tokens(model, model.tokenize(text))  # the encoder reads it
+    prompt = realizar.Prompt(model, [source])  # and the token that the decoder starts from
+    for piece in model.session().generate(prompt, max_tokens=200):
+        print(piece, end="", flush=True)
+# --8<-- [end:sources]
+
+
 # --8<-- [start:pictures]
 def pictures(model, projector, picture):
     encoder = realizar.Encoder(model, projector)  # "mmproj-....gguf", or the folder of the model
@@ -247,6 +256,11 @@ def main(path, adapter, folder):
     try:
         rerank(model, [[1, 2, 3]])
         raise AssertionError("a reranker")
+    except realizar.Unsupported:
+        pass
+    try:
+        sources(model, "a small girl")
+        raise AssertionError("an encoder and a decoder")
     except realizar.Unsupported:
         pass
     try:

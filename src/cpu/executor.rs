@@ -205,6 +205,12 @@ impl CpuExecutor {
                     2
                 }
                 (Op::KeepOutputs { .. }, _) if inputs.outputs.is_empty() => self.ops.len(),
+                (Op::OfMedia { ops }, _) => {
+                    if inputs.media.len() == inputs.ids.len() && inputs.outputs.is_empty() {
+                        self.ops.end = self.ops.end.min(self.ops.start + 1 + ops);
+                    }
+                    if inputs.media.is_empty() { (1 + ops).min(self.ops.len()) } else { 1 }
+                }
                 _ => usize::from(self.execute(op, inputs, sequences)?),
             };
             if let Some(started) = started {

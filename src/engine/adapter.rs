@@ -22,6 +22,9 @@ impl Adapter {
     /// Loads a GGUF file or a folder of PEFT.
     pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Adapter>> {
         let network = model.network()?;
+        if network.reads_source {
+            return Err(Error::unsupported("an adapter of a network that reads a source"));
+        }
         let (backend, adaptable) = (&network.backend, &network.adaptable);
         let file = AdapterFile::open(path, &adaptable.base())?;
         let placed = adaptable.place(&file)?;

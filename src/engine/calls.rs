@@ -35,6 +35,10 @@ impl Session {
     /// Computes the last token again, for its logits.
     fn read_last(&mut self) -> Result<()> {
         let Some(before) = self.len().checked_sub(1) else { return Ok(()) };
+        // No logits follow the rows of a source.
+        if self.runs().source().is_some() && self.runs().end() == self.len() {
+            return Ok(());
+        }
         let before = self.runs().whole(before);
         self.restore(before, None)?;
         let again = self.len() - before;

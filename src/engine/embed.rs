@@ -52,7 +52,8 @@ impl Model {
             if n > positions {
                 return Err(Error::invalid(format!("text {i} has {n} tokens, the model's context has {positions}")));
             }
-            let is_known = |id: u32| (id as usize) < ids || id == MEDIA_ROW && text.runs.end() > 0;
+            let takes_rows = text.runs.end() > 0 && !network.reads_source;
+            let is_known = |id: u32| (id as usize) < ids || id == MEDIA_ROW && takes_rows;
             if let Some((at, id)) = text.tokens.iter().enumerate().find(|(_, id)| !is_known(**id)) {
                 return Err(Error::invalid(format!("token {id} at index {at} of text {i}, the vocabulary has {ids}")));
             }

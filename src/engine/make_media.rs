@@ -1,14 +1,19 @@
-//! Media from the rows of a caller, and the check of all media against the model that they are for.
+//! Media from the rows of a caller and from source texts, and the check of all media against the model that they are
+//! for.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
+use super::Cancel;
+use super::embed::EmbedParams;
 use super::media::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
+use super::metrics::Phase;
 use super::model::Model;
 use super::saved_parts::bytes_of;
 use crate::error::{Error, Result, try_vec};
+use crate::model::pooling::Pooling;
 
 /// A medium for a model; `rows` as `layout` has them.
 pub(super) fn make(
@@ -20,6 +25,12 @@ pub(super) fn make(
     encoding: Duration,
 ) -> Result<Arc<Media>> {
     let network = model.network()?;
+    if network.reads_source != (kind == MediaKind::Text) {
+        return Err(Error::unsupported(match network.reads_source {
+            true => "a picture or a sound with a network that reads a source",
+            false => "a source with a network that reads none",
+        }));
+    }
     let (row_dim, n_rows) = (network.program.media_width(), layout.n_rows());
     if row_dim == 0 {
         return Err(Error::unsupported("rows of media with a network that takes none"));
@@ -79,4 +90,29 @@ pub fn media_from_rows(
     copy.extend_from_slice(rows);
     let layout = MediaLayout { columns, lines, parts: vec![MediaPart::Rows(n_rows)], ..MediaLayout::default() };
     make(model, kind, layout, copy, hash.finalize().into(), Duration::ZERO)
+}
+
+/// A medium of the source that a decoder looks at: what the encoder of the model makes of its tokens, and behind them
+/// the token that decoders start from.
+pub fn media_from_tokens(model: &Model, tokens: &[u32], cancel: Option<&Cancel>) -> Result<Arc<Media>> {
+    let network = model.network()?;
+    let architecture = &model.info().architecture;
+    if !network.reads_source {
+        return Err(Error::unsupported(format!("a source with a model of {architecture:?}, whose network reads none")));
+    }
+    let started = Instant::now();
+    let params = EmbedParams { pooling: Some(Pooling::None), raw: true };
+    let rows = model.embed(&[tokens], params, cancel)?;
+    let encoding = started.elapsed();
+    model.metrics().record_phase(Phase::Encode, encoding);
+    let mut hash = Sha256::new();
+    hash.update(format!("source {:016x} {}", model.fingerprint()?, tokens.len()));
+    bytes_of(tokens, u32::to_le_bytes, &mut |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })?;
+    let start = model.metadata().i64(&format!("{architecture}.decoder_start_token_id"))?.unwrap_or(0);
+    let parts = vec![MediaPart::Rows(tokens.len()), MediaPart::Token(u32::try_from(start).unwrap_or(0))];
+    let layout = MediaLayout { columns: tokens.len(), lines: 1, parts, ..MediaLayout::default() };
+    make(model, MediaKind::Text, layout, rows, hash.finalize().into(), encoding)
 }

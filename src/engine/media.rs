@@ -1,5 +1,5 @@
-//! The rows of a picture or a sound, as a network takes them among its tokens. *Invariant:* immutable, and its hash
-//! says what it is.
+//! The rows of a picture, a sound or a source text, as a network takes them among its tokens. *Invariant:* immutable,
+//! and its hash says what it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,8 @@ pub type MediaHash = [u8; 32];
 pub enum MediaKind {
     Image,
     Audio,
+    /// The source of a decoder.
+    Text,
 }
 
 /// A part of a medium as prompts write it.

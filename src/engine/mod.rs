@@ -66,7 +66,7 @@ pub use embed::EmbedParams;
 pub use encode::{PictureBounds, extent as encoder_extent, measure as measure_picture};
 pub use encoder::{Encoder, EncoderParams, Encoding, Run};
 pub use job::{End, Job, JobInfo, JobParams, Request};
-pub use make_media::media_from_rows;
+pub use make_media::{media_from_rows, media_from_tokens};
 pub use media::{Media, MediaHash, MediaKind, MediaLayout};
 pub use media_work::MediaWork;
 pub use model::Model;

@@ -56,6 +56,8 @@ pub struct ModelInfo {
     pub eos_token: Option<u32>,
     /// Keys and tensors that were passed over because nobody knows them.
     pub n_unknown: u32,
+    /// Its caches begin with a source.
+    pub reads_source: bool,
 }
 
 pub struct Model {
@@ -142,6 +144,7 @@ impl Model {
                 let network = Network::load(&runtime, &metrics, parts, source.stamp(), &mut params)?;
                 let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
                 describe_place(&mut info, &network, named, &runtime);
+                info.reads_source = network.reads_source;
                 Some(Arc::new(network))
             }
             None => None,

@@ -54,6 +54,8 @@ pub struct Network {
     pub has_turns: bool,
     /// Rows of a picture see each other.
     pub is_mutual: bool,
+    /// Each text begins with a source, which an encoder has read.
+    pub reads_source: bool,
     /// The context that the file declares.
     pub context_length: u32,
     /// The other tokens of a step never change a bit of a result.
@@ -87,6 +89,10 @@ impl Network {
         };
         let program = Arc::new(network.program.clone());
         let context_length = network.hyper.context_length;
+        let reads_source = program.reads_source();
+        // A further program, whose matrices are loaded with those of this one.
+        let predictor = network.predictor.as_ref().map(|predictor| &predictor.program);
+        let beside = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
         let options = LoadOptions {
             devices: match params.devices {
@@ -102,7 +108,7 @@ impl Network {
             packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
             tested_at: params.tested_path.map(|path| Kept { path: path.to_owned() }),
             plan: params.plan,
-            beside: network.predictor.iter().map(|predictor| Arc::new(predictor.program.clone())).collect(),
+            beside: beside.map(|program| Arc::new(program.clone())).into_iter().collect(),
             isa: params.isa,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
@@ -146,6 +152,7 @@ impl Network {
             },
             has_turns,
             is_mutual,
+            reads_source,
             context_length,
             has_same_bits,
             embedder,

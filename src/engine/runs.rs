@@ -36,7 +36,7 @@ impl Run {
                 let columns = self.media.layout.columns.max(1);
                 [at, at + (i / columns) as u32, at + (i % columns) as u32]
             }
-            MediaKind::Audio => [at + (place - self.place) as u32; 3],
+            MediaKind::Audio | MediaKind::Text => [at + (place - self.place) as u32; 3],
         }
     }
 
@@ -45,7 +45,7 @@ impl Run {
         let columns = self.media.layout.columns.max(1);
         match self.media.kind {
             MediaKind::Image => columns.max((self.first + self.len).div_ceil(columns)),
-            MediaKind::Audio => self.len,
+            MediaKind::Audio | MediaKind::Text => self.len,
         }
     }
 }
@@ -126,24 +126,39 @@ impl Runs {
         Ok(())
     }
 
-    /// The last place up to `place` that is not between rows that see each other.
-    pub fn whole(&self, place: usize) -> usize {
-        let run = place.checked_sub(1).and_then(|before| self.at(before));
-        run.filter(|run| run.media.is_mutual && place < run.end()).map_or(place, |run| run.place)
+    /// The source that all tokens behind it look at.
+    pub fn source(&self) -> Option<&Run> {
+        self.0.first().filter(|run| run.media.kind == MediaKind::Text)
     }
 
-    /// Refuses a place between rows that see each other.
+    /// The last place up to `place` that is not between rows which a text has all or none of: those that see each
+    /// other, and those of a source.
+    pub fn whole(&self, place: usize) -> usize {
+        self.outside(place, |media| media.is_mutual || media.kind == MediaKind::Text)
+    }
+
+    /// The last place up to `place` that is not within some media.
+    fn outside(&self, place: usize, within: impl Fn(&Media) -> bool) -> usize {
+        let run = place.checked_sub(1).and_then(|before| self.at(before));
+        run.filter(|run| within(&run.media) && place < run.end()).map_or(place, |run| run.place)
+    }
+
+    /// Refuses a place between rows which a text has all or none of.
     pub fn check_cut(&self, place: usize) -> Result<()> {
-        match self.whole(place) {
-            whole if whole == place => Ok(()),
-            whole => Err(Error::invalid(format!("place {place} is within a picture that begins at {whole}"))),
+        let whole = self.whole(place);
+        if whole == place {
+            return Ok(());
         }
+        let what = if self.source().is_some() { "a source" } else { "a picture" };
+        Err(Error::invalid(format!("place {place} is within {what} that begins at {whole}")))
     }
 
     /// Number of the next `n` tokens from a place on that a step takes: `room` at most, but whole pictures whose rows
-    /// see each other. 0 where such a picture has no room.
+    /// see each other. 0 where such a picture has no room. Rows of a source are in steps of their own.
     pub fn fit(&self, place: usize, n: usize, room: usize) -> usize {
-        self.whole(place + n.min(room)).saturating_sub(place)
+        let source = self.source().map_or(0, |run| run.end().saturating_sub(place));
+        let n = if source > 0 { n.min(source) } else { n };
+        self.outside(place + n.min(room), |media| media.is_mutual).saturating_sub(place)
     }
 
     /// Number of rows from a place on that one step has to take.
@@ -151,9 +166,9 @@ impl Runs {
         self.at(place).filter(|run| run.media.is_mutual).map_or(0, |run| run.end() - place)
     }
 
-    /// True where rows at some places see each other.
-    pub fn due_within(&self, places: Range<usize>) -> bool {
-        self.within(places).any(|(run, _)| run.media.is_mutual)
+    /// True where tokens at some places have spans.
+    pub fn has_spans(&self, places: Range<usize>) -> bool {
+        self.source().is_some() || self.within(places).any(|(run, _)| run.media.is_mutual)
     }
 
     /// `fit`, or what is due where that has no room.
@@ -193,12 +208,15 @@ impl Runs {
         text(next, usize::MAX, at, out);
     }
 
-    /// Appends the span of each of some places: that of the rows which see each other.
+    /// Appends the span of each of some places: that of the rows which see each other, or that of the source for those
+    /// behind it.
     pub fn spans(&self, places: Range<usize>, out: &mut Vec<[u32; 2]>) {
-        out.extend(places.map(|place| match self.at(place).filter(|run| run.media.is_mutual) {
-            Some(run) => [run.place as u32, run.end() as u32],
-            None => [0; 2],
-        }));
+        let source = self.source();
+        let run = |place| match source {
+            Some(source) => Some(source).filter(|source| source.end() <= place),
+            None => self.at(place).filter(|run| run.media.is_mutual),
+        };
+        out.extend(places.map(|place| run(place).map_or([0; 2], |run| [run.place as u32, run.end() as u32])));
     }
 }
 

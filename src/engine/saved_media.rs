@@ -84,7 +84,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     if row_dim != expected as u64 {
         return Err(damaged(format!("rows of {row_dim} numbers, the model takes {expected}")));
     }
-    let kind = [MediaKind::Image, MediaKind::Audio].into_iter().find(|known| *known as u64 == kind);
+    let kind = [MediaKind::Image, MediaKind::Audio, MediaKind::Text].into_iter().find(|known| *known as u64 == kind);
     let kind = kind.ok_or_else(|| damaged("a medium of an unknown kind"))?;
     let mut hash: MediaHash = [0; 32];
     read(&mut hash)?;

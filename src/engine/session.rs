@@ -10,7 +10,7 @@ use super::chooser::Chooser;
 use super::model::Model;
 use super::network::Network;
 use super::prompt::Prompt;
-use super::runs::{Runs, Text};
+use super::runs::{Run, Runs, Text};
 use super::{Cancel, LogLevel, Reservation};
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -245,6 +245,9 @@ impl Session {
             return Err(Error::invalid(format!("the cache holds {len} tokens, it can't forget {keep} to {end}")));
         }
         if drop > 0 {
+            if self.runs.source().is_some() && keep < self.runs.end() {
+                return Err(Error::invalid("the source goes with the text that looks at it: rz_cache_truncate to 0"));
+            }
             self.runs.check_cut(keep)?;
             self.runs.check_cut(end)?;
             self.runs.remove(keep..end)?;
@@ -381,7 +384,28 @@ impl Session {
         if n > self.capacity() - self.len() {
             return Err(Error::ContextFull { len: self.len(), capacity: self.capacity(), more: n });
         }
+        if self.network.reads_source {
+            self.check_source(text)?;
+        }
         chooser.map_or(Ok(()), |chooser| chooser.check_vocab(vocab))
+    }
+
+    /// Refuses a text that would not leave one source, all of it and ahead of all tokens.
+    fn check_source(&self, text: Text) -> Result<()> {
+        let (runs, from) = if self.is_empty() { (text.runs, text.from) } else { (&self.runs, 0) };
+        let is_whole = |run: &&Run| (run.place, run.first, run.len) == (from, 0, run.media.layout.n_rows());
+        let Some(source) = runs.source().filter(is_whole) else {
+            let what = "the model reads a source first: append a prompt that begins with a medium of one";
+            return Err(Error::invalid(format!("{what}, rz_media_from_tokens")));
+        };
+        let rows = if self.is_empty() { source.len } else { 0 };
+        if text.tokens.iter().filter(|id| **id == MEDIA_ROW).count() != rows {
+            return Err(Error::invalid("a cache has one source, with which it begins"));
+        }
+        match text.tokens.last() {
+            Some(&MEDIA_ROW) => Err(Error::invalid("behind the source there is no token that the decoder starts from")),
+            _ => Ok(()),
+        }
     }
 
     /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities,

@@ -82,7 +82,7 @@ impl Step {
             self.turns.resize(before, BY_POSITION);
             runs.turns(places.clone(), &mut self.turns);
         }
-        if runs.due_within(places.clone()) {
+        if runs.has_spans(places.clone()) {
             self.spans.try_reserve(most).map_err(out_of_memory)?;
             self.spans.resize(before, [0; 2]);
             runs.spans(places.clone(), &mut self.spans);

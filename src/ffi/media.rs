@@ -3,9 +3,12 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::engine::{MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, media_from_rows, saved_media};
+use crate::engine::{
+    MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, media_from_rows, media_from_tokens, saved_media,
+};
 use crate::error::{Error, Result};
 
+use super::cancel::rz_cancel;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
 use super::media_work::MediaSteps;
@@ -18,14 +21,16 @@ use super::structs::{count, ns, versioned};
 pub const RZ_MEDIA_IMAGE: u32 = 1;
 /// Kind of a medium: a sound.
 pub const RZ_MEDIA_AUDIO: u32 = 2;
+/// Kind of a medium: the source text of an encoder and a decoder.
+pub const RZ_MEDIA_TEXT: u32 = 4;
 
 /// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
 /// token.
 pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
-/// The rows of a picture or a sound, which a model takes among its tokens: made once, used in any number of prompts,
-/// caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once.
+/// The rows of a picture, a sound or a source text, which a model takes among its tokens: made once, used in any number
+/// of prompts, caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once.
 pub struct rz_media {
     /// Empty until the work is done.
     pub(super) media: OnceLock<Arc<Media>>,
@@ -194,6 +199,37 @@ pub unsafe extern "C" fn rz_media_from_rows(
     })
 }
 
+/// Makes a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
+/// rz_model_info.reads_source) writes another text of.
+///
+/// The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
+/// (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
+/// so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
+/// model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
+/// prompts are RZ_ERR_INVALID_ARGUMENT. `*out` is freed with rz_media_free, before or after the model. `cancel` may be
+/// NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no tokens,
+/// more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_media_from_tokens(
+    model: *const rz_model,
+    tokens: *const u32,
+    n: usize,
+    cancel: *const rz_cancel,
+    out: *mut *mut rz_media,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        let cancel = call.optional(cancel)?;
+        let out = call.out(out, "out")?;
+        let media = media_from_tokens(&model.0, tokens, cancel.as_deref().map(|cancel| cancel.0.as_ref()))?;
+        out.set_handle(rz_media::new(media, &model.0));
+        Ok(RZ_OK)
+    })
+}
+
 /// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
 /// of the work so far. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
 /// Since 0.1.0.
@@ -214,6 +250,7 @@ pub unsafe extern "C" fn rz_media_info_get(
             kind: match media.kind() {
                 MediaKind::Image => RZ_MEDIA_IMAGE,
                 MediaKind::Audio => RZ_MEDIA_AUDIO,
+                MediaKind::Text => RZ_MEDIA_TEXT,
             },
             encode_ns: ns(media.encoding()),
             hash: *media.hash(),

@@ -253,8 +253,8 @@ pub struct rz_model_info {
     pub experts_device: u64,
     /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
     pub experts_host_layers: u32,
-    /// 0.
-    pub reserved: u32,
+    /// 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens.
+    pub reads_source: u32,
 }
 
 versioned!(rz_model_info {
@@ -283,8 +283,8 @@ versioned!(rz_model_info {
     experts_host,
     experts_device,
     experts_host_layers,
-    reserved,
-} reserved reserved);
+    reads_source,
+});
 
 /// Loads a model.
 ///
@@ -434,7 +434,7 @@ pub unsafe extern "C" fn rz_model_info_get(
             experts_host: from.experts.1[0],
             experts_device: from.experts.1[1],
             experts_host_layers: count(from.experts.0.len()),
-            reserved: 0,
+            reads_source: u32::from(from.reads_source),
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));

@@ -47,6 +47,9 @@ pub enum Op {
     ScaleByPosition { x: TensorId, slope: f32, length: u32, offset: u32 },
     /// `x += row[part * width(x)..]` for tokens that are rows of media.
     AddMedia { x: TensorId, part: usize },
+    /// The next `ops` ops count for rows of media alone: a step without any passes them over, and a step of nothing
+    /// else that has no outputs ends behind them.
+    OfMedia { ops: usize },
     /// `x = min(max(x, low), high)`.
     Clamp { x: TensorId, low: f32, high: f32 },
     /// `out = the mean of the groups of x`, which lie one after the other.
@@ -271,6 +274,10 @@ pub enum Mask {
     Around(u32),
     /// The positions of its span, or those of `All` where that is empty.
     Spans,
+    /// The positions of its span, or those of `Past` where that is empty: the rows of a source.
+    Source,
+    /// Those of `Past` that are behind its span, and its own.
+    Behind,
 }
 
 impl Mask {
@@ -293,6 +300,7 @@ impl Mask {
     pub fn span(self) -> usize {
         match self {
             Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans => 0,
+            Mask::Source | Mask::Behind => 0,
             Mask::Window(n) | Mask::Chunk(n) => n as usize,
         }
     }
@@ -623,6 +631,7 @@ impl Op {
             Op::Experts(e) => [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on),
             Op::ToHost { x, scores, .. } => [x, scores].into_iter().for_each(on),
             Op::FromHost { out, .. } => on(out),
+            Op::OfMedia { .. } => {}
         }
     }
 
@@ -667,7 +676,7 @@ impl Op {
             Op::Experts(e) => f(e.out),
             Op::Mix(m) => f(m.out),
             Op::FromHost { out, .. } => f(*out),
-            Op::StoreKv { .. } | Op::ToHost { .. } | Op::Logits { .. } => {}
+            Op::StoreKv { .. } | Op::ToHost { .. } | Op::Logits { .. } | Op::OfMedia { .. } => {}
         }
     }
 
@@ -751,7 +760,7 @@ impl Op {
     /// True where the op reads or writes what belongs to a token, or sees all tokens of the step.
     pub fn is_by_token(&self) -> bool {
         match self {
-            Op::Embed { .. } | Op::AddMedia { .. } => true,
+            Op::Embed { .. } | Op::AddMedia { .. } | Op::OfMedia { .. } => true,
             Op::Attend(a) => !a.mask.is_causal(),
             Op::Experts(e) => e.routing.by_id.is_some(),
             _ => self.writes_state(),

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::graph::op::{Index, KvLayerId, Op, RecurrentId, TensorId, Weight};
+use crate::graph::op::{Index, KvLayerId, Mask, Op, RecurrentId, TensorId, Weight};
 use crate::graph::sequence_spec::KvLayer;
 
 /// Bounds of recurrent ops, within which kernels keep what they need of a token on the stack.
@@ -96,6 +96,11 @@ impl ProgramBuilder {
 
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// Has the ops from a position on count for rows of media alone.
+    pub fn end_of_media(&mut self, start: usize) {
+        self.ops.insert(start, Op::OfMedia { ops: self.ops.len() - start });
     }
 
     /// Takes the last op back if it is the head.
@@ -318,6 +323,11 @@ impl Program {
     /// True where no token sees one after it.
     pub fn is_causal(&self) -> bool {
         self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
+    }
+
+    /// True where tokens look at the rows of a source ahead of them.
+    pub fn reads_source(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Attend(a) if a.mask == Mask::Source))
     }
 
     /// Number of values that a row of media has, at least.

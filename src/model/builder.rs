@@ -38,8 +38,8 @@ use crate::tensor::DType;
 pub struct Network<'a> {
     pub hyper: Hyper,
     pub program: Program,
-    /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of
-    /// weights.
+    /// The network up to the hidden states of all tokens, the one activation that it keeps, or the encoder of a network
+    /// that reads a source; with the same handles of weights.
     pub states: Program,
     /// The layer that predicts a further token, with the same handles of weights; `None` where it was not asked for.
     pub predictor: Option<Predictor>,
@@ -113,6 +113,8 @@ pub struct Builder<'a> {
     embedding: Option<Weight>,
     /// The hidden states after the last layer and its norm.
     states: Option<TensorId>,
+    /// The encoder ahead of the ops of a decoder that reads what it makes of a source.
+    encoder: Option<Program>,
     /// A predictor is asked for.
     predicts: bool,
     predictor: Option<Predictor>,
@@ -152,6 +154,7 @@ impl<'a> Builder<'a> {
             layer: None,
             embedding: None,
             states: None,
+            encoder: None,
             predicts,
             predictor: None,
             shared: None,

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use realizar::engine::saved::RestoreParams;
-use realizar::engine::{CacheParams, EmbedParams, LoadParams, Model, Pooling, Session, decode_batch};
+use realizar::engine::{
+    CacheParams, EmbedParams, LoadParams, Model, Pooling, Prompt, PromptPart, Session, decode_batch, media_from_tokens,
+};
 use realizar::quant;
 use realizar::tensor::DType;
 use serde_json::Value;
@@ -26,15 +28,30 @@ fn results(model: &Arc<Model>, data: &Value, kv: DType, piece: usize) -> Vec<f32
         let width = all.len() / ids.len();
         return rows.flat_map(|row| all[row * width..][..width].to_vec()).collect();
     }
-    let params = CacheParams { capacity: 320, k_type: kv, v_type: kv };
-    let mut session = Session::new(model, &params).unwrap();
-    let (mut got, mut at) = (Vec::new(), 0);
+    let (mut session, mut at) = begun(model, data, kv);
+    let mut got = Vec::new();
     for row in rows {
         ids[at..=row].chunks(piece).for_each(|ids| session.prefill(ids, None).unwrap());
         got.extend_from_slice(session.logits().unwrap());
         at = row + 1;
     }
     got
+}
+
+/// A session that has read the source of `data`, where it has one, and the number of its ids that came with it.
+fn begun(model: &Arc<Model>, data: &Value, kv: DType) -> (Session, usize) {
+    let source = data["source"].as_array().map_or(0, Vec::len);
+    let capacity = if source > 0 { (source + numbers(&data["ids"]).len()) as u32 } else { 320 };
+    let mut session = Session::new(model, &CacheParams { capacity, k_type: kv, v_type: kv }).unwrap();
+    if source == 0 {
+        return (session, 0);
+    }
+    let tokens: Vec<u32> = numbers(&data["source"]).iter().map(|id| *id as u32).collect();
+    let media = media_from_tokens(model, &tokens, None).unwrap();
+    let prompt = Prompt::new(model, &[PromptPart::Media(&media)], false).unwrap();
+    assert_eq!((prompt.tokens().len(), prompt.tokens()[source]), (source + 1, numbers(&data["ids"])[0] as u32));
+    session.prefill_prompt(&prompt, 0, None).unwrap();
+    (session, 1)
 }
 
 /// The name, the data and the file of each architecture, written to a folder.
@@ -82,16 +99,19 @@ fn architectures_go_on_after_forks_rewinds_and_saves_and_beside_others() {
     for (name, data, gguf) in files(folder.path()).into_iter().filter(|(_, data, _)| data["logits"].is_array()) {
         let model = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).unwrap();
         let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
-        let params = CacheParams { capacity: 320, k_type: quant::F32, v_type: quant::F32 };
         let read = |mut session: Session, ids: &[u32]| {
             session.prefill(ids, None).unwrap();
             session
         };
-        let at = |n: usize| read(Session::new(&model, &params).unwrap(), &ids[..n]);
+        let at = |n: usize| {
+            let (session, read_so_far) = begun(&model, &data, quant::F32);
+            read(session, &ids[read_so_far..n])
+        };
         let logits = |session: &Session| session.logits().unwrap().to_vec();
         let (whole, half) = (logits(&at(ids.len())), at(30));
         let mut back = read(half.fork().unwrap(), &ids[30..41]);
-        back.truncate(25).unwrap();
+        let source = half.len() as u32 - 30;
+        back.truncate(source + 25).unwrap();
         let saved = restored(&model, &RestoreParams::default(), &saved_bytes(&half)).unwrap();
         for (session, from) in [(half.fork().unwrap(), 30), (back, 25), (saved, 30)] {
             assert!(logits(&read(session, &ids[from..])) == whole, "{name} from {from}");

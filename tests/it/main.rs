@@ -38,6 +38,7 @@ mod self_test;
 mod silence;
 mod sound;
 mod store;
+mod t5;
 mod text;
 #[cfg(cuda)]
 mod tiles;

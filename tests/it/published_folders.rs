@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use realizar::engine::{CacheParams, EmbedParams, LoadParams, Model, Pooling, Session};
+use realizar::engine::media_from_tokens;
+use realizar::engine::{CacheParams, EmbedParams, LoadParams, Model, Pooling, Prompt, PromptPart, Session};
 use realizar::error::Result;
 use realizar::quant;
 
@@ -35,6 +36,10 @@ fn computed(folder: &Path, is_headless: bool) -> Result<Vec<f32>> {
     }
     let params = CacheParams { capacity: 32, k_type: quant::F32, v_type: quant::F32 };
     let mut session = Session::new(&model, &params)?;
+    if model.info().reads_source {
+        let source = media_from_tokens(&model, &PROMPT, None)?;
+        session.prefill_prompt(&Prompt::new(&model, &[PromptPart::Media(&source)], false)?, 0, None)?;
+    }
     session.prefill(&PROMPT, None)?;
     Ok(session.logits().unwrap().to_vec())
 }

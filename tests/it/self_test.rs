@@ -222,7 +222,7 @@ fn of_pictures() -> (Program, Weights<'static>) {
     b.push(Op::AddMedia { x: out, part: 1 });
     let inv_freq = (0..32).map(|i| 0.9f64.powi(i)).collect();
     let axes = (0..32).map(|i| i % 3).collect();
-    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes, magnitude: 1.0 };
+    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes, magnitude: 1.0, behind: 0 };
     (b.finish(0, &[q, k, v, out]), Weights { ropes: vec![rope], ..Weights::default() })
 }
 

@@ -89,7 +89,7 @@ namespace Realizar
         public ulong experts_host;
         public ulong experts_device;
         public uint experts_host_layers;
-        public uint reserved;
+        public uint reads_source;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -709,6 +709,7 @@ namespace Realizar
         internal const int RZ_CACHE_TYPE_F32 = 256;
         internal const int RZ_MEDIA_IMAGE = 1;
         internal const int RZ_MEDIA_AUDIO = 2;
+        internal const int RZ_MEDIA_TEXT = 4;
         internal const uint RZ_TOKEN_MEDIA = uint.MaxValue - 1;
         internal const int RZ_ENCODER_IMAGE = 1;
         internal const int RZ_ENCODER_AUDIO = 2;
@@ -848,6 +849,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_logits_into(CacheHandle cache, float* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sample(CacheHandle cache, SamplerHandle sampler, uint* token, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_rows(ModelHandle model, uint kind, float* rows, UIntPtr n_rows, uint row_dim, uint columns, uint lines, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_tokens(ModelHandle model, uint* tokens, UIntPtr n, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_info_get(MediaHandle media, rz_media_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_rows_into(MediaHandle media, float* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_save(MediaHandle media, IntPtr write, IntPtr user, rz_error* err);

@@ -89,6 +89,7 @@ const (
 	rz_CACHE_TYPE_F32             = 256
 	rz_MEDIA_IMAGE                = 1
 	rz_MEDIA_AUDIO                = 2
+	rz_MEDIA_TEXT                 = 4
 	rz_TOKEN_MEDIA                = 0xFFFFFFFF - 1
 	rz_ENCODER_IMAGE              = 1
 	rz_ENCODER_AUDIO              = 2
@@ -202,7 +203,7 @@ type rz_model_info struct {
 	experts_host        uint64
 	experts_device      uint64
 	experts_host_layers uint32
-	reserved            uint32
+	reads_source        uint32
 }
 
 type rz_model_sampling struct {
@@ -665,6 +666,7 @@ type functions struct {
 	rz_logits_into                func(cache uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_sample                     func(cache uintptr, sampler uintptr, token *uint32, err *rz_error) int32
 	rz_media_from_rows            func(model uintptr, kind uint32, rows *float32, n_rows uintptr, row_dim uint32, columns uint32, lines uint32, out *uintptr, err *rz_error) int32
+	rz_media_from_tokens          func(model uintptr, tokens *uint32, n uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_media_info_get             func(media uintptr, out *rz_media_info, err *rz_error) int32
 	rz_media_rows_into            func(media uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_media_save                 func(media uintptr, write uintptr, user uintptr, err *rz_error) int32

@@ -122,6 +122,7 @@ type MediaKind uint32
 const (
 	Image MediaKind = rz_MEDIA_IMAGE
 	Audio MediaKind = rz_MEDIA_AUDIO
+	Text  MediaKind = rz_MEDIA_TEXT // the source of an encoder and a decoder
 )
 
 // TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
@@ -343,6 +344,20 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 		return c.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim), count(rowDim),
 			count(columns), count(lines), out, e)
 	})
+}
+
+// MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes of
+// a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
+func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, error) {
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	media, err := makeMedia(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_tokens(model, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, out, e)
+	})
+	return media, ended(ctx, err)
 }
 
 // LoadMedia reads a medium that was saved for the same model; no encoder is needed.

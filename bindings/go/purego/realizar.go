@@ -231,6 +231,7 @@ type Info struct {
 	HasTemplate                                           bool     // RenderChat works
 	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
 	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
+	ReadsSource                                           bool     // it writes a text of another one, with which its sessions begin: MediaFromTokens
 }
 
 // NoToken stands where a model has no such token.
@@ -248,6 +249,7 @@ func (m *Model) Info() (Info, error) {
 		text(x.architecture[:]), text(x.name[:]), int(x.n_layers), int(x.hidden_dim), int(x.ffn_dim), int(x.n_heads), int(x.n_kv_heads),
 		int(x.head_dim), int(x.vocab_size), int(x.context_length), x.n_params, x.weight_bytes, x.device, int(x.gpu_layers), devices, layers,
 		x.bos_token, x.eos_token, x.chat_template&rz_TEMPLATE_PRESENT != 0, x.chat_template&rz_TEMPLATE_WRITES_BOS != 0, int(x.n_unknown),
+		x.reads_source != 0,
 	}, err
 }
 

@@ -270,6 +270,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1rows(JNIEnv *
     return rz_media_from_rows((void *)(intptr_t)model, kind, (void *)(intptr_t)rows, n_rows, row_dim, columns, lines, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1tokens(JNIEnv *env, jobject self, jlong model, jlong tokens, jlong n, jlong cancel, jlong out, jlong err) {
+    return rz_media_from_tokens((void *)(intptr_t)model, (void *)(intptr_t)tokens, n, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1info_1get(JNIEnv *env, jobject self, jlong media, jlong out, jlong err) {
     return rz_media_info_get((void *)(intptr_t)media, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }

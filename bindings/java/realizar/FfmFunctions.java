@@ -75,6 +75,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_logits_into = Ffm.function("rz_logits_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_sample = Ffm.function("rz_sample", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_rows = Ffm.function("rz_media_from_rows", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_from_tokens = Ffm.function("rz_media_from_tokens", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_info_get = Ffm.function("rz_media_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_rows_into = Ffm.function("rz_media_rows_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_save = Ffm.function("rz_media_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -740,6 +741,15 @@ final class FfmFunctions implements Functions {
     public int rz_media_from_rows(long model, int kind, long rows, long n_rows, int row_dim, int columns, int lines, long out, long err) {
         try {
             return (int) rz_media_from_rows.invokeExact(model, kind, rows, n_rows, row_dim, columns, lines, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_from_tokens(long model, long tokens, long n, long cancel, long out, long err) {
+        try {
+            return (int) rz_media_from_tokens.invokeExact(model, tokens, n, cancel, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

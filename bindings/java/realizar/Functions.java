@@ -69,6 +69,7 @@ interface Functions {
     int rz_logits_into(long cache, long out, long capacity, long n, long err);
     int rz_sample(long cache, long sampler, long token, long err);
     int rz_media_from_rows(long model, int kind, long rows, long n_rows, int row_dim, int columns, int lines, long out, long err);
+    int rz_media_from_tokens(long model, long tokens, long n, long cancel, long out, long err);
     int rz_media_info_get(long media, long out, long err);
     int rz_media_rows_into(long media, long out, long capacity, long n, long err);
     int rz_media_save(long media, long write, long user, long err);

@@ -86,6 +86,7 @@ final class Header {
     static final int RZ_CACHE_TYPE_F32 = 256;
     static final int RZ_MEDIA_IMAGE = 1;
     static final int RZ_MEDIA_AUDIO = 2;
+    static final int RZ_MEDIA_TEXT = 4;
     static final int RZ_TOKEN_MEDIA = -1 - 1;
     static final int RZ_ENCODER_IMAGE = 1;
     static final int RZ_ENCODER_AUDIO = 2;
@@ -194,7 +195,7 @@ final class Header {
         .field("experts_host", 8)
         .field("experts_device", 8)
         .field("experts_host_layers", 4)
-        .field("reserved", 4);
+        .field("reads_source", 4);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)
@@ -824,6 +825,10 @@ final class Header {
 
     static int rz_media_from_rows(Memory model, int kind, Memory rows, long n_rows, int row_dim, int columns, int lines, Memory out, Memory err) {
         return Native.LIBRARY.rz_media_from_rows(model.address, kind, rows.address, n_rows, row_dim, columns, lines, out.address, err.address);
+    }
+
+    static int rz_media_from_tokens(Memory model, Memory tokens, long n, Memory cancel, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_tokens(model.address, tokens.address, n, cancel.address, out.address, err.address);
     }
 
     static int rz_media_info_get(Memory media, Memory out, Memory err) {

@@ -137,6 +137,8 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_media_from_rows(long model, int kind, long rows, long n_rows, int row_dim, int columns, int lines, long out, long err);
     @Override
+    public native int rz_media_from_tokens(long model, long tokens, long n, long cancel, long out, long err);
+    @Override
     public native int rz_media_info_get(long media, long out, long err);
     @Override
     public native int rz_media_rows_into(long media, long out, long capacity, long n, long err);

@@ -279,6 +279,8 @@ class ModelInfo(NamedTuple):
     template_writes_bos: bool
     n_unknown: int
     """Keys and tensors that `allow_unknown` passed over."""
+    reads_source: bool
+    """It writes a text of another one, with which its sessions begin: `Media.from_tokens`."""
 
 
 class Phase(NamedTuple):
@@ -557,6 +559,7 @@ class Model(Handle):
             info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
             token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, used, tuple(info.device_layers)[: len(used)],
             bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT), bool(info.chat_template & _c.RZ_TEMPLATE_WRITES_BOS), info.n_unknown,
+            bool(info.reads_source),
         )  # fmt: skip
 
     def advised_sampling(self) -> Optional[Sampling]:
@@ -877,7 +880,7 @@ class MediaInfo(NamedTuple):
 
 
 _PIXELS = _numbers("RZ_PIXELS_")
-_MEDIA = {"image": _c.RZ_MEDIA_IMAGE, "audio": _c.RZ_MEDIA_AUDIO}
+_MEDIA = {"image": _c.RZ_MEDIA_IMAGE, "audio": _c.RZ_MEDIA_AUDIO, "text": _c.RZ_MEDIA_TEXT}
 _ENCODERS = _numbers("RZ_ENCODER_")
 
 
@@ -1045,8 +1048,8 @@ def _encoder_params(
 
 
 class Media(Handle):
-    """The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Immutable: any
-    number of threads may use it at once."""
+    """The rows of a picture, a sound or a source text, which a model takes among its tokens, in any number of prompts.
+    Immutable: any number of threads may use it at once."""
 
     def __init__(self, owned: c_void_p) -> None:
         super().__init__(owned, "rz_media_free")
@@ -1064,6 +1067,18 @@ class Media(Handle):
         at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), _named(_MEDIA, kind, "kind")
         with model._use() as pointer:
             return cls(new("rz_media_from_rows", pointer, number, at, *data.shape, columns, lines))
+
+    @classmethod
+    def from_tokens(cls, model: Model, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "Media":
+        """The source of a model with an encoder and a decoder (`ModelInfo.reads_source`): what its encoder makes of a
+        text, and the token that the decoder starts from. A prompt of it is all that `generate` needs."""
+        ids, stop = _ids(tokens), cancel if cancel is not None else Cancel()
+
+        def made() -> c_void_p:
+            with model._use() as pointer, stop._use() as flag:
+                return new("rz_media_from_tokens", pointer, _at(ids), len(ids), flag)
+
+        return cls(interruptible(made, stop))
 
     @classmethod
     def load(cls, model: Model, file: BinaryIO) -> "Media":

@@ -95,6 +95,7 @@ RZ_CACHE_TYPE_Q4_0 = 2
 RZ_CACHE_TYPE_F32 = 256
 RZ_MEDIA_IMAGE = 1
 RZ_MEDIA_AUDIO = 2
+RZ_MEDIA_TEXT = 4
 RZ_TOKEN_MEDIA = 0xFFFFFFFF - 1
 RZ_ENCODER_IMAGE = 1
 RZ_ENCODER_AUDIO = 2
@@ -226,7 +227,7 @@ class rz_model_info(Sized):
         ("experts_host", c_uint64),
         ("experts_device", c_uint64),
         ("experts_host_layers", c_uint32),
-        ("reserved", c_uint32),
+        ("reads_source", c_uint32),
     ]
 
 
@@ -743,6 +744,7 @@ FUNCTIONS = {
     "rz_logits_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_sample": (c_int32, [c_void_p, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
     "rz_media_from_rows": (c_int32, [c_void_p, c_uint32, POINTER(c_float), c_size_t, c_uint32, c_uint32, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_from_tokens": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_info_get": (c_int32, [c_void_p, POINTER(rz_media_info), POINTER(rz_error)]),
     "rz_media_rows_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_media_save": (c_int32, [c_void_p, rz_write_callback, c_void_p, POINTER(rz_error)]),

@@ -117,7 +117,9 @@ impl CpuExecutor {
                 let place = (&mut cursor.parts, cursor.products.op_chunk);
                 return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, place));
             }
-            Op::ToHost { .. } | Op::FromHost { .. } => return Err(Error::unsupported(format!("{op:?} on the CPU"))),
+            Op::ToHost { .. } | Op::FromHost { .. } | Op::OfMedia { .. } => {
+                return Err(Error::unsupported(format!("{op:?} on the CPU")));
+            }
             Op::Logits { x, head, bias, scale, softcap } => {
                 return self.multiply_head(*x, (*head, *bias), [*scale, *softcap], sequences);
             }

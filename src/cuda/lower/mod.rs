@@ -343,7 +343,8 @@ impl Lowering<'_> {
             | Op::Sinkhorn { .. }
             | Op::Dot { .. }
             | Op::Select(_)
-            | Op::EmbedNgrams(_) => Err(Error::unsupported(format!("{op:?} on a GPU"))),
+            | Op::EmbedNgrams(_)
+            | Op::OfMedia { .. } => Err(Error::unsupported(format!("{op:?} on a GPU"))),
             // `HeadOps` has the former, the caller the latter.
             Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }

@@ -46,6 +46,7 @@ const TOP: &[(&str, &str)] = &[
     ("pooler.dense", "cls"),
     ("shared", "token_embd"),
     ("encoder.final_layer_norm", "enc.output_norm"),
+    ("decoder.final_layer_norm", "dec.output_norm"),
     ("classifier", "cls.output"),
 ];
 
@@ -176,13 +177,19 @@ const LAYER: &[(&str, &str)] = &[
     ("altup.router_norm", "altup_router_norm"),
     ("altup.prediction_coefs", "altup_predict_coef"),
     ("altup.correction_coefs", "altup_correct_coef"),
-    // The encoder of T5.
+    // T5, whose decoder has a further block in each layer.
     ("layer.0.layer_norm", "attn_norm"),
     ("layer.0.SelfAttention.q", "attn_q"),
     ("layer.0.SelfAttention.k", "attn_k"),
     ("layer.0.SelfAttention.v", "attn_v"),
     ("layer.0.SelfAttention.o", "attn_o"),
     ("layer.0.SelfAttention.relative_attention_bias", "attn_rel_b"),
+    ("cross.layer_norm", "cross_attn_norm"),
+    ("cross.EncDecAttention.q", "cross_attn_q"),
+    ("cross.EncDecAttention.k", "cross_attn_k"),
+    ("cross.EncDecAttention.v", "cross_attn_v"),
+    ("cross.EncDecAttention.o", "cross_attn_o"),
+    ("cross.EncDecAttention.relative_attention_bias", "cross_attn_rel_b"),
     ("layer.1.layer_norm", "ffn_norm"),
     ("layer.1.DenseReluDense.wi", "ffn_up"),
     ("layer.1.DenseReluDense.wi_0", "ffn_gate"),
@@ -321,7 +328,7 @@ enum Mark {
     EndsQuantised(&'static str),
     /// `Starts`, in a model that is no classifier.
     StartsUnclassified(&'static str),
-    /// `Starts`, in a model of which the encoder alone is run.
+    /// `Starts`, in a model that may have an encoder and a decoder.
     StartsEncoder(&'static str),
 }
 use Mark::{Ends, EndsQuantised, Starts, StartsEncoder, StartsUnclassified};
@@ -335,8 +342,8 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
     (Ends("embeddings.position_ids"), "the numbers from 0 on"),
     (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
-    (StartsEncoder("decoder."), "writes a text of its own"),
     (StartsEncoder("encoder.embed_tokens."), "the shared embedding again"),
+    (StartsEncoder("decoder.embed_tokens."), "the shared embedding again"),
     (Starts("vision_tower."), "sees pictures"),
     (Starts("vision_model."), "sees pictures"),
     (Starts("embed_vision."), "sees pictures"),
@@ -590,7 +597,7 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
 fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     let layers = ["layers.", "h.", "blocks.", "encoder.layer."].map(|prefix| (prefix, "blk"));
-    let layers = layers.iter().chain(&[("encoder.block.", "enc.blk")]);
+    let layers = layers.iter().chain(&[("encoder.block.", "enc.blk"), ("decoder.block.", "dec.blk")]);
     let (prefix, rest) = match layers.copied().find_map(|(theirs, ours)| Some((name.strip_prefix(theirs)?, ours))) {
         Some((rest, ours)) => {
             let (layer, part) = rest.split_once('.')?;
@@ -600,6 +607,10 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     };
     let mixer = MIXERS.iter().find_map(|mixer| rest.strip_prefix(mixer)).map(|rest| format!("mixer.{rest}"));
     let rest = mixer.as_deref().unwrap_or(rest);
+    // The second block of a layer of T5's decoder is the one that its encoder lacks.
+    let is_decoder = prefix.starts_with("dec.");
+    let decoder = is_decoder.then(|| rest.replacen("layer.1.", "cross.", 1).replacen("layer.2.", "layer.1.", 1));
+    let rest = decoder.as_deref().unwrap_or(rest);
     if let Some(tensor) = look_up(ENDLESS, rest).filter(|_| !prefix.is_empty()) {
         return Some((format!("{prefix}{tensor}"), None));
     }

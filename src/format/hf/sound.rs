@@ -113,8 +113,8 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
     if audio.int(&["n_window"])?.is_some_and(|n| n != window) {
         return Err(audio.unsupported("\"n_window\" with another value than the published one"));
     }
-    let number = |names: &[&str], defaults: [u64; 2]| {
-        let default = defaults[usize::from(is_chunked)];
+    let number = |names: &[&str], [whole, chunked]: [u64; 2]| {
+        let default = if is_chunked { chunked } else { whole };
         let told = audio.int(names)?.unwrap_or(default);
         let name = names.first().unwrap_or(&"");
         if (1..=1 << 20).contains(&told) { Ok(told) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }

@@ -1,65 +1,117 @@
-//! The encoder of T5: no positions but what each head adds to the score of a key by its distance, in buckets. The
-//! decoder of a file that has one is passed over: the network gives embeddings alone.
+//! T5: no positions but what each head adds to the score of a key by its distance, in buckets. The encoder gives
+//! embeddings; a decoder that follows it looks at them, its source, in every layer.
 
 use crate::error::{Error, Result};
 use crate::graph::op::Activation::{Gelu, Relu};
-use crate::graph::op::{Mask, Vector};
+use crate::graph::op::{Mask, TensorId, Vector};
 use crate::model::builder::{Attention, Builder};
 
 /// The distance from which on all keys are in one bucket.
 const REACH: usize = 128;
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
-    for key in ["decoder_block_count", "decoder_start_token_id"] {
-        b.keys.get(key);
+    let is_encoder = !b.has("dec.output_norm.weight");
+    let n_layers = b.keys.size("decoder_block_count")?.unwrap_or(b.hyper.n_layers);
+    let start = b.keys.size("decoder_start_token_id")?.unwrap_or(0);
+    // The head of a file without a decoder is nobody's.
+    if is_encoder {
+        ["dec.", "output."].into_iter().for_each(|prefix| b.tensors.ignore_all(prefix));
     }
-    ["dec.", "output."].into_iter().for_each(|prefix| b.tensors.ignore_all(prefix));
-    let buckets = buckets(b)?;
+    // T5 1.0, whose head is the embedding, scales what it multiplies.
+    let tied = if b.has("output.weight") { 1.0 } else { 1.0 / (b.hyper.hidden as f32).sqrt() };
+    let scale = b.keys.float("logit_scale")?.unwrap_or(tied);
+
     b.stack = "enc.";
     let x = b.embed(1.0)?;
+    stack(b, x, Mask::All, |_, _| Ok(()))?;
+    let h = b.rms_norm(x, "enc.output_norm")?;
+    if is_encoder {
+        b.end_with_states(h);
+        return Ok(());
+    }
+    b.end_encoder(h);
+
+    if n_layers > 1024 {
+        return Err(b.keys.unsupported("decoder_block_count"));
+    }
+    if start >= b.hyper.vocab {
+        return Err(b.keys.unsupported("decoder_start_token_id"));
+    }
+    (b.stack, b.hyper.n_layers) = ("dec.", n_layers);
+    let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
+    let cross = Attention { scale: 1.0, mask: Mask::Source, ..Attention::new(heads) };
+    let source = b.source(n_layers, |b, x| {
+        let k = b.project(x, "cross_attn_k", heads.n_kv_heads * heads.head_dim)?;
+        let v = b.project(x, "cross_attn_v", heads.n_kv_heads * heads.value_dim)?;
+        Ok(b.store(k, v, cross))
+    })?;
+    let x = b.embed(1.0)?;
+    stack(b, x, Mask::Behind, |b, i| {
+        let h = b.rms_norm(x, "cross_attn_norm")?;
+        let q = b.project(h, "cross_attn_q", heads.n_heads * heads.head_dim)?;
+        // A table that some files have was never read.
+        b.ignore("cross_attn_rel_b.weight");
+        let a = b.attend_to(q, source[i], cross)?;
+        let o = b.project(a, "cross_attn_o", hidden)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "dec.output_norm")?;
+    b.head(h, scale, 0.0)
+}
+
+/// The layers of the encoder or the decoder, with a block between attention and the feed-forward block of each.
+fn stack(
+    b: &mut Builder,
+    x: TensorId,
+    mask: Mask,
+    mut between: impl FnMut(&mut Builder, usize) -> Result<()>,
+) -> Result<()> {
+    let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
+    let buckets = buckets(b, mask == Mask::All)?;
     // Layers without a table have that of the first.
     let mut first = None;
-    b.layers(|b, _| {
+    b.layers(|b, i| {
         let own = if first.is_none() || b.has("attn_rel_b.weight") { Some(table(b, &buckets)?) } else { None };
         first = first.or(own);
         let distances = own.or(first);
         let h = b.rms_norm(x, "attn_norm")?;
         let qkv = b.qkv(h, heads)?;
-        let a = b.attend(qkv, Attention { scale: 1.0, mask: Mask::All, distances, ..Attention::new(heads) })?;
+        let a = b.attend(qkv, Attention { scale: 1.0, mask, distances, ..Attention::new(heads) })?;
         let o = b.project(a, "attn_o", hidden)?;
         b.add(x, o);
+        between(b, i)?;
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = if b.has("ffn_gate.weight") { b.gated_ffn(h, Gelu)? } else { b.plain_ffn(h, Relu)? };
         b.add(x, o);
         Ok(())
-    })?;
-    let h = b.rms_norm(x, "enc.output_norm")?;
-    b.end_with_states(h);
-    Ok(())
+    })
 }
 
-/// The bucket of each distance from `-REACH` to `REACH`: half of them for keys behind the query, the first of each half
-/// for one distance, the others for ever more. In the precision of the models' own programs, which decides the bounds.
-fn buckets(b: &Builder) -> Result<(usize, Vec<usize>)> {
+/// The bucket of each distance from `-REACH` to `REACH`: those of keys behind the query, the first half of them for one
+/// distance each, the others for ever more. Of an encoder half of all are for keys ahead of it. In the precision of the
+/// models' own programs, which decides the bounds.
+fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     let key = "attention.relative_buckets_count";
     let n = b.keys.require_size(key)?;
     if !(4..=1024).contains(&n) || !n.is_multiple_of(4) {
         return Err(b.keys.unsupported(key));
     }
-    let (half, exact) = (n / 2, n / 4);
+    let behind = if sees_ahead { n / 2 } else { n };
+    let exact = behind / 2;
     if exact >= REACH {
         return Err(b.keys.unsupported(key));
     }
     let bucket = |distance: usize| {
         let far = || {
             let share = libm::logf(distance as f32 / exact as f32) / libm::log(REACH as f64 / exact as f64) as f32;
-            exact + (share * (half - exact) as f32) as usize
+            exact + (share * (behind - exact) as f32) as usize
         };
-        if distance < exact { distance } else { far().min(half - 1) }
+        if distance < exact { distance } else { far().min(behind - 1) }
     };
-    let behind = (0..=REACH).rev().map(bucket);
-    Ok((n, behind.chain((1..=REACH).map(|distance| half + bucket(distance))).collect()))
+    // What a decoder does not see is in no bucket.
+    let ahead = |distance| if sees_ahead { behind + bucket(distance) } else { 0 };
+    Ok((n, (0..=REACH).rev().map(bucket).chain((1..=REACH).map(ahead)).collect()))
 }
 
 /// Returns the terms that each head adds to the score of a key, by distance.

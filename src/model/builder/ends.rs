@@ -12,9 +12,12 @@ impl<'a> Builder<'a> {
     /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
     pub fn finish(mut self) -> Result<Network<'a>> {
         let states = self.states.ok_or_else(|| Error::unsupported("a network without an end"))?;
-        let mut headless = self.program.clone();
-        headless.drop_head();
-        let headless = headless.finish(0, &[states]);
+        let reads_source = self.encoder.is_some();
+        let headless = self.encoder.take().unwrap_or_else(|| {
+            let mut headless = self.program.clone();
+            headless.drop_head();
+            headless.finish(0, &[states])
+        });
         // A file says so of a decoder that was trained to see later tokens too, or of an encoder that was not.
         let causal = headless.is_causal();
         if self.keys.flag("attention.causal")?.is_some_and(|told| told != causal) {
@@ -43,7 +46,7 @@ impl<'a> Builder<'a> {
         if kept.is_some() {
             program.keep_rows();
         }
-        let has_logits = causal && program.head().is_some();
+        let has_logits = (causal || reads_source) && program.head().is_some();
         let program = if has_logits { program.finish(hyper.vocab, kept.as_slice()) } else { headless.clone() };
         let states = headless;
         Ok(Network {
@@ -107,6 +110,30 @@ impl<'a> Builder<'a> {
     /// Ends the network of an encoder with the hidden states of all tokens.
     pub fn end_with_states(&mut self, x: TensorId) {
         self.states = Some(x);
+    }
+
+    /// Ends the encoder of a network whose decoder follows, which looks at these hidden states of all its tokens.
+    pub fn end_encoder(&mut self, x: TensorId) {
+        self.encoder = Some(std::mem::take(&mut self.program).finish(0, &[x]));
+        self.shared = None;
+    }
+
+    /// Keys and values, for each of some layers, of the rows of media that a decoder looks at.
+    pub fn source(
+        &mut self,
+        n_layers: usize,
+        mut layer: impl FnMut(&mut Self, TensorId) -> Result<KvLayerId>,
+    ) -> Result<Vec<KvLayerId>> {
+        let start = self.program.position();
+        let x = self.embed(1.0)?;
+        let stored = (0..n_layers).map(|i| {
+            self.layer = Some(i);
+            layer(self, x)
+        });
+        let stored: Result<Vec<KvLayerId>> = stored.collect();
+        self.layer = None;
+        self.program.end_of_media(start);
+        stored
     }
 
     /// Keys and values of a layer. Encoders compute a text in one step, so that their layers can use the same ones.

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 
 PROMPT = [1, 5, 9, 3, 7, 2, 11, 4, 8, 6]
 
@@ -54,6 +54,14 @@ LLAMA = COMMON | {
 }
 LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
                "original_max_position_embeddings": 8192, "rope_type": "llama3"}
+T5 = {
+    "architectures": ["T5ForConditionalGeneration"], "d_ff": 64, "d_kv": 16, "d_model": 48, "decoder_start_token_id": 0,
+    "dropout_rate": 0.1, "eos_token_id": 1, "feed_forward_proj": "relu", "initializer_factor": 1.0,
+    "is_encoder_decoder": True, "layer_norm_epsilon": 1e-06, "model_type": "t5", "num_heads": 4, "num_layers": 2,
+    "output_past": True, "pad_token_id": 0, "relative_attention_num_buckets": 32, "use_cache": True, "vocab_size": 96}
+T5_V1_1 = T5 | {
+    "feed_forward_proj": "gated-gelu", "is_gated_act": True, "num_decoder_layers": 2,
+    "relative_attention_max_distance": 128, "tie_word_embeddings": False}
 MISTRAL = {k: v for k, v in LLAMA.items() if k not in ("attention_bias", "mlp_bias", "pretraining_tp", "rope_scaling")} | {
     "architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": None, "rope_theta": 1000000.0}
 QWEN2 = COMMON | {
@@ -526,6 +534,13 @@ MODELS = {
         "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 4, "time_step_scale": 1.0,
         "torch_dtype": "bfloat16", "use_bias": False, "use_cache": True, "use_conv_bias": True,
         "use_falcon_mambapy": False, "use_mambapy": False, "vocab_size": 96}, {}),
+    "t5-small": (T5 | {"n_positions": 512, "num_decoder_layers": 3}, {}),
+    "flan-t5-small": (T5_V1_1, {}),
+    "mt5-small": (T5_V1_1 | {
+        "architectures": ["MT5ForConditionalGeneration"], "model_type": "mt5", "tokenizer_class": "T5Tokenizer"}, {}),
+    "umt5-small": (T5_V1_1 | {
+        "architectures": ["UMT5ForConditionalGeneration"], "model_type": "umt5", "scalable_attention": True,
+        "tokenizer_class": "T5Tokenizer"}, {}),
 }
 
 
@@ -535,7 +550,9 @@ def saved(config, folder):
 
     parsed = AutoConfig.for_model(**config)
     classes = [AutoModelForCausalLM, AutoModelForImageTextToText, AutoModel]
-    if any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in config["architectures"]):
+    if config["model_type"] in ("t5", "mt5", "umt5"):
+        classes = [AutoModelForSeq2SeqLM]
+    elif any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in config["architectures"]):
         classes = [AutoModel]
     elif "vision_config" in config:
         classes = [AutoModelForImageTextToText]
@@ -560,6 +577,9 @@ def saved(config, folder):
 def make(name, config, generation):
     with tempfile.TemporaryDirectory() as folder:
         tensors, kind, again = saved(json.loads(json.dumps(config)), folder)
+        if kind is AutoModelForSeq2SeqLM and config.get("tie_word_embeddings") is False:
+            # As published files have it: transformers 5 makes none.
+            tensors["lm_head.weight"] = tensors["shared.weight"]
         values = {n: torch.from_numpy(weights(n, shape)) for n, shape in tensors.items()}
         for old in os.listdir(folder):
             os.remove(os.path.join(folder, old))
@@ -568,7 +588,14 @@ def make(name, config, generation):
             json.dump(config | {"torch_dtype": "float32"}, f)
         model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
         with torch.no_grad():
-            out = model(input_ids=torch.tensor([PROMPT]))
+            if kind is AutoModelForSeq2SeqLM:
+                head = values.get("lm_head.weight", values["shared.weight"])
+                assert torch.equal(model.lm_head.weight, head), "another head"
+                # What was read is written again.
+                decoded = torch.tensor([[config["decoder_start_token_id"]] + PROMPT])
+                out = model.double()(input_ids=torch.tensor([PROMPT]), decoder_input_ids=decoded)
+            else:
+                out = model(input_ids=torch.tensor([PROMPT]))
         logits = out.logits[0, -1] if hasattr(out, "logits") else None
         states = out.last_hidden_state[0, -1] if logits is None else None
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),

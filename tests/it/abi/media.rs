@@ -7,6 +7,7 @@ use std::path::Path;
 use std::ptr::{null, null_mut};
 
 use realizar::ffi::cache::*;
+use realizar::ffi::cancel::RZ_NO_LIMIT;
 use realizar::ffi::generate::*;
 use realizar::ffi::job::*;
 use realizar::ffi::media::*;
@@ -19,6 +20,7 @@ use realizar::ffi::status::*;
 use realizar::format::{Access, Source};
 use realizar::quant;
 
+use crate::support::published::file_of;
 use crate::support::tiny::{Tiny, architectures};
 
 const WIDTH: usize = 64;
@@ -685,4 +687,56 @@ fn pictures_whose_rows_see_each_other_stay_whole() {
     expect(RZ_ERR_LIMIT, |e| unsafe {
         rz_media_from_rows(host.model, RZ_MEDIA_IMAGE, many.as_ptr(), 576, width as u32, 0, 0, &mut media, e)
     });
+}
+
+#[test]
+fn a_source_is_all_that_a_job_needs() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures/t5-gated.json");
+    let data = serde_json::from_slice(&std::fs::read(data).expect("data")).expect("JSON");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t5.gguf");
+    std::fs::write(&path, file_of(&data).build().0).expect("a file");
+    let model = load_with(path.to_str().expect("a path"), null());
+    let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+    expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
+    assert_eq!((info.reads_source, info.n_layers), (1, 3));
+
+    let (source, mut media) = ([5u32, 9, 60, 1], null_mut());
+    let make = |model, tokens: &[u32], media: &mut *mut rz_media, e: *mut rz_error| unsafe {
+        rz_media_from_tokens(model, tokens.as_ptr(), tokens.len(), null(), media, e)
+    };
+    expect(RZ_OK, |e| make(model, &source, &mut media, e));
+    let medium = Medium(media);
+    let told = medium.info();
+    assert_eq!((told.kind, told.n_rows, told.n_tokens, told.row_dim), (RZ_MEDIA_TEXT, 4, 5, 48));
+    let prompt = Prompt::new(model, &[medium.part()]);
+    assert_eq!(prompt.tokens(), [RZ_TOKEN_MEDIA, RZ_TOKEN_MEDIA, RZ_TOKEN_MEDIA, RZ_TOKEN_MEDIA, 2]);
+
+    let cache = new_cache(model, 32);
+    let mut job = null_mut();
+    let mut params = rz_job_params { struct_size: size_of::<rz_job_params>() as u32, max_tokens: 6, ..zeroed() };
+    (params.tokens, params.n_tokens) = (source.as_ptr(), source.len());
+    expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_job_new(cache, &params, &mut job, e) });
+    (params.tokens, params.n_tokens, params.prompt) = (null(), 0, prompt.0);
+    expect(RZ_OK, |e| unsafe { rz_job_new(cache, &params, &mut job, e) });
+    while unsafe { rz_job_step(job, RZ_NO_LIMIT, null_mut()) } == RZ_AGAIN {}
+    let (mut tokens, mut n) = ([0; 8], 0);
+    expect(RZ_OK, |e| unsafe { rz_job_tokens_into(job, tokens.as_mut_ptr(), 8, &mut n, e) });
+    unsafe { rz_job_free(job) };
+    // The first of them behind the prompt alone.
+    expect(RZ_OK, |e| unsafe { rz_cache_truncate(cache, 0, e) });
+    expect(RZ_OK, |e| unsafe { rz_prefill_prompt(cache, prompt.0, 0, null(), e) });
+    let mut first = 0;
+    expect(RZ_OK, |e| unsafe { rz_sample(cache, null_mut(), &mut first, e) });
+    assert_eq!((n, tokens[0]), (6, first));
+    unsafe { rz_cache_free(cache) };
+
+    let host = Host::new(16);
+    let mut none = null_mut();
+    let why = expect(RZ_ERR_UNSUPPORTED, |e| make(host.model, &source, &mut none, e));
+    assert!(why.contains("reads none"), "{why}");
+    expect(RZ_ERR_INVALID_ARGUMENT, |e| make(model, &[], &mut none, e));
+    expect(RZ_ERR_INVALID_ARGUMENT, |e| make(null(), &source, &mut none, e));
+    assert!(none.is_null());
+    unsafe { rz_model_free(model) };
 }

@@ -270,7 +270,7 @@ fn sums_of_groups_of_positions() {
             sum / total
         });
         let expected: Vec<f64> = expected.collect();
-        assert_near(&format!("{size} of {width}"), &run(&model, &[(gate, &g), (x, &v)], out), &expected);
+        assert_near(&format!("{size} of {width}"), &run(&model, &[(gate, g), (x, v)], out), &expected);
     }
 }
 

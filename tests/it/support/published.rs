@@ -21,7 +21,8 @@ pub struct Published {
     pub saved_again: String,
     pub generation: String,
     pub tensors: Vec<Tensor>,
-    /// Logits of the last token, or its hidden state where the model has no head.
+    /// Logits of the last token, in a decoder with an encoder of the prompt as a source and behind it, or its hidden
+    /// state where the model has no head.
     pub expected: Vec<f32>,
     pub is_headless: bool,
 }

@@ -1,4 +1,4 @@
-//! T5, of which the encoder alone is run.
+//! T5: an encoder, and the decoder of files that have one.
 
 use super::common::PLAIN;
 use crate::error::Result;
@@ -7,6 +7,8 @@ use crate::format::hf::translator::{Family, Key, Translator};
 
 const KEYS: &[Key] = &[
     ("block_count", Int, &["num_layers"]),
+    ("decoder_block_count", Int, &["num_decoder_layers"]),
+    ("decoder_start_token_id", Int, &["decoder_start_token_id"]),
     ("attention.head_count", Int, &["num_heads"]),
     ("attention.key_length", Int, &["d_kv"]),
     ("attention.value_length", Int, &["d_kv"]),
@@ -20,17 +22,22 @@ pub const ALL: &[Family] = &[Family {
     epsilon: 1e-6,
     keys: &[KEYS],
     defaults: "max_position_embeddings=512 relative_attention_num_buckets=32",
-    effectless: " num_decoder_layers is_gated_act dense_act_fn output_past scalable_attention ",
-    extras: encoder,
+    effectless: " is_gated_act dense_act_fn output_past scalable_attention ",
+    extras,
     windows: |_| Ok(()),
     rope: |_| Ok(()),
     ..PLAIN
 }];
 
-fn encoder(t: &mut Translator) -> Result<()> {
+fn extras(t: &mut Translator) -> Result<()> {
     t.replace("feed_forward_length", t.int(&["d_ff"])?);
     // It stands for the decoder beside the encoder.
     t.config.skip(&["is_encoder_decoder"]);
+    // Models whose head is the embedding scale what it multiplies, but for mT5. transformers 5 saves that apart.
+    let is_tied = t.config.bool(&["tie_word_embeddings"])? != Some(false);
+    let scales = t.config.bool(&["scale_decoder_outputs"])?.unwrap_or(is_tied);
+    let scales = scales && t.config.text(&["model_type"])? != Some("mt5");
+    t.set("logit_scale", t.int(&["d_model"])?.map(|d| if scales { 1.0 / (d as f64).sqrt() } else { 1.0 }));
     // The tensors tell which of these it is.
     t.expect_text("feed_forward_proj", &["gated-gelu", "relu"])?;
     match t.int(&["relative_attention_max_distance"])? {
