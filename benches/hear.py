@@ -10,12 +10,12 @@ to no time. Needs numpy; a file of the largest shape has 1.3 GB in F16.
 """
 import argparse
 import os
-import struct
 import tempfile
 
 import numpy as np
 
 import realizar
+import synthetic
 
 # Width, feed-forward width, layers, heads, bins.
 SHAPES = {
@@ -23,54 +23,42 @@ SHAPES = {
     "whisper-base": (512, 2048, 6, 8, 80),
     "qwen2-audio": (1280, 5120, 32, 20, 128),
 }
-TYPES = {"F32": (0, np.float32), "F16": (1, np.float16)}
 PLACES, STACK, INNER, ROWS = 1500, 8, 64, 64
 
 
-def tensors(shape):
-    """Names and shapes, those of matrices with two sides or more."""
-    d, ffn, layers, _, bins = shape
-    yield from (("a.conv1d.1.weight", (d, bins, 3)), ("a.conv1d.1.bias", (d,)), ("a.conv1d.2.weight", (d, d, 3)), ("a.conv1d.2.bias", (d,)))
-    yield from (("a.position_embd.weight", (PLACES, d)), ("a.post_ln.weight", (d,)), ("a.post_ln.bias", (d,)))
-    for i in range(layers):
-        for part in ("ln1", "ln2"):
-            yield from ((f"a.blk.{i}.{part}.weight", (d,)), (f"a.blk.{i}.{part}.bias", (d,)))
-        for part, rows, cols in [(f"attn_{part}", d, d) for part in ("q", "k", "v", "out")] + [("ffn_up", ffn, d), ("ffn_down", d, ffn)]:
-            yield from ((f"a.blk.{i}.{part}.weight", (rows, cols)), (f"a.blk.{i}.{part}.bias", (rows,)))
-    yield from (("mm.a.norm_pre.weight", (STACK * d,)), ("mm.a.mlp.1.weight", (2 * INNER, STACK * d)))
-    yield from (("mm.a.norm_mid.weight", (INNER,)), ("mm.a.mlp.2.weight", (ROWS, INNER)))
-
-
-def write(path, shape, kind):
-    d, ffn, layers, heads, bins = shape
-    text = lambda s: struct.pack("<Q", len(s)) + s.encode()
-    numbers = {"embedding_length": d, "feed_forward_length": ffn, "block_count": layers, "attention.head_count": heads, "num_mel_bins": bins,
-               "projector.stack_factor": STACK}
-    keys = [text("general.architecture") + struct.pack("<I", 8) + text("clip"), text("clip.projector_type") + struct.pack("<I", 8) + text("ultravox"),
-            text("clip.has_audio_encoder") + struct.pack("<I?", 7, True),
-            text("clip.audio.attention.layer_norm_epsilon") + struct.pack("<If", 6, 1e-5)]
-    keys += [text(f"clip.audio.{key}") + struct.pack("<II", 4, n) for key, n in numbers.items()]
-    listed, at = [], 0
-    random = np.random.default_rng(1)
-    for name, sides in tensors(shape):
-        number, dtype = TYPES["F32" if len(sides) == 1 or "conv" in name or "position" in name else kind]
-        listed.append((name, sides, dtype))
-        size = int(np.prod(sides)) * dtype().itemsize
-        keys.append(text(name) + struct.pack(f"<I{len(sides)}QIQ", len(sides), *reversed(sides), number, at))
-        at += size + -size % 32
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(listed), len(keys) - len(listed)) + b"".join(keys)
-    with open(path, "wb") as file:
-        file.write(head + bytes(-len(head) % 32))
-        for name, sides, dtype in listed:
-            values = random.standard_normal(sides, np.float32) * sides[-1] ** -0.5 if len(sides) > 1 else np.ones(sides, np.float32)
-            data = values.astype(dtype).tobytes()
-            file.write(data + bytes(-len(data) % 32))
+def describe(shape, kind):
+    width, ffn, layers, heads, bins = shape
+    f = synthetic.File("clip", {}, kind)
+    for name, value in ((".general.architecture", "clip"), ("projector_type", "ultravox"), ("has_audio_encoder", True),
+                        ("audio.embedding_length", width), ("audio.feed_forward_length", ffn), ("audio.block_count", layers),
+                        ("audio.attention.head_count", heads), ("audio.attention.layer_norm_epsilon", 1e-5),
+                        ("audio.num_mel_bins", bins), ("audio.projector.stack_factor", STACK)):
+        f.key(name, value)
+    for i, inputs in ((1, bins), (2, width)):
+        f.vector(f"a.conv1d.{i}.weight", 3, inputs, width)
+        f.vector(f"a.conv1d.{i}.bias", width)
+    f.vector("a.position_embd.weight", width, PLACES)
+    norms = ["a.post_ln"]
+    for p in (f"a.blk.{i}." for i in range(layers)):
+        norms += [p + "ln1", p + "ln2"]
+        matrices = [(f"attn_{part}", width, width) for part in ("q", "k", "v", "out")]
+        for name, rows, cols in matrices + [("ffn_up", ffn, width), ("ffn_down", width, ffn)]:
+            f.matrix(p + name, rows, cols)
+            f.vector(f"{p}{name}.bias", rows)
+    for name in norms:
+        f.vector(name + ".weight", width)
+        f.vector(name + ".bias", width)
+    f.norms("mm.a.", STACK * width, "norm_pre")
+    f.norms("mm.a.", INNER, "norm_mid")
+    f.matrix("mm.a.mlp.1", 2 * INNER, STACK * width)
+    f.matrix("mm.a.mlp.2", ROWS, INNER)
+    return f
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("shapes", nargs="*", default=["whisper-tiny", "qwen2-audio"])
-    parser.add_argument("--type", choices=TYPES, default="F16")
+    parser.add_argument("--type", choices=["F32", "F16"], default="F16")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
@@ -80,7 +68,7 @@ def main():
     for name in args.shapes:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "mmproj.gguf")
-            write(path, SHAPES[name], args.type)
+            synthetic.write(describe(SHAPES[name], args.type), path, 1)
             encoder = realizar.Encoder(model, path)
         times = sorted(encoder.encode_sound(sound, 16000).info.encode_ns / 1e6 for _ in range(args.runs))
         print(f"{name} {args.type}: 30 s of sound in {times[0]:.0f} to {times[-1]:.0f} ms, {len(times)} runs", flush=True)

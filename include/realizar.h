@@ -1200,7 +1200,8 @@ typedef struct rz_adapter rz_adapter;
  * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
  * what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
- * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0. */
+ * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
+ * 0.1.0. */
 rz_status rz_adapter_load(const rz_model *model,
                           const char *path,
                           rz_adapter **out,
@@ -1396,7 +1397,7 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 #define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
 
 /* The rows of a picture, a sound or a source text, which a model takes among its tokens: made once, used in any number
- * of prompts, caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once. */
+ * of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may use it at once. */
 typedef struct rz_media rz_media;
 
 /* Description of a medium. Since 0.1.0. */
@@ -1669,13 +1670,13 @@ rz_status rz_media_measure(const rz_encoder *encoder,
  * each channel a second.
  *
  * Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
- * encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30
- * seconds each in most models. Of `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of
- * parts, and `cancel` count. The result depends neither on threads nor on other calls. `*out` is freed with
- * rz_media_free, before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch
- * until it is done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row,
- * one that is not finite or beyond a million, channels other than 1 to 64 or of unequal length, a rate outside of 8000
- * to 192000), RZ_ERR_UNSUPPORTED (an encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30 seconds each in most models. Of
+ * `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts, and `cancel` count. The result
+ * depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before or after the encoder. Rows
+ * count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+ * Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a million, channels
+ * other than 1 to 64 or of unequal length, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of
+ * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 const float *samples,

@@ -25,6 +25,8 @@ constexpr u32 kMediaRow = 4294967294;  // The id that stands for a row of media 
 // Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
 constexpr u32 kInputStep = 256;
 
+constexpr u32 kMaxSegments = 4;  // Matrices that one launch takes.
+
 constexpr u32 kGemvThreads = 384;  // Threads of a block of matrix times vector (`gemv.cu`).
 
 constexpr u32 kGemvRows = 8;  // Rows of input that share each weight that `gemv.cu` reads, of matrices without blocks.

@@ -993,6 +993,32 @@ fn adapters_of_a_batch_are_those_of_each_sequence() {
     }
 }
 
+/// More adapters than executors begin with memory for, and a higher rank, have theirs, and so do those that come after
+/// them in the same executor.
+#[test]
+fn many_adapters_and_high_ranks_fit() {
+    let Some(_gpu) = gpu() else { return };
+    let tiny = Tiny::new("llama", quant::Q8_0).layers(1).shape(256, 4, 2, 64, 256);
+    let (_dir, path, _) = save(&tiny);
+    let sets: [&[usize]; 4] = [&[4; 9], &[64, 64], &[72], &[3; 8]];
+    let logits = |model: &Arc<Model>, ranks: &[usize]| {
+        let adapters: Vec<Arc<Adapter>> = ranks
+            .iter()
+            .zip(1..)
+            .map(|(rank, seed)| adapter(model, &path, &tiny, &all_factors(&tiny, *rank, seed), 8.0, quant::F16))
+            .collect();
+        let mut session = session(model);
+        session.set_adapters(&adapters, &vec![0.25; ranks.len()]).unwrap();
+        session.prefill(&PROMPT, None).unwrap();
+        session.logits().unwrap().to_vec()
+    };
+    let model = load_fixed(&path, 0).unwrap();
+    for ranks in sets {
+        let alone = logits(&load_fixed(&path, 0).unwrap(), ranks);
+        assert!(logits(&model, ranks) == alone, "{ranks:?}");
+    }
+}
+
 /// Texts of mixed lengths, more tokens in all than a step has.
 fn texts() -> Vec<Vec<u32>> {
     let lengths = [1, 2, 17, 96, 5, 64, 31, 33, 96, 3, 8, 90, 50, 7, 96, 12];

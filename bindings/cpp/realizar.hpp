@@ -730,7 +730,8 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_audio(get(), file, size, &params, out, error); });
     }
-    /// Returns the info that a picture of so many pixels would have, without one.
+    /// Returns the info that a picture of so many pixels would have, or a sound of `width` samples of a channel at the
+    /// rate of the encoder and no height, without one.
     rz_media_info measure(uint32_t width, uint32_t height,
                           const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_measure(width, height, params).value();

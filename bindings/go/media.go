@@ -380,8 +380,8 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 	})
 }
 
-// MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes of
-// a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
+// MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes
+// of a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
 func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, error) {
 	cancel, stop, err := watch(ctx)
 	if err != nil {

@@ -11,9 +11,9 @@ use twox_hash::XxHash64;
 
 use super::adapter::CudaAdapter;
 use super::arena::Arena;
+use super::args::MAX_SEGMENTS;
 use super::launch::{Current, DeviceBuffer, Stream};
 use super::probe::Address;
-use super::scratch::MAX_SEGMENTS;
 use super::sequence::CudaSequence;
 use crate::error::{Result, try_vec};
 use crate::graph::step::Sequences;
@@ -99,14 +99,14 @@ impl Adapted {
             factors.extend((0..n).map(sum));
         }
         let rank = adapters.iter().map(|adapter| adapter.rank()).max().unwrap_or(0);
-        let wanted = [adapters.len(), rank];
-        let fits = |room: [usize; 2]| wanted.iter().zip(room).all(|(n, room)| *n <= room);
-        if !fits([ADAPTERS, RANK]) && !self.more.as_ref().is_some_and(|more| fits(more.room)) {
+        let room = self.more.as_ref().map_or([ADAPTERS, RANK], |more| more.room);
+        if adapters.len() > room[0] || rank > room[1] {
             // Steps under way compute in what is freed.
             current.synchronize(stream)?;
-            self.more = None;
-            self.more = Some(More::new(current, max_tokens, wanted)?);
-            self.factors.clear();
+            (self.more, self.factors) = (None, Vec::new());
+            // All later steps compute there, so that it has at least the room that there was.
+            let room = [adapters.len().max(room[0]), rank.max(room[1])];
+            self.more = Some(More::new(current, max_tokens, room)?);
         }
         let more = self.more.as_ref().map(|more| &more.buffer);
         let mut hash = XxHash64::with_seed(more.map_or(0, DeviceBuffer::address));
@@ -128,11 +128,10 @@ impl Adapted {
 impl More {
     fn new(current: &Current, max_tokens: usize, room: [usize; 2]) -> Result<More> {
         let mut arena = Arena::default();
-        AdapterPlaces::new(max_tokens, room, |count, size| Ok(arena.add(count, size)? as Address))?;
+        let mut places = AdapterPlaces::new(max_tokens, room, |count, size| Ok(arena.add(count, size)? as Address))?;
         let buffer = current.alloc("products of adapters", arena.bytes())?;
-        let mut arena = Arena::default();
-        let at = |count, size| Ok(buffer.address() + arena.add(count, size)? as Address);
-        let places = AdapterPlaces::new(max_tokens, room, at)?;
+        places.factors += buffer.address();
+        places.inner += buffer.address();
         Ok(More { buffer, room, places })
     }
 }

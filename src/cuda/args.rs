@@ -275,6 +275,9 @@ pub struct Segment {
 /// Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
 pub const INPUT_STEP: usize = 256;
 
+/// Matrices that one launch takes.
+pub const MAX_SEGMENTS: usize = 4;
+
 /// Threads of a block of matrix times vector (`gemv.cu`).
 pub const GEMV_THREADS: usize = 384;
 

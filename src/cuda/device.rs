@@ -309,9 +309,10 @@ impl CudaDevice {
 fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
     let routing_is_known = |r: &Routing| match r.score {
+        _ if r.by_id.is_some() => false,
         RouterScore::RootOfSoftplus => false,
         RouterScore::SoftmaxOfChosen => r.bias.is_none() && r.groups == 1,
-        _ => r.by_id.is_none(),
+        RouterScore::Softmax | RouterScore::Sigmoid => true,
     };
     Ok(match op {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {

@@ -39,7 +39,7 @@ impl HostWay {
             (executor.width(tensor), executor.buffer().address() + offset as Address)
         });
         let rows = executor.place(tensors[0]).0 / width.max(1);
-        if rows * (width + tail_width) * 4 > self.down.bytes().len() {
+        if rows * (width + tail_width) * 4 > self.down.len() {
             return Err(Error::invalid(format!("{rows} rows of {width} and {tail_width} values for the host")));
         }
         let args = JoinArgs {

@@ -280,7 +280,8 @@ impl Drop for DeviceBuffer {
     }
 }
 
-/// Page-locked memory of the host, which the device reads and writes at the same address.
+/// Page-locked memory of the host, which the device reads and writes at the same address: the driver maps what it
+/// allocates wherever devices and host share an address space, as they do in processes of 64 bits.
 pub struct PinnedBuffer {
     context: Arc<Context>,
     data: *mut u8,
@@ -302,6 +303,10 @@ impl PinnedBuffer {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and the reference is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.data, self.bytes) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes
     }
 
     /// The address for kernels.

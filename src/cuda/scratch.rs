@@ -16,9 +16,6 @@ use crate::graph::step::StepLimits;
 /// Shares of a tile's positions where they must be the same for every tile.
 const FIXED_SPLITS: usize = 8;
 
-/// Matrices that one launch takes.
-pub const MAX_SEGMENTS: usize = 4;
-
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 

@@ -48,7 +48,7 @@ impl HostExperts {
 pub struct HostExecutor {
     cpu: CpuExecutor,
     program: Arc<Program>,
-    /// The copies between each GPU and the host, in both directions.
+    /// The way from each GPU to the host and back.
     ways: Vec<HostWay>,
     /// `[max_tokens]`, of which no op reads more than their number.
     ids: Vec<u32>,

@@ -18,10 +18,10 @@ pub(super) struct Convolving {
     /// Number of chunks that are done, and of convolutions of the one at hand.
     chunk: usize,
     layer: usize,
-    /// What the last convolution has made, and the columns of the next one.
+    /// The result of the last convolution, and the columns of the next one.
     grid: Grid,
     columns: Grid,
-    /// What the encoder will take of the chunks that are done.
+    /// The encoder's input of the chunks that are done.
     made: Vec<f32>,
 }
 

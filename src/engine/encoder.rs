@@ -50,7 +50,7 @@ pub struct Encoder {
     model: Arc<Model>,
     facts: Facts,
     backend: Backend,
-    /// What makes the encoder's input of a sound, chunk by chunk.
+    /// Convolutions that make the encoder's input of a sound, chunk by chunk.
     convolutions: Vec<Stage>,
     encoder: Stage,
     projector: Stage,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Cancel;
-use super::encode::{PictureBounds, cut, media_layout};
 use super::encoder::{Encoder, Encoding};
 use super::make_media;
 use super::media::{Media, MediaHash, MediaKind, MediaLayout};
 use super::metrics::Phase;
+use super::picture::{PictureBounds, cut, media_layout};
 use super::sound;
 use crate::device::StepBudget;
 use crate::error::{Error, Result};

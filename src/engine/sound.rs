@@ -2,9 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-use super::encode::{MOST_ROWS, media_parts};
 use super::encoder::Encoder;
 use super::media::{MediaHash, MediaLayout};
+use super::picture::{MOST_ROWS, media_parts};
 use super::saved_parts::bytes_of;
 use crate::error::{Error, Result};
 use crate::media::Sound;

@@ -41,7 +41,8 @@ impl Handle for rz_adapter {
 /// the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
 /// what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
 /// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
-/// layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0.
+/// layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_load(
     model: *const rz_model,

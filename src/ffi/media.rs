@@ -30,7 +30,7 @@ pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
 /// The rows of a picture, a sound or a source text, which a model takes among its tokens: made once, used in any number
-/// of prompts, caches and jobs. Immutable, once rz_media_step is done with it: any number of calls may use it at once.
+/// of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may use it at once.
 pub struct rz_media {
     /// Empty until the work is done.
     pub(super) media: OnceLock<Arc<Media>>,

@@ -292,7 +292,7 @@ fn read_doubles(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, fro
     Ok(())
 }
 
-/// Makes floats of integers; one that no float equals is refused.
+/// Makes floats of integers; one beyond 2^24, up to which floats have them all, is refused.
 fn read_integers(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
     if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
         return Err(unaligned(tensor));

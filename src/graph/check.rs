@@ -272,7 +272,8 @@ impl Checked<'_> {
             && self.bias(a.sinks, n / head_dim)?
             && a.among.is_none_or(|among| a.mask == Mask::Causal && ![a.q, a.out].contains(&among))
             && sums.is_none_or(|sums| self.width(sums) == n / head_dim && ![a.q, a.out].contains(&sums))
-            // What another layer has left is of values that are not rotated; a token may see no key that some share.
+            // Results of the first half are not rotated, as those of latent layers; where positions share keys a token
+            // may see none, for which only a second half has a result.
             && !(goes_on && (a.sinks.is_some() || !is_latent))
             && (pool == 1 || pool > 1 && goes_on && a.mask == Mask::Causal);
         self.expect(fits, || format!("queries of {n} values"))

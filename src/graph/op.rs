@@ -222,7 +222,7 @@ impl Attend {
 
 /// The lightning indexer (DeepSeek V3.2): of the groups of positions up to a token's own, those with the greatest
 /// `sum over heads of weight * max(q . k, 0)`, of equal ones the first; their positions in ascending order. A row of
-/// fewer ends with -1. Of layers whose positions share keys it is keys that are counted and chosen.
+/// fewer ends with -1. Where positions share keys, keys are counted and chosen instead.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Select {
     /// One head of keys.
@@ -276,7 +276,7 @@ pub enum Mask {
     Spans,
     /// The positions of its span, or those of `Past` where that is empty: the rows of a source.
     Source,
-    /// Those of `Past` that are behind its span, and its own.
+    /// The positions of `Past` that are behind its span, and its own.
     Behind,
 }
 
@@ -299,16 +299,15 @@ impl Mask {
     /// Number of positions up to its own that a token sees, at most; 0: all, or some after it too.
     pub fn span(self) -> usize {
         match self {
-            Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans => 0,
-            Mask::Source | Mask::Behind => 0,
+            Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans | Mask::Source | Mask::Behind => 0,
             Mask::Window(n) | Mask::Chunk(n) => n as usize,
         }
     }
 }
 
-/// The embedding of n-grams by hashes: of a token and of those before it the ids times a multiplier for each distance,
-/// modulo 2^64, `xor`ed, modulo the rows of a head. From a token that ends a text on, and from the beginning of the
-/// sequence, all ids before count as `end`.
+/// The embedding of n-grams by hashes: the ids of a token and of those before it, each times the multiplier of its
+/// distance modulo 2^64, are `xor`ed, and the result is taken modulo the rows of a head. From the last `end` before the
+/// token backwards, and before the sequence, all ids count as `end`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmbedNgrams {
     /// `[multipliers.len() - 1]`: one more than the ids of the last tokens, 0 where there are none.
@@ -327,8 +326,9 @@ pub struct EmbedNgrams {
 pub struct NgramHead {
     /// Number of ids in a hash.
     pub n: usize,
-    /// Its rows of the table.
+    /// Its first row of the table.
     pub first: u64,
+    /// Number of its rows.
     pub rows: u64,
 }
 
@@ -760,15 +760,10 @@ impl Op {
     /// True where the op reads or writes what belongs to a token, or sees all tokens of the step.
     pub fn is_by_token(&self) -> bool {
         match self {
-            Op::Embed { .. } | Op::AddMedia { .. } | Op::OfMedia { .. } => true,
+            Op::Embed { .. } | Op::AddMedia { .. } | Op::OfMedia { .. } | Op::StoreKv { .. } => true,
             Op::Attend(a) => !a.mask.is_causal(),
             Op::Experts(e) => e.routing.by_id.is_some(),
-            _ => self.writes_state(),
+            _ => self.clone().recurrent_mut().is_some(),
         }
-    }
-
-    /// True where the op writes what a sequence remembers.
-    pub fn writes_state(&self) -> bool {
-        matches!(self, Op::StoreKv { .. }) || self.clone().recurrent_mut().is_some()
     }
 }

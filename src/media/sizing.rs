@@ -446,8 +446,8 @@ fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -> (usize, u
     if fits_width { (most[0], scaled(1, 0)) } else { (scaled(0, 1), most[1]) }
 }
 
-/// `get_sliced_grid`, by the logarithm of the system as Python's is: in a square picture a grid and the one with its
-/// columns and lines exchanged differ in its last bit alone.
+/// `get_sliced_grid`, by logarithms as there: in a square picture a grid and the one with its columns and lines
+/// exchanged differ in their last bit alone.
 fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<(usize, usize)> {
     let (ratio, area) = (width as f64 / height as f64, width as f64 * height as f64);
     let n = ((area / (side * side) as f64).ceil() as usize).min(max_tiles);
@@ -458,7 +458,7 @@ fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<
     for tiles in (n - 1..=n + 1).filter(|&tiles| tiles > 1 && tiles <= max_tiles) {
         for columns in (1..=tiles).filter(|&columns| tiles.is_multiple_of(columns)) {
             let lines = tiles / columns;
-            let off = (ratio.ln() - (columns as f64 / lines as f64).ln()).abs();
+            let off = (libm::log(ratio) - libm::log(columns as f64 / lines as f64)).abs();
             if off < closest {
                 (best, closest) = ((columns, lines), off);
             }

@@ -443,8 +443,13 @@ impl<'a> Builder<'a> {
     }
 
     fn rope_table(&mut self, config: &RopeConfig, divisors: Option<&[f32]>) -> Result<RopeTable> {
-        self.ropes.push(rope::table(config, divisors)?);
-        Ok(RopeTable(self.ropes.len() as u32 - 1))
+        Ok(self.add_rope(rope::table(config, divisors)?).table)
+    }
+
+    /// The rotation by a table, which is added.
+    pub(super) fn add_rope(&mut self, rope: Rope) -> RopeChoice {
+        self.ropes.push(rope);
+        RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }
     }
 
     /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses

@@ -455,7 +455,8 @@ static int poison;
 // A device that works on for ever.
 static bool hanging;
 static int most_shared = 232448;  // bytes a block
-// A kernel that is given wrong arguments: `spoiled_by` is added to the word at `spoiled_at` of its parameter, or the address there becomes null.
+// A kernel that is given wrong arguments: `spoiled_by` is added to the word at `spoiled_at` of its parameter, or the
+// address there becomes null (INT32_MIN).
 static std::string spoiled;
 static size_t spoiled_at;
 static int spoiled_by;

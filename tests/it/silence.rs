@@ -184,6 +184,9 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
 
 /// Keys that may be left out.
 const OPTIONAL: &[&str] = &[
+    "attention.compress_rope_freq_base",
+    "decoder_block_count",
+    "hash_layer_count",
     "classifier.pooling_type",
     "feed_forward.gate_scale",
     "feed_forward.output_scale",
@@ -296,6 +299,14 @@ const NOT_OPTIONAL: &[&str] = &[
     "embedding_length_per_layer_input",
     "wkv.head_size",
     "attention.indexer.types",
+    "attention.compress_ratios",
+    "attention.output_group_count",
+    "decoder_start_token_id",
+    "hyper_connection.low_rank",
+    "ple.ngram_size",
+    "ple.heads_per_ngram",
+    "ple.conv_kernel",
+    "ple.eos_token_id",
 ];
 
 type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;

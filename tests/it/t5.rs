@@ -158,7 +158,7 @@ fn scores_are_those_of_the_logits() {
     }
 }
 
-/// The words that a refusal has to have.
+/// Expects an error of a kind whose text has some words.
 fn refused<T>(result: Result<T>, kind: fn(&Error) -> bool, words: &str) {
     let error = result.err().expect(words);
     assert!(kind(&error) && error.to_string().contains(words), "{error:?}: {words}");

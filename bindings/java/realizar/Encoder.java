@@ -174,7 +174,7 @@ public final class Encoder extends Handle {
 
     /** The same for a path, or the encoder of a model of the Hub, "hf:owner/name". */
     public static Encoder load(Model model, String name, Load load) {
-        return load(model, name.startsWith(Hub.PREFIX) ? Model.fetch(Hub.encoderName(name), null) : Paths.get(name), load);
+        return load(model, name.startsWith(Hub.PREFIX) ? Model.fetch(Hub.encoderName(name), load.progress) : Paths.get(name), load);
     }
 
     /** The same for files that are bytes in memory, as {@link Model#load(Map, Model.Load)} takes them. */
@@ -251,8 +251,8 @@ public final class Encoder extends Handle {
     }
 
     /** Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, {@code rate} of each a
-     * second. Several channels become their mean. Of the choices the most rows, a cancel and the listener, which is told
-     * of parts, count. */
+     * second. Several channels become their mean. Of the choices the most rows, a cancel and the listener, which is
+     * told of parts, count. */
     public Media encodeSamples(float[] samples, int channels, int rate, Choices choices) {
         return encoded(choices, arena -> {
             Memory data = arena.allocate(4L * samples.length);
@@ -292,7 +292,8 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** The {@link Media#info} that a picture of so many pixels would have, without one; time and hash are zero. */
+    /** The {@link Media#info} that a picture of so many pixels would have, or a sound of {@code width} samples of a
+     * channel at the rate of the encoder and no height, without one; time and hash are zero. */
     public Media.Info measure(int width, int height, Choices choices) {
         return call((arena, encoder) -> {
             Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);

@@ -208,17 +208,16 @@ static void run_restore(task *t) {
 typedef struct media_step {
     rz_media *media;
     uint64_t budget_us;
-    rz_status stepped;
 } media_step;
 
 static void run_media_step(task *t) {
     media_step *s = t->data;
-    s->stepped = t->status = t->lib->rz_media_step(s->media, s->budget_us, &t->error);
+    t->status = t->lib->rz_media_step(s->media, s->budget_us, &t->error);
 }
 
 static napi_value finish_media_step(task *t) {
     napi_value more = NULL;
-    napi_get_boolean(t->env, ((media_step *)t->data)->stepped == RZ_AGAIN, &more);
+    napi_get_boolean(t->env, t->status == RZ_AGAIN, &more);
     return more;
 }
 

@@ -914,8 +914,9 @@ class Encoder(Handle):
         cancel: Optional[Cancel] = None, **options: Any,
     ) -> None:  # fmt: skip
         """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
-        where it has both; or "hf:owner/name", the encoder of a model of the Hub. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as of `Model`. `max_rows`: the
-        most that a picture or a sound may have. `kind`: "image" or "audio", of a file that has both encoders."""
+        where it has both; or "hf:owner/name", the encoder of a model of the Hub. `quantize`, `device`, `progress`,
+        `cancel`, `allow_unknown` as of `Model`. `max_rows`: the most that a picture or a sound may have. `kind`: "image"
+        or "audio", of a file that has both encoders."""
         name = _path(_encoder_of(path, progress, cancel))
         self._load(model, options, progress, cancel, lambda pointer, params: new("rz_encoder_load", pointer, name, params))
 
@@ -1027,8 +1028,8 @@ class Encoder(Handle):
         return Media(made)
 
     def measure(self, width: int, height: int = 0, **options: Any) -> MediaInfo:
-        """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at the
-        rate of the encoder, without one; time and hash are zero."""
+        """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at
+        the rate of the encoder, without one; time and hash are zero."""
         info = _c.rz_media_info()
         self._call("rz_media_measure", width, height, byref(_c.rz_media_params(**options)), byref(info))
         return _media_info(info)

@@ -53,8 +53,8 @@ pub fn attend(
     let memory = |sequence, chunk| source.memory(sequence, chunk);
     divide(heads, scoring, positions, sequences, &memory, threads, spans, tiles);
 
-    let (out, has_sums, sums) = (DisjointSlice::new(out), !sums.is_empty(), DisjointSlice::new(sums));
-    let pass = AttentionPass { isa, heads, scoring, positions, source, spans, q, out, has_sums, sums };
+    let (out, sums) = (DisjointSlice::new(out), DisjointSlice::new(sums));
+    let pass = AttentionPass { isa, heads, scoring, positions, source, spans, q, out, sums };
     let per_thread = DisjointSlice::new(per_thread);
     let products: usize = tiles.iter().map(|t| t.tokens * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
@@ -112,7 +112,6 @@ struct AttentionPass<'a, S> {
     spans: &'a [Span],
     q: &'a [f32],
     out: DisjointSlice<'a, f32>,
-    has_sums: bool,
     sums: DisjointSlice<'a, f32>,
 }
 
@@ -311,7 +310,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         for (r, at) in self.rows_of(tile, kv).enumerate() {
             // SAFETY: this head of this token belongs to this tile and head of the cache alone.
             let out = unsafe { self.out.slice_mut(at * d..(at + 1) * d) };
-            if self.has_sums && !self.scoring.goes_on {
+            if self.sums.len() > 0 && !self.scoring.goes_on {
                 // SAFETY: as above.
                 let sum = unsafe { self.sums.slice_mut(at..at + 1) };
                 sum[0] = all.peaks[r] + libm::log2f(all.sums[r]);

@@ -122,7 +122,7 @@ impl<S: Simd> Unary<S> for Sigmoid {
     }
 }
 
-/// See `Activation::SignedRoot`. There is no vector of roots, whose bits are the same everywhere.
+/// See `Activation::SignedRoot`. Lanes are taken one by one: `Simd` has no square root.
 #[derive(Clone, Copy)]
 struct SignedRoot;
 impl<S: Simd> Unary<S> for SignedRoot {

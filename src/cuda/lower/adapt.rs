@@ -1,9 +1,8 @@
 //! The launches of adapters: what they add to products, for the rows of sequences that have them.
 
-use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, Modification, ModifyArgs};
+use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, MAX_SEGMENTS, Modification, ModifyArgs};
 use crate::cuda::lower::Lowering;
 use crate::cuda::probe::Address;
-use crate::cuda::scratch::MAX_SEGMENTS;
 use crate::error::Result;
 use crate::graph::op::{Projection, TensorId};
 use crate::graph::weights::Beside;

@@ -15,8 +15,8 @@ use std::ops::Range;
 use super::adapted::Adapted;
 use super::args::{
     self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
-    KvPlace, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_TURN, Segment, StepArgs,
-    WARP,
+    KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_TURN,
+    Segment, StepArgs, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
 use super::fuse::{Fusion, Fusions, HeadOps};
@@ -25,7 +25,7 @@ use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{DeviceScratch, ExecutorDims, MAX_SEGMENTS, OWN_ROWS, gemv_shared, padded};
+use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
 use crate::error::{Error, Result};
 use crate::graph::device_info::Part;
 use crate::graph::op::{Activation, Index, Mix, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};

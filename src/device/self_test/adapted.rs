@@ -22,10 +22,10 @@ const ROWS: usize = 67;
 /// The second is launched as a record of the first; the others have rows without the adapter, in one group and in two.
 const STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [1, 1], [3, 7]];
 
-/// What a test of a product of an adapter depends on.
+/// The properties of an adapter's product that its test depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Factored {
-    /// Of A and of B.
+    /// Types of A and of B.
     pub types: [DType; 2],
     pub cols: usize,
     pub rank: usize,

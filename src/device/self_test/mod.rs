@@ -58,7 +58,7 @@ const ATTENTION_STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [37, 0], [1, 1], [1
 const PRODUCT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [19, 0], [40, 0], [200, 0]];
 /// Those of a head, which sees outputs alone.
 const HEAD_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [40, 0]];
-/// Those with rows of media, turns and spans, of ops that read any, after the others.
+/// Steps with rows of media, turns and spans, which follow the others where ops read any.
 const PICTURE_STEPS: &[Counts] = &[[4, 3], [37, 0]];
 
 /// Types of keys and values in caches, each in either place.
@@ -69,7 +69,7 @@ const TYPES: &[[DType; 2]] =
 const CLOSE: f64 = 4e-3;
 /// That of activations or keys that one of the two rounds to 8 bits and the other does not, or otherwise.
 const ROUNDED: f64 = 3e-2;
-/// That of keys or values of 4 bits. Heads that are not turned back differ by more than their size.
+/// The relative error of keys or values of 4 bits. Heads that are not turned back differ by more than their size.
 const FOUR_BITS: f64 = 1.5e-1;
 
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the

@@ -680,8 +680,8 @@ pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     let config_path = folder.join("config.json");
     let config = files.open(&config_path)?.read_all(MAX_CONFIG)?;
     let config = Json::parse_python(&config_path, &config)?;
-    let hears = |config: &Json| config.get("vision_config").is_none() && config.get("audio_config").is_some();
-    if hears(&config) || config.get("thinker_config").is_some() {
+    let hears = config.get("vision_config").is_none() && config.get("audio_config").is_some();
+    if hears || config.get("thinker_config").is_some() {
         return sound::open(files, folder, &config_path, &config);
     }
     let processor = folder.join("processor_config.json");

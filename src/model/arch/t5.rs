@@ -88,9 +88,9 @@ fn stack(
     })
 }
 
-/// The bucket of each distance from `-REACH` to `REACH`: those of keys behind the query, the first half of them for one
-/// distance each, the others for ever more. Of an encoder half of all are for keys ahead of it. In the precision of the
-/// models' own programs, which decides the bounds.
+/// The bucket of each distance from `-REACH` to `REACH`: first the buckets of keys behind the query, half of them for
+/// one distance each, the others for ever more; in an encoder then as many for keys ahead of it. The precision is that
+/// of the models' own programs, which decides the bounds.
 fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     let key = "attention.relative_buckets_count";
     let n = b.keys.require_size(key)?;
@@ -109,7 +109,7 @@ fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
         };
         if distance < exact { distance } else { far().min(behind - 1) }
     };
-    // What a decoder does not see is in no bucket.
+    // A decoder sees no key ahead of it, so that any bucket does.
     let ahead = |distance| if sees_ahead { behind + bucket(distance) } else { 0 };
     Ok((n, (0..=REACH).rev().map(bucket).chain((1..=REACH).map(ahead)).collect()))
 }

@@ -3,8 +3,7 @@
 
 use super::Builder;
 use crate::error::{Error, Result};
-use crate::graph::op::{Attend, Groups, Half, KvLayerId, Mask, NormKind, Op, RopeChoice, RopeTable, Select, TensorId};
-use crate::graph::sequence_spec::KvLayer;
+use crate::graph::op::{Attend, Groups, Half, KvLayerId, Mask, NormKind, Op, RopeChoice, Select, TensorId};
 use crate::graph::weights::{Rope, RopePairs};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{self, RopeConfig, RopeScaling};
@@ -33,11 +32,6 @@ pub struct Compressed {
 }
 
 impl Builder<'_> {
-    fn add_rope(&mut self, rope: Rope) -> RopeChoice {
-        self.ropes.push(rope);
-        RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }
-    }
-
     /// Rotations by the first position of the group that a token ends, for each size of groups but 0.
     pub fn ropes_by_size(&mut self, rope: RopeChoice, sizes: &[usize]) -> Vec<(usize, RopeChoice)> {
         let mut known: Vec<(usize, RopeChoice)> = Vec::new();
@@ -64,8 +58,9 @@ impl Builder<'_> {
         if !n_heads.is_multiple_of(groups) {
             return Err(keys.unsupported("attention.output_group_count"));
         }
-        let [window, query_rank, output_rank] =
-            ["sliding_window", "q_lora_rank", "output_lora_rank"].map(|key| self.width(&format!("attention.{key}")));
+        let of_attention = |key: &str| self.width(&format!("attention.{key}"));
+        let (window, query_rank) = (of_attention("sliding_window")?, of_attention("q_lora_rank")?);
+        let output_rank = of_attention("output_lora_rank")?;
         let config = rope::config(keys, head_dim, self.hyper.context_length, RopePairs::Adjacent)?;
         let turning = config.n_dims;
         let base = keys.float("attention.compress_rope_freq_base")?.unwrap_or(config.base);
@@ -80,21 +75,11 @@ impl Builder<'_> {
         });
         let turns = turns.map(|rope| self.add_rope(rope));
         let by_size = self.ropes_by_size(turns[1], &sizes);
-        let (window, query_rank, output_rank) = (window?, query_rank?, output_rank?);
         Ok(Compressed { query_rank, window, turning, groups, output_rank, sizes, indexer, turns, back, by_size })
     }
 
     fn rotate_last(&mut self, rope: RopeChoice, head_dim: usize, turning: usize, x: TensorId) {
         self.program.push(Op::Rope { rope, head_dim, first: head_dim - turning, q: x, k: None });
-    }
-
-    /// Stores keys, which are values too, each of so many positions.
-    fn store_shared(&mut self, k: TensorId, window: usize, pool: usize) -> KvLayerId {
-        let width = self.program.width(k);
-        let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window, pool };
-        let layer = self.program.kv_layer(layer);
-        self.program.push(Op::StoreKv { layer, k, v: None });
-        layer
     }
 
     /// Stores the keys of groups of positions, so wide.
@@ -114,7 +99,7 @@ impl Builder<'_> {
         let k = self.pool(pair, bias, size, groups);
         self.rms_norm_groups(k, &format!("{part}_norm"), width)?;
         self.rotate_last(rope, width, turning, k);
-        Ok(self.store_shared(k, 0, size))
+        Ok(self.store_shared(k, width, 0, size))
     }
 
     /// The compressed keys that tokens attend to, and the choice among them, if there is one.
@@ -154,16 +139,16 @@ impl Builder<'_> {
         let k = self.project(x, "attn_kv", head_dim)?;
         self.rms_norm_groups(k, "attn_kv_a_norm", head_dim)?;
         self.rotate_last(c.turns[kind], head_dim, turning, k);
-        let near = self.store_shared(k, c.window, 1);
+        let near = self.store_shared(k, head_dim, c.window, 1);
         let sinks = self.numbers("attn_sinks.weight", n_heads)?;
-        let [out, sums] = [n_heads * head_dim, n_heads].map(|width| self.program.tensor(width));
+        let out = self.program.tensor(n_heads * head_dim);
         let scale = 1.0 / (head_dim as f32).sqrt();
         let near = Attend { mask: Mask::window(c.window), sinks: Some(sinks), ..Attend::new(near, q, out, scale) };
         match self.far_keys(x, narrow, c, size)? {
             Some((far, among)) => {
-                let [first, second] = [Half::First(sums), Half::Second(sums)].map(Some);
-                let far = Attend { among, half: second, ..Attend::new(far, q, out, scale) };
-                self.program.push(Op::Attend(Attend { half: first, ..near }));
+                let sums = self.program.tensor(n_heads);
+                let far = Attend { among, half: Some(Half::Second(sums)), ..Attend::new(far, q, out, scale) };
+                self.program.push(Op::Attend(Attend { half: Some(Half::First(sums)), ..near }));
                 self.program.push(Op::Attend(far));
             }
             None => self.program.push(Op::Attend(near)),

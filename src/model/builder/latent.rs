@@ -11,9 +11,7 @@ use std::ops::Range;
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
-use crate::graph::op::{
-    Attend, Groups, KvLayerId, Mask, Norm, NormKind, Op, Pool, RopeChoice, RopeTable, Select, TensorId,
-};
+use crate::graph::op::{Attend, Groups, KvLayerId, Mask, Norm, NormKind, Op, Pool, RopeChoice, Select, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::{Rope, RopePairs};
 use crate::model::hyper::HeadShape;
@@ -150,8 +148,7 @@ impl Builder<'_> {
         let [heads, width, top] = self.indexer_sizes(latent.turning)?;
         let rope = latent.rope.map(|rope| {
             let rope = self.ropes[rope.table.0 as usize].clone();
-            self.ropes.push(Rope { pairs, ..rope });
-            (RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }, 0)
+            (self.add_rope(Rope { pairs, ..rope }), 0)
         });
         Ok(Indexer { heads, width, top, rope, eps: 1e-6, pool: 1 })
     }
@@ -208,8 +205,13 @@ impl Builder<'_> {
 
     /// Stores keys that positions are chosen by.
     pub fn store_index(&mut self, k: TensorId) -> KvLayerId {
-        let width = self.program.width(k);
-        let layer = KvLayer { n_kv_heads: 1, head_dim: width, value_dim: width, is_latent: true, window: 0, pool: 1 };
+        self.store_shared(k, self.program.width(k), 0, 1)
+    }
+
+    /// Stores keys that all heads share, each of `pool` positions; their first `value_dim` numbers are values.
+    pub(super) fn store_shared(&mut self, k: TensorId, value_dim: usize, window: usize, pool: usize) -> KvLayerId {
+        let head_dim = self.program.width(k);
+        let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim, is_latent: true, window, pool };
         let layer = self.program.kv_layer(layer);
         self.program.push(Op::StoreKv { layer, k, v: None });
         layer
@@ -336,9 +338,7 @@ impl Builder<'_> {
         } else {
             let key = self.with_tails(narrow, turned, 1);
             let head_dim = rank + turning;
-            let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim: rank, is_latent: true, window, pool: 1 };
-            let layer = self.program.kv_layer(layer);
-            self.program.push(Op::StoreKv { layer, k: key, v: None });
+            let layer = self.store_shared(key, rank, window, 1);
             if let Some(select) = select {
                 self.program.push(Op::Select(select));
                 *among = Some(select.out);

@@ -8,7 +8,7 @@ use super::facts::{Facts, Pieces, Places, Queries, Stretch};
 use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Passed, Source};
-use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId, Vector, Weight};
+use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, TensorId, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::media::{Filter, Sizing};
@@ -416,8 +416,7 @@ impl<'a> EncoderBuilder<'a> {
 
     /// A rotation whose pairs turn by the row, 1, or the column, 2.
     pub fn rope_along(&mut self, pairs: RopePairs, axes: Vec<u8>, inv_freq: Vec<f64>) -> RopeChoice {
-        self.b.ropes.push(Rope { pairs, inv_freq, axes, magnitude: 1.0, behind: 0 });
-        RopeChoice { table: RopeTable(self.b.ropes.len() as u32 - 1), long: None }
+        self.b.add_rope(Rope { pairs, inv_freq, axes, magnitude: 1.0, behind: 0 })
     }
 
     /// Pre-norm layers, whose norms, gates and scales are those that the file has. `windowed`: the layers whose patches

@@ -226,7 +226,7 @@ impl Facts {
     }
 
     /// Whether the first row of an encoder's inputs is its class token.
-    pub fn has_class(&self) -> bool {
+    fn has_class(&self) -> bool {
         self.places.as_ref().is_some_and(|places| places.class.is_some())
     }
 
@@ -296,14 +296,14 @@ impl Facts {
     }
 }
 
-/// Numbers of squares of so many pixels of each tile.
+/// Number of squares with sides of so many pixels, of each tile.
 fn squares(layout: &Layout, side: usize) -> impl Iterator<Item = usize> {
     let (layout, side) = (*layout, side.max(1));
     (0..layout.n_tiles()).map(move |i| layout.tile(i).map(|pixels| pixels / side)).map(|[x, y]| x * y)
 }
 
 impl TileInputs {
-    /// Queries behind the patches, which are all that anything sees.
+    /// Appends the queries behind the patches, which alone are seen.
     fn with_queries(mut self, queries: &Queries) -> Result<TileInputs> {
         let (n, all) = (self.n, self.n + queries.n);
         self.queries = queries.beside(&self.turns)?;

@@ -446,8 +446,8 @@ fn quantize_weights<S: Simd>(s: S, weights: &[f32], panel: &[u8], block: usize, 
     }
 }
 
-/// Quantizes the first of `blocks`, which go to the last, as `quantize_weights` does, to 8 bits and once for each of
-/// the `groups` of dimensions that have scales. `SIGNED`: scales may be negative.
+/// Quantizes the first of `blocks` as `quantize_weights` does, to 8 bits and once for each of the `groups` of
+/// dimensions that have scales; the others are the blocks behind it. `SIGNED`: scales may be negative.
 #[inline(always)]
 fn quantize_weights_to_bytes<S: Simd, const SIGNED: bool>(
     s: S,

@@ -268,7 +268,7 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
 /// where those of `b` have 8 bits.
 pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
     pub depth: usize,
-    /// As in `IntegerBlocks`.
+    /// The first block that is multiplied, as `IntegerBlocks` has it.
     pub from: usize,
     /// Number of blocks for which `a` has room.
     pub blocks: usize,
@@ -285,11 +285,7 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let ByteBlocks { depth, from, blocks, of, b, .. } = *self;
-        let zero = match (NIBBLES, SCALED) {
-            (true, _) => 8,
-            (_, true) => S::WIDE_ZERO,
-            _ => 0,
-        };
+        let zero = if NIBBLES { 8 } else { S::WIDE_ZERO * i32::from(SCALED) };
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every unit does.
         unsafe {
             let mut sums = if from == 0 { [[s.splat(0.0); V]; R] } else { self.c.load(s, r, v) };

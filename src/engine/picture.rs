@@ -126,7 +126,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)
         let (_, layout) = fitted(encoder, size, bounds)?;
         let n_rows = encoder.facts().n_rows(&layout);
         rows = [rows[0].min(n_rows), rows[1].max(n_rows)];
-        if encoder.facts().most_rows(&layout) > encoder.facts().most_rows(&largest) {
+        if encoder.facts().n_patches(&layout) > encoder.facts().n_patches(&largest) {
             largest = layout;
         }
     }
