@@ -850,9 +850,9 @@ fn kernels_of_the_caller_run_on_the_gpu() {
     anywhere(GPU, 200);
     let tried = [100, 100, 100, 40, 40, 40, 200, 200, 200, 300].map(|cache_len| anywhere(0, cache_len));
     if gpu.0.is_some() {
-        // 200 and what is longer need not be tried where 100 has already taken too long; 300 has no room there.
-        let expected = [false, true, false, false, true, false, false, false, false, false];
-        assert_eq!(tried, expected);
+        // The device is tried behind the CPU; 300 has no room there. What else is tried depends on the times that were
+        // measured, for which `engine/crossover.rs` has tests.
+        assert!(!tried[0] && tried[1..3].contains(&true) && !tried[9], "{tried:?}");
     }
     // One that fails costs nothing but the try.
     anywhere(0, 7);

@@ -458,13 +458,34 @@ fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<
     for tiles in (n - 1..=n + 1).filter(|&tiles| tiles > 1 && tiles <= max_tiles) {
         for columns in (1..=tiles).filter(|&columns| tiles.is_multiple_of(columns)) {
             let lines = tiles / columns;
-            let off = (libm::log(ratio) - libm::log(columns as f64 / lines as f64)).abs();
+            let off = (logarithm(ratio) - logarithm(columns as f64 / lines as f64)).abs();
             if off < closest {
                 (best, closest) = ((columns, lines), off);
             }
         }
     }
     Some(best)
+}
+
+/// Computes the natural logarithm of a positive ratio, rounded correctly, because its last bit decides: by the series
+/// of `2 artanh((x - 1) / (x + 1))` in fixed point of 74 bits.
+fn logarithm(x: f64) -> f64 {
+    const BITS: u32 = 74;
+    const HALF: u32 = BITS / 2;
+    const LN_2: i128 = 13_093_180_052_687_519_395_624;
+    let multiply = |a: i128, b: i128| ((a * (b >> HALF)) >> HALF) + ((a * (b & ((1 << HALF) - 1))) >> BITS);
+    let (mantissa, exponent) = (x.to_bits() & ((1 << 52) - 1) | 1 << 52, (x.to_bits() >> 52) as i128 - 1023);
+    // From 11/16 to 11/8, where the series is short.
+    let halved = i128::from(mantissa > 11 << 49);
+    let (m, one) = (i128::from(mantissa), 1i128 << (52 + halved));
+    let z = ((m - one) << BITS) / (m + one);
+    let square = multiply(z, z);
+    let (mut power, mut sum) = (z, 0);
+    for i in (1..48).step_by(2) {
+        sum += power / i;
+        power = multiply(power, square);
+    }
+    (2 * sum + (exponent + halved) * LN_2) as f64 / (1i128 << BITS) as f64
 }
 
 /// `find_best_resize`
