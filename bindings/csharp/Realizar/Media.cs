@@ -224,8 +224,9 @@ namespace Realizar
             return new Media(pointer);
         }
 
-        /// <summary>The info that a picture of so many pixels would have, or a sound of <paramref name="width"/> samples
-        /// of a channel at the rate of the encoder and no height, without one; time and hash are zero.</summary>
+        /// <summary>The info that a picture of so many pixels would have, or a sound of <paramref name="width"/>
+        /// samples of a channel at the rate of the encoder and no height, without one; time and hash are
+        /// zero.</summary>
         public unsafe MediaInfo Measure(int width, int height, MediaOptions options = null)
         {
             var p = (options ?? new MediaOptions()).Parameters();

@@ -231,7 +231,7 @@ type Info struct {
 	HasTemplate                                           bool     // RenderChat works
 	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
 	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
-	ReadsSource                                           bool     // it writes a text of another one, with which its sessions begin: MediaFromTokens
+	ReadsSource                                           bool     // it writes a text of another one: MediaFromTokens
 }
 
 // NoToken stands where a model has no such token.

@@ -51,6 +51,30 @@ func shown(path, model, url, text string) string {
 		{"type": "image_url", "image_url": {"url": %q, "detail": "auto"}}, {"type": "text", "text": %q}]}]}`, model, url, text)
 }
 
+// The answer that the library makes of a medium and a word, and the length of the prompt.
+func byHand(t *testing.T, l *lease, kind string, media *realizar.Media) (string, int) {
+	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
+		"role": "user", "content": []any{map[string]any{"type": kind, "media": 0}, map[string]any{"type": "text", "text": "Once"}},
+	}}}, media)
+	must(t, err)
+	defer prompt.Close()
+	session, err := l.NewSession(nil)
+	must(t, err)
+	defer session.Close()
+	job, err := session.NewJob(t.Context(), nil, &realizar.JobOptions{MaxTokens: 12, Prompt: prompt})
+	must(t, err)
+	defer job.Close()
+	answer := ""
+	for more := true; more; {
+		more, err = job.Step(realizar.NoLimit)
+		must(t, err)
+		text, err := job.Text()
+		must(t, err)
+		answer += text
+	}
+	return answer, prompt.Len()
+}
+
 // The answer is what the library makes of the same picture by hand, through every API, and a picture is encoded once.
 func TestPicturesAreShown(t *testing.T) {
 	path := encoderFile(t, "vision/llava")
@@ -76,35 +100,17 @@ func TestPicturesAreShown(t *testing.T) {
 	if two, err := same.Info(); err != nil || two.Hash != one.Hash {
 		t.Error(err)
 	}
-	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
-		"role": "user", "content": []any{map[string]any{"type": "image", "media": 0}, map[string]any{"type": "text", "text": "Once"}},
-	}}}, media)
-	must(t, err)
-	defer prompt.Close()
-	session, err := l.NewSession(nil)
-	must(t, err)
-	defer session.Close()
-	job, err := session.NewJob(t.Context(), nil, &realizar.JobOptions{MaxTokens: 12, Prompt: prompt})
-	must(t, err)
-	defer job.Close()
-	want := ""
-	for more := true; more; {
-		more, err = job.Step(realizar.NoLimit)
-		must(t, err)
-		text, err := job.Text()
-		must(t, err)
-		want += text
-	}
-	if prompt.Len() < 64 || want == "" {
-		t.Fatal(prompt.Len(), want)
+	want, length := byHand(t, l, "image", media)
+	if length < 64 || want == "" {
+		t.Fatal(length, want)
 	}
 	metrics, err := l.Metrics()
 	must(t, err)
 	before := metrics.Encode.Count
 	url := pictureURL(t, "rgb.png")
 	answer := s.complete(t, shown("", "plain", url, "Once"))
-	if said := at(answer, "choices", 0, "message", "content"); said != want || at(answer, "usage", "prompt_tokens") != float64(prompt.Len()) {
-		t.Fatal(want, prompt.Len(), answer)
+	if said := at(answer, "choices", 0, "message", "content"); said != want || at(answer, "usage", "prompt_tokens") != float64(length) {
+		t.Fatal(want, length, answer)
 	}
 	answer = s.ask(t, "/v1/messages", shown("/v1/messages", "plain", url, "Once"))
 	if at(answer, "content", 0, "text") != want {
@@ -115,15 +121,15 @@ func TestPicturesAreShown(t *testing.T) {
 		t.Error(want, answer)
 	}
 	further := fmt.Sprintf(`{"model": "plain", "max_output_tokens": 5, "temperature": 0, "previous_response_id": %q, "input": "Then"}`, answer["id"])
-	if answer = s.ask(t, "/v1/responses", further); at(answer, "usage", "input_tokens").(float64) < float64(prompt.Len()+5) {
+	if answer = s.ask(t, "/v1/responses", further); at(answer, "usage", "input_tokens").(float64) < float64(length+5) {
 		t.Error(answer)
 	}
 	counted := s.ask(t, "/v1/messages/count_tokens", shown("/v1/messages", "plain", url, "Once"))
-	if counted["input_tokens"] != float64(prompt.Len()) {
-		t.Error(counted, prompt.Len())
+	if counted["input_tokens"] != float64(length) {
+		t.Error(counted, length)
 	}
 	events := s.events(t, "/v1/messages", shown("/v1/messages", "plain", url, "Once"))
-	if usage := at(events[0], "message", "usage", "input_tokens"); usage != float64(prompt.Len()) {
+	if usage := at(events[0], "message", "usage", "input_tokens"); usage != float64(length) {
 		t.Error(events[0])
 	}
 	file64 := strings.Replace(shown("", "plain", url, "Once"), `{"type": "image_url", "image_url": {"url": `, `{"type": "file", "file": {"file_data": `, 1)
@@ -226,32 +232,14 @@ func TestSoundsAreHeard(t *testing.T) {
 	media, err := l.encoders["audio"].EncodeAudio(t.Context(), file, nil)
 	must(t, err)
 	defer media.Close()
-	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
-		"role": "user", "content": []any{map[string]any{"type": "audio", "media": 0}, map[string]any{"type": "text", "text": "Once"}},
-	}}}, media)
-	must(t, err)
-	defer prompt.Close()
-	session, err := l.NewSession(nil)
-	must(t, err)
-	defer session.Close()
-	job, err := session.NewJob(t.Context(), nil, &realizar.JobOptions{MaxTokens: 12, Prompt: prompt})
-	must(t, err)
-	defer job.Close()
-	want := ""
-	for more := true; more; {
-		more, err = job.Step(realizar.NoLimit)
-		must(t, err)
-		text, err := job.Text()
-		must(t, err)
-		want += text
-	}
+	want, length := byHand(t, l, "audio", media)
 	metrics, err := l.Metrics()
 	must(t, err)
 	before := metrics.Encode.Count
 	for range 2 {
 		answer := s.complete(t, heard("plain", file, "wav", "Once"))
-		if said := at(answer, "choices", 0, "message", "content"); said != want || want == "" || at(answer, "usage", "prompt_tokens") != float64(prompt.Len()) {
-			t.Fatal(want, prompt.Len(), answer)
+		if said := at(answer, "choices", 0, "message", "content"); said != want || want == "" || at(answer, "usage", "prompt_tokens") != float64(length) {
+			t.Fatal(want, length, answer)
 		}
 	}
 	if metrics, err = l.Metrics(); err != nil || metrics.Encode.Count != before+1 {

@@ -214,7 +214,7 @@ public final class Encoder: Sendable {
     }
 
     /// Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, `rate` of each a
-    /// second. Several channels become their mean. Of the options `maxRows` and `progress`, which is told of parts, count.
+    /// second. Several channels become their mean. Of the options `maxRows` and `progress`, told of parts, count.
     public func encode(
         samples: [Float], channels: UInt32 = 1, rate: UInt32, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil
     ) throws -> Media {
@@ -232,8 +232,8 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder
-    /// and no height, without one; time and hash are zero.
+    /// The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the
+    /// encoder and no height, without one; time and hash are zero.
     public func measure(width: Int, height: Int, options: MediaOptions = MediaOptions()) throws -> MediaInfo {
         var c = sizedStruct(rz_media_info(), \.struct_size)
         _ = try options.with(nil) { params in
