@@ -9,6 +9,8 @@
 
 mod config;
 pub(super) mod encoder;
+mod encoder_config;
+mod encoder_kinds;
 mod encoder_names;
 mod family;
 mod folder;

@@ -1,0 +1,91 @@
+//! The configuration of a folder that sees pictures, and what tells the kinds of encoders apart.
+
+use std::path::Path;
+
+use super::members::Members;
+use crate::error::{Error, Result};
+use crate::format::Value;
+use crate::format::json::Json;
+use crate::format::value::whole;
+
+/// The encoders whose configurations and checkpoints are alike.
+pub struct Kind {
+    /// `model_type` of a configuration, and of its `vision_config` where that tells several apart.
+    pub model_types: &'static [&'static str],
+    pub encoder: Option<&'static str>,
+    /// `clip.projector_type` of a GGUF file.
+    pub projector: &'static str,
+    /// Values of keys that configurations leave out, `key=number` each.
+    pub defaults: &'static str,
+    /// Activations that the encoder may have, the first where a configuration names none.
+    pub activations: &'static [&'static str],
+    /// Pillow's number of the filter where the folder names none.
+    pub resample: u64,
+    /// Sets the keys that are no plain translation.
+    pub extras: fn(&mut Config) -> Result<()>,
+}
+
+/// A configuration, and the keys that it has become so far.
+pub struct Config<'a> {
+    pub kind: &'static Kind,
+    /// The model's, that of its encoder, and that of the pixels.
+    pub top: Members<'a>,
+    pub vision: Members<'a>,
+    pub pixels: Members<'a>,
+    pub pixels_path: &'a Path,
+    pub keys: Vec<(String, Value)>,
+    /// Layers whose hidden states go into the decoder as well.
+    pub deepstack: Vec<u64>,
+}
+
+impl Config<'_> {
+    pub fn default(&self, names: &[&str]) -> Option<f64> {
+        let mut defaults = self.kind.defaults.split_whitespace().filter_map(|default| default.split_once('='));
+        defaults.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())
+    }
+
+    /// A number of the encoder's configuration, or that which it has without one.
+    pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
+        Ok(self.vision.int(names)?.or(self.default(names).and_then(whole)))
+    }
+
+    pub fn require(&self, names: &[&str]) -> Result<u64> {
+        let n = self.int(names)?.filter(|n| (1..=1 << 20).contains(n));
+        n.ok_or_else(|| self.vision.wrong(names.first().unwrap_or(&""), "a number from 1 to 2^20"))
+    }
+
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.keys.push((format!("clip.vision.{key}"), value.into()));
+    }
+
+    /// A side in pixels: a number, or the member of an object.
+    pub fn side(&self, name: &str, member: &str) -> Result<Option<u64>> {
+        let Some((_, value)) = self.pixels.find(&[name]) else { return Ok(None) };
+        let side = value.as_u64().or_else(|| value.get(member)?.as_u64());
+        side.map(Some).ok_or_else(|| self.pixels.wrong(name, &format!("a number or an object with {member}")))
+    }
+
+    pub fn require_side(&self, name: &str, member: &str) -> Result<u64> {
+        let missing = || Error::format(self.pixels_path, format!("{name}.{member} is missing"));
+        self.side(name, member)?.ok_or_else(missing)
+    }
+
+    /// Refuses a text of the model's configuration other than `expected`.
+    pub fn expect(&self, name: &str, expected: &str) -> Result<()> {
+        match self.top.text(&[name])? {
+            Some(told) if told != expected => Err(self.top.unsupported(&format!("{name:?} with the value {told:?}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses hidden states of another layer than the last, and a choice of them other than `expected`.
+    pub fn expect_last_layer(&self, expected: &str) -> Result<()> {
+        self.expect("vision_feature_select_strategy", expected)?;
+        match self.top.find(&["vision_feature_layer"]) {
+            Some((name, layer)) if *layer != Json::Int(-1) => {
+                Err(self.top.unsupported(&format!("{name:?} with the value {layer}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! The kinds of encoders of pictures, and the keys of each that are no plain translation.
+
+use super::encoder_config::{Config, Kind};
+use crate::error::Result;
+use crate::format::json::Json;
+use crate::format::value::whole;
+
+const CLIP: &str = "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=32 \
+                    image_size=224 layer_norm_eps=1e-5";
+
+const SIGLIP: &str = "hidden_size=1152 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=16 patch_size=32 \
+                      image_size=224 layer_norm_eps=1e-6";
+
+const PIXTRAL: &str = "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 patch_size=16 \
+                       layer_norm_eps=1e-5 rope_theta=10000 image_size=1024";
+
+/// All kinds, those of one `model_type` in the order in which they are tried.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        model_types: &["idefics3", "smolvlm"],
+        encoder: None,
+        projector: "idefics3",
+        defaults: SIGLIP,
+        activations: &["gelu_pytorch_tanh"],
+        resample: 1,
+        extras: idefics3,
+    },
+    Kind {
+        model_types: &["gemma3"],
+        encoder: None,
+        projector: "gemma3",
+        defaults: SIGLIP,
+        activations: &["gelu_pytorch_tanh"],
+        resample: 2,
+        extras: gemma3,
+    },
+    Kind {
+        model_types: &["gemma4"],
+        encoder: None,
+        projector: "gemma4v",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=16 num_attention_heads=12 patch_size=16 \
+                   rms_norm_eps=1e-6 pooling_kernel_size=3",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: gemma4,
+    },
+    Kind {
+        model_types: &["gemma4_unified"],
+        encoder: None,
+        projector: "gemma4uv",
+        // There are no layers.
+        defaults: "mm_embed_dim=3840 intermediate_size=1 num_hidden_layers=1 num_attention_heads=1 patch_size=16 \
+                   rms_norm_eps=1e-6 pooling_kernel_size=3",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: gemma4,
+    },
+    Kind {
+        model_types: &["lfm2_vl"],
+        encoder: None,
+        projector: "lfm2",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   num_patches=256 layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 2,
+        extras: lfm2,
+    },
+    Kind {
+        model_types: &["lighton_ocr"],
+        encoder: None,
+        projector: "lightonocr",
+        defaults: PIXTRAL,
+        activations: &["silu", "gelu"],
+        resample: 3,
+        extras: pixtral,
+    },
+    Kind {
+        model_types: &["glm4v", "glm4v_moe"],
+        encoder: None,
+        projector: "glm4v",
+        defaults: "hidden_size=1536 intermediate_size=13696 depth=24 num_heads=12 patch_size=14 rms_norm_eps=1e-5 \
+                   spatial_merge_size=2",
+        activations: &["silu"],
+        resample: 3,
+        extras: glm4v,
+    },
+    Kind {
+        model_types: &["paddleocr_vl"],
+        encoder: None,
+        projector: "paddleocr",
+        defaults: "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27 num_attention_heads=16 patch_size=14 \
+                   layer_norm_eps=1e-6 spatial_merge_size=2",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: paddleocr,
+    },
+    Kind {
+        model_types: &["llava"],
+        encoder: Some("clip_vision_model"),
+        projector: "mlp",
+        defaults: CLIP,
+        activations: &["quick_gelu", "gelu"],
+        resample: 3,
+        extras: llava,
+    },
+    Kind {
+        model_types: &["llava_next"],
+        encoder: Some("clip_vision_model"),
+        projector: "mlp",
+        defaults: CLIP,
+        activations: &["quick_gelu", "gelu"],
+        resample: 3,
+        extras: llava_next,
+    },
+    Kind {
+        model_types: &["llama4"],
+        encoder: None,
+        projector: "llama4",
+        defaults: "hidden_size=768 intermediate_size=5632 num_hidden_layers=34 num_attention_heads=16 patch_size=14 \
+                   image_size=448 layer_norm_eps=1e-5",
+        activations: &["gelu"],
+        resample: 2,
+        extras: llama4,
+    },
+    Kind {
+        model_types: &["minicpmv", "minicpmo"],
+        encoder: None,
+        projector: "resampler",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   image_size=224 layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: minicpm,
+    },
+    Kind {
+        model_types: &["llava"],
+        encoder: Some("pixtral"),
+        projector: "pixtral",
+        defaults: PIXTRAL,
+        activations: &["gelu", "silu"],
+        resample: 3,
+        extras: pixtral,
+    },
+    Kind {
+        model_types: &["mistral3"],
+        encoder: None,
+        projector: "pixtral",
+        defaults: PIXTRAL,
+        activations: &["gelu", "silu"],
+        resample: 3,
+        extras: pixtral,
+    },
+    Kind {
+        model_types: &["internvl"],
+        encoder: None,
+        projector: "internvl",
+        defaults: "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 patch_size=14 \
+                   image_size=448 layer_norm_eps=1e-6",
+        activations: &["gelu"],
+        resample: 3,
+        extras: internvl,
+    },
+    Kind {
+        model_types: &["internvl_chat"],
+        encoder: None,
+        projector: "internvl",
+        defaults: "hidden_size=3200 intermediate_size=12800 num_hidden_layers=48 num_attention_heads=25 patch_size=14 \
+                   image_size=224 layer_norm_eps=1e-6",
+        activations: &["gelu"],
+        resample: 3,
+        extras: internvl_chat,
+    },
+    Kind {
+        model_types: &["qwen2_vl"],
+        encoder: None,
+        projector: "qwen2vl_merger",
+        defaults: "embed_dim=1280 mlp_ratio=4 depth=32 num_heads=16 patch_size=14 layer_norm_eps=1e-6 \
+                   spatial_merge_size=2",
+        activations: &["quick_gelu"],
+        resample: 3,
+        extras: qwen,
+    },
+    Kind {
+        model_types: &["qwen2_5_vl"],
+        encoder: None,
+        projector: "qwen2.5vl_merger",
+        defaults: "hidden_size=3584 intermediate_size=3420 depth=32 num_heads=16 patch_size=14 layer_norm_eps=1e-6 \
+                   spatial_merge_size=2 window_size=112",
+        activations: &["silu"],
+        resample: 3,
+        extras: qwen,
+    },
+    Kind {
+        model_types: &["qwen3_vl", "qwen3_vl_moe"],
+        encoder: None,
+        projector: "qwen3vl_merger",
+        defaults: "hidden_size=1152 intermediate_size=4304 depth=27 num_heads=16 patch_size=16 layer_norm_eps=1e-6 \
+                   spatial_merge_size=2 num_position_embeddings=2304",
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: qwen,
+    },
+];
+
+fn idefics3(c: &mut Config) -> Result<()> {
+    let merge = c.top.int(&["scale_factor"])?.unwrap_or(2);
+    let (longest, tile) = (c.require_side("size", "longest_edge")?, c.side("max_image_size", "longest_edge")?);
+    let side = c.require(&["image_size"])?;
+    if tile.is_some_and(|tile| tile != side) {
+        return Err(c.pixels.unsupported("\"max_image_size\" with another value than \"image_size\""));
+    }
+    if c.pixels.bool(&["do_image_splitting"])? == Some(false) {
+        return Err(c.pixels.unsupported("\"do_image_splitting\" with the value false"));
+    }
+    c.set("projector.scale_factor", merge);
+    c.set("preproc_image_size", longest);
+    c.set("image_size", side);
+    Ok(())
+}
+
+fn gemma3(c: &mut Config) -> Result<()> {
+    let (side, patch) = (c.require(&["image_size"])?, c.require(&["patch_size"])?);
+    let rows = c.top.int(&["mm_tokens_per_image"])?.unwrap_or(256);
+    if c.side("size", "height")?.is_some_and(|height| height != side) {
+        return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
+    }
+    let grid = side.checked_div(patch).unwrap_or(0);
+    let merge = grid.checked_div(rows.isqrt()).unwrap_or(0);
+    c.set("projector.scale_factor", merge);
+    c.set("image_size", side);
+    Ok(())
+}
+
+fn gemma4(c: &mut Config) -> Result<()> {
+    let (merge, patch) = (c.require(&["pooling_kernel_size"])?, c.require(&["patch_size"])?);
+    for (name, n) in [("pooling_kernel_size", merge), ("patch_size", patch)] {
+        if c.pixels.int(&[name])?.is_some_and(|told| told != n) {
+            return Err(c.pixels.unsupported(&format!("{name:?} with another value than that of the encoder")));
+        }
+    }
+    let rows = c.pixels.int(&["max_soft_tokens"])?.unwrap_or(280);
+    let rope = c.vision.find(&["rope_parameters"]).map(|(_, rope)| rope);
+    if let Some(kind) = rope.and_then(|rope| rope.get("rope_type")?.as_str())
+        && !["axial", "default"].contains(&kind)
+    {
+        return Err(c.vision.unsupported(&format!("\"rope_type\" with the value {kind:?}")));
+    }
+    let base = rope.and_then(|rope| rope.get("rope_theta")?.as_f64()).unwrap_or(100.0);
+    if c.kind.projector == "gemma4v" {
+        let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
+        let told = c.vision.int(&["head_dim"])?.unwrap_or(64).checked_mul(heads);
+        if told != Some(width) || c.vision.int(&["num_key_value_heads"])?.is_some_and(|n| n != heads) {
+            return Err(c.vision.unsupported("heads that are not as wide together as the layer, or share keys"));
+        }
+    }
+    c.set("projector.scale_factor", merge);
+    c.set("max_rows", rows);
+    if c.kind.projector == "gemma4v" {
+        c.set("rope.freq_base", base);
+    }
+    Ok(())
+}
+
+/// Tiles, and bounds by rows.
+fn lfm2(c: &mut Config) -> Result<()> {
+    c.expect_last_layer("default")?;
+    let (merge, patch) = (c.top.int(&["downsample_factor"])?.unwrap_or(2), c.require(&["patch_size"])?);
+    if c.pixels.int(&["encoder_patch_size"])?.is_some_and(|told| told != patch)
+        || c.pixels.int(&["downsample_factor"])?.is_some_and(|told| told != merge)
+    {
+        return Err(c.pixels.unsupported("patches or blocks of another size than those of the encoder"));
+    }
+    if c.pixels.bool(&["use_thumbnail"])? == Some(false) {
+        return Err(c.pixels.unsupported("\"use_thumbnail\" with the value false"));
+    }
+    let area = patch.saturating_mul(merge).saturating_pow(2);
+    let pixels =
+        |name: &str, rows: u64| -> Result<u64> { Ok(c.pixels.int(&[name])?.unwrap_or(rows).saturating_mul(area)) };
+    let (least, most) = (pixels("min_image_tokens", 64)?, pixels("max_image_tokens", 256)?);
+    let tolerance = c.pixels.number(&["max_pixels_tolerance"])?.filter(|x| (0.0..=1e3).contains(x)).unwrap_or(2.0);
+    let splits = c.pixels.bool(&["do_image_splitting"])? != Some(false);
+    let tiles =
+        |name: &str, n: u64| -> Result<u64> { Ok(if splits { c.pixels.int(&[name])?.unwrap_or(n) } else { 1 }) };
+    let (min_tiles, max_tiles) = (tiles("min_tiles", 2)?, tiles("max_tiles", 10)?);
+    c.pixels.skip(&["min_tiles", "max_tiles"]);
+    let tile = c.pixels.int(&["tile_size"])?.unwrap_or(512);
+    c.set("projector.scale_factor", merge);
+    c.set("image_min_pixels", least);
+    c.set("image_max_pixels", most);
+    c.set("split_pixels", whole((most as f64 * tolerance).floor()).unwrap_or(0));
+    c.set("preproc_min_tiles", min_tiles);
+    c.set("preproc_max_tiles", max_tiles);
+    c.set("preproc_image_size", tile);
+    Ok(())
+}
+
+/// Bounds are areas of two frames.
+fn glm4v(c: &mut Config) -> Result<()> {
+    bounds(c, 2)?;
+    rotation(c)
+}
+
+fn paddleocr(c: &mut Config) -> Result<()> {
+    bounds(c, 1)?;
+    rotation(c)
+}
+
+/// Bounds on areas in pixels, whatever their names say, of so many frames.
+fn bounds(c: &mut Config, frames: u64) -> Result<()> {
+    let least = c.pixels.int(&["min_pixels"])?.map_or_else(|| c.require_side("size", "shortest_edge"), Ok)?;
+    let most = c.pixels.int(&["max_pixels"])?.map_or_else(|| c.require_side("size", "longest_edge"), Ok)?;
+    let merge = c.require(&["spatial_merge_size"])?;
+    c.set("image_min_pixels", least.div_ceil(frames));
+    c.set("image_max_pixels", most / frames);
+    c.set("spatial_merge_size", merge);
+    Ok(())
+}
+
+/// Refuses a rotation other than that of all encoders.
+fn rotation(c: &mut Config) -> Result<()> {
+    let base = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
+    match base.or(c.vision.number(&["rope_theta"])?) {
+        Some(base) if base != 10_000.0 => Err(c.vision.unsupported(&format!("\"rope_theta\" with the value {base}"))),
+        _ => Ok(()),
+    }
+}
+
+fn llava(c: &mut Config) -> Result<()> {
+    let (side, n) = (c.require(&["image_size"])?, c.require(&["num_hidden_layers"])?);
+    c.expect("vision_feature_select_strategy", "default")?;
+    // A layer by its number from 1, 0 being the embeddings, or from the end.
+    let layer = match c.top.find(&["vision_feature_layer"]) {
+        None => Some(n.saturating_sub(1)),
+        Some((_, Json::Int(layer))) if *layer < 0 => n.saturating_add(1).checked_sub(layer.unsigned_abs()),
+        Some((_, layer)) => layer.as_u64(),
+    };
+    let Some(layer) = layer.filter(|layer| (1..=n).contains(layer)) else {
+        return Err(c.top.unsupported("the value of \"vision_feature_layer\""));
+    };
+    let edges = [c.side("size", "shortest_edge")?, c.side("crop_size", "height")?];
+    if edges.into_iter().flatten().any(|edge| edge != side) {
+        return Err(c.pixels.unsupported("\"size\" or \"crop_size\" with another value than \"image_size\""));
+    }
+    c.set("feature_layer", vec![i64::try_from(layer).unwrap_or(0)]);
+    c.set("image_size", side);
+    Ok(())
+}
+
+/// LLaVA 1.6, whose grids are given by height and width.
+fn llava_next(c: &mut Config) -> Result<()> {
+    let told = c.top.list(&["image_grid_pinpoints"])?.or(c.pixels.list(&["image_grid_pinpoints"])?);
+    c.pixels.skip(&["image_grid_pinpoints"]);
+    let pair = |pair: &Json| match pair {
+        Json::Array(sides) => match &sides[..] {
+            [height, width] => [width, height].map(|side| side.as_u64().and_then(|side| i64::try_from(side).ok())),
+            _ => [None; 2],
+        },
+        _ => [None; 2],
+    };
+    let sides: Option<Vec<i64>> = told.unwrap_or_default().iter().flat_map(pair).collect();
+    let sides = sides.ok_or_else(|| c.top.wrong("image_grid_pinpoints", "pairs of sides"))?;
+    llava(c)?;
+    c.set("image_grid_pinpoints", sides);
+    Ok(())
+}
+
+/// The makers' norms have an epsilon of their own, whatever `norm_eps` says.
+fn llama4(c: &mut Config) -> Result<()> {
+    let ratio = c.vision.number(&["pixel_shuffle_ratio"])?.unwrap_or(0.5);
+    let (side, tiles) = (c.require(&["image_size"])?, c.pixels.int(&["max_patches"])?.unwrap_or(16));
+    if c.side("size", "height")?.is_some_and(|height| height != side) {
+        return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
+    }
+    let base = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
+    let base = base.or(c.vision.number(&["rope_theta"])?).unwrap_or(10_000.0);
+    c.set("projector.scale_factor", whole(1.0 / ratio).unwrap_or(0));
+    c.set("preproc_max_tiles", tiles);
+    c.set("image_size", side);
+    c.set("rope.freq_base", base);
+    Ok(())
+}
+
+/// Versions ahead of 2.6, whose folders may not tell it, have other tokens between slices.
+fn minicpm(c: &mut Config) -> Result<()> {
+    let version = c.top.number(&["version"])?.unwrap_or(2.5);
+    if !(2.6..5.0).contains(&version) {
+        return Err(c.top.unsupported(&format!("\"version\" with the value {version}")));
+    }
+    let (queries, layers) = (c.top.int(&["query_num"])?.unwrap_or(64), c.require(&["num_hidden_layers"])?);
+    if c.pixels.int(&["image_feature_size"])?.is_some_and(|n| n != queries) {
+        return Err(c.pixels.unsupported("\"image_feature_size\" with another value than \"query_num\""));
+    }
+    if c.pixels.int(&["patch_size"])?.unwrap_or(14) != c.require(&["patch_size"])? {
+        return Err(c.pixels.unsupported("\"patch_size\" with another value than that of the encoder"));
+    }
+    let drops = c.top.bool(&["drop_vision_last_layer"])? != Some(false);
+    c.keys.retain(|(key, _)| key != "clip.vision.block_count");
+    c.set("block_count", layers - u64::from(drops));
+    c.set("preproc_image_size", c.pixels.int(&["scale_resolution"])?.unwrap_or(448));
+    c.set("preproc_max_tiles", c.pixels.int(&["max_slice_nums"])?.unwrap_or(9));
+    c.keys.push(("clip.minicpmv_version".into(), 3u64.into()));
+    c.keys.push(("clip.minicpmv_query_num".into(), queries.into()));
+    Ok(())
+}
+
+fn pixtral(c: &mut Config) -> Result<()> {
+    c.expect_last_layer("full")?;
+    let longest = c.require_side("size", "longest_edge")?;
+    let merge = c.top.int(&["spatial_merge_size"])?.unwrap_or(if c.kind.projector == "lightonocr" { 2 } else { 1 });
+    let of_rope = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
+    let base = of_rope.or(c.vision.number(&["rope_theta"])?).or(c.default(&["rope_theta"]));
+    let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
+    if c.vision.int(&["head_dim"])?.is_some_and(|head| head.checked_mul(heads) != Some(width)) {
+        return Err(c.vision.unsupported("heads that are not as wide together as the layer"));
+    }
+    c.set("image_size", longest);
+    c.set("spatial_merge_size", merge);
+    c.set("rope.freq_base", base.unwrap_or(0.0));
+    Ok(())
+}
+
+fn internvl(c: &mut Config) -> Result<()> {
+    c.expect_last_layer("default")?;
+    let ratio = c.top.number(&["downsample_ratio"])?.unwrap_or(0.5);
+    let least = c.pixels.int(&["min_patches"])?.unwrap_or(1);
+    let most = c.pixels.int(&["max_patches"])?.unwrap_or(12);
+    let side = c.require(&["image_size"])?;
+    let merge = whole(1.0 / ratio).unwrap_or(0);
+    if c.side("size", "height")?.is_some_and(|height| height != side) {
+        return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
+    }
+    c.set("projector.scale_factor", merge);
+    c.set("preproc_min_tiles", least);
+    c.set("preproc_max_tiles", most);
+    c.set("image_size", side);
+    Ok(())
+}
+
+/// The first form of InternVL's folders, in which the model's configuration has what is about tiles.
+fn internvl_chat(c: &mut Config) -> Result<()> {
+    let ratio = c.top.number(&["downsample_ratio"])?.unwrap_or(0.5);
+    let tiles = [c.top.int(&["min_dynamic_patch"])?.unwrap_or(1), c.top.int(&["max_dynamic_patch"])?.unwrap_or(12)];
+    let side = c.require(&["image_size"])?;
+    for (name, told, expected) in [
+        ("select_layer", c.top.find(&["select_layer"]).map(|(_, value)| value), Json::Int(-1)),
+        ("ps_version", c.top.find(&["ps_version"]).map(|(_, value)| value), Json::Str("v2".into())),
+        ("dynamic_image_size", c.top.find(&["dynamic_image_size"]).map(|(_, value)| value), Json::Bool(true)),
+        ("use_thumbnail", c.top.find(&["use_thumbnail"]).map(|(_, value)| value), Json::Bool(true)),
+    ] {
+        if let Some(told) = told.filter(|told| **told != expected) {
+            return Err(c.top.unsupported(&format!("{name:?} with the value {told}")));
+        }
+    }
+    c.pixels.skip(&["crop_size"]);
+    c.set("projector.scale_factor", whole(1.0 / ratio).unwrap_or(0));
+    c.set("preproc_min_tiles", tiles[0]);
+    c.set("preproc_max_tiles", tiles[1]);
+    c.set("image_size", side);
+    Ok(())
+}
+
+/// Qwen 2, 2.5 and 3. Bounds are areas in pixels, whatever their names say.
+fn qwen(c: &mut Config) -> Result<()> {
+    bounds(c, 1)?;
+    let (patch, layers) = (c.require(&["patch_size"])?, c.require(&["depth"])?);
+    let numbers = |c: &Config, name: &str| -> Result<Vec<u64>> {
+        let list = c.vision.list(&[name])?.unwrap_or_default();
+        let numbers: Option<Vec<u64>> = list.iter().map(|n| n.as_u64().filter(|n| *n < layers)).collect();
+        numbers.ok_or_else(|| c.vision.wrong(name, "numbers of layers"))
+    };
+    if c.kind.projector == "qwen2.5vl_merger" {
+        let window = c.require(&["window_size"])?;
+        let full = numbers(c, "fullatt_block_indexes")?;
+        c.set("window_size", window);
+        c.set("wa_layer_indexes", full.iter().filter_map(|n| i64::try_from(*n).ok()).collect::<Vec<i64>>());
+    }
+    if c.kind.projector == "qwen3vl_merger" {
+        let positions = c.require(&["num_position_embeddings"])?;
+        c.deepstack = numbers(c, "deepstack_visual_indexes")?;
+        let is_deep = (0..layers).map(|layer| i64::from(c.deepstack.contains(&layer))).collect::<Vec<i64>>();
+        c.set("is_deepstack_layers", is_deep);
+        c.set("image_size", positions.isqrt().saturating_mul(patch));
+    }
+    Ok(())
+}
