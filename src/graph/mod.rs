@@ -1,14 +1,16 @@
 //! Networks as programs of ops, and what a device is given to execute them.
 //!
-//! `op` lists the operations, `program` is a network of them, `check` compares every shape, `weights` what a device
-//! holds of a model, `adapter_set` what is added to it, `sequence_spec` the shape of what a sequence remembers, `step`
-//! the inputs of one step, `step_budget` the time that it may take, `device_info` how a device is listed and measured.
+//! `op` lists the operations, `operands` what each reads and writes, `program` is a network of them, `check` compares
+//! every shape, `weights` what a device holds of a model, `adapter_set` what is added to it, `sequence_spec` the shape
+//! of what a sequence remembers, `step` the inputs of one step, `step_budget` the time that it may take, `device_info`
+//! how a device is listed and measured.
 //! `model` builds programs, `cpu` and `cuda` execute them.
 
 pub mod adapter_set;
 mod check;
 pub mod device_info;
 pub mod op;
+mod operands;
 pub mod program;
 pub mod sequence_spec;
 pub mod step;
