@@ -9,7 +9,7 @@ mod it {
 }
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use realizar::cuda::{self, Uses};
@@ -35,24 +35,6 @@ use it::support::shim::{self, Shim};
 use it::support::tiny::{self, PROMPT, Rng, Tiny};
 
 const GPU: u32 = 2;
-
-/// The shim in the place of the system's driver, or a GPU, for one test at a time.
-fn gpu() -> Option<MutexGuard<'static, Option<Shim>>> {
-    static GPU: OnceLock<Mutex<Option<Shim>>> = OnceLock::new();
-    let make = || {
-        let shim = Shim::new();
-        assert!(shim.as_ref().is_none_or(|shim| cuda::provide(shim.driver.clone(), shim::IMAGE)));
-        Mutex::new(shim)
-    };
-    let gpu = GPU.get_or_init(make).lock().unwrap_or_else(PoisonError::into_inner);
-    let why = cuda::devices().swap_remove(0).unavailable;
-    if gpu.is_none() && !why.is_empty() {
-        eprintln!("skipped: the GPU: {why}");
-        return None;
-    }
-    gpu.iter().for_each(|shim| shim.order(0));
-    Some(gpu)
-}
 
 fn below(rng: &mut Rng, n: usize) -> usize {
     (rng.next() % n as u64) as usize
@@ -288,12 +270,12 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
 
 #[test]
 fn a_gpu_chooses_as_the_host_does() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
     let mut rng = Rng(11);
     let mut draws = 0;
     for (vocab, steps) in [(1, 12), (2, 40), (31, 100), (32, 60), (33, 100), (1000, 160), (5000, 60)] {
         let head = Head { vocab, columns: columns(vocab, &mut rng) };
-        draws += agree(gpu.as_ref(), &head, steps, &mut rng);
+        draws += agree(gpu.0.as_ref(), &head, steps, &mut rng);
     }
     println!("{draws} draws");
     assert!(draws > 1000);
@@ -301,21 +283,21 @@ fn a_gpu_chooses_as_the_host_does() {
 
 #[test]
 fn a_gpu_chooses_from_large_vocabularies() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
     let mut rng = Rng(12);
     for (vocab, steps) in [(50_257, 9), (151_936, 4)] {
         let head = Head { vocab, columns: columns(vocab, &mut rng) };
-        agree(gpu.as_ref(), &head, steps, &mut rng);
+        agree(gpu.0.as_ref(), &head, steps, &mut rng);
     }
 }
 
 #[test]
 fn a_gpu_passes_over_what_is_no_number() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
     let mut rng = Rng(13);
     for (vocab, kind) in [1, 33, 1500].into_iter().flat_map(|vocab| (0..5).map(move |kind| (vocab, kind))) {
         let head = Head { vocab, columns: vec![odd_column(vocab, kind, &mut rng)] };
-        agree(gpu.as_ref(), &head, 16, &mut rng);
+        agree(gpu.0.as_ref(), &head, 16, &mut rng);
     }
 }
 
@@ -372,7 +354,7 @@ fn tiny() -> Tiny {
 
 #[test]
 fn sampled_text_runs_ahead_and_is_that_of_the_host() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
     let (_dir, path, _) = save(&tiny());
     for layers in [0, 1] {
         let model = load(&path, layers);
@@ -380,7 +362,7 @@ fn sampled_text_runs_ahead_and_is_that_of_the_host() {
             let expected = by_the_host(&model, params, 40);
             let end = expected.iter().position(|token| *token == 2).map_or(40, |end| end + 1);
             for order in 0..3 {
-                gpu.iter().for_each(|shim| shim.order(order));
+                gpu.0.iter().for_each(|shim| shim.order(order));
                 let (mut s, mut sampler) = (session(&model), Chooser::new(params.clone()).unwrap());
                 s.prefill(&PROMPT[..5], None).unwrap();
                 // In pieces of any size, and by single calls.
@@ -406,7 +388,7 @@ fn sampled_text_runs_ahead_and_is_that_of_the_host() {
 /// Recurrent states change places with every step that runs ahead.
 #[test]
 fn recurrent_networks_choose_ahead() {
-    let Some(_gpu) = gpu() else { return };
+    let Some(_gpu) = shim::gpu(1) else { return };
     let all = tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(64, 4, 2, 16, 96));
     for (name, tiny) in all.into_iter().filter(|(_, tiny)| !tiny.net.mixers.is_empty()) {
         let (_dir, path, _) = save(&tiny);
@@ -424,7 +406,7 @@ fn recurrent_networks_choose_ahead() {
 /// The device chooses among the tokens that a grammar allows.
 #[test]
 fn grammars_restrict_what_the_device_chooses() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
     let model = load(&path, 0);
     let text = r#"root ::= ("Lily " | "Tim " | "a" [a-z] " ")+ "end""#;
@@ -453,10 +435,10 @@ fn grammars_restrict_what_the_device_chooses() {
     });
     for (seed, expected) in [1, 2].into_iter().zip(&expected) {
         let (mut s, mut out, mut n) = (start(), vec![0; expected.len()], 0);
-        let copies = gpu.as_ref().map(|shim| shim.number("shim_copies_out"));
+        let copies = gpu.0.as_ref().map(|shim| shim.number("shim_copies_out"));
         s.generate(261, Some(&mut sampler(seed)), &mut out, &mut n, None).unwrap();
         assert_eq!(out, *expected);
-        assert_eq!(gpu.as_ref().map(|shim| shim.number("shim_copies_out")), copies);
+        assert_eq!(gpu.0.as_ref().map(|shim| shim.number("shim_copies_out")), copies);
     }
     let make = |seed| {
         let (s, sampler) = (start(), Some(sampler(seed)));
@@ -478,8 +460,8 @@ fn grammars_restrict_what_the_device_chooses() {
 /// Neither inputs of the host nor logits cross for a token that is generated ahead.
 #[test]
 fn nothing_is_copied_for_a_token_that_runs_ahead() {
-    let Some(gpu) = gpu() else { return };
-    let Some(shim) = gpu.as_ref() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&tiny());
     let model = load(&path, 0);
     for params in std::iter::once(None).chain(samplers().into_iter().take(4).map(Some)) {
@@ -505,7 +487,7 @@ fn nothing_is_copied_for_a_token_that_runs_ahead() {
 
 #[test]
 fn batches_and_jobs_choose_on_the_device() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = shim::gpu(1) else { return };
     let (_dir, path, _) = save(&tiny());
     let model = load(&path, 0);
     let all = samplers();
@@ -538,14 +520,14 @@ fn batches_and_jobs_choose_on_the_device() {
             Job::new(s, request)
         };
         let mut jobs: Vec<Job> = all[..some].iter().map(make).collect();
-        let copies = gpu.as_ref().map(|shim| shim.number("shim_copies_in"));
+        let copies = gpu.0.as_ref().map(|shim| shim.number("shim_copies_in"));
         loop {
             let mut together: Vec<&mut Job> = jobs.iter_mut().collect();
             if step_jobs(&mut together, budget).unwrap() {
                 break;
             }
         }
-        if let (Some(shim), Some(before)) = (gpu.as_ref(), copies) {
+        if let (Some(shim), Some(before)) = (gpu.0.as_ref(), copies) {
             let copies = shim.number("shim_copies_in") - before;
             println!("{some} jobs, {budget:?}: {copies} copies to the device");
             // The prompts, and what is left whenever a job ends.

@@ -8,11 +8,10 @@ mod it {
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use realizar::cpu::threads::pool::Pool;
-use realizar::cuda;
 use realizar::device::placement::place as place_layers;
 use realizar::device::{Backend, Batch, CPU_DEVICE, LoadOptions};
 use realizar::engine::{
@@ -34,48 +33,16 @@ use it::support::ops::values;
 use it::support::published;
 use it::support::reference::relative_rms;
 use it::support::save::save;
-use it::support::shim::{self, Shim};
+use it::support::shim::{self, Gpu, Shim};
 use it::support::tiny::{self, PROMPT, Tiny};
 
 const GPU: u32 = 2;
 
-struct Gpus(Option<Shim>);
-
-/// The shim in the place of the system's driver, or the GPUs, for one test at a time.
-fn gpus() -> Option<MutexGuard<'static, Gpus>> {
-    static GPUS: OnceLock<Mutex<Gpus>> = OnceLock::new();
-    let make = || {
-        let shim = Shim::new();
-        assert!(shim.as_ref().is_none_or(|shim| cuda::provide(shim.driver.clone(), shim::IMAGE)));
-        shim.as_ref().inspect(|shim| shim.function::<extern "C" fn(i32)>("shim_devices")(3));
-        Mutex::new(Gpus(shim))
-    };
-    let gpus = GPUS.get_or_init(make).lock().unwrap_or_else(PoisonError::into_inner);
-    match &gpus.0 {
-        Some(shim) => {
-            shim.order(0);
-            shim.fail(c"", 0, 0);
-            limit(shim, 1 << 30);
-        }
-        None => {
-            let why = cuda::devices().swap_remove(0).unavailable;
-            if !why.is_empty() {
-                eprintln!("skipped: the GPUs: {why}");
-                return None;
-            }
-        }
-    }
+/// The GPUs of these tests, with as much memory as they need.
+fn gpus() -> Option<MutexGuard<'static, Gpu>> {
+    let gpus = shim::gpu(3)?;
+    gpus.0.as_ref().inspect(|shim| limit(shim, 1 << 30));
     Some(gpus)
-}
-
-impl Gpus {
-    /// Gives the shim to tests of what no device can be made to do.
-    fn shim(&self) -> Option<&Shim> {
-        if self.0.is_none() {
-            eprintln!("skipped: what only the shim can do");
-        }
-        self.0.as_ref()
-    }
 }
 
 /// Bounds the memory of the first GPU.

@@ -458,11 +458,7 @@ pub unsafe extern "C" fn rz_conversation_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
-        let part = PartOut {
-            kind: call.out(kind, "kind")?,
-            index: call.out(index, "index")?,
-            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
-        };
+        let part = PartOut::new(call, kind, index, (out, capacity, len))?;
         let next = conversation.change(|conversation| conversation.next_part(|event| part.fill(event)))?;
         Ok(next.map_or(RZ_DONE, |()| RZ_OK))
     })

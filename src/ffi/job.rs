@@ -435,11 +435,7 @@ pub unsafe extern "C" fn rz_job_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
-        let part = PartOut {
-            kind: call.out(kind, "kind")?,
-            index: call.out(index, "index")?,
-            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
-        };
+        let part = PartOut::new(call, kind, index, (out, capacity, len))?;
         let next = job.change(|job| job.next_part(|event| part.fill(event)))?;
         Ok(next.map_or(RZ_DONE, |()| RZ_OK))
     })

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::engine::{Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, apart, reply_to_chat};
 use crate::error::Result;
 
-use super::arguments::{Buffer, Out};
+use super::arguments::{Buffer, Call, Out};
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
@@ -123,11 +123,7 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        let part = PartOut {
-            kind: call.out(kind, "kind")?,
-            index: call.out(index, "index")?,
-            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
-        };
+        let part = PartOut::new(call, kind, index, (out, capacity, len))?;
         let mut parser = taken(parser.parser.try_lock(), rz_chat_parser::NAME)?;
         Ok(parser.next(|event| part.fill(event))?.map_or(RZ_DONE, |()| RZ_OK))
     })
@@ -141,12 +137,26 @@ pub unsafe extern "C" fn rz_chat_parser_free(parser: *mut rz_chat_parser) {
 
 /// Where a part of a reply goes.
 pub(super) struct PartOut<'a> {
-    pub(super) kind: Out<'a, u32>,
-    pub(super) index: Out<'a, u32>,
-    pub(super) text: Buffer<'a, u8>,
+    kind: Out<'a, u32>,
+    index: Out<'a, u32>,
+    text: Buffer<'a, u8>,
 }
 
-impl PartOut<'_> {
+impl<'a> PartOut<'a> {
+    /// Checks the arguments of rz_chat_parser_next_into and its like; the text's are `out`, `capacity` and `len`.
+    pub(super) fn new(
+        call: &'a Call,
+        kind: *mut u32,
+        index: *mut u32,
+        (out, capacity, len): (*mut c_char, usize, *mut usize),
+    ) -> Result<PartOut<'a>> {
+        Ok(PartOut {
+            kind: call.out(kind, "kind")?,
+            index: call.out(index, "index")?,
+            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
+        })
+    }
+
     /// Changes nothing but the length where the text has no room.
     pub(super) fn fill(self, event: &Event) -> Result<()> {
         self.text.fill(event.text.as_bytes())?;
