@@ -241,7 +241,11 @@ fn other_tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>)
         keys.push((key("tekken"), text.into()));
         return Ok(());
     }
-    for name in ["tokenizer.model", "spiece.model"] {
+    if let Some(text) = text("rwkv_vocab_v20230424.txt")? {
+        keys.push((key("rwkv"), text.into()));
+        return Ok(());
+    }
+    for name in ["tokenizer.model", "spiece.model", "tiktoken.model"] {
         if let Some(bytes) = read(files, &folder.join(name), MAX_TOKENIZER)? {
             let mut list = Strings::default();
             list.push(&bytes)?;
@@ -252,7 +256,8 @@ fn other_tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>)
     if let (Some(vocab), Some(merges)) = (text("vocab.json")?, text("merges.txt")?) {
         keys.extend([(key("vocab"), vocab.into()), (key("merges"), merges.into())]);
     } else if let Some(text) = text("vocab.txt")? {
-        keys.push((key("words"), text.into()));
+        // BERT's has words, that of RWKV 6 literals of Python.
+        keys.push((key(if text.starts_with("b'<s>'") { "rwkv" } else { "words" }), text.into()));
     }
     Ok(())
 }

@@ -52,10 +52,18 @@ impl Entry {
         if let Some(made) = &self.made {
             return Ok(TensorInfo { name, ..TensorInfo::clone(made) });
         }
-        if self.dtype == "F64" {
+        // The one tensor that holds integers and is no part of a quantised matrix.
+        let of_ids = name.ends_with("tid2eid.weight");
+        let converted = match &*self.dtype {
+            "F64" => Some(TensorStorage::Doubles(self.place)),
+            "I64" if of_ids => Some(TensorStorage::LongIntegers(self.place)),
+            "I32" if of_ids => Some(TensorStorage::Integers(self.place)),
+            _ => None,
+        };
+        if let Some(storage) = converted {
             let shape =
                 Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
-            return Ok(TensorInfo::converted(name, shape, TensorStorage::Doubles(self.place)));
+            return Ok(TensorInfo::converted(name, shape, storage));
         }
         let Some((_, Some(dtype))) = value_type(&self.dtype) else {
             return Err(Error::unsupported(format!(

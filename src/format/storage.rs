@@ -62,6 +62,8 @@ pub(super) enum TensorStorage {
     Doubles(FileOffset),
     /// F32: integers of 32 bits.
     Integers(FileOffset),
+    /// F32: integers of 64 bits.
+    LongIntegers(FileOffset),
     /// Blocks of codes whose scales and offsets are apart.
     Grouped(Box<GroupedMatrix>),
     /// Bytes that are in no file.
@@ -126,7 +128,8 @@ impl TensorStorage {
                 read_computed(files, source, *source_type, *function, tensor, from, out)
             }
             TensorStorage::Grouped(matrix) => matrix.read(files, &tensor.name, from, out),
-            TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out),
+            TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out, f64::from_le_bytes),
+            TensorStorage::LongIntegers(place) => read_doubles(files, *place, tensor, from, out, double_of_integer),
             TensorStorage::Integers(place) => read_integers(files, *place, tensor, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
@@ -268,8 +271,15 @@ fn read_computed(
     Ok(())
 }
 
-/// Rounds doubles; one beyond the range of F32 is refused.
-fn read_doubles(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+/// Rounds doubles, which `of` makes of the bytes of a file; one beyond the range of F32 is refused.
+fn read_doubles(
+    files: &[InputFile],
+    place: FileOffset,
+    tensor: &TensorInfo,
+    from: u64,
+    out: &mut [u8],
+    of: fn([u8; 8]) -> f64,
+) -> Result<()> {
     if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
         return Err(unaligned(tensor));
     }
@@ -279,7 +289,7 @@ fn read_doubles(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, fro
         raw.truncate(out.len() * 2);
         read(files, place, at, &mut raw)?;
         for (out, double) in out.as_chunks_mut::<4>().0.iter_mut().zip(raw.as_chunks::<8>().0) {
-            let double = f64::from_le_bytes(*double);
+            let double = of(*double);
             let value = narrow(double);
             if double.is_finite() && !value.is_finite() {
                 let what = format!("the tensor {:?} holds {double:e}, which is beyond the range of F32", tensor.name);
@@ -290,6 +300,14 @@ fn read_doubles(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, fro
         at += raw.len() as u64;
     }
     Ok(())
+}
+
+/// An integer as a double; one beyond 2^24, up to which floats have them all, is beyond all floats.
+fn double_of_integer(bytes: [u8; 8]) -> f64 {
+    match i64::from_le_bytes(bytes) {
+        integer if integer.unsigned_abs() <= 1 << 24 => integer as f64,
+        _ => f64::MAX,
+    }
 }
 
 /// Makes floats of integers; one beyond 2^24, up to which floats have them all, is refused.

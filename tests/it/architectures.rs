@@ -1,6 +1,8 @@
 //! GGUF files of architectures whose logits, or hidden states where there are none, an implementation in 64-bit floats
 //! computed (`data/README.md`). Weights follow from the names of tensors.
 
+mod folders;
+
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! back from what converters do; the folder has to give the logits of the float64 reference, or, where that lacks the
 //! network, of the file.
 
-mod checkpoints;
-mod networks;
+pub mod checkpoints;
+pub mod networks;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -19,6 +19,16 @@ const REFUSED: &[(&str, &str, &str)] = &[(
     "published files have a head; transformers saves none, because it ties the wrapper's by default, and does not write that down",
 )];
 
+/// Models whose layers choose positions, or keep more than keys: what differs in little would show in much.
+const EXACT: &[&str] = &[
+    "deepseek-v4-flash",
+    "glm-5.3-flash",
+    "hy4-preview",
+    "kimi-linear-48b-a3b-instruct",
+    "minimax-m3",
+    "qwen3.8-flash-next",
+];
+
 fn write(folder: &Path, published: &Published, config: &str) {
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join("config.json"), config).unwrap();
@@ -65,7 +75,9 @@ fn published_folders_give_their_makers_logits() {
                 (Ok(_), Some(_)) => wrong.push(format!("{stem}, {config}: is not refused")),
                 (Ok(values), None) => {
                     let error = relative_rms(&values, &published.expected);
-                    if error.is_nan() || error >= 2e-3 {
+                    println!("{stem:40} {config:12} {error:.1e}");
+                    let limit = if EXACT.contains(&stem) { 1e-5 } else { 2e-3 };
+                    if error.is_nan() || error >= limit {
                         wrong.push(format!("{stem}, {config}: the values are {error:.1e} from transformers'"));
                     }
                 }

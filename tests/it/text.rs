@@ -406,6 +406,45 @@ fn greedy_tokens_are_those_of_rwkv() {
     assert_eq!(encode(&few, "aaaba", false, false), [2, 1, 0, 1]);
 }
 
+/// The same tokens as lines of Python, in both forms in which folders have them.
+#[test]
+fn vocabularies_of_rwkv_in_folders_are_those_of_files() {
+    let json: Json = serde_json::from_str(include_str!("../data/text/rwkv.json")).unwrap();
+    let tokens = strings(&json["tokens"]);
+    let length = |token: &str| {
+        let (mut rest, mut n) = (token, 0);
+        while !rest.is_empty() {
+            let escape = if rest.starts_with("\\x") { 4 } else { 2 };
+            rest = &rest[if rest.starts_with('\\') { escape } else { 1 }..];
+            n += 1;
+        }
+        n
+    };
+    let numbered = |(i, token): (usize, &String)| format!("{i} b'{token}' {}\n", length(token));
+    let newer: String = tokens.iter().enumerate().skip(1).map(numbered).collect();
+    let older: String = tokens.iter().map(|token| format!("b'{token}'\n")).collect();
+    let load = |text: &str| {
+        let mut m = Metadata::from_iter([("tokenizer.huggingface.rwkv", Value::from(text))]);
+        m.set("tokenizer.ggml.eos_token_id", 2u32);
+        Tokenizer::from_metadata(&mut m).map(|t| (t, m))
+    };
+    for text in [&newer, &older] {
+        let (t, m) = load(text).unwrap();
+        compare(&t, &json["texts"], &json["cases"], false);
+        let template = ChatTemplate::from_metadata(&m, &t).unwrap().unwrap();
+        let said = template.render(&Chat::new(&[("user", "Hi")], true)).unwrap().plain().unwrap();
+        assert_eq!(said, "User: Hi\n\nAssistant:");
+        assert_eq!(encode(&t, "<s>", true, true), [0]);
+    }
+    // A literal of text has characters where one of bytes has bytes.
+    let (t, _) = load("1 '\u{e9}\\x80\\u200b' 7\n2 b'\\xe9' 1\n").unwrap();
+    assert_eq!(encode(&t, "\u{e9}\u{80}\u{200b}", false, false), [1]);
+    for wrong in ["1 'a' 2", "2 'a' 1", "1 'a 1", "1 'a\\q' 1", "'a'", "1 b'\\x8' 1", "1 '\\ud800' 3", ""] {
+        let error = load(&format!("{wrong}\n")).err().unwrap().to_string();
+        assert!(error.contains("line 1 is no token of RWKV"), "{wrong}: {error}");
+    }
+}
+
 #[test]
 fn gemma_4_merges_characters_between_newlines() {
     let tokens =

@@ -47,7 +47,9 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let config = Members::new(path, text, json);
     let model_type = config.find(&["model_type"]).and_then(|(_, t)| t.as_str());
     let model_type = model_type.ok_or_else(|| Error::format(path, "no model_type"))?;
-    let family = family(model_type).ok_or_else(|| {
+    // Kimi K3 says the type of Kimi Linear.
+    let is_k3 = model_type == "kimi_linear" && config.find(&["attn_res_block_size"]).is_some();
+    let family = family(if is_k3 { "kimi_k3" } else { model_type }).ok_or_else(|| {
         Error::unsupported(format!("{}: models of type {model_type:?} are not supported", path.display()))
     })?;
     config.skip(&["text_config", "model_type"]);

@@ -5,13 +5,29 @@ mod deepseek;
 mod gemma;
 mod gpt;
 mod hybrid;
+mod kimi;
 mod llama;
 mod qwen;
+mod rwkv;
+mod streams;
 mod t5;
+
+pub(super) use common::PLAIN;
 
 use super::translator::Family;
 
-const FAMILIES: &[&[Family]] = &[llama::ALL, qwen::ALL, gemma::ALL, deepseek::ALL, hybrid::ALL, gpt::ALL, t5::ALL];
+const FAMILIES: &[&[Family]] = &[
+    llama::ALL,
+    qwen::ALL,
+    gemma::ALL,
+    deepseek::ALL,
+    streams::ALL,
+    kimi::ALL,
+    hybrid::ALL,
+    rwkv::ALL,
+    gpt::ALL,
+    t5::ALL,
+];
 
 /// The family of an architecture; where there are several, they name their matrices alike.
 pub(super) fn of_architecture(arch: &str) -> Option<&'static Family> {

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use super::family::PLAIN;
 use super::parts;
-use super::translator::Translator;
+use super::translator::{Family, Translator};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::TensorInfo;
 use crate::format::contents::owned;
@@ -308,14 +309,16 @@ const WRAPPERS: &[&str] = &[
     "transformer.",
     "gpt_neox.",
     "bert.",
+    "roberta.",
     "backbone.",
+    "rwkv.",
     // Training: the base of an adapter, and models of several devices.
     "base_model.",
     "module.",
 ];
 
-/// Modules of training programs around others, anywhere in a name.
-const WITHIN: &[&str] = &["_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."];
+/// Modules of training programs around others, anywhere in a name, and one of Hunyuan 4 that transformers moves.
+const WITHIN: &[&str] = &["_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "hc_pre."];
 
 /// Other names of mixers.
 const MIXERS: &[&str] = &["linear_attn.", "mamba."];
@@ -342,6 +345,9 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
     (Ends("embeddings.position_ids"), "the numbers from 0 on"),
     (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
+    (Starts("head.dense."), "guesses masked tokens"),
+    (Starts("head.norm."), "guesses masked tokens"),
+    (Starts("decoder.bias"), "guesses masked tokens"),
     (StartsEncoder("encoder.embed_tokens."), "the shared embedding again"),
     (StartsEncoder("decoder.embed_tokens."), "the shared embedding again"),
     (Starts("vision_tower."), "sees pictures"),
@@ -359,6 +365,8 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("mtp."), "predicts further tokens"),
     (Starts("multi_modal_projector."), "sees pictures"),
     (Starts("connector."), "sees pictures"),
+    (Starts("patch_merge_mlp."), "sees pictures"),
+    (Starts("mm_projector."), "sees pictures"),
     (EndsQuantised(".input_scale"), "how another program rounds activations"),
     (EndsQuantised(".output_scale"), "how another program rounds activations"),
     (EndsQuantised(".k_scale"), "how another program rounds keys"),
@@ -390,7 +398,10 @@ pub(super) fn translate(
     let mut unknown = try_vec("tensors", entries.len())?;
     for entry in entries {
         match meaning(&entry.name, t) {
-            Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
+            Meaning::Tensor { name, expert } => match name.strip_prefix("key:") {
+                Some(key) => t.set(key, Some(integers(path, files, &entry)?)),
+                None => named.push((name, expert, entry)),
+            },
             Meaning::Effectless => {}
             Meaning::Unknown => match entry.tensor(path, owned(&entry.name)?) {
                 Ok(tensor) => unknown.push(tensor),
@@ -497,6 +508,16 @@ fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result
 /// Bytes that are compared at once.
 const COMPARED: u64 = 1 << 20;
 
+/// A short list of integers, which a GGUF file has as a key.
+fn integers(path: &Path, files: &[InputFile], entry: &Entry) -> Result<Vec<i64>> {
+    let what = || Error::format(path, format!("the tensor {:?} is no short list of integers of 64 bits", entry.name));
+    let file = files.get(entry.place.file).filter(|_| entry.dtype == "I64" && entry.bytes <= COMPARED);
+    let file = file.ok_or_else(what)?;
+    let mut bytes = try_filled("integers", usize::try_from(entry.bytes).map_err(|_| what())?, 0u8)?;
+    file.read_at(entry.place.offset, &mut bytes)?;
+    Ok(bytes.as_chunks().0.iter().map(|integer| i64::from_le_bytes(*integer)).collect())
+}
+
 /// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
 fn stack(
     path: &Path,
@@ -546,7 +567,7 @@ fn without_training(name: &str) -> Cow<'_, str> {
 
 /// The tensor of a module's weights, and the number of the expert whose they are.
 pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
-    translated(&format!("{}.weight", unwrapped(module)), false)
+    translated(&format!("{}.weight", unwrapped(module)), &PLAIN)
 }
 
 fn meaning(full: &str, t: &Translator) -> Meaning {
@@ -571,7 +592,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     if is_behind && t.facts.predicts && t.facts.n_predicting == 0 {
         return Meaning::Effectless;
     }
-    match translated(name, t.family.post_norms) {
+    match translated(name, t.family) {
         Some((name, expert)) => Meaning::Tensor { name, expert },
         // It matters to those alone who ask for that layer.
         None if is_first => Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None },
@@ -594,8 +615,9 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
     Some(format!("layers.{first}.{ours}.{leaf}"))
 }
 
-fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
+fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
+    let own = |name: &str| family.names.iter().find_map(|table| look_up(table, name));
     let layers = ["layers.", "h.", "blocks.", "encoder.layer."].map(|prefix| (prefix, "blk"));
     let layers = layers.iter().chain(&[("encoder.block.", "enc.blk"), ("decoder.block.", "dec.blk")]);
     let (prefix, rest) = match layers.copied().find_map(|(theirs, ours)| Some((name.strip_prefix(theirs)?, ours))) {
@@ -611,8 +633,9 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let is_decoder = prefix.starts_with("dec.");
     let decoder = is_decoder.then(|| rest.replacen("layer.1.", "cross.", 1).replacen("layer.2.", "layer.1.", 1));
     let rest = decoder.as_deref().unwrap_or(rest);
-    if let Some(tensor) = look_up(ENDLESS, rest).filter(|_| !prefix.is_empty()) {
-        return Some((format!("{prefix}{tensor}"), None));
+    let within = |ours: &str| ours.strip_prefix('/').map_or_else(|| format!("{prefix}{ours}"), str::to_owned);
+    if let Some(tensor) = own(rest).or(look_up(ENDLESS, rest).filter(|_| !prefix.is_empty())) {
+        return Some((within(tensor), None));
     }
     let (part, leaf) = rest.rsplit_once('.')?;
     let leaf = match leaf {
@@ -627,23 +650,25 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     if prefix.is_empty() {
         let one = part.rsplit_once('.').and_then(|(of, member)| Some((format!("{of}.*"), number(member)?)));
         let (part, member) = one.map_or((Cow::Borrowed(part), None), |(of, member)| (Cow::Owned(of), Some(member)));
-        return Some((format!("{}.{leaf}", look_up(TOP, &part)?), member));
+        return Some((format!("{}.{leaf}", own(&part).or_else(|| look_up(TOP, &part))?), member));
     }
     if part == "post_attention_layernorm" {
-        let norm = if post_norms { "post_attention_norm" } else { "ffn_norm" };
+        let norm = if family.post_norms { "post_attention_norm" } else { "ffn_norm" };
         return Some((format!("{prefix}{norm}.{leaf}"), None));
     }
-    if let Some(part) = look_up(LAYER, part) {
-        return Some((format!("{prefix}{part}.{leaf}"), None));
+    let module = |part: &str| own(part).or_else(|| look_up(LAYER, part)).map(within);
+    if let Some(part) = module(part) {
+        return Some((format!("{part}.{leaf}"), None));
     }
-    let (part, member) = match [".experts.", ".norms."].iter().find_map(|of| Some((of, part.split_once(of)?))) {
-        Some((of, (module, member))) => {
-            let (member, rest) = member.split_at(member.find('.').unwrap_or(member.len()));
-            (format!("{module}{of}*{rest}"), Some(number(member)?))
-        }
-        None => (part.to_owned(), None),
-    };
-    Some((format!("{prefix}{}.{leaf}", look_up(LAYER, &part)?), member))
+    let (part, member) =
+        match [".experts.", ".norms.", ".shard_"].iter().find_map(|of| Some((of, part.split_once(of)?))) {
+            Some((of, (around, member))) => {
+                let (member, rest) = member.split_at(member.find('.').unwrap_or(member.len()));
+                (format!("{around}{of}*{rest}"), Some(number(member)?))
+            }
+            None => (part.to_owned(), None),
+        };
+    Some((format!("{}.{leaf}", module(&part)?), member))
 }
 
 /// Decimal without leading zeros, so that two names never mean the same.

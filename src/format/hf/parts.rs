@@ -132,6 +132,26 @@ pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mu
     {
         tensor.shape = Shape::new(&[channels, taps])?;
     }
+    let first = t.facts.first_position;
+    if tensor.name == "position_embd.weight"
+        && let [rows, cols] = *tensor.shape.dims()
+        && (1..rows).contains(&first)
+    {
+        let (unit, run, source_bytes) = (tensor.bytes / rows, rows - first, tensor.bytes);
+        let source = Box::new(tensor.storage);
+        tensor.storage = TensorStorage::Picked(Picked { source, source_bytes, unit, run, stride: run, first });
+        (tensor.shape, tensor.bytes) = (Shape::new(&[run, cols])?, unit * run);
+    }
+    // Shards are the rows of one table.
+    if tensor.name == "per_layer_token_embd.weight"
+        && let [parts, rows, cols] = *tensor.shape.dims()
+    {
+        tensor.shape = Shape::new(&[parts.saturating_mul(rows), cols])?;
+    }
+    // One for each head, with dimensions of 1 around it.
+    if tensor.name.ends_with(".ssm_a") && tensor.shape.dims().len() > 2 {
+        tensor.shape = Shape::new(&[tensor.shape.n_elements()])?;
+    }
     if t.facts.latent != [0; 2] && tensor.name.ends_with(".attn_kv_b.weight") {
         return latent(path, t, tensor, out);
     }

@@ -81,14 +81,14 @@ fn sections(t: &mut Translator, set: &Members) -> Result<()> {
     }
 }
 
-fn kind<'a>(set: &Members<'a>) -> Result<&'a str> {
+pub(super) fn kind<'a>(set: &Members<'a>) -> Result<&'a str> {
     let newer = set.text(&["rope_type"])?;
     let older = set.text(&["type"])?;
     Ok(newer.or(older).unwrap_or("default"))
 }
 
 /// `trained`: the context before it was stretched.
-fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()> {
+pub(super) fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()> {
     let kind = kind(set)?;
     let context = t.number(&["max_position_embeddings"])?;
     let path = t.path;

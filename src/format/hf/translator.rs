@@ -90,6 +90,9 @@ pub(super) struct Family {
     pub grouped_qkv: bool,
     /// The tensor for gates and ups of experts alternates between the two row by row.
     pub alternating_gate_up: bool,
+    /// Names of modules and tensors that only this family has, or that mean something else in it, and those of GGUF
+    /// files, by groups. One behind `/` lies outside of layers, and one behind `/key:` is a key.
+    pub names: &'static [&'static [(&'static str, &'static str)]],
 }
 
 /// What a configuration tells about a model beside its keys.
@@ -120,6 +123,8 @@ pub(super) struct Facts {
     pub groups: u64,
     /// The shared expert is all there is of a feed-forward block.
     pub is_dense: bool,
+    /// The row of learned positions that is the first token's.
+    pub first_position: u64,
     /// The model is a classifier, whose scores are its results.
     pub classifies: bool,
 }

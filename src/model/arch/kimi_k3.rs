@@ -24,7 +24,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let mut bank: Option<TensorId> = None;
     let mixes = period < usize::MAX;
     b.layers(|b, i| {
-        let h = if mixes { b.mix_by_score(bank, x, "attn_res_score")? } else { x };
+        let h = if mixes { b.mix_by_score(bank, x, "attn_res")? } else { x };
         let h = b.rms_norm(h, "attn_norm")?;
         let o = match heads[i] {
             Some(_) => b.latent_attention(h, latent)?,
@@ -36,7 +36,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         } else {
             b.add(x, o);
         }
-        let h = if mixes { b.mix_by_score(bank, x, "ffn_res_score")? } else { x };
+        let h = if mixes { b.mix_by_score(bank, x, "ffn_res")? } else { x };
         let h = b.rms_norm(h, "ffn_norm")?;
         let o = match moe.filter(|_| b.has("ffn_gate_inp.weight")) {
             Some(moe) => narrow_experts(b, h, moe, narrow, activation)?,
@@ -46,7 +46,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Ok(())
     })?;
     if mixes {
-        x = b.mix_by_score(bank, x, "output_res_score")?;
+        x = b.mix_by_score(bank, x, "output_res")?;
     }
     let h = b.rms_norm(x, "output_norm")?;
     b.head(h, 1.0, 0.0)

@@ -19,7 +19,9 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    let (heads, kda) = (b.heads_per_layer()?, Kda::read(b, None)?);
+    // The owner's code has this epsilon, GGUF files are run with that of norms.
+    let eps = b.is_folder().then_some(1e-6);
+    let (heads, kda) = (b.heads_per_layer()?, Kda { eps, ..Kda::read(b, None)? });
     if heads.iter().flatten().any(|heads| heads.n_heads != b.hyper.heads.n_heads) {
         return Err(b.keys.unsupported("attention.head_count"));
     }
@@ -97,7 +99,8 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
     };
     let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false, eps)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
-    let first = if b.has("ssm_g.weight") { "ssm_g" } else { "ssm_g_a" };
+    // Folders name the gate like that of attention.
+    let first = ["ssm_g", "attn_gate"].into_iter().find(|part| b.has(&format!("{part}.weight"))).unwrap_or("ssm_g_a");
     let (narrow, part) = low_rank(b, h, [first, "ssm_g_b"])?;
     let gate = b.project(narrow, part, width)?;
     b.gate_by_sigmoid(o, gate);

@@ -57,10 +57,15 @@ struct Indexer {
 /// The choice of pools of positions by the mean of their keys, which turns by their first position.
 fn choose(b: &mut Builder, x: TensorId, indexer: Indexer, (size, of_keys): (usize, RopeChoice)) -> Result<TensorId> {
     let [heads, width, top] = indexer.sizes;
-    let q = b.project(x, "indexer.q_proj", heads * width)?;
+    // Folders have one product for both.
+    let [q, k] = if b.has("indexer.qk_proj.weight") {
+        let parts = b.split(x, "indexer.qk_proj", [heads * width, width])?;
+        b.push_projections(x, parts)
+    } else {
+        [b.project(x, "indexer.q_proj", heads * width)?, b.project(x, "indexer.k_proj", width)?]
+    };
     b.rms_norm_groups(q, "indexer.q_norm", width)?;
     b.rotate_heads(indexer.rope, width, q, None);
-    let k = b.project(x, "indexer.k_proj", width)?;
     let even = b.copy(k, width);
     b.fill(even, vec![0.0; width]);
     let k = b.pool([even, k], vec![0.0; size * width], size, 1);

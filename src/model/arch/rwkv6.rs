@@ -64,15 +64,7 @@ fn time_mix(b: &mut Builder, x: TensorId, heads: Heads) -> Result<TensorId> {
 
 /// Five inputs: `x` plus shares of the difference to the token ahead, which follow from a first such share.
 fn mixed(b: &mut Builder, x: TensorId) -> Result<[TensorId; 5]> {
-    let hidden = b.hyper.hidden;
-    let mut all = Vec::new();
-    if b.has("time_mix_lerp_fused.weight") {
-        all = b.all_values("time_mix_lerp_fused.weight", 5 * hidden)?;
-    } else {
-        for part in ["w", "k", "v", "r", "g"] {
-            all.extend(b.all_values(&format!("time_mix_lerp_{part}.weight"), hidden)?);
-        }
-    }
+    let all = b.shares_of_shift(&["w", "k", "v", "r", "g"])?;
     let first = b.lerp_by(x, "time_mix_lerp_x.weight")?;
     let z = b.project_all(first, "time_mix_w1")?;
     b.activate(z, Activation::Tanh);

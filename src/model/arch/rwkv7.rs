@@ -41,7 +41,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
 fn time_mix(b: &mut Builder, x: TensorId, heads: Heads, first: &mut Option<TensorId>) -> Result<TensorId> {
     let hidden = b.hyper.hidden;
     let gates = b.has("time_mix_g1.weight");
-    let shares = b.all_values("time_mix_lerp_fused.weight", hidden * if gates { 6 } else { 5 })?;
+    let n = if gates { 6 } else { 5 };
+    let shares = b.shares_of_shift(&["r", "w", "k", "v", "a", "g"][..n])?;
     let mut shares = shares.chunks(hidden);
     let mut mixed = || b.lerp(x, shares.next().unwrap_or_default());
     let [r, w, k, for_v, a] = std::array::from_fn(|_| mixed());

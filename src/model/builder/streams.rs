@@ -253,9 +253,15 @@ impl Builder<'_> {
         out
     }
 
-    /// The sum of streams side by side and of `last`, by the softmax of their normalised products with a vector.
+    /// The sum of streams side by side and of `last`, by the softmax of their normalised products with a vector, which
+    /// folders have as the factors of a norm and a product.
     pub fn mix_by_score(&mut self, streams: Option<TensorId>, last: TensorId, part: &str) -> Result<TensorId> {
-        let by = self.all_values(&format!("{part}.weight"), self.hyper.hidden)?;
+        let is_whole = self.has(&format!("{part}_score.weight"));
+        let mut values = |of: &str| self.all_values(&format!("{part}_{of}.weight"), self.hyper.hidden);
+        let by = match is_whole {
+            true => values("score")?,
+            false => values("norm")?.iter().zip(values("proj")?).map(|(a, b)| a * b).collect(),
+        };
         let Some(streams) = streams else { return Ok(last) };
         let (by, x) = (self.vector(by), self.with_tails(streams, Some(last), 1));
         let out = self.program.tensor(self.hyper.hidden);

@@ -60,6 +60,16 @@ impl Builder<'_> {
         Ok(self.lerp(x, &shares))
     }
 
+    /// Shares of `shift(x)` in all inputs, in one tensor or in one each.
+    pub fn shares_of_shift(&mut self, parts: &[&str]) -> Result<Vec<f32>> {
+        let (fused, hidden) = ("time_mix_lerp_fused.weight", self.hyper.hidden);
+        if self.has(fused) {
+            return self.all_values(fused, parts.len() * hidden);
+        }
+        let each = parts.iter().map(|part| self.all_values(&format!("time_mix_lerp_{part}.weight"), hidden));
+        Ok(each.collect::<Result<Vec<_>>>()?.concat())
+    }
+
     /// `second activation(first x)`, with a bias of the second product where it has one.
     pub fn low_rank(
         &mut self,

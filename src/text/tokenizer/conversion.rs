@@ -1,12 +1,13 @@
 //! A `tokenizer.json` of the files that folders have in its place: a model of SentencePiece, Mistral's `tekken.json`,
 //! ranks of tiktoken, `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What the owner's library makes of
-//! such a file is written down as that file, which `huggingface` reads. What is declared and has no place there is
-//! refused by its name.
+//! such a file is written down as that file, which `huggingface` reads; of the vocabulary of RWKV, as keys of a GGUF
+//! file. What is declared and has no place there is refused by its name.
 
 mod pairs;
 mod parts;
 mod protobuf;
 mod ranks;
+mod rwkv;
 mod sentencepiece;
 mod words;
 
@@ -23,16 +24,21 @@ pub const TEKKEN: &str = "tokenizer.huggingface.tekken";
 pub const VOCAB: &str = "tokenizer.huggingface.vocab";
 pub const MERGES: &str = "tokenizer.huggingface.merges";
 pub const WORDS: &str = "tokenizer.huggingface.words";
+pub const RWKV: &str = "tokenizer.huggingface.rwkv";
 
 /// Bytes of memory for each byte of a file: its tables, its merges and the text that is made of them.
 const WORKING: usize = 32;
 
 pub fn is_in(m: &Metadata) -> bool {
-    [SENTENCEPIECE, TEKKEN, VOCAB, WORDS].iter().any(|key| m.get(key).is_some())
+    [SENTENCEPIECE, TEKKEN, VOCAB, WORDS, RWKV].iter().any(|key| m.get(key).is_some())
 }
 
-/// Puts a `tokenizer.json` in place of the other file.
+/// Puts a `tokenizer.json`, or the keys of a GGUF file, in place of the other file.
 pub fn convert(m: &mut Metadata) -> Result<()> {
+    if m.get(RWKV).is_some() {
+        let text = taken(m, RWKV)?;
+        return secured("the tokenizer", WORKING * text.len(), || rwkv::convert(&text, m));
+    }
     let config = m.str("tokenizer.huggingface.config")?.unwrap_or("{}").to_owned();
     let config = Json::parse_python(Path::new("tokenizer_config.json"), config.as_bytes())?;
     let text = if let Some(files) = m.take_strs(SENTENCEPIECE)? {

@@ -8,6 +8,7 @@ Made with transformers 5.24 and torch 2.15: python make.py
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -116,6 +117,7 @@ LATENT = COMMON | {
     "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "rms_norm_eps": 1e-06, "rope_theta": 10000, "seq_aux": True,
     "aux_loss_alpha": 0.001, "ep_size": 1, "pretraining_tp": 1, "tie_word_embeddings": False, "v_head_dim": 16,
     "vocab_size": 96}
+YARN_4 = {"beta_fast": 32, "beta_slow": 1, "factor": 16, "original_max_position_embeddings": 65536, "type": "yarn"}
 YARN = {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
         "original_max_position_embeddings": 4096, "type": "yarn"}
 OLMO2 = {k: v for k, v in LLAMA.items() if k not in ("mlp_bias", "pretraining_tp", "bos_token_id")} | {
@@ -538,14 +540,161 @@ MODELS = {
     "flan-t5-small": (T5_V1_1, {}),
     "mt5-small": (T5_V1_1 | {
         "architectures": ["MT5ForConditionalGeneration"], "model_type": "mt5", "tokenizer_class": "T5Tokenizer"}, {}),
+    "bge-m3": (BERT | {
+        "architectures": ["XLMRobertaModel"], "bos_token_id": 2, "eos_token_id": 3, "layer_norm_eps": 1e-05,
+        "max_position_embeddings": 66, "model_type": "xlm-roberta", "output_past": True, "pad_token_id": 0,
+        "torch_dtype": "float32", "transformers_version": "4.33.0", "type_vocab_size": 1}, {}),
+    "trinity-nano": (COMMON | {
+        "architectures": ["AfmoeForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+        "global_attn_every_n_layers": 4, "head_dim": 16, "hidden_act": "silu", "hidden_size": 64,
+        "intermediate_size": 96, "layer_types": ["sliding_attention"] * 3 + ["full_attention", "sliding_attention"],
+        "load_balance_coeff": 0.001, "max_position_embeddings": 131072, "model_type": "afmoe",
+        "moe_intermediate_size": 32, "mup_enabled": True, "n_group": 1, "num_attention_heads": 4, "num_dense_layers": 2,
+        "num_expert_groups": 1, "num_experts": 8, "num_experts_per_tok": 2, "num_hidden_layers": 5,
+        "num_key_value_heads": 2, "num_limited_groups": 1, "num_shared_experts": 1, "pad_token_id": 3,
+        "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000, "route_norm": True, "route_scale": 2.8,
+        "score_func": "sigmoid", "sliding_window": 4, "tie_word_embeddings": False, "topk_group": 1,
+        "use_grouped_mm": True, "vocab_size": 96}, {}),
+    "k-exaone-236b-a23b": (COMMON | {
+        "architectures": ["ExaoneMoEForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+        "first_k_dense_replace": 1, "head_dim": 16, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 96,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention", "sliding_attention"],
+        "max_position_embeddings": 262144, "mlp_layer_types": ["dense"] + ["sparse"] * 4, "model_type": "exaone_moe",
+        "moe_intermediate_size": 32, "n_group": 1, "norm_topk_prob": True, "num_attention_heads": 4, "num_experts": 8,
+        "num_experts_per_tok": 2, "num_hidden_layers": 5, "num_key_value_heads": 2, "num_nextn_predict_layers": 1,
+        "num_shared_experts": 1, "pad_token_id": 0, "rms_norm_eps": 1e-05,
+        "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"}, "routed_scaling_factor": 2.5,
+        "scoring_func": "sigmoid", "sliding_window": 4, "sliding_window_pattern": "LLLG", "tie_word_embeddings": False,
+        "topk_group": 1, "topk_method": "noaux_tc", "vocab_size": 96}, {}),
+    "modernbert-base": ({
+        "architectures": ["ModernBertModel"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 81,
+        "classifier_activation": "gelu", "classifier_bias": False, "classifier_dropout": 0.0,
+        "classifier_pooling": "mean", "cls_token_id": 81, "decoder_bias": True, "deterministic_flash_attn": False,
+        "embedding_dropout": 0.0, "eos_token_id": 82, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
+        "gradient_checkpointing": False, "hidden_activation": "gelu", "hidden_size": 64,
+        "initializer_cutoff_factor": 2.0, "initializer_range": 0.02, "intermediate_size": 96, "layer_norm_eps": 1e-05,
+        "local_attention": 6, "local_rope_theta": 10000.0, "max_position_embeddings": 8192, "mlp_bias": False,
+        "mlp_dropout": 0.0, "model_type": "modernbert", "norm_bias": False, "norm_eps": 1e-05,
+        "num_attention_heads": 4, "num_hidden_layers": 5, "pad_token_id": 83, "position_embedding_type": "absolute",
+        "sep_token_id": 82, "tie_word_embeddings": True, "torch_dtype": "float32", "transformers_version": "4.47.0",
+        "vocab_size": 96}, {}),
     "umt5-small": (T5_V1_1 | {
         "architectures": ["UMT5ForConditionalGeneration"], "model_type": "umt5", "scalable_attention": True,
         "tokenizer_class": "T5Tokenizer"}, {}),
+    "deepseek-v4-flash": (COMMON | {
+        "architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "attention_bias": False,
+        "attention_dropout": 0.0, "bos_token_id": 0, "compress_ratios": [0, 4, 128, 4, 0], "compress_rope_theta": 160000,
+        "eos_token_id": 1, "expert_dtype": "fp4", "hc_eps": 1e-06, "hc_mult": 4, "hc_sinkhorn_iters": 20, "head_dim": 32,
+        "hidden_act": "silu", "hidden_size": 64, "index_head_dim": 16, "index_n_heads": 4, "index_topk": 1,
+        "max_position_embeddings": 1048576, "moe_intermediate_size": 32, "n_routed_experts": 8, "n_shared_experts": 1,
+        "norm_topk_prob": True, "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hash_layers": 2,
+        "num_hidden_layers": 4, "num_key_value_heads": 1, "num_nextn_predict_layers": 1, "o_groups": 2, "o_lora_rank": 16,
+        "q_lora_rank": 32, "qk_rope_head_dim": 16, "rms_norm_eps": 1e-06, "rope_scaling": YARN_4, "rope_theta": 10000,
+        "routed_scaling_factor": 1.5, "scoring_func": "sqrtsoftplus", "sliding_window": 4, "swiglu_limit": 0.5,
+        "tie_word_embeddings": False, "topk_method": "noaux_tc", "vocab_size": 96}, {}),
+    "kimi-linear-48b-a3b-instruct": (COMMON | {
+        "architectures": ["KimiLinearForCausalLM"], "model_type": "kimi_linear", "bos_token_id": 1, "eos_token_id": 2,
+        "first_k_dense_replace": 1, "head_dim": 72, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160,
+        "kv_lora_rank": 32, "linear_attn_config": {"full_attn_layers": [4], "head_dim": 16, "kda_layers": [1, 2, 3],
+        "num_heads": 4, "short_conv_kernel_size": 4},
+        "mla_use_nope": True, "model_max_length": 1048576, "moe_intermediate_size": 32, "moe_layer_freq": 1,
+        "moe_renormalize": True, "moe_router_activation_func": "sigmoid", "num_attention_heads": 4, "num_expert_group": 1,
+        "num_experts": 8, "num_experts_per_token": 2, "num_hidden_layers": 4, "num_key_value_heads": 4,
+        "num_nextn_predict_layers": 0, "num_shared_experts": 1, "pad_token_id": 3, "q_lora_rank": None, "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0,
+        "routed_scaling_factor": 2.446, "tie_word_embeddings": False, "topk_group": 1, "use_grouped_topk": True,
+        "v_head_dim": 16, "vocab_size": 96}, {}),
+    "minimax-m3": ({"architectures": ["MiniMaxM3SparseForConditionalGeneration"], "model_type": "minimax_m3_vl",
+        "image_token_index": 90, "video_token_index": 91, "projector_hidden_size": 64, "torch_dtype": "bfloat16",
+        "text_config": COMMON | {
+        "architectures": ["MiniMaxM3SparseForCausalLM"], "model_type": "minimax_m3_vl_text", "attention_dropout": 0.0,
+        "bos_token_id": 1, "eos_token_id": 2, "dense_intermediate_size": 96, "head_dim": 16, "hidden_act": "swigluoai",
+        "hidden_size": 64, "intermediate_size": 32, "max_position_embeddings": 524288, "moe_layer_freq": [0, 1, 1],
+        "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 2,
+        "num_local_experts": 8, "n_shared_experts": 1, "rms_norm_eps": 1e-06, "partial_rotary_factor": 0.5, "rope_theta": 5000000, "rotary_dim": 8,
+        "routed_scaling_factor": 2.0, "scoring_func": "sigmoid", "shared_intermediate_size": 32,
+        "sparse_attention_config": {"sparse_attention_freq": [0, 1, 1], "sparse_num_index_heads": 2, "sparse_index_dim": 16,
+        "sparse_block_size": 2, "sparse_topk_blocks": 2, "sparse_local_block": 1, "use_sparse_attention": True},
+        "swiglu_alpha": 1.702, "swiglu_limit": 7.0, "tie_word_embeddings": False, "use_qk_norm": True, "qk_norm_type": "per_head",
+        "use_routing_bias": True, "use_gemma_norm": True, "vocab_size": 96},
+        "vision_config": {"model_type": "minimax_m3_vl_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "image_size": 56, "patch_size": 14}}, {}),
+    "glm-5.3-flash": ({"architectures": ["Glm5NextForConditionalGeneration"], "model_type": "glm5_next", "torch_dtype": "bfloat16",
+        "text_config": COMMON | {"model_type": "glm5_next_text",
+        "attention_bias": False, "attention_dropout": 0.0, "eos_token_id": [1, 2], "first_k_dense_replace": 1,
+        "hc_eps": 1e-06, "hc_mult": 4, "hc_sinkhorn_iters": 20, "head_dim": 16, "hidden_act": "silu", "hidden_size": 64,
+        "index_head_dim": 16, "index_kpool": 2, "index_kpool_always_select_tail": True, "index_n_heads": 4, "index_topk": 4,
+        "indexer_types": ["full"] * 3 + ["full"], "intermediate_size": 96, "kv_lora_rank": 32,
+        "layer_types": ["linear_attention"] * 2 + ["full_attention"] * 2,
+        "linear_attn_config": {"gate_lower_bound": -5.0, "head_dim": 16, "num_heads": 4, "safe_gate": True, "short_conv_kernel_size": 4},
+        "max_position_embeddings": 1048576, "mhc": True, "mla_use_nope": True,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "moe_intermediate_size": 32, "n_group": 1,
+        "n_routed_experts": 8, "n_shared_experts": 1, "norm_topk_prob": True, "num_attention_heads": 4,
+        "num_experts_per_tok": 2, "num_hidden_layers": 4, "num_key_value_heads": 4, "num_nextn_predict_layers": 0,
+        "pad_token_id": 0, "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 0, "rms_norm_eps": 1e-05,
+        "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "swiglu_limit": 0.5, "tie_word_embeddings": False,
+        "topk_group": 1, "topk_method": "noaux_tc", "v_head_dim": 16, "vocab_size": 96},
+        "vision_config": {"model_type": "glm5_next_vision", "depth": 1, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48,
+        "out_hidden_size": 64, "projection_intermediate_size": 48}}, {}),
+    "qwen3.8-flash-next": ({"architectures": ["Qwen4ExpForConditionalGeneration"], "model_type": "qwen4_exp", "torch_dtype": "bfloat16",
+        "text_config": COMMON | {"model_type": "qwen4_exp_text",
+        "attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True, "bos_token_id": 1, "eos_token_id": 2,
+        "full_attention_interval": 2, "hc_count": 4, "hc_lowrank": 16, "head_dim": 16, "heads_per_ngram": 2, "hidden_act": "silu",
+        "hidden_size": 64, "indexer_budget": 4, "indexer_compress_ratio": 2, "indexer_head_dim": 16, "indexer_kv_heads": 1,
+        "indexer_n_heads": 4, "layer_types": ["linear_attention", "linear_attention", "full_attention"], "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_value_head_dim": 16,
+        "make_ngram_vocab_size_divisible_by": 8, "max_position_embeddings": 262144, "moe_intermediate_size": 32,
+        "ngram_size": 3, "ngram_vocab_size_base": 50, "norm_topk_prob": True, "num_attention_heads": 4, "num_experts": 8,
+        "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 2, "output_gate_type": "sigmoid",
+        "ple_conv_kernel_size": 4, "ple_embed_dim": 64, "ple_layer_ids": [2], "rms_norm_eps": 1e-06,
+        "rope_parameters": {"mrope_interleaved": True, "mrope_section": [1, 1, 0], "partial_rotary_factor": 0.25,
+        "rope_theta": 10000000, "rope_type": "default"}, "seed": 1234,
+        "shared_expert_intermediate_size": 32, "split_ngram_parts": 2, "tie_word_embeddings": False, "vocab_size": 96},
+        "vision_config": {"model_type": "qwen4_exp_vision", "depth": 1, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64,
+        "num_position_embeddings": 16}}, {}),
+    "hy4-preview": (COMMON | {
+        "architectures": ["HYV4ForCausalLM"], "model_type": "hy_v4", "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 1, "eos_token_id": 2, "first_k_dense_replace": 1, "hc_eps": 1e-06, "hc_magnitude": 2.0, "hc_mult": 4,
+        "head_dim": 8, "hidden_act": "silu", "hidden_size": 64, "index_head_dim": 16, "index_n_heads": 4, "index_topk": 4,
+        "indexer_types": ["full", "full", "shared"], "intermediate_size": 160, "kv_lora_rank": 32, "learnable_sink_init": 0.0,
+        "max_position_embeddings": 262144, "mlp_layer_types": ["dense", "sparse", "sparse"], "moe_intermediate_size": 32, "n_group": 1,
+        "n_routed_experts": 8, "n_shared_experts": 1, "norm_topk_prob": True, "num_attention_heads": 4, "num_experts_per_tok": 2,
+        "num_hidden_layers": 3, "num_key_value_heads": 4, "num_nextn_predict_layers": 0, "pad_token_id": 0, "q_lora_rank": 32,
+        "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "routed_scaling_factor": 2.827,
+        "swiglu_limit": 0.5, "tie_word_embeddings": False, "topk_group": 1, "v_head_dim": 16, "vocab_size": 96}, {}),
 }
 
 
+# Names that transformers saves otherwise than the owner.
+PUBLISHED = {
+    "deepseek_v4": [
+        (r"^model\.embed_tokens\.", "embed."), (r"^model\.hc_head\.hc_", "hc_head_"), (r"^model\.", ""),
+        (r"\.attn\.norm\.", ".attn.kv_norm.")],
+    "kimi_linear": [(r"\.block_sparse_moe\.(gate|up|down)_proj\.", r".mlp.\1_proj.")],
+    "hy_v4": [(r"\.hc_pre\.(hc_head|hc_\w+_layer)\.", r".\1.hc_pre."), (r"\.hc_head\.hc_pre\.", ".hc_head."),
+              (r"\.mlp\.(shared_experts\.)?linear_gate\.", r".mlp.\1gate_proj.")],
+}
+
+
+def turned_by_halves(values, config):
+    """Weights of Hunyuan 4 whose turning rows are neighbours, as its owner and published files have them, for
+    transformers, which turns halves."""
+    n = config["qk_rope_head_dim"]
+    halves = np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])
+    widths = {"q_b_proj": config["qk_nope_head_dim"] + n, "kv_a_proj_with_mqa": config["kv_lora_rank"] + n,
+              "wq_b": config["index_head_dim"], "wk": config["index_head_dim"], "k_norm": config["index_head_dim"]}
+    for name, x in values.items():
+        width = widths.get(name.split(".")[-2])
+        if width and ".self_attn." in name:
+            order = np.arange(x.shape[0]).reshape(-1, width)
+            order[:, width - n:] = order[:, width - n:][:, halves]
+            values[name] = x[torch.from_numpy(order.reshape(-1))]
+    return values
+
+
 def saved(config, folder):
-    """The tensors of a model as the package saves them, the class that reads them, and the configuration it saves."""
+    """The tensors of a model as the package saves them, the class that reads them, the configuration it saves, and the
+    values of tensors of integers."""
     from transformers import AutoConfig
 
     parsed = AutoConfig.for_model(**config)
@@ -565,22 +714,34 @@ def saved(config, folder):
     model.save_pretrained(folder)
     with open(os.path.join(folder, "config.json")) as f:
         again = f.read()
-    tensors = {}
+    tensors, integers = {}, {}
     for file in sorted(os.listdir(folder)):
         if file.endswith(".safetensors"):
             with safe_open(os.path.join(folder, file), "np") as f:
-                tensors |= {name: f.get_slice(name).get_shape() for name in f.keys()}
+                for name in f.keys():
+                    part, published = f.get_slice(name), name
+                    for theirs, owners in PUBLISHED.get(config["model_type"], []):
+                        published = re.sub(theirs, owners, published)
+                    tensors[published] = part.get_shape()
+                    if part.get_dtype() == "I64":
+                        integers[published] = f.get_tensor(name).reshape(-1).tolist()
+                    if name.endswith("tid2eid"):
+                        rows, used = part.get_shape()
+                        integers[published] = [(7 * row + 3 * i) % 8 for row in range(rows) for i in range(used)]
             os.remove(os.path.join(folder, file))
-    return tensors, kind, again
+    return tensors, kind, again, integers
 
 
 def make(name, config, generation):
     with tempfile.TemporaryDirectory() as folder:
-        tensors, kind, again = saved(json.loads(json.dumps(config)), folder)
+        tensors, kind, again, integers = saved(json.loads(json.dumps(config)), folder)
         if kind is AutoModelForSeq2SeqLM and config.get("tie_word_embeddings") is False:
             # As published files have it: transformers 5 makes none.
             tensors["lm_head.weight"] = tensors["shared.weight"]
         values = {n: torch.from_numpy(weights(n, shape)) for n, shape in tensors.items()}
+        values |= {n: torch.tensor(ids).reshape(tensors[n]) for n, ids in integers.items()}
+        if config["model_type"] == "hy_v4":
+            values = turned_by_halves(values, config)
         for old in os.listdir(folder):
             os.remove(os.path.join(folder, old))
         save_file(values, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
@@ -601,6 +762,8 @@ def make(name, config, generation):
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),
               "generation_config": json.dumps(generation),
               "tensors": {n: list(shape) for n, shape in tensors.items()}}
+    if integers:
+        result["integers"] = integers
     expected = logits if logits is not None else states
     result["logits" if logits is not None else "states"] = [float(f"{x:.7g}") for x in expected.tolist()]
     return result

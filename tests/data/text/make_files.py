@@ -9,6 +9,7 @@ import pathlib
 import tempfile
 
 import sentencepiece
+import tiktoken
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 from tokenizers import ByteLevelBPETokenizer
 from transformers import BertTokenizer, GPT2Tokenizer, Qwen2Tokenizer
@@ -25,6 +26,14 @@ CORPUS = (
     ]
     * 4
 )
+# The cut of tokenization_kimi.py of moonshotai/Kimi-K2-Instruct.
+HAN = r"[\p{Han}]+"
+CASED = [
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+]
+REST = [r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"]
+KIMI = "|".join([HAN] + [cased + "(?i:'s|'t|'re|'ve|'m|'ll|'d)?" for cased in CASED] + REST)
 TEXTS = [
     "Once upon a time",
     "  two  spaces and a tail  ",
@@ -38,6 +47,24 @@ TEXTS = [
     "ab  ba\u00a0 c",
     "\u2160\u2161 \ufb01ne",
 ]
+
+
+def kimi(keep, lines):
+    """Ranks under the name, and with the cut, of Kimi's tokenizer. `lines`: those of tokenizer.model. A further token
+    tells the cut from Llama 3's."""
+    lines += base64.b64encode(b"I'") + b" %d\n" % len(lines.splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines.splitlines())}
+    named = ["[BOS]", "[EOS]"]
+    t = tiktoken.Encoding("kimi", pat_str=KIMI, mergeable_ranks=ranks, special_tokens={})
+    decoder = {str(len(ranks) + i): {"content": text, "special": True} for i, text in enumerate(named)}
+    config = {
+        "tokenizer_class": "TikTokenTokenizer",
+        "bos_token": named[0],
+        "eos_token": named[1],
+        "added_tokens_decoder": decoder,
+    }
+    files = {"tiktoken.model": lines, "tokenizer_config.json": json.dumps(config)}
+    keep("kimi", files, [t.encode(text) for text in TEXTS], bos=len(ranks), eos=len(ranks) + 1)
 
 
 def b64(data):
@@ -206,6 +233,7 @@ with tempfile.TemporaryDirectory() as folder:
         bos=len(ranked),
         eos=len(ranked) + 1,
     )
+    kimi(keep, lines)
 
     words = [
         "[PAD]",

@@ -33,6 +33,10 @@ impl Published {
         let text = |key: &str| data[key].as_str().unwrap().to_owned();
         let tensor = |(name, shape): (&String, &Value)| {
             let shape: Vec<u64> = shape.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+            if let Some(integers) = data["integers"][name].as_array() {
+                let bytes = integers.iter().flat_map(|x| x.as_i64().unwrap().to_le_bytes()).collect();
+                return (name.clone(), "I64", shape, bytes);
+            }
             let bytes = weights(name, &shape).iter().flat_map(|x| x.to_le_bytes()).collect();
             (name.clone(), "F32", shape, bytes)
         };

@@ -29,6 +29,7 @@ pub const PLAIN: Family = Family {
     either_way: false,
     grouped_qkv: false,
     alternating_gate_up: false,
+    names: &[],
 };
 
 /// GELU without approximation, and one tensor of queries, keys and values.

@@ -2,8 +2,12 @@
 
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use crate::error::Result;
-use crate::format::hf::translator::KeyType::{Int, Number};
+use crate::format::hf::known;
+use crate::format::hf::members::Members;
+use crate::format::hf::translator::KeyType::{Bool, Int, Number};
 use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, Translator, WIDTH};
+use crate::format::json::Json;
+use crate::format::value::whole;
 
 /// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the
 /// third unless they say otherwise.
@@ -28,16 +32,42 @@ const THIRD: Family = Family {
 const GROUPED: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST];
 
 /// A lightning indexer.
-const INDEXER: &[Key] = &[
+pub const INDEXER: &[Key] = &[
     ("attention.indexer.head_count", Int, &["index_n_heads"]),
     ("attention.indexer.key_length", Int, &["index_head_dim"]),
     ("attention.indexer.top_k", Int, &["index_topk"]),
 ];
 
+/// Kinds of layers by whether they have an indexer of their own.
+pub const TYPES: &[&str] = &["shared", "full"];
+
 const INDEXED: Family =
     Family { keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER], ..THIRD };
 
 const MINICPM_SCALE: &[Key] = &[("embedding_scale", Number, &["scale_emb"])];
+
+const SHARED_COUNT: &[Key] = &[("expert_shared_count", Int, &["num_shared_experts"])];
+const TRINITY: &[Key] = &[
+    ("expert_weights_norm", Bool, &["route_norm"]),
+    ("expert_weights_scale", Number, &["route_scale"]),
+    ("leading_dense_block_count", Int, &["num_dense_layers"]),
+];
+const TRINITY_NAMES: &[(&str, &str)] = &[
+    ("self_attn.gate_proj", "attn_gate"),
+    ("pre_mlp_layernorm", "ffn_norm"),
+    ("mlp.router.gate", "ffn_gate_inp"),
+    ("mlp.expert_bias", "exp_probs_b.bias"),
+];
+
+const MINIMAX_3_NAMES: &[(&str, &str)] = &[
+    ("self_attn.index_q_proj", "indexer.q_proj"),
+    ("self_attn.index_k_proj", "indexer.k_proj"),
+    ("self_attn.index_q_norm", "indexer.q_norm"),
+    ("self_attn.index_k_norm", "indexer.k_norm"),
+    ("block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"),
+    ("block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"),
+    ("block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"),
+];
 
 pub const ALL: &[Family] = &[
     Family {
@@ -72,7 +102,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-5,
         extras: |t| {
             t.expect("indexer_rope_interleave", true)?;
-            if let Some(kinds) = t.layers("indexer_types", &["shared", "full"])? {
+            if let Some(kinds) = t.layers("indexer_types", TYPES)? {
                 t.set("attention.indexer.types", Some(kinds.into_iter().map(|own| own as i64).collect::<Vec<_>>()));
             }
             third(t)
@@ -114,6 +144,43 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
     Family {
+        model_types: &["minimax_m3_vl", "minimax_m3_vl_text"],
+        arch: "minimax-m3",
+        activations: &["swigluoai", "silu"],
+        epsilon: 1e-6,
+        keys: &[EXPERTS, ROUTED],
+        defaults: "rope_theta=5e6 rotary_dim=64 routed_scaling_factor=2 dense_intermediate_size=12288",
+        effectless: " mtp_transformer_layers num_mtp_modules merged_hidden_size shared_intermediate_size ",
+        extras: minimax_3,
+        windows: |_| Ok(()),
+        norms_less_one: true,
+        names: &[MINIMAX_3_NAMES],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["exaone_moe"],
+        arch: "exaone-moe",
+        keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, SHARED_COUNT, ROUTED, EXPERT_GROUPS, DENSE_FIRST],
+        defaults: "rope_theta=1e4 norm_topk_prob=1 routed_scaling_factor=2.5",
+        effectless: " mlp_layer_types ",
+        extras: |t| sigmoid_router(t, &["sigmoid"]),
+        windows: three_of_four,
+        names: &[&[("mlp.e_score_correction_bias", "exp_probs_b.bias")]],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["afmoe"],
+        arch: "afmoe",
+        keys: &[EXPERTS, EXPERT_WIDTH, SHARED_COUNT, TRINITY],
+        defaults: "rope_theta=1e4 route_norm=1 route_scale=1 num_dense_layers=1 mup_enabled=0",
+        effectless: " load_balance_coeff use_grouped_mm ",
+        extras: trinity,
+        windows: three_of_four,
+        post_norms: true,
+        names: &[TRINITY_NAMES],
+        ..PLAIN
+    },
+    Family {
         model_types: &["minicpm"],
         arch: "minicpm",
         epsilon: 1e-6,
@@ -142,7 +209,7 @@ fn first(t: &mut Translator) -> Result<()> {
     t.expect_text("topk_method", &["greedy"])
 }
 
-fn sigmoid_router(t: &mut Translator, names: &[&str]) -> Result<()> {
+pub fn sigmoid_router(t: &mut Translator, names: &[&str]) -> Result<()> {
     t.expect_text("scoring_func", names)?;
     t.set("expert_gating_func", Some(2));
     Ok(())
@@ -168,23 +235,96 @@ fn minimax(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
+/// Trinity, whose experts stand in no groups.
+fn trinity(t: &mut Translator) -> Result<()> {
+    t.expect_text("score_func", &["sigmoid"])?;
+    t.set("expert_gating_func", Some(2u64));
+    if t.bool(&["mup_enabled"])? != Some(true) {
+        return Err(t.config.unsupported("\"mup_enabled\" other than true"));
+    }
+    for name in ["n_group", "topk_group", "num_expert_groups", "num_limited_groups"] {
+        if t.int(&[name])?.is_some_and(|groups| groups != 1) {
+            return Err(t.config.unsupported(&format!("{name:?} other than 1")));
+        }
+    }
+    Ok(())
+}
+
+/// Sets the window of networks that have it in three layers of four.
+fn three_of_four(t: &mut Translator) -> Result<()> {
+    if let Some((name, pattern)) = t.config.find(&["sliding_window_pattern", "global_attn_every_n_layers"])
+        && pattern.as_str() != Some("LLLG")
+        && pattern.as_u64() != Some(4)
+    {
+        return Err(t.config.unsupported(&format!("{name:?} with the value {pattern}")));
+    }
+    let kinds = t.layers("layer_types", &["full_attention", "sliding_attention"])?.unwrap_or_default();
+    if kinds.iter().zip(1usize..).any(|(kind, i)| (*kind == 1) == i.is_multiple_of(4)) {
+        return Err(t.config.unsupported("\"layer_types\" other than a window in three layers of four"));
+    }
+    let window = t.size("sliding_window")?;
+    t.set("attention.sliding_window", Some(window));
+    Ok(())
+}
+
+/// The third generation: dense layers, then layers of experts whose heads of keys choose blocks of positions.
+fn minimax_3(t: &mut Translator) -> Result<()> {
+    sigmoid_router(t, &["sigmoid"])?;
+    t.expect("use_routing_bias", true)?;
+    t.expect_text("qk_norm_type", &["per_head"])?;
+    t.expect("use_qk_norm", true)?;
+    t.expect("use_gemma_norm", true)?;
+    t.set("expert_weights_norm", Some(true));
+    let width = t.size("head_dim")? as f64;
+    let turning = t.number(&["partial_rotary_factor"])?.map(|part| part * width);
+    if turning.is_some_and(|turning| whole(turning) != t.int(&["rotary_dim"]).ok().flatten()) {
+        return Err(t.config.unsupported("a \"partial_rotary_factor\" other than \"rotary_dim\" / \"head_dim\""));
+    }
+    let width = t.size("intermediate_size")?;
+    t.set("expert_feed_forward_length", Some(width));
+    let width = t.size("dense_intermediate_size")?;
+    t.replace("feed_forward_length", Some(width));
+    let nothing = Json::Null;
+    let told = t.config.find(&["sparse_attention_config"]).map_or(&nothing, |(_, told)| told);
+    let part = Members::new(t.path, told, &nothing);
+    for (key, name, beside) in [
+        ("head_count", "sparse_num_index_heads", "index_n_heads"),
+        ("key_length", "sparse_index_dim", "index_head_dim"),
+        ("block_size", "sparse_block_size", "index_block_size"),
+        ("top_k", "sparse_topk_blocks", "index_topk_blocks"),
+        ("local_blocks", "sparse_local_block", "index_local_blocks"),
+    ] {
+        let beside = t.config.int(&[beside])?;
+        t.set(&format!("attention.indexer.{key}"), part.int(&[name])?.or(beside));
+    }
+    let sparse = match part.list(&["sparse_attention_freq"])? {
+        Some(list) => Some(list.iter().map(|layer| usize::from(layer.as_u64() == Some(1))).collect()),
+        None => t.layers("layer_types", &["full_attention", "minimax_m3_sparse"])?,
+    };
+    if part.bool(&["use_sparse_attention"])? == Some(false) {
+        return Err(t.config.unsupported("\"use_sparse_attention\" with the value false"));
+    }
+    known::check(&part, "", &t.passed)?;
+    // The tensors tell which layers have experts.
+    t.config.skip(&["moe_layer_freq", "mlp_layer_types", "layer_types"]);
+    let sparse = sparse.filter(|layers| layers.is_sorted() && layers.len() as u64 == t.n_layers().unwrap_or(0));
+    let Some(sparse) = sparse else {
+        return Err(t.config.unsupported("\"sparse_attention_freq\" other than 0 in the first layers and 1 behind"));
+    };
+    t.set("leading_dense_block_count", Some(sparse.iter().filter(|layer| **layer == 0).count() as u64));
+    Ok(())
+}
+
 /// Layers after the trunk, which predict further tokens.
 fn predicting_layers(t: &mut Translator) -> Result<()> {
     t.facts.n_predicting = t.int(&["num_nextn_predict_layers"])?.unwrap_or(0);
     Ok(())
 }
 
-/// Sets the widths of heads and of the vectors that queries, and keys and values, are made of.
+/// `latent_attention` of configurations some of which repeat widths of heads under other names.
 fn attention(t: &mut Translator) -> Result<()> {
-    let rank = t.size("kv_lora_rank")?;
+    latent_attention(t)?;
     let [still, turning] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
-    let value_dim = match t.int(&["v_head_dim"])? {
-        Some(_) => t.size("v_head_dim")?,
-        // That of a head by the number of heads.
-        None => t.int(WIDTH)?.unwrap_or(0).checked_div(t.int(HEADS)?.unwrap_or(0)).unwrap_or(0),
-    };
-    t.facts.latent = [still, value_dim];
-    // Some configurations repeat widths of heads under other names.
     for (name, width) in [("head_dim", turning), ("qk_head_dim", still + turning)] {
         match t.config.int(&[name])? {
             Some(told) if told != width => {
@@ -193,6 +333,24 @@ fn attention(t: &mut Translator) -> Result<()> {
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Sets the widths of heads and of the vectors that queries, and keys and values, are made of.
+pub fn latent_attention(t: &mut Translator) -> Result<()> {
+    let rank = t.size("kv_lora_rank")?;
+    // A network without positions may have no numbers that turn.
+    let turning = match t.int(&["qk_rope_head_dim"])? {
+        Some(0) => 0,
+        _ => t.size("qk_rope_head_dim")?,
+    };
+    let still = t.size("qk_nope_head_dim")?;
+    let value_dim = match t.int(&["v_head_dim"])? {
+        Some(_) => t.size("v_head_dim")?,
+        // That of a head by the number of heads.
+        None => t.int(WIDTH)?.unwrap_or(0).checked_div(t.int(HEADS)?.unwrap_or(0)).unwrap_or(0),
+    };
+    t.facts.latent = [still, value_dim];
     t.set("attention.kv_lora_rank", Some(rank));
     t.set("attention.q_lora_rank", t.config.int(&["q_lora_rank"])?);
     t.set("attention.key_length_mla", Some(still + turning));

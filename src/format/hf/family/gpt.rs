@@ -2,11 +2,23 @@
 
 use super::common::{EXACT_GELU, PLAIN};
 use crate::error::Result;
-use crate::format::hf::known;
+use crate::format::Value;
 use crate::format::hf::members::Members;
 use crate::format::hf::translator::KeyType::{Bool, Int};
 use crate::format::hf::translator::{Family, HEADS, Translator};
+use crate::format::hf::{known, rope};
 use crate::format::json::Json;
+
+const MODERN_NAMES: &[(&str, &str)] = &[
+    ("embeddings.tok_embeddings", "token_embd"),
+    ("embeddings.norm", "token_embd_norm"),
+    ("final_norm", "output_norm"),
+    ("attn_norm", "attn_norm"),
+    ("attn.Wo", "attn_output"),
+    ("mlp_norm", "ffn_norm"),
+    ("mlp.Wi", "ffn_up"),
+    ("mlp.Wo", "ffn_down"),
+];
 
 pub const ALL: &[Family] = &[
     Family {
@@ -16,6 +28,32 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-12,
         defaults: "max_position_embeddings=512",
         extras: encoder,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["xlm-roberta", "roberta"],
+        arch: "bert",
+        activations: &["gelu"],
+        epsilon: 1e-12,
+        defaults: "max_position_embeddings=512 pad_token_id=1",
+        effectless: " output_past ",
+        extras: roberta,
+        names: &[&[("classifier.dense", "cls"), ("classifier.out_proj", "cls.output")]],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["modernbert"],
+        arch: "modern-bert",
+        activations: &["gelu", "silu"],
+        defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=1e4",
+        effectless: " initializer_cutoff_factor norm_bias decoder_bias deterministic_flash_attn sparse_prediction \
+                     sparse_pred_ignore_index reference_compile repad_logits_with_grad classifier_pooling \
+                     classifier_bias classifier_activation position_embedding_type ",
+        extras: modern_encoder,
+        windows: modern_windows,
+        rope: modern_rope,
+        windowed_base: true,
+        names: &[MODERN_NAMES],
         ..PLAIN
     },
     Family {
@@ -85,8 +123,51 @@ fn encoder(t: &mut Translator) -> Result<()> {
     }
     t.set("attention.causal", Some(false));
     let classes = t.config.list(&["architectures"])?.unwrap_or_default();
-    t.facts.classifies = classes.iter().any(|class| class.as_str() == Some("BertForSequenceClassification"));
+    let is_classifier = |class: &str| class.ends_with("ForSequenceClassification");
+    t.facts.classifies = classes.iter().any(|class| class.as_str().is_some_and(is_classifier));
     t.set("pooling_type", t.facts.classifies.then_some(4u64));
+    Ok(())
+}
+
+/// BERT whose positions are counted from behind the number of the token that pads.
+fn roberta(t: &mut Translator) -> Result<()> {
+    encoder(t)?;
+    let first = t.int(&["pad_token_id"])?.unwrap_or(0).saturating_add(1);
+    t.facts.first_position = first;
+    t.replace("context_length", t.int(&["max_position_embeddings"])?.and_then(|n| n.checked_sub(first)));
+    Ok(())
+}
+
+/// ModernBERT, without the heads of classifiers.
+fn modern_encoder(t: &mut Translator) -> Result<()> {
+    let classes = t.config.list(&["architectures"])?.unwrap_or_default();
+    let is_other = |class: &str| class.contains("Classification") || class.contains("QuestionAnswering");
+    if classes.iter().any(|class| class.as_str().is_some_and(is_other)) {
+        return Err(t.config.unsupported("a classifier (\"architectures\")"));
+    }
+    t.set("hidden_activation", t.config.text(&["hidden_activation"])?);
+    Ok(())
+}
+
+fn modern_windows(t: &mut Translator) -> Result<()> {
+    t.set("attention.sliding_window", t.int(&["local_attention"])?);
+    let period = t.int(&["global_attn_every_n_layers"])?;
+    match t.layers("layer_types", &["full_attention", "sliding_attention"])? {
+        Some(kinds) => {
+            let windowed = kinds.into_iter().map(|kind| kind == 1).collect();
+            t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
+        }
+        None => t.set("attention.sliding_window_pattern", period),
+    }
+    Ok(())
+}
+
+fn modern_rope(t: &mut Translator) -> Result<()> {
+    if t.config.find(&["rope_parameters"]).is_some() {
+        return rope::translate(t);
+    }
+    t.set("rope.freq_base", t.number(&["global_rope_theta"])?);
+    t.set("rope.freq_base_swa", t.number(&["local_rope_theta"])?);
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use super::common::{EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, STACKED_EXPERTS};
 use crate::error::{Result, try_vec};
 use crate::format::hf::rope::head_dim;
 use crate::format::hf::translator::KeyType::Int;
-use crate::format::hf::translator::{Family, Key, Translator};
+use crate::format::hf::translator::{Family, Key, Translator, WIDTH, signed};
+use crate::format::json::Json;
 
 const QWEN: Family = Family {
     epsilon: 1e-6,
@@ -37,6 +38,34 @@ const QWEN_DELTA: Family = Family {
 const QWEN_3_5: Family = Family { sections: |_, interleaved, _| Ok(interleaved == Some(true)), ..QWEN_DELTA };
 
 const SHARED: &[Key] = &[("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"])];
+const STREAMS: &[Key] =
+    &[("hyper_connection.count", Int, &["hc_count"]), ("hyper_connection.low_rank", Int, &["hc_lowrank"])];
+const QWEN_4_NAMES: &[(&str, &str)] = &[
+    ("hyper_connection_mixer.hc_norm", "output_hc_norm"),
+    ("hyper_connection_mixer.input_mix_weight_down", "output_hc_down"),
+    ("hyper_connection_mixer.input_mix_weight_up", "output_hc_up"),
+    ("attn_hyper_connection.hc_norm", "hc_attn_norm"),
+    ("attn_hyper_connection.input_mix_weight_down", "hc_attn_down"),
+    ("attn_hyper_connection.input_mix_weight_up", "hc_attn_up"),
+    ("attn_hyper_connection.block_inject_weight", "hc_attn_inject"),
+    ("mlp_hyper_connection.hc_norm", "hc_ffn_norm"),
+    ("mlp_hyper_connection.input_mix_weight_down", "hc_ffn_down"),
+    ("mlp_hyper_connection.input_mix_weight_up", "hc_ffn_up"),
+    ("mlp_hyper_connection.block_inject_weight", "hc_ffn_inject"),
+    ("self_attn.indexer.index_qk_proj", "indexer.qk_proj"),
+    ("self_attn.indexer.q_layernorm", "indexer.q_norm"),
+    ("self_attn.indexer.k_layernorm", "indexer.k_norm"),
+    ("ple.key_proj", "ple_key"),
+    ("ple.value_proj", "ple_value"),
+    ("ple.norm_key", "ple_norm_key"),
+    ("ple.norm_query", "ple_norm_query"),
+    ("ple.norm_conv", "ple_norm_conv"),
+    ("ple.conv1d", "ple_conv1d"),
+    ("ple.ple_embedding.ngram_embedding.shard_*", "/per_layer_token_embd"),
+    ("ple.ple_embedding.layer_multipliers", "/key:ple.layer_multipliers"),
+    ("ple.ple_embedding.ngram_heads_offsets", "/key:ple.head_offsets"),
+    ("ple.ple_embedding.ngram_heads_vocab_sizes", "/key:ple.head_vocab_sizes"),
+];
 /// Keys that tell which layers are mixtures: here those that have a router are.
 const TOLD_BY_TENSORS: &str = " mlp_only_layers decoder_sparse_step ";
 const MIXTURE: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM];
@@ -91,6 +120,17 @@ pub const ALL: &[Family] = &[
         keys: &[EXPERTS, EXPERT_WIDTH, SHARED],
         ..QWEN_3_5
     },
+    Family {
+        model_types: &["qwen4_exp", "qwen4_exp_text"],
+        arch: "qwen4exp",
+        keys: &[EXPERTS, EXPERT_WIDTH, SHARED, STREAMS],
+        // The tensors tell the sizes of the tables of n-grams, and what multiplies ids.
+        effectless: " mamba_ssm_dtype mtp_use_dedicated_embeddings mtp_num_hidden_layers seed split_ngram_parts \
+                     ngram_vocab_size_base make_ngram_vocab_size_divisible_by number_of_conv_states ",
+        extras: qwen_4,
+        names: &[QWEN_4_NAMES],
+        ..QWEN_3_5
+    },
 ];
 
 /// Qwen 3 VL: the number of layers behind which rows of pictures enter again, as the encoder's configuration tells it.
@@ -113,12 +153,60 @@ fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bo
     Ok(())
 }
 
-/// Qwen 3 Next and Qwen 3.5: gated delta nets, and attention in each fourth layer.
-pub(super) fn delta_nets(t: &mut Translator) -> Result<()> {
+/// Qwen 3 Next and Qwen 3.5.
+fn delta_nets(t: &mut Translator) -> Result<()> {
+    delta_nets_beside(t, &["full_attention", "linear_attention"])
+}
+
+/// Qwen 3.8: attention to pools of positions, and an embedding of n-grams in one layer.
+fn qwen_4(t: &mut Translator) -> Result<()> {
+    delta_nets_beside(t, &["full_attention", "linear_attention", "indexed_attention"])?;
+    t.facts.n_predicting = 0;
+    t.expect("norm_topk_prob", true)?;
+    if t.config.text(&["output_gate_type"])? != Some("sigmoid") {
+        return Err(t.config.unsupported("an \"output_gate_type\" other than \"sigmoid\""));
+    }
+    if let Some(size) = t.int(&["indexer_compress_ratio"])? {
+        for (key, name) in [
+            ("attention.indexer.head_count", "indexer_n_heads"),
+            ("attention.indexer.key_length", "indexer_head_dim"),
+            ("attention.indexer.top_k", "indexer_budget"),
+        ] {
+            t.set(key, t.int(&[name])?);
+        }
+        if t.int(&["indexer_kv_heads"])? != Some(1) {
+            return Err(t.config.unsupported("\"indexer_kv_heads\" other than 1"));
+        }
+        let n = usize::try_from(t.n_layers()?).unwrap_or(0);
+        t.set("attention.compress_ratios", Some(vec![signed(size); n]));
+    }
+    let layers = t.config.list(&["ple_layer_ids"])?.unwrap_or_default();
+    let [of_ids, each, taps] = ["ngram_size", "heads_per_ngram", "ple_conv_kernel_size"].map(|name| t.int(&[name]));
+    let (of_ids, each, taps, width) = (of_ids?, each?, taps?, t.int(&["ple_embed_dim"])?.or(t.int(WIDTH)?));
+    // The numbers of layers count from 1.
+    let layers: Option<Vec<i64>> = layers.iter().map(|id| Some(signed(id.as_u64()?.checked_sub(1)?))).collect();
+    let layers = layers.ok_or_else(|| t.config.wrong("ple_layer_ids", "numbers of layers"))?;
+    if layers.is_empty() {
+        return Ok(());
+    }
+    let heads = of_ids.and_then(|n| n.checked_sub(1)).zip(each).and_then(|(n, each)| n.checked_mul(each));
+    let end =
+        t.config.find(&["eos_token_id"]).map(|(_, ids)| ids.as_array().and_then(|ids| ids.first()).unwrap_or(ids));
+    t.set("ple.layers", Some(layers));
+    t.set("ple.ngram_size", of_ids);
+    t.set("ple.heads_per_ngram", each);
+    t.set("ple.conv_kernel", taps);
+    t.set("ple.eos_token_id", end.and_then(Json::as_u64));
+    t.set("embedding_length_per_layer_input", width.and_then(|width| width.checked_div(heads?)));
+    Ok(())
+}
+
+/// Gated delta nets, and attention in each fourth layer. `kinds`: those that layers may have, the second of them nets.
+fn delta_nets_beside(t: &mut Translator, kinds: &[&str]) -> Result<()> {
     // Folders of Qwen 3 Next have one such layer and do not say so.
     t.facts.n_predicting = t.int(&["mtp_num_hidden_layers"])?.unwrap_or(1);
     let interval = t.size("full_attention_interval")?;
-    match t.layers("layer_types", &["full_attention", "linear_attention"])? {
+    match t.layers("layer_types", kinds)? {
         Some(kinds) => recurrent_layers(t, kinds.into_iter().map(|kind| kind == 1))?,
         None => {
             let n = usize::try_from(t.n_layers()?).unwrap_or(0);

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::pairs;
-use super::parts::{added, around, name, quoted};
+use super::parts::{added, around, class, name, quoted};
 use crate::error::{Error, Result, try_vec};
 use crate::format::Metadata;
 use crate::format::json::Json;
-use crate::text::tokenizer::pretokenizer::LLAMA3;
+use crate::text::tokenizer::pretokenizer::{KIMI_K2, LLAMA3};
 use crate::text::tokenizer::{base64, byte_level};
 
 /// Special tokens of files that list none.
@@ -47,7 +47,8 @@ pub fn is_tiktoken(bytes: &[u8]) -> bool {
     token.len() >= 4 && base64::decode(token).is_some() && rank.parse() == Ok(0u32)
 }
 
-/// Llama 3's cut, which the owner's library supposes of such files, and the special tokens of the configuration.
+/// Llama 3's cut, which the owner's library supposes of such files, or Kimi's, and the special tokens of the
+/// configuration.
 pub fn of_tiktoken(bytes: &[u8], config: &Json) -> Result<String> {
     let mut tokens = Vec::new();
     for (i, line) in bytes.split(|&b| b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty()) {
@@ -72,7 +73,8 @@ pub fn of_tiktoken(bytes: &[u8], config: &Json) -> Result<String> {
         special.push((id, named.get(&id).map_or_else(|| format!("<|reserved_token_{id}|>"), |&text| text.to_owned())));
     }
     let special: Vec<(usize, &str)> = special.iter().map(|(id, text)| (*id, text.as_str())).collect();
-    write(&tokens, 0, LLAMA3, &special, "null")
+    let pattern = if class(config) == "TikTokenTokenizer" { KIMI_K2 } else { LLAMA3 };
+    write(&tokens, 0, pattern, &special, "null")
 }
 
 /// Mistral's: special tokens first, then as many of the list as the vocabulary has room for.
