@@ -47,6 +47,8 @@ constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows 
 // Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
 constexpr u32 kHeadTokens = 8;
 
+constexpr u32 kNoExpert = 4294967295;  // In place of an expert: a row of padding has none.
+
 constexpr u32 kScanColumns = 16;  // Columns of the matrix of a head that a block of `recurrent.cu` has.
 
 constexpr u32 kChunkSize = 32;  // Tokens of a chunk of `recurrent_chunks.cu`, and columns of a block.
@@ -94,6 +96,10 @@ enum Activation : u32 {
     kSwigluThenClamped = 10,  // min(silu(gate), limit) * min(max(up, -limit), limit)
     kTanh = 11,
     kQuickGelu = 12,  // x * sigmoid(1.702 x)
+    kSignedRoot = 13,  // sqrt(max(|x|, 1e-6)) with the sign of x
+    // limit * tanh(gate / limit) * sigmoid(gate) * up_limit * tanh(up / up_limit), whose last factor is up for an
+    // up_limit of 0
+    kTanhSwiglu = 14,
 };
 
 // The operation on the result y of a product.
@@ -136,6 +142,7 @@ enum RouterScore : u32 {
     kSoftmax = 0,
     kSoftmaxOfChosen = 1,
     kSigmoidOfScore = 2,
+    kRootOfSoftplus = 3,  // sqrt(ln(1 + e^x))
 };
 
 // How the token after a row of logits is chosen.
@@ -172,7 +179,7 @@ struct DeviceKv {
     Ptr<u16> v_scales;
     ConstPtr<float> from;  // Recurrent memories before the step; null: all are zero.
     Ptr<float> to;  // Recurrent memories after the step.
-    u32 capacity;  // Positions.
+    u32 capacity;  // Positions; 0 for rows of padding, which write neither keys and values nor states.
     u32 ring;  // Positions that a layer with a window keeps.
     u32 k_type;  // `Type`: F32, F16, Q8_0 or Q4_0. Rows of the last are turned, `turn.cu`.
     u32 v_type;
@@ -270,8 +277,8 @@ struct ProjectArgs {
     u32 cols;  // Columns of the input, without padding.
     u32 epilogue;
     u32 activation;  // `Activation` of the epilogue `Glu`.
-    float scale;  // Of the epilogues `Add` and `Cap`.
-    float softcap;  // Of the epilogue `Cap`; the limit of an activation of the epilogue `Glu`.
+    float scale;  // Of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
+    float softcap;  // Of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     u32 n;  // Rows of the output.
     // For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
     // (2).
@@ -359,6 +366,8 @@ struct AttendArgs {
     Ptr<u32> counters;  // `[blocks of rows]`, zero between launches.
     ConstPtr<float> slopes;  // `[heads]`, or null: times the distance, subtracted from a score.
     ConstPtr<float> sinks;  // `[heads]`, or null: one more score, without a value.
+    // `[heads, 2 * distance_reach + 1]`, or null: added to a score by the distance of the position behind the token's.
+    ConstPtr<float> distances;
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
@@ -369,6 +378,8 @@ struct AttendArgs {
     float scale;
     float softcap;  // Scores become softcap * tanh(score / softcap); 0: they stay.
     u32 first_tile;  // Tile of the first block of this launch.
+    u32 distance_reach;
+    u32 pad;
     KvPlace layer;
 };
 
@@ -384,7 +395,9 @@ struct GluArgs {
     ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
     u64 n;
     u32 activation;  // `Activation`.
-    float limit;  // Limit of the activation.
+    float limit;  // Limits of the activation, of `up` its own.
+    float up_limit;
+    u32 pad;
 };
 
 // Changes rows of `width` values in place.
@@ -464,6 +477,35 @@ struct RescaleArgs {
     u32 pad;
 };
 
+// The sum of streams, weighted by a softmax of the product of each with a vector, divided by its size.
+struct MixByScoreArgs {
+    ConstPtr<float> x;  // `[n, streams, width]`
+    ConstPtr<float> by;  // `[width]`
+    Ptr<float> out;  // `[n, width]`
+    u32 width;
+    u32 streams;
+    float eps;
+    u32 pad;
+};
+
+// Makes a matrix of logits one whose rows and columns have the sum 1, and turns it over.
+struct SinkhornArgs {
+    Ptr<float> x;  // `[n, size, size]`
+    u32 size;
+    u32 rounds;
+    float eps;
+    u32 pad;
+};
+
+// The dot products of heads of two activations.
+struct DotArgs {
+    ConstPtr<float> x;  // `[n, heads, dim]`
+    ConstPtr<float> y;  // `[n, heads, dim]`
+    Ptr<float> out;  // `[n, heads]`
+    u32 heads;
+    u32 dim;
+};
+
 // A product with a factor of an adapter.
 struct AdaptSegment {
     DeviceMatrix w;
@@ -488,6 +530,8 @@ struct RouteArgs {
     Ptr<u32> experts;  // `[n, n_used]`
     Ptr<float> weights;  // `[n, n_used]`
     ConstPtr<float> bias;  // `[n_experts]`, or null: added for the choice, not to the weights.
+    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
+    ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`, or null where no row is padding.
     u32 n_experts;
     u32 n_used;
     u32 score;  // `RouterScore`.
@@ -519,7 +563,9 @@ struct ExpertGluArgs {
     u32 ffn;
     u32 stride;
     u32 activation;  // `Activation`.
-    float limit;  // Limit of the activation.
+    float limit;  // As in `GluArgs`.
+    float up_limit;
+    u32 pad;
 };
 
 // out = the weighted sum of the results of a token's experts.
@@ -588,6 +634,26 @@ struct ScanArgs {
     u32 state;
     u32 by_state;  // Boolean: rows of the memory decay by rates of their own.
     u32 stages;  // As in `DeltaArgs`.
+};
+
+// The recurrence of RWKV.
+struct WkvArgs {
+    StepArgs step;
+    ConstPtr<float> r;  // `[n, heads, dim]`
+    ConstPtr<float> k;  // `[n, key_heads, dim]`
+    ConstPtr<float> v;  // `[n, key_heads, dim]`
+    ConstPtr<float> dt;  // `[n, heads, dim]`
+    ConstPtr<float> moved[2];  // `a` and `b`, `[n, heads, dim]` each, or null.
+    Ptr<float> out;  // `[n, heads, dim]`
+    u64 memory;  // The memory is `[heads, dim, dim]`.
+    u32 heads;
+    u32 key_heads;
+    u32 dim;
+    u32 by_rate;  // Boolean: rows decay by exp(rate * dt), else by exp(-exp(dt)).
+    float rate;
+    u32 before;  // Boolean: results are of the memory ahead of the token.
+    u32 fades;  // Boolean: keys count 1 less the decay times.
+    u32 pad;
 };
 
 // Added to the logit of a token.

@@ -173,6 +173,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const AttendWork<kAttendRows> work = work_of(a);
     if (work.rows.used() == 0) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
+    if (!kv.capacity) return;
     // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
     Queries<kDim> q(shared);
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -200,6 +201,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     const u32 used = work.rows.used(), first_head = work.rows.first_head, kv_head = work.kv_head,
               token = work.rows.first_token;
     const DeviceKv kv = a.step.kvs[work.slot];
+    if (!kv.capacity) return;
     const u32 position = a.step.positions[token];
     // The step of positions with the token's own is this block's: see `walk`.
     const bool stores = h.store && position / kAttendRows % a.splits == work.split;
@@ -228,7 +230,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
             // The order in which `attend` sets them.
             const u32 c = i / 16, t = i / 4 % 4, w = i % 4, operand = row / 8 + 2 * (w % 2);
             store(shared + 512 * (2 * c + w / 2) + 16 * (4 * (row % 8) + t) + 4 * operand,
-                  query_word(a, x, 2 * i));
+                  word_of(a, x, 2 * i));
         }
     }
     if (stores) {
@@ -260,6 +262,7 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     const Rows& rows = work.rows;
     if (rows.used() == 0) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
+    if (!kv.capacity) return;
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
 

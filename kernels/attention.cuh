@@ -130,12 +130,14 @@ DEVICE const float* query(const AttendArgs& a, const Rows& rows, u32 i) {
     const u32 r = rows.row(i);
     return r < rows.used() ? a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim : nullptr;
 }
-// Dimension `dim` of a query and the next, times the scale, as a word of the left operand; 0 where there is no query.
-DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) {
-    const float low = query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
-    const float high = query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
+// Dimension `dim` of a query and the next, times the scale, as a word of the left operand.
+DEVICE u32 word_of(const AttendArgs& a, const float* query, u32 dim) {
+    const float low = dim < a.head_dim ? a.scale * query[dim] : 0.f;
+    const float high = dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
     return pack_halves(low, high);
 }
+// The same, or 0 where there is no query.
+DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) { return query ? word_of(a, query, dim) : 0; }
 
 // Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the
 // part holds shrinks. `inside`: every row sees all of them.
@@ -154,6 +156,14 @@ DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p
             const float slope = a.slopes[rows.head(rows.row(i))],
                         position = (float)a.step.positions[rows.token(rows.row(i))];
             for_each_score([&](float& s, u32 p) { s -= slope * fabsf(position - (float)p); });
+        }
+        if (a.distances) {
+            const i32 reach = (i32)a.distance_reach, position = (i32)a.step.positions[rows.token(rows.row(i))];
+            const float* table = a.distances + (u64)rows.head(rows.row(i)) * (2 * reach + 1) + reach;
+            for_each_score([&](float& s, u32 p) {
+                const i32 distance = (i32)p - position;
+                s += table[distance < -reach ? -reach : distance > reach ? reach : distance];
+            });
         }
         if (!inside)
             for_each_score(

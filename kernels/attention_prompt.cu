@@ -79,6 +79,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
         block / a.splits * gridDim.y + blockIdx.y, block % a.splits, tile.slot, kv_head, first_row, rows};
     if (first_row >= rows.used()) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[tile.slot], kv_head);
+    if (!kv.capacity) return;
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
 

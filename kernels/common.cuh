@@ -361,6 +361,10 @@ DEVICE float activate(float x, u32 kind) {
             return 0.5f * x * (1.f + tanhf(u));
         }
         case kTanh: return tanhf(x);
+        case kSignedRoot: {
+            const float size = fabsf(x);
+            return x == 0.f ? 0.f : (x < 0.f ? -1.f : 1.f) * sqrtf(size < 1e-6f ? 1e-6f : size);
+        }
         case kQuickGelu: return x * sigmoid(1.702f * x);
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
         case kRelu2: return x > 0.f ? x * x : 0.f;
@@ -374,7 +378,11 @@ DEVICE float activate(float x, u32 kind) {
         default: return fmaxf(x, 0.f);
     }
 }
-DEVICE float gated(float gate, float up, u32 kind, float limit) {
+DEVICE float gated(float gate, float up, u32 kind, float limit, float up_limit) {
+    if (kind == kTanhSwiglu) {
+        if (up_limit > 0.f) up = up_limit * tanhf(up / up_limit);
+        return limit * tanhf(gate / limit) * sigmoid(gate) * up;
+    }
     if (kind == kClampedSwiglu) {
         gate = fminf(gate, 7.f);
         return gate * sigmoid(1.702f * gate) * (fminf(fmaxf(up, -7.f), 7.f) + 1.f);

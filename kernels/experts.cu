@@ -1,8 +1,8 @@
 // Mixture of experts: choose experts, sort their picks, apply the gate, add up the results. A pick is one chosen expert
 // of a token; the products between are those of `gemv.cu`, `small_batch.cu`, `gemm.cu` and `wgmma.cu`.
 //
-//     route:       weight = softmax or sigmoid of a score; keep the best groups; n_used times: the best expert left;
-//                  scale the weights, divided by their sum where asked
+//     route:       weight = softmax, sigmoid or root of a score; keep the best groups; n_used times: the best expert
+//                  left; scale the weights, divided by their sum where asked
 //     group:       counting sort of the picks by expert, stable
 //     expert_glu:  gate = activation(gate * factor + bias) * (up * factor + bias)
 //     combine:     out = sum over the picks of a token of weight * (part * factor + bias), in the order of the choice
@@ -24,6 +24,11 @@ KERNEL(route, RouteArgs, 32, 1) {
     let_next_start();
     wait_for_previous();
     const u32 lane = threadIdx.x, token = blockIdx.x, group_size = a.n_experts / a.groups;
+    if (a.kvs && !a.kvs[a.slots[token]].capacity) {
+        for (u32 i = lane; i < a.n_used; i += kWarp)
+            a.experts[token * a.n_used + i] = kNoExpert, a.weights[token * a.n_used + i] = 0.f;
+        return;
+    }
     const float* scores = a.scores + (u64)token * a.n_experts;
     float* left = (float*)shared;
     float* two_best = left + a.n_experts;  // [groups]
@@ -38,6 +43,7 @@ KERNEL(route, RouteArgs, 32, 1) {
     }
     // Those of `kSoftmaxOfChosen` are divided by their sum at the end.
     auto weight_of = [&](u32 e) {
+        if (a.score == kRootOfSoftplus) return sqrtf(activate(scores[e], kSoftplus));
         return a.score == kSigmoidOfScore ? 1.f / (1.f + expf(-scores[e])) : expf(scores[e] - peak) / all;
     };
     // Scores are in the order of the weights, and differ where these are rounded to the same.
@@ -136,6 +142,7 @@ KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
     wait_for_previous();
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (u64)gridDim.x * blockDim.x) {
         const u32 pick = (u32)(i / a.ffn), col = (u32)(i % a.ffn), expert = a.experts[pick];
+        if (expert == kNoExpert) continue;
         const u64 at = (u64)pick * a.stride + col;
         auto product = [&](float y, u32 which) {
             if (a.weights) y *= a.weights[pick];
@@ -143,7 +150,7 @@ KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
             return a.biases[which] ? y + a.biases[which][(u64)expert * a.ffn + col] : y;
         };
         const float up = a.up ? product(a.up[at], 1) : no_up(a.activation);
-        a.gate[at] = gated(product(a.gate[at], 0), up, a.activation, a.limit);
+        a.gate[at] = gated(product(a.gate[at], 0), up, a.activation, a.limit, a.up_limit);
     }
 }
 
@@ -157,9 +164,11 @@ KERNEL(combine, CombineArgs, 256, 1) {
     float sum = 0.f;
     for (u32 e = 0; e < a.n_used; e++) {
         const u64 pick = token * a.n_used + e;
+        const u32 expert = a.experts[pick];
+        if (expert == kNoExpert) return;
         float part = a.parts[pick * a.width + i];
-        if (a.factors) part *= a.factors[a.experts[pick]];
-        if (a.biases) part += a.biases[(u64)a.experts[pick] * a.width + i];
+        if (a.factors) part *= a.factors[expert];
+        if (a.biases) part += a.biases[(u64)expert * a.width + i];
         sum += (a.weights ? a.weights[pick] : 1.f) * part;
     }
     float& out = a.out[token * a.width + i];

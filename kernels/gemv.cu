@@ -277,6 +277,7 @@ DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
     prepare_rows<kCols>(x, a.cols, padded, a.norm, forms, weights, row, scratch);
     sync_block();
     const u32 expert = a.experts ? a.experts[y] : 0;
+    if (expert == kNoExpert) return;
     if (gate) products<kCols, 2>(a, expert, y, kCols, with, row);
     else products<kCols, 1>(a, expert, y, kCols, with, row);
 }

@@ -1,8 +1,9 @@
-// Recurrences, token after token: causal convolutions, the gated delta rule, the selective scan.
+// Recurrences, token after token: causal convolutions, the gated delta rule, the selective scan, that of RWKV.
 //
 //     conv:   x[t] = silu(bias + sum over j of kernel[j] * input[t - taps + 1 + j])
 //     delta:  S = exp(rate * dt[t]) S;  d = beta[t] (v[t] - S^T k[t]);  S += k[t] d^T;  out[t] = S^T q[t]
 //     scan:   S = exp(rate * dt[t]) S + b[t] (dt[t] x[t])^T;  out[t] = S^T c[t] + skip * x[t]
+//     wkv:    S = diag(w[t]) S + b[t] (S^T a[t])^T + k[t] v[t]^T;  out[t] = S^T r[t]
 //
 // Optimisations:
 //  1. Columns of S do not depend on one another: a quad of lanes has one, each lane every fourth row, in registers
@@ -12,7 +13,7 @@
 // Invariants: results do not depend on where a prompt is cut. The state before the step is read from one buffer and the
 // state after it written to another.
 //
-// Shapes: those of `ConvArgs`, `DeltaArgs`, `ScanArgs`. Grid: (columns, sequences).
+// Shapes: those of `ConvArgs`, `DeltaArgs`, `ScanArgs`, `WkvArgs`. Grid: (columns, sequences).
 #include "common.cuh"
 
 constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together
@@ -25,6 +26,7 @@ template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
     if (channel >= a.width) return;
     const DeviceTile run = a.step.tiles[blockIdx.y];
     const DeviceKv memory = a.step.kvs[run.slot];
+    if (!memory.capacity) return;
     float kernel[kTaps], inputs[kTaps];
     UNROLL for (u32 j = 0; j < kTaps; j++) {
         const u64 at = (u64)(j - none) * a.width + channel;
@@ -65,6 +67,7 @@ template <u32 kRows> DEVICE void advance_delta(const DeltaArgs& a) {
     const u32 key_head = a.tiled ? head % a.key_heads : head * a.key_heads / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
     const DeviceKv memory = a.step.kvs[run.slot];
+    if (!memory.capacity) return;
     const u64 place = a.memory + (u64)head * a.key_dim * a.value_dim + col;
     const float rate = a.rate[head];
     float s[kRows];
@@ -112,6 +115,7 @@ template <u32 kRows> DEVICE void advance_scan(const ScanArgs& a) {
     const u32 head = channel / a.head_dim, group = head * a.groups / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
     const DeviceKv memory = a.step.kvs[run.slot];
+    if (!memory.capacity) return;
     const u64 place = a.memory + channel;
     const float skip = a.skip[head];
     float h[kRows];
@@ -142,11 +146,60 @@ template <u32 kRows> DEVICE void advance_scan(const ScanArgs& a) {
     }
 }
 
+// Up to 4 * kRows rows.
+template <u32 kRows> DEVICE void advance_wkv(const WkvArgs& a) {
+    let_next_start();
+    wait_for_previous();
+    const u32 g = threadIdx.x % 4, blocks = a.dim / kScanColumns;
+    const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kScanColumns + column();
+    const u32 key_head = head * a.key_heads / a.heads;
+    const DeviceTile run = a.step.tiles[blockIdx.y];
+    const DeviceKv memory = a.step.kvs[run.slot];
+    if (!memory.capacity) return;
+    const u64 place = a.memory + (u64)head * a.dim * a.dim + col;
+    float s[kRows];
+    UNROLL for (u32 r = 0; r < kRows; r++) {
+        const u32 i = g + 4 * r;
+        s[r] = i < a.dim && memory.from ? memory.from[place + (u64)i * a.dim] : 0.f;
+    }
+    for (u32 t = 0; t < run.count; t++) {
+        const u64 token = run.first + t, own = (token * a.heads + head) * a.dim,
+                  key = (token * a.key_heads + key_head) * a.dim;
+        const float v = a.v[key + col];
+        float seen = 0.f, sum = 0.f;
+        if (a.moved[0]) {
+            UNROLL for (u32 r = 0; r < kRows; r++) {
+                const u32 i = g + 4 * r;
+                if (i < a.dim) seen += s[r] * a.moved[0][own + i];
+            }
+            seen = sum_rows(seen);
+        }
+        UNROLL for (u32 r = 0; r < kRows; r++) {
+            const u32 i = g + 4 * r;
+            if (i < a.dim) {
+                const float dt = a.dt[own + i], decay = expf(a.by_rate ? a.rate * dt : -expf(dt)), held = s[r];
+                s[r] = decay * held + a.k[key + i] * (a.fades ? 1.f - decay : 1.f) * v;
+                if (a.moved[1]) s[r] += a.moved[1][own + i] * seen;
+                sum += (a.before ? held : s[r]) * a.r[own + i];
+            }
+        }
+        sum = sum_rows(sum);
+        if (g == 0) a.out[own + col] = sum;
+    }
+    UNROLL for (u32 r = 0; r < kRows; r++) {
+        const u32 i = g + 4 * r;
+        if (i < a.dim) memory.to[place + (u64)i * a.dim] = s[r];
+    }
+}
+
 KERNEL(conv_4, ConvArgs, 128, 4) { convolve<4>(a); }
 KERNEL(conv_16, ConvArgs, 128, 4) { convolve<16>(a); }
 KERNEL(delta_64, DeltaArgs, 64, 8) { advance_delta<16>(a); }
 KERNEL(delta_128, DeltaArgs, 64, 8) { advance_delta<32>(a); }
 KERNEL(delta_256, DeltaArgs, 64, 4) { advance_delta<64>(a); }
+KERNEL(wkv_64, WkvArgs, 64, 8) { advance_wkv<16>(a); }
+KERNEL(wkv_128, WkvArgs, 64, 8) { advance_wkv<32>(a); }
+KERNEL(wkv_256, WkvArgs, 64, 4) { advance_wkv<64>(a); }
 KERNEL(scan_16, ScanArgs, 64, 8) { advance_scan<4>(a); }
 KERNEL(scan_128, ScanArgs, 64, 8) { advance_scan<32>(a); }
 KERNEL(scan_256, ScanArgs, 64, 4) { advance_scan<64>(a); }

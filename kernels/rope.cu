@@ -26,6 +26,7 @@ KERNEL(heads, HeadsArgs, 128, 1) {
     if (is_key) turn(a, a.k + at * d, a.k_norm, a.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
     if (!a.store) return;
     const DeviceKv kv = a.step.kvs[a.step.slots[token]];
+    if (!kv.capacity) return;
     if (is_key) store_key(a, kv, position, kv_head, a.k + at * d, lane);
     else store_value(a, kv, position, kv_head, a.v + at * a.value_dim, lane);
 }

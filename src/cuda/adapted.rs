@@ -67,17 +67,16 @@ impl AdapterPlaces {
 }
 
 impl Adapted {
-    /// Takes note of the adapters of a step's sequences. `send` queues the table of factors for the beginning of a
-    /// buffer, or for the place that the executor has.
+    /// Takes note of the adapters of a step's sequences, of which the last of `n` may be missing. `send` queues the
+    /// table of factors for the beginning of a buffer, or for the place that the executor has.
     pub fn begin(
         &mut self,
         (current, stream): (&Current, &Stream),
         max_tokens: usize,
-        sequences: &dyn Sequences<CudaSequence>,
+        (sequences, n): (&dyn Sequences<CudaSequence>, usize),
         send: impl FnOnce(Option<&DeviceBuffer>, &[f32]) -> Result<()>,
     ) -> Result<()> {
         let set = |i: usize| sequences.get(i).map(CudaSequence::adapters);
-        let n = sequences.len();
         if (0..n).all(|i| set(i).is_none_or(|set| set.is_empty())) {
             (self.key, self.factors) = (0, Vec::new());
             self.adapters.clear();

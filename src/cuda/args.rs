@@ -107,13 +107,18 @@ pub enum Activation {
     Tanh = 11,
     /// x * sigmoid(1.702 x)
     QuickGelu = 12,
+    /// sqrt(max(|x|, 1e-6)) with the sign of x
+    SignedRoot = 13,
+    /// limit * tanh(gate / limit) * sigmoid(gate) * up_limit * tanh(up / up_limit), whose last factor is up for an
+    /// up_limit of 0
+    TanhSwiglu = 14,
 }
 
 /// The cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width of a
 /// head rounded up to 32. A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p %
 /// ring.
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceKv {
     pub k: Ptr<u8>,
     pub v: Ptr<u8>,
@@ -124,7 +129,7 @@ pub struct DeviceKv {
     pub from: ConstPtr<f32>,
     /// Recurrent memories after the step.
     pub to: Ptr<f32>,
-    /// Positions.
+    /// Positions; 0 for rows of padding, which write neither keys and values nor states.
     pub capacity: u32,
     /// Positions that a layer with a window keeps.
     pub ring: u32,
@@ -315,9 +320,9 @@ pub struct ProjectArgs {
     pub epilogue: u32,
     /// `Activation` of the epilogue `Glu`.
     pub activation: u32,
-    /// Of the epilogues `Add` and `Cap`.
+    /// Of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
     pub scale: f32,
-    /// Of the epilogue `Cap`; the limit of an activation of the epilogue `Glu`.
+    /// Of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     pub softcap: f32,
     /// Rows of the output.
     pub n: u32,
@@ -492,6 +497,8 @@ pub struct AttendArgs {
     pub slopes: ConstPtr<f32>,
     /// `[heads]`, or null: one more score, without a value.
     pub sinks: ConstPtr<f32>,
+    /// `[heads, 2 * distance_reach + 1]`, or null: added to a score by the distance of the position behind the token's.
+    pub distances: ConstPtr<f32>,
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
@@ -506,6 +513,8 @@ pub struct AttendArgs {
     pub softcap: f32,
     /// Tile of the first block of this launch.
     pub first_tile: u32,
+    pub distance_reach: u32,
+    pub pad: u32,
     pub layer: KvPlace,
 }
 
@@ -528,8 +537,10 @@ pub struct GluArgs {
     pub n: u64,
     /// `Activation`.
     pub activation: u32,
-    /// Limit of the activation.
+    /// Limits of the activation, of `up` its own.
     pub limit: f32,
+    pub up_limit: f32,
+    pub pad: u32,
 }
 
 /// A change of the values of an activation.
@@ -676,6 +687,48 @@ pub struct RescaleArgs {
     pub pad: u32,
 }
 
+/// The sum of streams, weighted by a softmax of the product of each with a vector, divided by its size.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MixByScoreArgs {
+    /// `[n, streams, width]`
+    pub x: ConstPtr<f32>,
+    /// `[width]`
+    pub by: ConstPtr<f32>,
+    /// `[n, width]`
+    pub out: Ptr<f32>,
+    pub width: u32,
+    pub streams: u32,
+    pub eps: f32,
+    pub pad: u32,
+}
+
+/// Makes a matrix of logits one whose rows and columns have the sum 1, and turns it over.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SinkhornArgs {
+    /// `[n, size, size]`
+    pub x: Ptr<f32>,
+    pub size: u32,
+    pub rounds: u32,
+    pub eps: f32,
+    pub pad: u32,
+}
+
+/// The dot products of heads of two activations.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DotArgs {
+    /// `[n, heads, dim]`
+    pub x: ConstPtr<f32>,
+    /// `[n, heads, dim]`
+    pub y: ConstPtr<f32>,
+    /// `[n, heads]`
+    pub out: Ptr<f32>,
+    pub heads: u32,
+    pub dim: u32,
+}
+
 /// A product with a factor of an adapter.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -711,7 +764,13 @@ pub enum RouterScore {
     Softmax = 0,
     SoftmaxOfChosen = 1,
     SigmoidOfScore = 2,
+    /// sqrt(ln(1 + e^x))
+    RootOfSoftplus = 3,
 }
+
+/// In place of an expert: a row of padding has none.
+#[expect(dead_code, reason = "kernels alone have it")]
+pub const NO_EXPERT: u32 = 0xffffffff;
 
 /// Chooses experts by scores.
 #[repr(C)]
@@ -725,6 +784,10 @@ pub struct RouteArgs {
     pub weights: Ptr<f32>,
     /// `[n_experts]`, or null: added for the choice, not to the weights.
     pub bias: ConstPtr<f32>,
+    /// `[n]`, `StepArgs::slots`.
+    pub slots: ConstPtr<u32>,
+    /// `StepArgs::kvs`, or null where no row is padding.
+    pub kvs: ConstPtr<DeviceKv>,
     pub n_experts: u32,
     pub n_used: u32,
     /// `RouterScore`.
@@ -777,8 +840,10 @@ pub struct ExpertGluArgs {
     pub stride: u32,
     /// `Activation`.
     pub activation: u32,
-    /// Limit of the activation.
+    /// As in `GluArgs`.
     pub limit: f32,
+    pub up_limit: f32,
+    pub pad: u32,
 }
 
 /// out = the weighted sum of the results of a token's experts.
@@ -897,6 +962,38 @@ pub struct ScanArgs {
     pub by_state: u32,
     /// As in `DeltaArgs`.
     pub stages: u32,
+}
+
+/// The recurrence of RWKV.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct WkvArgs {
+    pub step: StepArgs,
+    /// `[n, heads, dim]`
+    pub r: ConstPtr<f32>,
+    /// `[n, key_heads, dim]`
+    pub k: ConstPtr<f32>,
+    /// `[n, key_heads, dim]`
+    pub v: ConstPtr<f32>,
+    /// `[n, heads, dim]`
+    pub dt: ConstPtr<f32>,
+    /// `a` and `b`, `[n, heads, dim]` each, or null.
+    pub moved: [ConstPtr<f32>; 2],
+    /// `[n, heads, dim]`
+    pub out: Ptr<f32>,
+    /// The memory is `[heads, dim, dim]`.
+    pub memory: u64,
+    pub heads: u32,
+    pub key_heads: u32,
+    pub dim: u32,
+    /// Boolean: rows decay by exp(rate * dt), else by exp(-exp(dt)).
+    pub by_rate: u32,
+    pub rate: f32,
+    /// Boolean: results are of the memory ahead of the token.
+    pub before: u32,
+    /// Boolean: keys count 1 less the decay times.
+    pub fades: u32,
+    pub pad: u32,
 }
 
 /// How the token after a row of logits is chosen.

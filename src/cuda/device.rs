@@ -21,7 +21,7 @@ use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::graph::op::{Activation, Experts, Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
+use crate::graph::op::{Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
@@ -310,29 +310,22 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
     let routing_is_known = |r: &Routing| match r.score {
         _ if r.by_id.is_some() => false,
-        RouterScore::RootOfSoftplus => false,
         RouterScore::SoftmaxOfChosen => r.bias.is_none() && r.groups == 1,
-        RouterScore::Softmax | RouterScore::Sigmoid => true,
+        RouterScore::Softmax | RouterScore::Sigmoid | RouterScore::RootOfSoftplus => true,
     };
     Ok(match op {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
             Some("norms whose bias is not as long as their weights")
         }
-        Op::Glu { activation: Activation::TanhSwiglu(_), .. }
-        | Op::Experts(Experts { activation: Activation::TanhSwiglu(_), .. }) => Some("a hyperbolic tangent in SwiGLU"),
         Op::Pool(_) => Some("sums of groups of positions"),
         Op::EmbedNgrams(_) => Some("embeddings of n-grams"),
-        Op::Glu { activation: Activation::SignedRoot, .. } => Some("roots of values"),
         Op::Rope { rope, .. } if weights.rope(rope.table)?.behind > 0 => Some("rotations by positions before"),
         Op::Attend(a) if a.half.is_some() => Some("one softmax over the keys of two layers"),
-        Op::Wkv(_) | Op::Dot { .. } => Some("the recurrence of RWKV"),
         Op::Select(_) => Some("choosing positions to attend to"),
         Op::Attend(a) if a.among.is_some() => Some("attention to chosen positions"),
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
-        Op::Attend(a) if a.distances.is_some() => Some("scores by a table of distances"),
         Op::OfMedia { .. } => Some("ops of rows of media alone"),
         Op::Attend(a) if matches!(a.mask, Mask::Spans | Mask::Source | Mask::Behind) => Some("attention within spans"),
-        Op::MixByScore { .. } | Op::Sinkhorn { .. } => Some("residual streams that are mixed by scores"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),

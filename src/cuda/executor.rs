@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::adapted::Adapted;
-use super::args::{DeviceKv, GEMV_ROWS, JoinArgs, KvPlace, StepArgs};
+use super::args::{DeviceKv, GEMV_ROWS, JoinArgs, KvPlace, SMALL_BATCH_ROWS, StepArgs};
 use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
-use super::inputs::{InputStaging, Tilings, turns_ahead};
+use super::inputs::{InputStaging, Padded, Tilings, turns_ahead};
 use super::launch::{Context, CudaKernel, Current, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, Lowering, StepShape};
 use super::profile::Profile;
@@ -44,6 +44,12 @@ fn memory_places(recurrent: &[usize]) -> Vec<u64> {
 
 fn is_crossing(op: &Op) -> bool {
     matches!(op, Op::ToHost { .. } | Op::FromHost { .. })
+}
+
+/// Tells whether each token is the only one of its sequence, and where there are several all are outputs.
+fn is_apart(inputs: &StepInputs) -> bool {
+    let n = inputs.ids.len();
+    inputs.sequences.iter().copied().eq(0..n as u32) && (n == 1 || inputs.outputs.len() == n)
 }
 
 /// Queues values for `to` from some byte on; of `transfer` some bytes are in use.
@@ -125,6 +131,8 @@ pub struct CudaExecutor {
     whole: bool,
     /// No op of the step was queued.
     untouched: bool,
+    /// Tokens and outputs of the step, without padding.
+    rows: [usize; 2],
     /// Outputs with logits.
     outputs: usize,
     open: bool,
@@ -189,6 +197,7 @@ impl CudaExecutor {
             ops: 0..0,
             untouched: false,
             whole: false,
+            rows: [0; 2],
             outputs: 0,
             open: false,
             stream,
@@ -221,6 +230,19 @@ impl CudaExecutor {
         Ok(caches)
     }
 
+    /// Number of rows that a step is computed with, where some of them may be padding: a token for each of several
+    /// sequences takes as many as the next power of two, so that few records serve all batches.
+    fn padded(&self, inputs: &StepInputs, ops: &Range<usize>) -> Option<usize> {
+        let (n, limits) = (inputs.ids.len(), self.dims.limits);
+        let pads = (3..=SMALL_BATCH_ROWS).contains(&n)
+            && is_apart(inputs)
+            && inputs.media.is_empty()
+            && inputs.spans.is_empty()
+            && self.crossings.is_empty()
+            && *ops == (0..self.program.ops.len());
+        pads.then(|| n.next_power_of_two().min(limits.max_tokens).min(limits.max_outputs))
+    }
+
     /// Opens a step of a range of ops.
     pub fn begin(
         &mut self,
@@ -239,7 +261,12 @@ impl CudaExecutor {
             current.synchronize(&self.stream)?;
             self.leads = false;
         }
-        let caches = self.caches(inputs, sequences)?;
+        let mut caches = self.caches(inputs, sequences)?;
+        let padded = self.padded(inputs, &ops);
+        let n_slots = padded.unwrap_or(caches.len());
+        if let Some(&DeviceKv { k_type, v_type, .. }) = caches.first() {
+            caches.resize(n_slots, DeviceKv { k_type, v_type, ..DeviceKv::default() });
+        }
         let goes_on = self.goes_on(inputs, &caches);
         self.slot = (self.slot + 1) % SLOTS;
         let to = (&current, &self.stream);
@@ -255,13 +282,15 @@ impl CudaExecutor {
             }
             self.kept_slots.clear();
             self.kept_slots.extend(inputs.outputs.iter().map(|&t| inputs.sequences[t as usize]));
+            let padding = padded.map(|rows| (Padded::new(inputs), rows));
+            let sent = padding.as_ref().map_or(*inputs, |(padding, rows)| padding.inputs(*rows, inputs));
             (self.steps, self.rules) =
-                self.inputs.send(to, self.slot, inputs, &self.kept_slots, &caches, &self.dims.tilings)?;
+                self.inputs.send(to, self.slot, &sent, &self.kept_slots, &caches, &self.dims.tilings)?;
             self.send_media(&current, inputs)?;
         }
         let CudaExecutor { stream, dims, adapted, buffer, scratch, transfer, transfer_used, .. } = self;
         let own = (&*buffer, (scratch.adapters.factors - buffer.address()) as usize);
-        adapted.begin((&current, stream), dims.limits.max_tokens, sequences, |to, factors| {
+        adapted.begin((&current, stream), dims.limits.max_tokens, (sequences, n_slots), |to, factors| {
             queue_values((&current, stream), to.map_or(own, |to| (to, 0)), (transfer, transfer_used), factors)
         })?;
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
@@ -274,14 +303,13 @@ impl CudaExecutor {
         let is_longer = |bound: &usize| caches.iter().any(|kv| kv.capacity as usize > *bound);
         self.shape = StepShape {
             needs,
-            n: inputs.ids.len(),
-            n_outputs: inputs.outputs.len(),
+            n: padded.unwrap_or(inputs.ids.len()),
+            n_outputs: padded.unwrap_or(inputs.outputs.len()),
             n_tiles,
-            n_slots: caches.len(),
-            alone: inputs.sequences.iter().copied().eq(0..inputs.ids.len() as u32)
-                // Queries are turned between their norms and attention.
-                && caches.iter().all(|kv| kv.k_type != quant::Q4_0.0)
-                && (inputs.ids.len() == 1 || inputs.outputs.len() == inputs.ids.len()),
+            n_slots,
+            padded: padded.is_some(),
+            // Queries are turned between their norms and attention.
+            alone: is_apart(inputs) && caches.iter().all(|kv| kv.k_type != quant::Q4_0.0),
             kept_tiles,
             reach: self.dims.reach(longest),
             halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
@@ -301,6 +329,7 @@ impl CudaExecutor {
             self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
         }
         self.caches = caches;
+        self.rows = [inputs.ids.len(), inputs.outputs.len()];
         self.launched.clear();
         (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
         if inputs.outputs.is_empty() {
@@ -375,7 +404,8 @@ impl CudaExecutor {
         // Few steps with pictures are alike.
         let has_picture = all.0.media != 0 || all.0.last != 0;
         let is_one = self.whole && self.crossings.is_empty();
-        let records = self.untouched && is_one && shape.n <= GEMV_ROWS && profile.is_none() && !has_picture;
+        let most = if shape.padded { SMALL_BATCH_ROWS } else { GEMV_ROWS };
+        let records = self.untouched && is_one && shape.n <= most && profile.is_none() && !has_picture;
         let mut launch = |stop: &dyn Fn() -> bool| {
             let mut lowering = Lowering {
                 model,
@@ -407,7 +437,7 @@ impl CudaExecutor {
         self.untouched = false;
         let done = self.ops.start == end;
         if self.ops.is_empty() && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
-            self.outputs = self.shape.n_outputs;
+            self.outputs = self.rows[1];
         }
         Ok(done)
     }
@@ -509,7 +539,7 @@ impl CudaExecutor {
 
     /// Number of values of an activation, and its offset in `buffer`.
     pub(super) fn place(&self, tensor: TensorId) -> (usize, usize) {
-        let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
+        let rows = self.rows[usize::from(self.is_kept())];
         let address = self.scratch.tensors[usize::from(self.shape.n == self.shape.n_outputs)][tensor.0 as usize];
         (rows * self.program.width(tensor), (address - self.buffer.address()) as usize)
     }
@@ -538,7 +568,7 @@ impl CudaExecutor {
     /// Copies rows of the step from number `first` on of an activation that the program keeps.
     pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         self.finish()?;
-        let (width, n) = (self.program.width(tensor), self.shape.n);
+        let (width, n) = (self.program.width(tensor), self.rows[0]);
         let end = first.checked_mul(width).and_then(|values| values.checked_add(out.len()));
         if !self.program.kept.contains(&tensor) || end.is_none_or(|end| end > n * width) {
             let what = format!("{} values from row {first} of {tensor:?} on, of {n} rows of {width}", out.len());

@@ -4,7 +4,7 @@
 //! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded
 //! step serves every token, position and cache.
 
-use super::args::{DeviceKv, DeviceTile, StepArgs};
+use super::args::{DeviceKv, DeviceTile, SMALL_BATCH_ROWS, StepArgs};
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::probe::Address;
 use super::rules::{self, StepRules};
@@ -110,6 +110,40 @@ impl InputStaging {
         let bytes = &mut self.staging.bytes_mut()[at..][..size_of_val(caches)];
         Writer::new(bytes, 0).kvs(caches);
         current.upload(stream, &self.device, self.caches_at, &self.staging, at, size_of_val(caches))
+    }
+}
+
+/// The inputs of a step whose tokens are apart, with rows of padding behind them: each is the first token of a sequence
+/// of its own, whose cache has no room.
+pub struct Padded {
+    ids: [u32; SMALL_BATCH_ROWS],
+    positions: [u32; SMALL_BATCH_ROWS],
+    turns: [[u32; 3]; SMALL_BATCH_ROWS],
+    /// Those of sequences and outputs.
+    numbers: [u32; SMALL_BATCH_ROWS],
+}
+
+impl Padded {
+    pub fn new(inputs: &StepInputs) -> Padded {
+        let numbers = std::array::from_fn(|i| i as u32);
+        let (ids, positions, turns) = ([0; SMALL_BATCH_ROWS], [0; SMALL_BATCH_ROWS], [[0; 3]; SMALL_BATCH_ROWS]);
+        let mut padded = Padded { ids, positions, turns, numbers };
+        padded.ids[..inputs.ids.len()].copy_from_slice(inputs.ids);
+        padded.positions[..inputs.positions.len()].copy_from_slice(inputs.positions);
+        padded.turns[..inputs.turns.len()].copy_from_slice(inputs.turns);
+        padded
+    }
+
+    /// So many rows of them.
+    pub fn inputs<'a>(&'a self, rows: usize, inputs: &StepInputs<'a>) -> StepInputs<'a> {
+        StepInputs {
+            ids: &self.ids[..rows],
+            positions: &self.positions[..rows],
+            sequences: &self.numbers[..rows],
+            outputs: &self.numbers[..rows],
+            turns: if inputs.turns.is_empty() { &[] } else { &self.turns[..rows] },
+            ..*inputs
+        }
     }
 }
 

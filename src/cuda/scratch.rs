@@ -133,7 +133,7 @@ impl ExecutorDims {
                     tilings.extend((!fixed && !shape.is_wide()).then_some(PROMPT_TOKENS));
                     (value_dim, attention_rows) = (value_dim.max(shape.value_dim), attention_rows.max(shape.rows()));
                 }
-                Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_) => tilings.push(WHOLE),
+                Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => tilings.push(WHOLE),
                 Op::Experts(e) => {
                     experts.n = experts.n.max(e.n_experts);
                     experts.used = experts.used.max(e.routing.n_used);

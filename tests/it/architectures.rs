@@ -57,7 +57,7 @@ fn begun(model: &Arc<Model>, data: &Value, kv: DType) -> (Session, usize) {
 }
 
 /// The name, the data and the file of each architecture, written to a folder.
-fn files(folder: &Path) -> Vec<(String, Value, PathBuf)> {
+pub fn files(folder: &Path) -> Vec<(String, Value, PathBuf)> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures");
     let file = |entry: DirEntry| {
         let path = entry.path();

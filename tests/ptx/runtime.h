@@ -41,6 +41,7 @@ static inline float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL
 template <class T> static inline bool unordered(T a, T b) { return std::isnan(a) || std::isnan(b); }
 static inline float rcp_rn(float x) { return 1.f / x; }
 static inline float rcp_approx_ftz(float x) { return flushed(1.f / flushed(x)); }
+static inline float ex2_approx(float x) { return exp2f(x); }
 static inline float ex2_approx_ftz(float x) { return flushed(exp2f(flushed(x))); }
 static inline float sqrt_rn(float x) { return sqrtf(x); }
 static inline float abs(float x) { return std::fabs(x); }

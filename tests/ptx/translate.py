@@ -229,7 +229,7 @@ def _(k, a, type_):
     return k.write(a[0], f'std::fma({", ".join(k.read(x, type_) for x in a[1:])})', type_)
 
 
-@operation(r'(fma\.rm|rcp\.rn|rcp\.approx\.ftz|ex2\.approx\.ftz|sqrt\.rn|min|max|max\.NaN|abs|neg|copysign)\.f32')
+@operation(r'(fma\.rm|rcp\.rn|rcp\.approx\.ftz|ex2\.approx|ex2\.approx\.ftz|sqrt\.rn|min|max|max\.NaN|abs|neg|copysign)\.f32')
 def _(k, a, verb):
     return k.write(a[0], f'{verb.replace(".", "_")}({", ".join(k.read(x, "f32") for x in a[1:])})', 'f32')
 

@@ -6,7 +6,7 @@ use crate::cuda::args::{
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Weight};
 
 impl Lowering<'_> {
@@ -17,13 +17,15 @@ impl Lowering<'_> {
             experts: self.scratch.experts,
             weights: self.scratch.expert_weights,
             bias: self.model.weights.vector(routing.bias),
+            slots: self.step.0.slots,
+            kvs: if self.shape.padded { self.step.0.kvs } else { 0 },
             n_experts: n_experts as u32,
             n_used: routing.n_used as u32,
             score: match routing.score {
                 RouterScore::Softmax => args::RouterScore::Softmax,
                 RouterScore::SoftmaxOfChosen => args::RouterScore::SoftmaxOfChosen,
                 RouterScore::Sigmoid => args::RouterScore::SigmoidOfScore,
-                RouterScore::RootOfSoftplus => return Err(Error::unsupported("this routing to experts on a GPU")),
+                RouterScore::RootOfSoftplus => args::RouterScore::RootOfSoftplus,
             } as u32,
             renormalise: u32::from(routing.renormalise),
             groups: routing.groups as u32,
@@ -56,7 +58,7 @@ impl Lowering<'_> {
             std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
         let of_first = if op.gate.is_some() { of_gate } else { of_up };
         let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
-        let (activation, limit) = activation_code(op.activation)?;
+        let (activation, [limit, up_limit]) = activation_code(op.activation);
         let glu = ExpertGluArgs {
             gate: gates,
             up: match op.gate {
@@ -73,6 +75,8 @@ impl Lowering<'_> {
             stride: stride as u32,
             activation,
             limit,
+            up_limit,
+            pad: 0,
         };
         let first = ProjectArgs {
             segments: [gate, up, Segment::default(), Segment::default()],
@@ -80,6 +84,7 @@ impl Lowering<'_> {
             cols: input.width as u32,
             activation,
             softcap: limit,
+            scale: up_limit,
             x_divisor: used as u32,
             ..Default::default()
         };

@@ -47,7 +47,9 @@ pub struct StepShape {
     pub n_tiles: [usize; TILINGS],
     pub kept_tiles: [usize; TILINGS],
     pub n_slots: usize,
-    /// Each token is the only one of its sequence, and where there are several all are outputs.
+    /// Some of the rows may be padding.
+    pub padded: bool,
+    /// Each token is the only one of its sequence, and where there are several all are outputs; no key is in 4 bits.
     pub alone: bool,
     /// Shares of positions that the longest context has work for.
     pub reach: usize,
@@ -121,27 +123,26 @@ pub(crate) struct ProductInput {
     pub norm: DeviceNorm,
 }
 
-/// The kernels' code of an activation, and its limit.
-pub(crate) fn activation_code(activation: Activation) -> Result<(u32, f32)> {
-    let (code, limit) = match activation {
-        Activation::Silu => (args::Activation::Silu, 0.0),
-        Activation::Gelu => (args::Activation::Gelu, 0.0),
-        Activation::GeluErf => (args::Activation::GeluErf, 0.0),
-        Activation::QuickGelu => (args::Activation::QuickGelu, 0.0),
-        Activation::Relu => (args::Activation::Relu, 0.0),
-        Activation::Relu2 => (args::Activation::Relu2, 0.0),
-        Activation::ClampedSwiglu => (args::Activation::ClampedSwiglu, 0.0),
-        Activation::SwigluOfClamped(limit) => (args::Activation::SwigluOfClamped, limit),
-        Activation::SwigluThenClamped(limit) => (args::Activation::SwigluThenClamped, limit),
-        Activation::Identity => (args::Activation::Identity, 0.0),
-        Activation::Sigmoid => (args::Activation::Sigmoid, 0.0),
-        Activation::Softplus => (args::Activation::Softplus, 0.0),
-        Activation::Tanh => (args::Activation::Tanh, 0.0),
-        Activation::SignedRoot | Activation::TanhSwiglu(_) => {
-            return Err(Error::unsupported(format!("{activation:?} on a GPU")));
-        }
+/// The kernels' code of an activation, and its limits.
+pub(crate) fn activation_code(activation: Activation) -> (u32, [f32; 2]) {
+    let (code, limits) = match activation {
+        Activation::Silu => (args::Activation::Silu, [0.0; 2]),
+        Activation::Gelu => (args::Activation::Gelu, [0.0; 2]),
+        Activation::GeluErf => (args::Activation::GeluErf, [0.0; 2]),
+        Activation::QuickGelu => (args::Activation::QuickGelu, [0.0; 2]),
+        Activation::Relu => (args::Activation::Relu, [0.0; 2]),
+        Activation::Relu2 => (args::Activation::Relu2, [0.0; 2]),
+        Activation::ClampedSwiglu => (args::Activation::ClampedSwiglu, [0.0; 2]),
+        Activation::SwigluOfClamped(limit) => (args::Activation::SwigluOfClamped, [limit, 0.0]),
+        Activation::SwigluThenClamped(limit) => (args::Activation::SwigluThenClamped, [limit, 0.0]),
+        Activation::Identity => (args::Activation::Identity, [0.0; 2]),
+        Activation::Sigmoid => (args::Activation::Sigmoid, [0.0; 2]),
+        Activation::Softplus => (args::Activation::Softplus, [0.0; 2]),
+        Activation::Tanh => (args::Activation::Tanh, [0.0; 2]),
+        Activation::SignedRoot => (args::Activation::SignedRoot, [0.0; 2]),
+        Activation::TanhSwiglu(limits) => (args::Activation::TanhSwiglu, limits),
     };
-    Ok((code as u32, limit))
+    (code as u32, limits)
 }
 
 /// Part of a step that the time of ops is counted in.
@@ -265,9 +266,10 @@ impl Lowering<'_> {
                 self.adapt(*input, &projections, *scale)?;
             }
             (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
-                let (activation, softcap) = activation_code(*activation)?;
+                let (activation, [softcap, scale]) = activation_code(*activation);
                 let epilogue = Epilogue::Glu as u32;
-                self.project(*x, projections, ProjectArgs { epilogue, activation, softcap, ..Default::default() })?;
+                let args = ProjectArgs { epilogue, activation, softcap, scale, ..Default::default() };
+                self.project(*x, projections, args)?;
             }
             (Fusion::Attention { .. }, [ops @ .., Op::Attend(attend)]) => {
                 if let Some(Op::KeepOutputs { moves }) = ops.last() {
@@ -298,6 +300,9 @@ impl Lowering<'_> {
             Op::Mix(mix) => self.mix(mix, 1.0),
             Op::Threshold { x, deviations } => self.rescale(*x, None, *deviations),
             Op::Rescale { x, like } => self.rescale(*x, Some(*like), 0.0),
+            Op::MixByScore { x, by, eps, out } => self.mix_by_score([*x, *out], *by, *eps),
+            Op::Sinkhorn { x, eps, rounds } => self.sinkhorn(*x, *eps, *rounds),
+            Op::Dot { x, y, out } => self.dot([*x, *y, *out]),
             Op::AddMedia { x, part } => self.add_media(*x, *part),
             Op::ScaleColumns { x, by } => {
                 let by = self.model.weights.vector(Some(*by));
@@ -322,6 +327,7 @@ impl Lowering<'_> {
             Op::Conv(op) => self.conv(op),
             Op::DeltaRule(op) => self.delta_rule(op),
             Op::Scan(op) => self.scan(op),
+            Op::Wkv(op) => self.wkv(op),
             Op::Project { x, projections } => projections.chunks(MAX_SEGMENTS).try_for_each(|p| {
                 self.project(*x, p, ProjectArgs::default())?;
                 self.adapt(*x, p, 1.0)
@@ -337,14 +343,9 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Wkv(_)
-            | Op::Pool(_)
-            | Op::MixByScore { .. }
-            | Op::Sinkhorn { .. }
-            | Op::Dot { .. }
-            | Op::Select(_)
-            | Op::EmbedNgrams(_)
-            | Op::OfMedia { .. } => Err(Error::unsupported(format!("{op:?} on a GPU"))),
+            Op::Pool(_) | Op::Select(_) | Op::EmbedNgrams(_) | Op::OfMedia { .. } => {
+                Err(Error::unsupported(format!("{op:?} on a GPU")))
+            }
             // `HeadOps` has the former, the caller the latter.
             Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }
@@ -454,8 +455,8 @@ impl Lowering<'_> {
     }
 
     fn glu(&mut self, gate: Address, up: Address, n: usize, activation: Activation) -> Result<()> {
-        let (activation, limit) = activation_code(activation)?;
-        let args = GluArgs { gate, up, n: n as u64, activation, limit };
+        let (activation, [limit, up_limit]) = activation_code(activation);
+        let args = GluArgs { gate, up, n: n as u64, activation, limit, up_limit, pad: 0 };
         self.launch(&self.model.device.kernels.glu, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)
     }
 

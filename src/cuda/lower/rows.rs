@@ -1,15 +1,15 @@
 //! The launches of ops that change, copy or multiply rows part by part, and of recurrences.
 
 use crate::cuda::args::{
-    CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, HEAD_TOKENS, JoinArgs, MixArgs, Modification, ModifyArgs,
-    ProjectHeadsArgs, RescaleArgs, SCAN_COLUMNS, ScanArgs, StepArgs,
+    CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, DotArgs, HEAD_TOKENS, JoinArgs, MixArgs, MixByScoreArgs,
+    Modification, ModifyArgs, ProjectHeadsArgs, RescaleArgs, SCAN_COLUMNS, ScanArgs, SinkhornArgs, StepArgs, WkvArgs,
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::lower::Lowering;
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
-use crate::graph::op::{Conv, DeltaRule, Mix, Scan, TensorId, Weight};
+use crate::graph::op::{Conv, DeltaRule, Mix, Scan, TensorId, Vector, Weight, Wkv};
 
 /// Tokens of a sequence from which on a chunk of them is faster than a step for each.
 const CHUNK_PAYS: usize = 16;
@@ -79,6 +79,39 @@ impl Lowering<'_> {
             pad: 0,
         };
         self.launch(&self.model.device.kernels.rescale, [self.shape.n * parts, 1, 1], 256, 128, &args)
+    }
+
+    /// The sum of the streams of `x`, each weighted by what its product with a vector says.
+    pub(crate) fn mix_by_score(&mut self, [x, out]: [TensorId; 2], by: Vector, eps: f32) -> Result<()> {
+        let width = self.program.width(out);
+        let args = MixByScoreArgs {
+            x: self.tensor(x),
+            by: self.model.weights.vector(Some(by)),
+            out: self.tensor(out),
+            width: width as u32,
+            streams: (self.program.width(x) / width) as u32,
+            eps,
+            pad: 0,
+        };
+        self.launch(&self.model.device.kernels.mix_by_score, [self.shape.n, 1, 1], 256, 128, &args)
+    }
+
+    /// Makes logits a division of streams among others.
+    pub(crate) fn sinkhorn(&mut self, x: TensorId, eps: f32, rounds: u32) -> Result<()> {
+        let values = self.program.width(x);
+        let args = SinkhornArgs { x: self.tensor(x), size: values.isqrt() as u32, rounds, eps, pad: 0 };
+        let threads = values.next_multiple_of(32);
+        self.launch(&self.model.device.kernels.sinkhorn, [self.shape.n, 1, 1], threads as u32, 4 * threads, &args)
+    }
+
+    pub(crate) fn dot(&mut self, [x, y, out]: [TensorId; 3]) -> Result<()> {
+        const WARPS: usize = 4;
+        let heads = self.program.width(out);
+        let [first, second, to] = [x, y, out].map(|tensor| self.tensor(tensor));
+        let dim = (self.program.width(x) / heads) as u32;
+        let args = DotArgs { x: first, y: second, out: to, heads: heads as u32, dim };
+        let blocks = [heads.div_ceil(WARPS), self.shape.n, 1];
+        self.launch(&self.model.device.kernels.dot, blocks, 32 * WARPS as u32, 0, &args)
     }
 
     /// `x += a part of the row` for tokens that are rows of media, of which a step may have none.
@@ -256,5 +289,34 @@ impl Lowering<'_> {
             _ => &k.scan_256,
         };
         self.launch(kernel, [channels / SCAN_COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+    }
+
+    pub(crate) fn wkv(&mut self, op: &Wkv) -> Result<()> {
+        let (width, dim) = (self.program.width(op.r), op.dim);
+        let args = WkvArgs {
+            step: self.sequences(),
+            r: self.tensor(op.r),
+            k: self.tensor(op.k),
+            v: self.tensor(op.v),
+            dt: self.tensor(op.dt),
+            moved: op.moved.map_or([0; 2], |moved| moved.map(|tensor| self.tensor(tensor))),
+            out: self.tensor(op.out),
+            memory: self.memory_places[op.recurrent.0 as usize],
+            heads: (width / dim) as u32,
+            key_heads: (self.program.width(op.k) / dim) as u32,
+            dim: dim as u32,
+            by_rate: u32::from(op.rate.is_some()),
+            rate: op.rate.unwrap_or(0.0),
+            before: u32::from(op.before),
+            fades: u32::from(op.fades),
+            pad: 0,
+        };
+        let k = &self.model.device.kernels;
+        let kernel = match dim {
+            ..=64 => &k.wkv_64,
+            65..=128 => &k.wkv_128,
+            _ => &k.wkv_256,
+        };
+        self.launch(kernel, [width / SCAN_COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
     }
 }
