@@ -6,9 +6,12 @@ Speed does not depend on what weights say, so such a file stands in for a model 
     benches/synthetic.py llama-3.2-1b Q4_K_M model.gguf [--layers N]
 
 A mix named Q4_K_M has Q6_K for the output, and for the values and the last product of the feed-forward block in half of
-the layers, else Q4_K; any other name is the type of all matrices. Needs numpy. The same arguments give the same bytes.
+the layers, else Q4_K; MLX and AWQ write folders of safetensors of Llama's shapes with codes of 4 bits, in groups of 64
+and 128; any other name is the type of all matrices. Needs numpy. The same arguments give the same bytes.
 """
 import argparse
+import json
+import os
 import struct
 
 import numpy as np
@@ -20,6 +23,7 @@ TYPES = {
     "Q5_1": (7, 32, 24, (0, 2), 18.0), "Q8_0": (8, 32, 34, (0,), 74.0), "Q2_K": (10, 256, 84, (80, 82), 16.0),
     "Q3_K": (11, 256, 110, (108,), 45.0), "Q4_K": (12, 256, 144, (0, 2), 300.0), "Q5_K": (13, 256, 176, (0, 2), 600.0),
     "Q6_K": (14, 256, 210, (208,), 1400.0), "MXFP4": (39, 32, 17, (), 0),
+    "NVFP4": (40, 64, 36, (), 0), "Q1_0": (41, 128, 18, (0,), 1.0),
 }
 # What quantizers write where rows are no whole number of blocks.
 FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "Q3_K": "Q4_0", "Q2_K": "Q4_0"}
@@ -42,6 +46,9 @@ MODELS = {
     "qwen3.5-0.8b": ("qwen35", dense(24, 1024, 3584, 8, 2, 256, 248320, True, 1e7, 262144)),
     "lfm2-1.2b": ("lfm2", dense(16, 2048, 8192, 32, 8, 64, 65536, True, 1e6, 128000)),
     "gpt-oss-20b": ("gpt-oss", dense(24, 2880, 2880, 64, 8, 64, 201088, False, 1.5e5, 131072, experts=32, used=4, expert_ffn=2880)),
+    "rwkv7-1.5b": ("rwkv7", dense(24, 2048, 8192, 0, 0, 64, 65536, False, 1e4, 4096)),
+    "gemma-3n-e2b": ("gemma3n", dense(30, 2048, 8192, 8, 2, 256, 262144, True, 1e6, 32768)),
+    "glm-5": ("glm-dsa", dense(78, 6144, 12288, 64, 1, 576, 154880, False, 1e6, 202752, experts=256, used=8, expert_ffn=2048)),
     "gemma-4-e2b": ("gemma4", dense(35, 1536, 6144, 8, 1, 512, 262144, True, 1e6, 131072)),
 }
 
@@ -172,7 +179,65 @@ def gemma4_layer(f, p, i):
     f.vector(p + "layer_output_scale.weight", 1)
 
 
-LAYERS = {"qwen35": qwen35_layer, "lfm2": lfm2_layer, "gpt-oss": gpt_oss_layer, "gemma4": gemma4_layer}
+def rwkv7_layer(f, p, i):
+    hidden, ffn = f.shape["hidden"], f.shape["ffn"]
+    for name in ("attn_norm", "attn_norm_2", "time_mix_ln"):
+        f.vector(f"{p}{name}.weight", hidden)
+        f.vector(f"{p}{name}.bias", hidden)
+    for name, rank, kind in (("w", 96, "F32"), ("a", 96, "F16"), ("v", 64 if i else 96, "F16"), ("g", 256, "F16")):
+        if name != "g":
+            f.vector(f"{p}time_mix_{name}0.weight", hidden)
+        f.matrix(f"{p}time_mix_{name}1", rank, hidden, kind)
+        f.matrix(f"{p}time_mix_{name}2", hidden, rank, kind)
+    f.vector(p + "time_mix_lerp_fused.weight", hidden, 1, 1, 6)
+    for name in ("time_mix_k_k", "time_mix_k_a", "time_mix_r_k"):
+        f.vector(f"{p}{name}.weight", hidden)
+    f.vector(p + "channel_mix_lerp_k.weight", hidden, 1, 1)
+    for name, rows, cols in (("time_mix_key", hidden, hidden), ("time_mix_value", hidden, hidden),
+                             ("time_mix_receptance", hidden, hidden), ("time_mix_output", hidden, hidden),
+                             ("channel_mix_key", ffn, hidden), ("channel_mix_value", hidden, ffn)):  # fmt: skip
+        f.matrix(p + name, rows, cols)
+
+
+def gemma3n_layer(f, p, i):
+    hidden, dim = f.shape["hidden"], f.shape["dim"]
+    f.norms(p, hidden, "attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "post_norm", "laurel_post_norm",
+            "altup_router_norm", "altup_correct_scale")
+    attention(f, p, i)
+    f.norms(p, dim, "attn_q_norm", "attn_k_norm")
+    feed_forward(f, p, i)
+    for name, rows, cols in (("inp_gate", 256, hidden), ("proj", hidden, 256), ("laurel_l", 64, hidden), ("laurel_r", hidden, 64)):
+        f.matrix(p + name, rows, cols)
+    for name, rows, cols in (("altup_correct_coef", 4, 4), ("altup_predict_coef", 16, 4), ("altup_router", 4, hidden)):
+        f.matrix(p + name, rows, cols, "F32")
+
+
+def glm_layer(f, p, i):
+    s, hidden, heads, narrow, wide = f.shape, f.shape["hidden"], f.shape["heads"], 512, 2048
+    f.norms(p, hidden, "attn_norm", "ffn_norm")
+    f.norms(p, narrow, "attn_kv_a_norm")
+    f.norms(p, wide, "attn_q_a_norm")
+    f.matrix(p + "attn_q_a", wide, hidden)
+    f.matrix(p + "attn_q_b", heads * 256, wide)
+    f.matrix(p + "attn_kv_a_mqa", narrow + 64, hidden)
+    f.matrix(p + "attn_k_b", narrow, 192, "Q8_0", heads)
+    f.matrix(p + "attn_v_b", 256, narrow, "Q8_0", heads)
+    f.matrix(p + "attn_output", hidden, heads * 256)
+    f.norms(p, 128, "indexer.k_norm")
+    f.vector(p + "indexer.k_norm.bias", 128)
+    f.matrix(p + "indexer.proj", 32, hidden)
+    f.matrix(p + "indexer.attn_k", 128, hidden)
+    f.matrix(p + "indexer.attn_q_b", 32 * 128, wide)
+    if i < s["dense_layers"]:
+        return feed_forward(f, p, i)
+    experts(f, p, i)
+    f.vector(p + "exp_probs_b.bias", s["experts"])
+    for name, rows, cols in (("gate", s["expert_ffn"], hidden), ("up", s["expert_ffn"], hidden), ("down", hidden, s["expert_ffn"])):
+        f.matrix(f"{p}ffn_{name}_shexp", rows, cols)
+
+
+LAYERS = {"qwen35": qwen35_layer, "lfm2": lfm2_layer, "gpt-oss": gpt_oss_layer, "gemma4": gemma4_layer, "rwkv7": rwkv7_layer,
+          "gemma3n": gemma3n_layer, "glm-dsa": glm_layer}
 
 
 def describe(arch, shape, recipe):
@@ -207,6 +272,23 @@ def describe(arch, shape, recipe):
             f.key(name, value)
     if arch == "gpt-oss":
         f.key("attention.sliding_window", 128)
+    if arch == "rwkv7":
+        for name, value in (("attention.layer_norm_epsilon", 1e-5), ("wkv.head_size", 64), ("attention.decay_lora_rank", 96),
+                            ("attention.iclr_lora_rank", 96), ("attention.value_residual_mix_lora_rank", 64),
+                            ("attention.gate_lora_rank", 256)):
+            f.key(name, value)
+    if arch == "gemma3n":
+        for name, value in (("attention.sliding_window", 512), ("embedding_length_per_layer_input", 256), ("altup.num_inputs", 4),
+                            ("rope.freq_base_swa", 10000.0)):
+            f.key(name, value)
+    if arch == "glm-dsa":
+        for name, value in (("attention.key_length_mla", 256), ("attention.value_length_mla", 256), ("attention.kv_lora_rank", 512),
+                            ("attention.value_length", 512), ("attention.q_lora_rank", 2048), ("rope.dimension_count", 64),
+                            ("attention.indexer.head_count", 32), ("attention.indexer.key_length", 128),
+                            ("attention.indexer.top_k", 2048), ("leading_dense_block_count", s["dense_layers"]),
+                            ("expert_shared_count", 1), ("expert_gating_func", 2), ("expert_weights_norm", True),
+                            ("expert_weights_scale", 2.5)):
+            f.key(name, value)
     tokens = [f"<{i}>" for i in range(s["vocab"])]
     for b in range(256):
         kept = 33 <= b < 127 or 161 <= b < 173 or b >= 174
@@ -222,6 +304,16 @@ def describe(arch, shape, recipe):
         f.matrix("per_layer_model_proj", 256 * s["layers"], s["hidden"], "BF16")
         f.norms("", 256, "per_layer_proj_norm")
         f.vector("rope_freqs.weight", 256)
+    if arch == "rwkv7":
+        f.vector("token_embd_norm.weight", s["hidden"])
+        f.vector("token_embd_norm.bias", s["hidden"])
+        f.vector("output_norm.bias", s["hidden"])
+    if arch == "gemma3n":
+        f.matrix("altup_proj", s["hidden"], s["hidden"], experts=3)
+        f.matrix("altup_unembd_proj", s["hidden"], s["hidden"], experts=3)
+        f.matrix("per_layer_token_embd", s["vocab"], 256 * s["layers"])
+        f.matrix("per_layer_model_proj", 256 * s["layers"], s["hidden"], "BF16")
+        f.norms("", 256, "per_layer_proj_norm")
     f.norms("", s["hidden"], "token_embd_norm" if arch == "lfm2" else "output_norm")
     if not s["tied"]:
         f.matrix("output", s["vocab"], s["hidden"], f.better)
@@ -253,6 +345,9 @@ def random_bytes(rng, name, kind, shape):
     blocks = rng.integers(0, 256, size=(count // weights, size), dtype=np.uint8)
     if kind == "MXFP4":
         blocks[:, 0] = 127 - 8
+    if kind == "NVFP4":
+        # A float of 8 bits, 2^-7.
+        blocks[:, :4] = 4
     for at in scales:
         blocks[:, at:at + 2] = np.frombuffer(np.float16(std / spread).tobytes(), np.uint8)
     return blocks.tobytes()
@@ -287,22 +382,88 @@ def write(f, path, seed):
         out.write(head + b"\0" * (-len(head) % 32))
         for name, shape, kind in f.tensors:
             # Experts one after the other, so that memory stays small.
-            for _ in range(shape[2] if len(shape) > 2 else 1):
+            for _ in range(int(np.prod(shape[2:], dtype=np.int64))):
                 out.write(random_bytes(rng, name, kind, shape[:2]))
             out.write(b"\0" * (-out.tell() % 32))
+        return out.tell()
+
+
+def write_folder(shape, kind, path, seed):
+    """A folder of Llama as mlx-lm or AutoAWQ write it: all matrices with codes, or all but the embeddings."""
+    s, rng, parts, start = shape, np.random.default_rng(seed), {}, 0
+    group = 64 if kind == "MLX" else 128
+    matrices, norms = [], []
+    for i in range(s["layers"]):
+        p, kv = f"model.layers.{i}.", s["kv_heads"] * s["dim"]
+        for name, rows, cols in (("self_attn.q_proj", s["hidden"], s["hidden"]), ("self_attn.k_proj", kv, s["hidden"]),
+                                 ("self_attn.v_proj", kv, s["hidden"]), ("self_attn.o_proj", s["hidden"], s["hidden"]),
+                                 ("mlp.gate_proj", s["ffn"], s["hidden"]), ("mlp.up_proj", s["ffn"], s["hidden"]),
+                                 ("mlp.down_proj", s["hidden"], s["ffn"])):  # fmt: skip
+            matrices.append((p + name, rows, cols))
+        norms += [p + "input_layernorm", p + "post_attention_layernorm"]
+    tensors = [(name + ".weight", "F16", (s["hidden"],), 1.0) for name in norms + ["model.norm"]]
+    if kind == "MLX":
+        matrices.append(("model.embed_tokens", s["vocab"], s["hidden"]))
+    else:
+        tensors.append(("model.embed_tokens.weight", "F16", (s["vocab"], s["hidden"]), None))
+    for name, rows, cols in matrices:
+        scale = cols**-0.5 / 4.6
+        if kind == "MLX":
+            tensors += [(name + ".weight", "U32", (rows, cols // 8), None), (name + ".scales", "F16", (rows, cols // group), scale),
+                        (name + ".biases", "F16", (rows, cols // group), -7.5 * scale)]
+        else:
+            tensors += [(name + ".qweight", "I32", (cols, rows // 8), None), (name + ".qzeros", "I32", (cols // group, rows // 8), 0x77777777),
+                        (name + ".scales", "F16", (cols // group, rows), scale)]
+    for name, dtype, dims, _ in tensors:
+        end = start + int(np.prod(dims)) * (2 if dtype == "F16" else 4)
+        parts[name], start = {"dtype": dtype, "shape": dims, "data_offsets": [start, end]}, end
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": s["hidden"], "intermediate_size": s["ffn"],
+              "num_hidden_layers": s["layers"], "num_attention_heads": s["heads"], "num_key_value_heads": s["kv_heads"],
+              "head_dim": s["dim"], "vocab_size": s["vocab"], "rope_theta": s["base"], "rms_norm_eps": 1e-5, "hidden_act": "silu",
+              "max_position_embeddings": s["context"], "tie_word_embeddings": s["tied"], "bos_token_id": 256, "eos_token_id": 256}
+    if kind == "MLX":
+        config["quantization"] = {"group_size": group, "bits": 4}
+    else:
+        config["quantization_config"] = {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True, "version": "gemm"}
+    os.makedirs(path, exist_ok=True)
+    with open(os.path.join(path, "config.json"), "w") as file:
+        json.dump(config, file)
+    tokens = {f"<{i}>": i for i in range(s["vocab"])}
+    with open(os.path.join(path, "tokenizer.json"), "w") as file:
+        json.dump({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
+                   "decoder": None, "model": {"type": "BPE", "vocab": tokens, "merges": []}}, file)  # fmt: skip
+    head = json.dumps(parts).encode()
+    with open(os.path.join(path, "model.safetensors"), "wb") as out:
+        out.write(struct.pack("<Q", len(head)) + head)
+        for _, dtype, dims, value in tensors:
+            if dtype == "F16":
+                values = rng.standard_normal(dims, dtype=np.float32) * s["hidden"] ** -0.5 if value is None else np.full(dims, value)
+                out.write(values.astype("<f2").tobytes())
+            else:
+                values = rng.integers(0, 1 << 32, size=dims, dtype=np.uint32) if value is None else np.full(dims, value, np.uint32)
+                out.write(values.tobytes())
         return out.tell()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=sorted(MODELS))
-    parser.add_argument("recipe", choices=["Q4_K_M", *TYPES])
+    parser.add_argument("recipe", choices=["Q4_K_M", "MLX", "AWQ", *TYPES])
     parser.add_argument("out")
     parser.add_argument("--layers", type=int, help="the first N layers alone")
+    parser.add_argument("--experts", type=int, help="so many experts, of which as many are used as of all")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     arch, shape = MODELS[args.model]
-    f = describe(arch, dict(shape, layers=args.layers or shape["layers"]), args.recipe)
+    shape = dict(shape, layers=args.layers or shape["layers"])
+    if args.experts:
+        shape["experts"] = args.experts
+    # All but the last of a few layers would be the dense ones that come first.
+    shape["dense_layers"] = min(3, shape["layers"] - 1)
+    if args.recipe in ("MLX", "AWQ"):
+        size = write_folder(shape, args.recipe, args.out, args.seed)
+        return print(f"{args.out}: {args.model} {args.recipe}, {size / 1e6:.1f} MB")
+    f = describe(arch, shape, args.recipe)
     size = write(f, args.out, args.seed)
     print(f"{args.out}: {args.model} {args.recipe}, {len(f.tensors)} tensors, {size / 1e6:.1f} MB")
 

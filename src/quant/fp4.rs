@@ -20,6 +20,16 @@ block! {
 /// The sixteen E2M1 numbers, doubled to be integers.
 pub const VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
+/// `VALUES` with a zero point of 16.
+pub const RAISED: [i8; 16] = {
+    let (mut raised, mut i) = (VALUES, 0);
+    while i < 16 {
+        raised[i] += 16;
+        i += 1;
+    }
+    raised
+};
+
 /// Half of the scale `2^(e - 127)`, because `VALUES` are doubled. `e = 255`, NaN in the specification, is
 /// read as one more power of two, as GGML does.
 pub fn half_scale(e: u8) -> f32 {

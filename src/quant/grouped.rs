@@ -238,7 +238,7 @@ fn e4m3(bits: u8) -> f32 {
 }
 
 /// The planes of codes of `bits` bits: the width of each, and the first bit of a code in it.
-pub fn planes(bits: usize) -> impl Iterator<Item = (usize, usize)> {
+fn planes(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     [8, 4, 2, 1].into_iter().filter(move |plane| bits & plane != 0).map(move |plane| {
         at += plane;

@@ -1,6 +1,8 @@
 //! The decoders of the packed block formats: sixteen rows of one block, in the order of `packed`, become eight vectors
 //! of bytes for every 32 columns, and their scales and mins.
 #![allow(unsafe_code)]
+// Loops over registers are written over indices, which unroll.
+#![allow(clippy::needless_range_loop)]
 
 use super::activations::InputType;
 use super::float::{self, Float};
@@ -373,10 +375,12 @@ impl Codec for Mxfp4 {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // Arrays of fixed length and indices, so that the compiler makes vectors of it.
         let mut halves = [0f32; 16];
-        for (row, half) in halves.iter_mut().enumerate() {
-            // SAFETY: inside the block.
-            *half = fp4::half_scale(unsafe { *p.add(row) });
+        // SAFETY: inside the block.
+        let bytes = unsafe { p.cast::<[u8; 16]>().read() };
+        for row in 0..16 {
+            halves[row] = fp4::half_scale(bytes[row]);
         }
         // SAFETY: sixteen values.
         scale[0] = unsafe { s.load_f32(halves.as_ptr()) };
@@ -385,7 +389,7 @@ impl Codec for Mxfp4 {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         let q = unsafe { nibbles(s, p.add(16)) };
-        eight!(s, j => s.add_bytes(s.lookup(&fp4::VALUES, q[j]), 16))
+        eight!(s, j => s.lookup(&fp4::RAISED, q[j]))
     }
 }
 
@@ -398,12 +402,14 @@ impl Codec for Nvfp4 {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        let mut halves = [[0u16; 16]; 4];
-        for (i, half) in halves.iter_mut().flatten().enumerate() {
-            // SAFETY: inside the block.
-            *half = fp4::small_scale(unsafe { *p.add(i) });
+        // As for `Mxfp4`.
+        let mut halves = [0u16; 64];
+        // SAFETY: inside the block.
+        let bytes = unsafe { p.cast::<[u8; 64]>().read() };
+        for i in 0..64 {
+            halves[i] = fp4::small_scale(bytes[i]);
         }
-        for (scale, halves) in scale.iter_mut().zip(&halves) {
+        for (scale, halves) in scale.iter_mut().zip(halves.as_chunks::<16>().0) {
             // Half of the scale, because the values are doubled. SAFETY: sixteen of 16 bits.
             *scale = s.mul(unsafe { s.load_f16(halves.as_ptr().cast()) }, s.splat(128.0));
         }
@@ -414,8 +420,7 @@ impl Codec for Nvfp4 {
         eight!(s, j => {
             let (word, shift) = (4 * b + 2 * (j / 4) + j % 2, if j % 4 < 2 { 0 } else { 4 });
             // SAFETY: `b < 2`, so that this is inside the block.
-            let q = s.field(unsafe { s.load_bytes(p.add(64 + 64 * word)) }, shift, 15);
-            s.add_bytes(s.lookup(&fp4::VALUES, q), 16)
+            s.lookup(&fp4::RAISED, s.field(unsafe { s.load_bytes(p.add(64 + 64 * word)) }, shift, 15))
         })
     }
 }

@@ -101,8 +101,43 @@ fn prefetch_block<Q: Codec>(w: *const u8, b: usize, prefetch: impl Fn(*const u8)
     }
 }
 
+/// Prefetches what `gemv` will read after the line at `p`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+pub(super) fn prefetch_ahead(p: *const u8) {
+    let [near, next] = GEMV_PREFETCH;
+    prefetch::near(p.wrapping_add(near));
+    prefetch::next(p.wrapping_add(next));
+}
+
+/// Adds the products of a group of one row panel with the tokens of a `gemv`.
+///
+/// # Safety
+/// As for `add_group`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+pub(super) unsafe fn add_tokens<S: Simd, K: Kind, W: WeightGroup<S>, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    acc: &mut [[S::F; N]; 1],
+) {
+    // SAFETY: the same contract.
+    unsafe {
+        if N <= 4 {
+            return add_group::<S, K, W, 1, N>(s, w, x, acc);
+        }
+        // Four at a time: with more, the compiler moves all products of a block after its loads, which then go through
+        // memory.
+        unroll!(S, i < N / 4, {
+            let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
+            add_group::<S, K, W, 1, 4>(s, w, x.add(K::INPUT.bytes() * 4 * i), acc);
+        });
+    }
+}
+
 /// The weights of one group of 32 columns and `R` row panels, packed or unpacked.
-trait WeightGroup<S: Simd> {
+pub(super) trait WeightGroup<S: Simd> {
     /// Zero point of the bytes.
     const ZERO: i32;
     /// True where vectors of integers are woven by twos.
@@ -149,6 +184,33 @@ impl<S: Simd, Q: Codec> WeightGroup<S> for RegisterGroup<'_, S, Q> {
     #[inline(always)]
     unsafe fn min(&self, _: S, _: usize, half: usize) -> S::F {
         self.min[Q::Kind::SUBS * self.b + half]
+    }
+}
+
+/// A group of one row panel of `grouped`, in registers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) struct CodeGroup<S: Simd, K> {
+    pub quants: [S::I; 16],
+    pub scale: S::F,
+    pub min: S::F,
+    pub kind: PhantomData<K>,
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl<S: Simd, K: Kind> WeightGroup<S> for CodeGroup<S, K> {
+    const ZERO: i32 = <TileGroup<K, 1> as WeightGroup<S>>::ZERO;
+    const WOVEN: bool = false;
+    #[inline(always)]
+    unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
+        self.quants[j]
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, _: S, _: usize, _: usize) -> S::F {
+        self.scale
+    }
+    #[inline(always)]
+    unsafe fn min(&self, _: S, _: usize, _: usize) -> S::F {
+        self.min
     }
 }
 
@@ -484,25 +546,11 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
             let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
             unroll!(S Q, b < Q::GROUPS, {
-                prefetch_block::<Q>(w, b, |line| {
-                    let [near, next] = GEMV_PREFETCH;
-                    prefetch::near(line.wrapping_add(near));
-                    prefetch::next(line.wrapping_add(next));
-                });
+                prefetch_block::<Q>(w, b, prefetch_ahead);
                 let quants = quants_of_group::<S, Q>(s, w, b, &scale);
                 let group = RegisterGroup::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
-                let bytes = const { Q::Kind::INPUT.bytes() };
-                if N <= 4 {
-                    add_group::<S, Q::Kind, _, 1, N>(s, &group, x, &mut acc);
-                } else {
-                    // Four at a time: with more, the compiler moves all products of a block after its loads, which
-                    // then go through memory.
-                    unroll!(S, i < N / 4, {
-                        let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
-                        add_group::<S, Q::Kind, _, 1, 4>(s, &group, x.add(bytes * 4 * i), acc);
-                    });
-                }
-                x = x.add(bytes * N);
+                add_tokens::<S, Q::Kind, _, N>(s, &group, x, &mut acc);
+                x = x.add(const { Q::Kind::INPUT.bytes() } * N);
             });
             w = w.add(Q::BYTES);
         }

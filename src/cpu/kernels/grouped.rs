@@ -1,21 +1,29 @@
-//! The decoder of `quant::grouped`: one for all of these formats, whose parameters are known at run time. It fills
-//! tiles; there is no `gemv` that would multiply packed codes.
+//! The decoder of `quant::grouped`: one for all of these formats, whose parameters are known at run time.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use std::marker::PhantomData;
+
 use super::activations::InputType;
 use super::codec::Kind;
 use super::float::{F8, Float};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::gemm::{CodeGroup, add_tokens, load_results, prefetch_ahead, store_results};
 use super::gemm::{store_quants, tile_bytes};
 use super::simd::{GROUP, PANEL_ROWS, Simd};
-use crate::quant::grouped::{Code, Grouped, Number, Offset, planes};
+use crate::quant::grouped::{Code, Grouped, Number, Offset};
 use crate::tensor::DType;
 
 /// The kinds of grouped codes.
 pub enum GroupedKind {
-    /// Integers of at most 7 bits, `codec::Min7`.
-    Few,
+    /// Integers of at most 4 bits, `codec::Min4`: more of their products can be added in 16 bits.
+    Four,
+    /// Integers of 5 bits, `codec::Min5`.
+    Five,
+    /// Integers of 6 and 7 bits, `codec::Min7`.
+    Seven,
     /// Integers of 8 bits, `codec::WideMin`.
     Bytes,
     /// Floats, `codec::Int16`.
@@ -25,8 +33,10 @@ pub enum GroupedKind {
 /// The kind of a type, if it is one of these.
 pub fn kind(dtype: DType) -> Option<GroupedKind> {
     Some(match Grouped::of(dtype)?.code {
-        Code::Int(8) => GroupedKind::Bytes,
-        Code::Int(_) => GroupedKind::Few,
+        Code::Int(..=4) => GroupedKind::Four,
+        Code::Int(5) => GroupedKind::Five,
+        Code::Int(6 | 7) => GroupedKind::Seven,
+        Code::Int(_) => GroupedKind::Bytes,
         Code::Nf4 | Code::Fp4 | Code::E4m3 => GroupedKind::Floats,
     })
 }
@@ -45,32 +55,12 @@ pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(
 ) {
     let Some(grouped) = Grouped::of(dtype) else { return };
     let groups = grouped.columns / GROUP;
-    let header = PANEL_ROWS * (grouped.scale.bytes() + grouped.offset_bytes());
     for _ in 0..n / groups {
-        // SAFETY: scale and offset of sixteen rows begin a block, and the codes of its groups follow.
+        // SAFETY: blocks and their groups are inside by this function's contract.
         unsafe {
             let (scale, min) = numbers(s, grouped, w);
             for b in 0..groups {
-                let codes = w.add(header + PANEL_ROWS * grouped.chunk_bytes() * b);
-                let (quants, scale, min) = match (K::INPUT, grouped.code) {
-                    (InputType::I16, Code::E4m3) => {
-                        let (quants, power) = floats(s, codes);
-                        (quants, s.mul(scale, power), min)
-                    }
-                    (InputType::I16, code) => (indices(s, code, codes), s.mul(scale, s.splat(1.0 / steps(code))), min),
-                    (InputType::I8, code) => {
-                        let mut quants = integers(s, code.bits(), codes);
-                        let mut min = min;
-                        if K::WIDE {
-                            // Half of the codes become negative, which the min makes up for.
-                            for j in 0..8 {
-                                quants[j] = s.wide(s.add_bytes(quants[j], 128));
-                            }
-                            min = s.fma(scale, s.splat(128.0), min);
-                        }
-                        (quants, scale, min)
-                    }
-                };
+                let (quants, scale, min) = group::<S, K>(s, grouped, w.add(codes_at(grouped, b)), scale, min);
                 store_quants::<S, K, R>(s, quants, tile);
                 let registers = const { K::INPUT.registers() };
                 s.store_f32(tile.add(64 * R * registers).cast(), scale);
@@ -80,6 +70,86 @@ pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(
                 tile = tile.add(tile_bytes::<K>() * R);
             }
             w = w.add(PANEL_ROWS * grouped.block_bytes());
+        }
+    }
+}
+
+/// Multiplies `n` groups of 32 columns, whole blocks of one row panel, with `N` tokens, as `gemm::gemv` does.
+///
+/// # Safety
+/// `dtype` is of the kind `K`; all else as for `gemm::gemv`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+pub unsafe fn gemv<S: Simd, K: Kind, const N: usize>(
+    s: S,
+    dtype: DType,
+    mut w: *const u8,
+    n: usize,
+    mut x: *const u8,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+) {
+    let Some(grouped) = Grouped::of(dtype) else { return };
+    let groups = grouped.columns / GROUP;
+    // SAFETY: results, blocks and activations are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, 1, N>(s, sum, first);
+        for _ in 0..n / groups {
+            let (scale, min) = numbers(s, grouped, w);
+            for b in 0..groups {
+                let codes = w.add(codes_at(grouped, b));
+                for line in 0..PANEL_ROWS * grouped.chunk_bytes() / 64 {
+                    prefetch_ahead(codes.wrapping_add(64 * line));
+                }
+                let (quants, scale, min) = group::<S, K>(s, grouped, codes, scale, min);
+                let group = CodeGroup::<S, K> { quants, scale, min, kind: PhantomData };
+                add_tokens::<S, K, _, N>(s, &group, x, &mut acc);
+                x = x.add(K::INPUT.bytes() * N);
+            }
+            w = w.add(PANEL_ROWS * grouped.block_bytes());
+        }
+        store_results(s, acc, out, stride);
+    }
+}
+
+/// Returns the offset of the codes of group `b` in a block of sixteen rows.
+#[inline(always)]
+fn codes_at(grouped: Grouped, b: usize) -> usize {
+    PANEL_ROWS * (grouped.scale.bytes() + grouped.offset_bytes() + grouped.chunk_bytes() * b)
+}
+
+/// Decodes a group: integers, scale and min, where those of its block are given.
+///
+/// # Safety
+/// `codes` points to the codes of 32 columns.
+#[inline(always)]
+unsafe fn group<S: Simd, K: Kind>(
+    s: S,
+    grouped: Grouped,
+    codes: *const u8,
+    scale: S::F,
+    min: S::F,
+) -> ([S::I; 16], S::F, S::F) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        match (K::INPUT, grouped.code) {
+            (InputType::I16, Code::E4m3) => {
+                let (quants, power) = floats(s, codes);
+                (quants, s.mul(scale, power), min)
+            }
+            (InputType::I16, code) => (indices(s, code, codes), s.mul(scale, s.splat(1.0 / steps(code))), min),
+            (InputType::I8, _) if K::WIDE => {
+                let mut quants = integers(s, 8, codes);
+                // Half of the codes become negative, which the min makes up for.
+                for j in 0..8 {
+                    quants[j] = s.wide(s.add_bytes(quants[j], 128));
+                }
+                (quants, scale, s.fma(scale, s.splat(128.0), min))
+            }
+            (InputType::I8, Code::Int(4)) if K::BITS == 4 => (nibbles(s, codes), scale, min),
+            (InputType::I8, code) => (integers(s, code.bits(), codes), scale, min),
         }
     }
 }
@@ -121,6 +191,21 @@ unsafe fn load<S: Simd>(s: S, number: Number, p: *const u8) -> S::F {
     }
 }
 
+/// Decodes codes of 4 bits as `integers` does: the commonest width, whose shifts and places are constants here.
+///
+/// # Safety
+/// `p` points to the codes.
+#[inline(always)]
+unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 16] {
+    let mut out = [s.splat_i32(0); 16];
+    for j in 0..8 {
+        // SAFETY: four words.
+        let word = unsafe { s.load_bytes(p.add(64 * (j / 2))) };
+        out[j] = s.field(word, if j % 2 == 0 { 0 } else { 4 }, 15);
+    }
+    out
+}
+
 /// Decodes codes of 32 columns, columns `4 j .. 4 j + 4` to vector `j` of eight.
 ///
 /// # Safety
@@ -128,7 +213,11 @@ unsafe fn load<S: Simd>(s: S, number: Number, p: *const u8) -> S::F {
 #[inline(always)]
 unsafe fn integers<S: Simd>(s: S, bits: usize, mut p: *const u8) -> [S::I; 16] {
     let mut out = [s.splat_i32(0); 16];
-    for (plane, at) in planes(bits) {
+    let mut at = 0;
+    for plane in [8, 4, 2, 1] {
+        if bits & plane == 0 {
+            continue;
+        }
         let mask = (((1u16 << plane) - 1) << at) as u8;
         for j in 0..8 {
             // SAFETY: a plane has so many words.
@@ -136,6 +225,7 @@ unsafe fn integers<S: Simd>(s: S, bits: usize, mut p: *const u8) -> [S::I; 16] {
             out[j] = s.or(out[j], s.field(word, (j * plane % 8) as i32 - at as i32, mask));
         }
         p = p.wrapping_add(64 * plane);
+        at += plane;
     }
     out
 }
@@ -148,31 +238,41 @@ const fn steps(code: Code) -> f32 {
     }
 }
 
+/// The integers of a table, their low and their high bytes.
+const fn bytes_of(code: Code) -> [[i8; 16]; 2] {
+    let (mut bytes, mut i) = ([[0; 16]; 2], 0);
+    while i < 16 {
+        let value = match code.table() {
+            Some(table) => table[i] * steps(code),
+            None => 0.0,
+        };
+        let rounded = (value + if value < 0.0 { -0.5 } else { 0.5 }) as i16;
+        let [low, high] = rounded.to_le_bytes();
+        (bytes[0][i], bytes[1][i]) = (low as i8, high as i8);
+        i += 1;
+    }
+    bytes
+}
+
 /// Decodes codes of 32 columns that are indices into a table, two columns to a vector.
 ///
 /// # Safety
 /// `p` points to the codes.
 #[inline(always)]
 unsafe fn indices<S: Simd>(s: S, code: Code, p: *const u8) -> [S::I; 16] {
-    let mut table = [0i16; 16];
-    for (to, value) in table.iter_mut().zip(code.table().into_iter().flatten()) {
-        *to = (value * steps(code)).round_ties_even() as i16;
-    }
+    let table = match code {
+        Code::Fp4 => const { &bytes_of(Code::Fp4) },
+        _ => const { &bytes_of(Code::Nf4) },
+    };
     // SAFETY: by this function's contract.
-    let quants = unsafe { integers(s, 4, p) };
+    let quants = unsafe { nibbles(s, p) };
     let mut out = [s.splat_i32(0); 16];
     for j in 0..8 {
-        let mut bytes = [0u8; 4 * PANEL_ROWS];
-        // SAFETY: 64 bytes.
-        unsafe { s.store_bytes(bytes.as_mut_ptr(), quants[j]) };
-        for half in 0..2 {
-            let mut pairs = [0i16; 2 * PANEL_ROWS];
-            for (i, pair) in pairs.iter_mut().enumerate() {
-                *pair = table[usize::from(bytes[4 * (i / 2) + 2 * half + i % 2] & 15)];
-            }
-            // SAFETY: 64 bytes.
-            out[2 * j + half] = unsafe { s.load_bytes(pairs.as_ptr().cast()) };
-        }
+        let [low, high] = [s.lookup(&table[0], quants[j]), s.lookup(&table[1], quants[j])];
+        let even = s.or(s.bits(low, 0, 0xff), s.bits(low, -8, 0xff << 16));
+        let odd = s.or(s.bits(low, 16, 0xff), s.bits(low, 8, 0xff << 16));
+        out[2 * j] = s.or(even, s.or(s.bits(high, -8, 0xff << 8), s.bits(high, -16, 0xff << 24)));
+        out[2 * j + 1] = s.or(odd, s.or(s.bits(high, 8, 0xff << 8), s.bits(high, 0, 0xff << 24)));
     }
     out
 }

@@ -9,8 +9,8 @@ use crate::tensor::DType;
 
 /// `gemm::unpack` of one format, or of those of `grouped` of a kind.
 pub type Unpack = unsafe fn(*const u8, usize, *mut u8, DType);
-/// `gemm::gemv` of one format and number of tokens.
-pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
+/// `gemm::gemv` of one format and number of tokens, or of those of `grouped` of a kind.
+pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize, DType);
 /// `gemm::gemm` of one kind and number of tokens, which is the fourth argument.
 pub type TileProduct = unsafe fn(*const u8, usize, *const u8, usize, *const f32, bool, *mut f32, usize);
 /// `float_gemm::multiply` of one type and number of tokens, which is the third argument.
@@ -31,7 +31,7 @@ pub struct BlockKernels {
     pub halves: bool,
     /// Bytes of a row panel in a group of an unpacked tile.
     pub tile_bytes: usize,
-    /// For 1, 2, 4, ... tokens; none of a format that is always unpacked.
+    /// For 1, 2, 4, ... tokens.
     pub gemv: &'static [QuantProduct],
     pub unpack: Unpack,
     /// By number of tokens less one.
@@ -75,19 +75,20 @@ impl MatmulKernels {
 }
 
 /// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row
-/// panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set
-/// for the functions into which everything else is inlined.
+/// panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV` and `Unpacked::<Kind>::GEMV`. The attributes
+/// enable the instruction set for the functions into which everything else is inlined.
 macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
 
-        use $crate::cpu::kernels::codec::Codec;
+        use $crate::cpu::kernels::codec::{Codec, Kind};
         use $crate::cpu::kernels::gemm;
         use $crate::cpu::kernels::table::QuantProduct;
+        use $crate::tensor::DType;
 
         $(#[$enable])*
         pub(super) unsafe fn unpack<Q: Codec>(
-            w: *const u8, n: usize, tile: *mut u8, _: $crate::tensor::DType,
+            w: *const u8, n: usize, tile: *mut u8, _: DType,
         ) {
             // SAFETY: the same contract.
             unsafe { gemm::unpack::<_, Q, $panels>($token, w, n, tile) }
@@ -100,17 +101,39 @@ macro_rules! instantiate_blocks {
             const GEMV: &'static [QuantProduct] =
                 $crate::cpu::kernels::table::instantiate_blocks!(@gemv $token, [$($few)*], $(#[$enable])*);
         }
+
+        /// A place for the constants of a kind of grouped codes.
+        #[allow(dead_code, reason = "some modules instantiate codecs alone")]
+        pub struct Unpacked<K>(PhantomData<K>);
+
+        #[allow(dead_code, reason = "as above")]
+        impl<K: Kind> Unpacked<K> {
+            const GEMV: &'static [QuantProduct] =
+                $crate::cpu::kernels::table::instantiate_blocks!(@grouped $token, [$($few)*], $(#[$enable])*);
+        }
     };
     (@gemv $token:expr, [], $(#[$enable:meta])*) => { &[] };
     (@gemv $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
         $(#[$enable])*
         unsafe fn gemv<Q: Codec, const N: usize>(
-            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize, _: DType,
         ) {
             // SAFETY: the same contract.
             unsafe { gemm::gemv::<_, Q, N>($token, w, n, x, sum, first, out, stride) }
         }
         &[$(gemv::<Q, $few>),+]
+    }};
+    (@grouped $token:expr, [], $(#[$enable:meta])*) => { &[] };
+    (@grouped $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
+        $(#[$enable])*
+        unsafe fn gemv<K: Kind, const N: usize>(
+            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+            dtype: DType,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { $crate::cpu::kernels::grouped::gemv::<_, K, N>($token, dtype, w, n, x, sum, first, out, stride) }
+        }
+        &[$(gemv::<K, $few>),+]
     }};
 }
 pub(super) use instantiate_blocks;
@@ -151,7 +174,9 @@ macro_rules! block_kernels {
             quant::PQ2_0 => &$of::<codec::PairBlocks<4>$(, $more)?>::BLOCKS,
             quant::PTQ1_0 => &$of::<codec::Ptq1_0$(, $more)?>::BLOCKS,
             dtype => match grouped::kind(dtype)? {
-                grouped::GroupedKind::Few => &$grouped::<codec::Min7$(, $more)?>::BLOCKS,
+                grouped::GroupedKind::Four => &$grouped::<codec::Min4$(, $more)?>::BLOCKS,
+                grouped::GroupedKind::Five => &$grouped::<codec::Min5$(, $more)?>::BLOCKS,
+                grouped::GroupedKind::Seven => &$grouped::<codec::Min7$(, $more)?>::BLOCKS,
                 grouped::GroupedKind::Bytes => &$grouped::<codec::WideMin$(, $more)?>::BLOCKS,
                 grouped::GroupedKind::Floats => &$grouped::<codec::Int16$(, $more)?>::BLOCKS,
             },
@@ -164,11 +189,9 @@ pub(super) use block_kernels;
 /// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
 macro_rules! instantiate_gemm {
     ($token:expr, $panels:literal panels, gemm tokens $($n:literal)*, unpack $unpack:expr, $(#[$enable:meta])*) => {
-        use $crate::cpu::kernels::codec::Kind;
         use $crate::cpu::kernels::table::BlockKernels;
         use $crate::cpu::kernels::{codec, codec_iq, grouped, small};
         use $crate::quant;
-        use $crate::tensor::DType;
 
         $(#[$enable])*
         unsafe fn unpack_grouped<K: Kind>(w: *const u8, n: usize, tile: *mut u8, dtype: DType) {
@@ -196,16 +219,13 @@ macro_rules! instantiate_gemm {
             };
         }
 
-        /// A place for the constants of a kind of grouped codes.
-        pub struct Unpacked<K>(PhantomData<K>);
-
         impl<K: Kind> Unpacked<K> {
             pub const BLOCKS: BlockKernels = BlockKernels {
                 groups: 1,
                 input: K::INPUT,
                 halves: false,
                 tile_bytes: gemm::tile_bytes::<K>(),
-                gemv: &[],
+                gemv: Self::GEMV,
                 unpack: unpack_grouped::<K>,
                 gemm: &[$(gemm::<K, $n>),*],
             };

@@ -56,7 +56,7 @@ pub fn multiply_chunk(
     let Some(cols) = columns(x, tokens, jobs) else { return true };
     let threads = team.threads();
     assert!(workspace.threads.len() >= threads * SCRATCH);
-    let (kernels, tiling) = (isa.matmul(), TokenTiling::of(tokens, isa.matmul(), jobs));
+    let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
     let MatmulWorkspace { activations, threads: scratch } = workspace;
     if cursor.is_new() {
         quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| {
@@ -188,7 +188,7 @@ impl MatmulCall<'_> {
                 let (weights, x) = (weights.as_ptr(), x.as_ptr());
                 // SAFETY: the table is that of a detected instruction set; weights and activations of these columns;
                 // results of a panel so far; its rows, which are this thread's.
-                unsafe { gemv(weights, blocks, x, sum.as_ptr(), columns.start == 0, out, stride) }
+                unsafe { gemv(weights, blocks, x, sum.as_ptr(), columns.start == 0, out, stride, job.matrix.dtype()) }
             }
         }
         self.finish(job, panels, tokens, UnitResults { values: scratch.results, tile_panels: 1, slots, done });
@@ -410,7 +410,7 @@ fn weights_of<'a>(
 /// Computes as `multiply`, on the calling thread.
 pub fn multiply_alone(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], tokens: usize, jobs: &mut [MatmulJob]) {
     let Some(cols) = columns(x, tokens, jobs) else { return };
-    let (kernels, tiling) = (isa.matmul(), TokenTiling::of(tokens, isa.matmul(), jobs));
+    let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
     let MatmulWorkspace { activations, threads: scratch } = workspace;
     quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| (0..tiles).for_each(tile));
     let mut scratch = ThreadScratch::new(&mut scratch[..SCRATCH]);

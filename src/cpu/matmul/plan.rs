@@ -240,19 +240,8 @@ pub struct TokenTiling {
 }
 
 impl TokenTiling {
-    /// Divides the tokens of some products, all of which need a `gemv` where there is to be one.
-    pub fn of(tokens: usize, kernels: &MatmulKernels, jobs: &[MatmulJob]) -> TokenTiling {
-        let lacks_gemv = |job: &MatmulJob| match JobKernels::of(kernels, &job.matrix) {
-            JobKernels::Blocks(kernels) => kernels.gemv.is_empty(),
-            JobKernels::Floats(_) => false,
-        };
-        match jobs.iter().any(lacks_gemv) {
-            true => TokenTiling::gemm(tokens, kernels),
-            false => TokenTiling::new(tokens, kernels),
-        }
-    }
-
-    fn new(tokens: usize, kernels: &MatmulKernels) -> TokenTiling {
+    /// Divides for `gemv` where there is one for so many tokens, otherwise for `gemm`.
+    pub fn new(tokens: usize, kernels: &MatmulKernels) -> TokenTiling {
         if tokens <= kernels.gemv_tokens {
             return TokenTiling { tokens, tiles: 1, gemv: true };
         }
