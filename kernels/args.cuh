@@ -416,7 +416,7 @@ struct ModifyArgs {
     float eps;
 };
 
-// out[row, head] = x[row, head][..part], then tail[row].
+// out[row, head] = x[row, head][..part], or x[row, head][by], then tail[row].
 struct JoinArgs {
     ConstPtr<float> x;  // `[rows, heads, x_stride]`
     ConstPtr<float> tail;  // `[rows, tail_width]`
@@ -425,6 +425,7 @@ struct JoinArgs {
     u32 part;
     u32 x_stride;
     u32 tail_width;
+    ConstPtr<float> by;  // `[part]`, the place in `x` of each value; 0: in order.
 };
 
 // out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].

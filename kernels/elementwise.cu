@@ -2,7 +2,7 @@
 //
 //     glu:     gate = activation(gate) * up
 //     modify:  x = x changed by a factor, a limit, a vector, the position or a gate (`Modification`), row by row
-//     join:    out[row, head] = x[row, head][..part], then tail[row]
+//     join:    out[row, head] = x[row, head][..part], or x[row, head][by], then tail[row]
 //
 // Shapes: those of `GluArgs`, `ModifyArgs`, `JoinArgs`. Any grid covers `glu`; the others have a row, or a head, for
 // each block of the first dimension of the grid, whose values the second dimension shares.
@@ -47,7 +47,7 @@ KERNEL(modify, ModifyArgs, 256, 1) {
     }
 }
 
-// Copies heads and what follows each, one head a block of the first dimension.
+// Copies heads and what follows each, or values in an order, one head a block of the first dimension.
 KERNEL(join, JoinArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
@@ -56,5 +56,5 @@ KERNEL(join, JoinArgs, 256, 1) {
     const float* tail = a.tail + (u64)(blockIdx.x / a.heads) * a.tail_width;
     float* out = a.out + (u64)blockIdx.x * width;
     for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < width; i += gridDim.y * blockDim.x)
-        out[i] = i < a.part ? x[i] : tail[i - a.part];
+        out[i] = i < a.part ? x[a.by ? (u32)a.by[i] : i] : tail[i - a.part];
 }

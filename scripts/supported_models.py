@@ -131,8 +131,10 @@ stored as there; in memory of the host it keeps its format.
 Safetensors hold F64, F32, F16, BF16 and 8-bit floats, or matrices that a method of the configuration
 (`quantization_config`, `quantization` of MLX) has quantised. Codes, scales and offsets are kept as they are; nothing is
 quantised again. 8-bit floats become BF16 where rows are no multiple of 32 long, and in the matrix of keys and values of
-latent attention. On a GPU quantised matrices are F16. Other rows that are no
-multiple of 32 long, and inputs in an order of their own (`desc_act` of GPTQ), are refused by name.
+latent attention, and codes of HQQ in groups down columns (axis 0) become F32, which `rz_model_params.quantize` makes
+small again. On a GPU quantised matrices are F16. Inputs in an order of their own (`desc_act` of GPTQ, `actorder`) are put
+in that order before a product; experts that have them run on the CPU, and low-rank adapters of such matrices are refused.
+Other rows that are no multiple of 32 long, and groups of unequal sizes, are refused by name.
 
 | method | read |
 |---|---|

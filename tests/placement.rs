@@ -183,9 +183,10 @@ fn sums_have_the_bits_of_the_cpu() {
         let [x, scores, out] = [HIDDEN, N, HIDDEN].map(|width| b.tensor(width));
         let routing = Routing::new(RouterScore::Softmax, 2, true);
         let [gate, up, down] = [0, 1, 2].map(Weight);
-        let (gate, biases, scales, activation) = (Some(gate), [None; 3], [None; 3], Activation::Silu);
+        let (gate, [biases, scales, orders], activation) = (Some(gate), [[None; 3]; 3], Activation::Silu);
         let (n_experts, ffn) = (N, HIDDEN);
-        let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
+        let experts =
+            Experts { x, scores, out, gate, up, down, biases, scales, orders, n_experts, ffn, routing, activation };
         b.push(Op::Experts(experts));
         // A sequence has a layer.
         let layer = b.kv_layer(KvLayer::new(1, HIDDEN, 0));
@@ -567,9 +568,10 @@ fn shared_experts_are_ahead_of_the_sum() {
     };
     let norm = Norm { kind: NormKind::Rms, weight: None, bias: None, eps: 1e-5, group: 32 };
     let routing = Routing::new(RouterScore::Softmax, 2, true);
-    let ([up, down], biases, scales) = ([3, 4].map(Weight), [None; 3], [None; 3]);
+    let ([up, down], [biases, scales, orders]) = ([3, 4].map(Weight), [[None; 3]; 3]);
     let (gate, n_experts, ffn, activation) = (None, 4, 32, Activation::Silu);
-    let experts = Experts { x: h, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
+    let experts =
+        Experts { x: h, scores, out, gate, up, down, biases, scales, orders, n_experts, ffn, routing, activation };
     let sum = |delta| Op::Add { x, delta, scale: 1.0 };
     for _ in 0..2 {
         let start = b.position();

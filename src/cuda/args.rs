@@ -590,7 +590,7 @@ pub struct ModifyArgs {
     pub eps: f32,
 }
 
-/// out[row, head] = x[row, head][..part], then tail[row].
+/// out[row, head] = x[row, head][..part], or x[row, head][by], then tail[row].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct JoinArgs {
@@ -604,6 +604,8 @@ pub struct JoinArgs {
     pub part: u32,
     pub x_stride: u32,
     pub tail_width: u32,
+    /// `[part]`, the place in `x` of each value; 0: in order.
+    pub by: ConstPtr<f32>,
 }
 
 /// Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.

@@ -328,6 +328,7 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
         Op::Attend(a) if matches!(a.mask, Mask::Spans | Mask::Source | Mask::Behind) => Some("attention within spans"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
+        Op::Experts(e) if e.orders != [None; 3] => Some("experts with inputs in an order of their own"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
         _ => None,
     })

@@ -50,6 +50,7 @@ impl HostWay {
             part: width as u32,
             x_stride: width as u32,
             tail_width: tail_width as u32,
+            by: 0,
         };
         let blocks = [rows as u32, (width + tail_width).div_ceil(1024) as u32, 1];
         current.launch(

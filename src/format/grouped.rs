@@ -36,6 +36,18 @@ pub(super) struct GroupedMatrix {
     pub codes: Codes,
     pub scales: Numbers,
     pub offsets: Option<Offsets>,
+    /// The input of each column, where groups are not of neighbours in the file; below 2^24.
+    pub order: Option<Arc<[u32]>>,
+}
+
+/// A matrix of F32 whose neighbours have no scale and zero in common: value `i` has those of number `i % period`.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct SpreadMatrix {
+    pub cols: u64,
+    pub codes: Codes,
+    pub period: u64,
+    pub scales: Numbers,
+    pub zeros: Numbers,
 }
 
 /// The offsets of groups.
@@ -233,6 +245,14 @@ impl Numbers {
 }
 
 impl Fetched<'_> {
+    /// The number for a column of the first row.
+    fn number(&self, files: &[InputFile], col: u64) -> Result<f32> {
+        let (number, mut bytes) = (self.numbers.kind.number(), [0; 4]);
+        let used = bytes.get_mut(..number.bytes()).unwrap_or_default();
+        self.put(files, 0, col, used)?;
+        Ok(number.read(used))
+    }
+
     /// The bytes that a block has of the number for a place in the matrix.
     fn put(&self, path_of: &[InputFile], row: u64, col: u64, out: &mut [u8]) -> Result<()> {
         let Numbers { name, kind, block, strides, place, .. } = self.numbers;
@@ -365,16 +385,15 @@ impl Codes {
 
     fn read_parts(&self, files: &[InputFile], rows: Range<u64>, cols: u64, out: &mut [u8]) -> Result<()> {
         let Order::Parts { width, height, first, step, unit } = self.order else { return Ok(()) };
-        let (width, height) = (width.max(1), height.max(1));
-        let (mut at, end) = (rows.start * cols / width, rows.end * cols / width);
-        let mut rest = out;
-        // Rows that stand together are of one part.
-        while at < end {
-            let (part, row) = (at / height, at % height);
-            let n = (height - row).min(end - at);
-            let raw = read_runs(files, self.place, unit, row * width, [n * width, n * width, 1])?;
+        let part_codes = (width * height).max(1);
+        let (mut at, mut rest) = (rows.start * cols, out);
+        // Codes that stand together are of one part.
+        while !rest.is_empty() {
+            let (part, place) = (at / part_codes, at % part_codes);
+            let codes = usize::try_from(part_codes - place).unwrap_or(usize::MAX).min(rest.len());
+            let n = codes as u64;
+            let raw = read_runs(files, self.place, unit, place, [n, n, 1])?;
             let shift = u32::try_from(first + step * i64::try_from(part).unwrap_or(0)).unwrap_or(0);
-            let codes = usize::try_from(n * width).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at_mut(codes);
             for (code, bytes) in now.iter_mut().zip(raw.chunks_exact(usize::try_from(unit).unwrap_or(1).max(1))) {
                 let value = bytes.iter().rev().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
@@ -382,6 +401,32 @@ impl Codes {
                 *code = u8::try_from(masked).unwrap_or(0);
             }
             (rest, at) = (later, at + n);
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a matrix that a read is of.
+fn whole_rows(name: &str, row_bytes: u64, from: u64, out: &[u8]) -> Result<Range<u64>> {
+    let len = out.len() as u64;
+    if row_bytes == 0 || !from.is_multiple_of(row_bytes) || !len.is_multiple_of(row_bytes) {
+        return Err(Error::invalid(format!("the tensor {name:?} can be read in whole rows only")));
+    }
+    Ok(from / row_bytes..(from + len) / row_bytes)
+}
+
+impl SpreadMatrix {
+    /// Fills `out` with whole rows from byte `from` on.
+    pub fn read(&self, files: &[InputFile], name: &str, from: u64, out: &mut [u8]) -> Result<()> {
+        let rows = whole_rows(name, 4 * self.cols, from, out)?;
+        let first = rows.start * self.cols;
+        let codes = self.codes.fetch(files, rows, self.cols)?;
+        let [scales, zeros] = [&self.scales, &self.zeros].map(|numbers| numbers.fetch(files, 0..1, self.period));
+        let (scales, zeros) = (scales?, zeros?);
+        for ((code, out), at) in codes.iter().zip(out.as_chunks_mut().0).zip(first..) {
+            let at = at % self.period.max(1);
+            let (scale, zero) = (scales.number(files, at)?, zeros.number(files, at)?);
+            *out = ((f32::from(*code) - zero) * scale).to_le_bytes();
         }
         Ok(())
     }
@@ -399,15 +444,9 @@ impl GroupedMatrix {
         let [columns, block_bytes, group] = self.blocks.sizes();
         let cols = self.cols;
         let row_bytes = cols / columns as u64 * block_bytes as u64;
-        let len = out.len() as u64;
-        if out.is_empty() {
-            return Ok(());
-        }
-        if row_bytes == 0 || !from.is_multiple_of(row_bytes) || !len.is_multiple_of(row_bytes) {
-            return Err(Error::invalid(format!("the tensor {name:?} can be read in whole rows only")));
-        }
-        let rows = from / row_bytes..(from + len) / row_bytes;
-        let codes = self.codes.fetch(files, rows.clone(), cols)?;
+        let rows = whole_rows(name, row_bytes, from, out)?;
+        let mut codes = self.codes.fetch(files, rows.clone(), cols)?;
+        self.sort(&mut codes)?;
         let scales = self.scales.fetch(files, rows.clone(), cols)?;
         let (mut numbers, mut zeros) = (None, None);
         match &self.offsets {
@@ -445,6 +484,19 @@ impl GroupedMatrix {
                     pack(codes, grouped.code.bits(), out);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Puts the codes of rows in the order of the columns.
+    fn sort(&self, codes: &mut [u8]) -> Result<()> {
+        let Some(order) = &self.order else { return Ok(()) };
+        let mut inputs = try_filled("codes of a row", order.len(), 0u8)?;
+        for row in codes.chunks_exact_mut(order.len().max(1)) {
+            inputs.copy_from_slice(row);
+            row.iter_mut().zip(order.iter()).for_each(|(code, input)| {
+                *code = usize::try_from(*input).ok().and_then(|input| inputs.get(input)).copied().unwrap_or(0);
+            });
         }
         Ok(())
     }

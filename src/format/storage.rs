@@ -3,9 +3,9 @@
 //! tensor, functions of what is stored.
 
 use super::file::{FileOffset, InputFile, read};
-use super::grouped::GroupedMatrix;
+use super::grouped::{GroupedMatrix, SpreadMatrix};
 use super::value::narrow;
-use crate::error::{Error, Result, try_filled};
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
 
@@ -20,6 +20,25 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
+    /// True where the columns of a matrix, or of an expert of a stack, are in another order than its inputs.
+    pub fn is_ordered(&self) -> bool {
+        self.storage.is_ordered()
+    }
+
+    /// The input of each column, for each expert of a stack; `None`: in order.
+    pub fn order(&self) -> Result<Option<Vec<f32>>> {
+        if !self.is_ordered() {
+            return Ok(None);
+        }
+        let cols = self.shape.cols();
+        let too_large = || Error::invalid(format!("the tensor {:?} is too large", self.name));
+        let n =
+            self.storage.matrices().checked_mul(cols).and_then(|n| usize::try_from(n).ok()).ok_or_else(too_large)?;
+        let mut order = try_vec("an order of inputs", n)?;
+        self.storage.append_order(cols, &mut order);
+        Ok(Some(order))
+    }
+
     /// A tensor of F32 whose file holds other numbers.
     pub(super) fn converted(name: String, shape: Shape, storage: TensorStorage) -> TensorInfo {
         let bytes = shape.n_elements().saturating_mul(4);
@@ -66,6 +85,8 @@ pub(super) enum TensorStorage {
     LongIntegers(FileOffset),
     /// Blocks of codes whose scales and offsets are apart.
     Grouped(Box<GroupedMatrix>),
+    /// F32: codes with scales and zeros for each column.
+    Spread(Box<SpreadMatrix>),
     /// Bytes that are in no file.
     Made(Vec<u8>),
 }
@@ -113,6 +134,35 @@ pub(super) struct Picked {
 }
 
 impl TensorStorage {
+    fn is_ordered(&self) -> bool {
+        match self {
+            TensorStorage::Grouped(matrix) => matrix.order.is_some(),
+            TensorStorage::Stacked { parts, .. } => parts.iter().any(TensorStorage::is_ordered),
+            TensorStorage::Picked(picked) => picked.source.is_ordered(),
+            _ => false,
+        }
+    }
+
+    /// Number of matrices that may have an order each.
+    fn matrices(&self) -> u64 {
+        match self {
+            TensorStorage::Stacked { parts, .. } => parts.iter().map(TensorStorage::matrices).sum(),
+            TensorStorage::Picked(picked) => picked.source.matrices(),
+            _ => 1,
+        }
+    }
+
+    fn append_order(&self, cols: u64, out: &mut Vec<f32>) {
+        match self {
+            TensorStorage::Stacked { parts, .. } => parts.iter().for_each(|part| part.append_order(cols, out)),
+            TensorStorage::Picked(picked) => picked.source.append_order(cols, out),
+            TensorStorage::Grouped(matrix) if matrix.order.is_some() => {
+                out.extend(matrix.order.iter().flat_map(|order| order.iter().map(|input| *input as f32)));
+            }
+            _ => out.extend((0..cols).map(|input| input as f32)),
+        }
+    }
+
     /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match self {
@@ -128,6 +178,7 @@ impl TensorStorage {
                 read_computed(files, source, *source_type, *function, tensor, from, out)
             }
             TensorStorage::Grouped(matrix) => matrix.read(files, &tensor.name, from, out),
+            TensorStorage::Spread(matrix) => matrix.read(files, &tensor.name, from, out),
             TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out, f64::from_le_bytes),
             TensorStorage::LongIntegers(place) => read_doubles(files, *place, tensor, from, out, double_of_integer),
             TensorStorage::Integers(place) => read_integers(files, *place, tensor, from, out),

@@ -100,6 +100,10 @@ impl Checked<'_> {
             Op::ProjectHeads { x, weight, heads, out } => self.project_heads(*x, *weight, *heads, *out),
             Op::JoinHeads { x, tail, heads, out } => self.join_heads(*x, *tail, *heads, *out),
             Op::Slice { x, first, out } => self.slice(*x, *first, *out),
+            Op::Gather { x, by, out } => {
+                let [n, part] = [*x, *out].map(|tensor| self.width(tensor));
+                self.expect(x != out && self.places(Some(*by), n, part)?, || format!("places of {part} values in {n}"))
+            }
             Op::Rope { rope, head_dim, first, q, k } => self.rope(rope, *head_dim, *first, [Some(*q), *k]),
             Op::StoreKv { layer, k, v } => self.store_kv(*layer, *k, *v),
             Op::KeepOutputs { moves } => {
@@ -385,9 +389,19 @@ impl Checked<'_> {
             && self.bias(e.biases[1], inner)?
             && self.bias(e.biases[2], outer)?
             && e.scales.iter().try_fold(true, |fits, s| Ok::<_, Error>(fits && self.bias(*s, e.stack())?))?
+            && self.places(e.orders[0], hidden, outer)?
+            && self.places(e.orders[1], hidden, outer)?
+            && self.places(e.orders[2], ffn, inner)?
             && !(r.on_input && sharing > 1)
             && e.x != e.out;
         self.expect(fits, || format!("experts of {ffn} values over {hidden}"))
+    }
+
+    /// True where a vector has `len` places in rows of `n` values.
+    fn places(&self, vector: Option<Vector>, n: usize, len: usize) -> Result<bool> {
+        let Some(vector) = vector else { return Ok(true) };
+        let places = self.weights.vector(vector)?;
+        Ok(places.len() == len && places.iter().all(|x| *x >= 0.0 && *x < n as f32))
     }
 
     /// True where a table has some experts for every id.

@@ -78,6 +78,8 @@ pub enum Op {
     Dot { x: TensorId, y: TensorId, out: TensorId },
     /// `out = x[first..first + width]`.
     Slice { x: TensorId, first: usize, out: TensorId },
+    /// `out[i] = x[by[i]]`.
+    Gather { x: TensorId, by: Vector, out: TensorId },
     /// Rotates the heads of `q` and `k`, from value `first` of each on, by their turns, or else by their positions.
     Rope { rope: RopeChoice, head_dim: usize, first: usize, q: TensorId, k: Option<TensorId> },
     /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]` and `[n, n_kv_heads * value_dim]`, to the batch's positions of
@@ -545,6 +547,9 @@ pub struct Experts {
     pub biases: [Option<Vector>; 3],
     /// `[stack]` of gate, up and down: factors on the products, before the bias.
     pub scales: [Option<Vector>; 3],
+    /// `[stack * hidden]` of gate and of up, `[stack * ffn]` of down: the place in its input of each input of an
+    /// expert's matrix, as `by` of `Op::Gather`.
+    pub orders: [Option<Vector>; 3],
     pub n_experts: usize,
     pub ffn: usize,
     pub routing: Routing,

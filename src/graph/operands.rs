@@ -38,6 +38,7 @@ impl Op {
             }
             Op::ProjectHeads { x, out, .. }
             | Op::Slice { x, out, .. }
+            | Op::Gather { x, out, .. }
             | Op::Mean { x, out, .. }
             | Op::MixByScore { x, out, .. } => {
                 [x, out].into_iter().for_each(on);
@@ -85,6 +86,7 @@ impl Op {
             Op::Embed { out, .. }
             | Op::Norm { out, .. }
             | Op::Slice { out, .. }
+            | Op::Gather { out, .. }
             | Op::Mean { out, .. }
             | Op::Dot { out, .. }
             | Op::MixByScore { out, .. } => f(*out),
@@ -141,7 +143,7 @@ impl Op {
     pub fn map_vectors(&mut self, mut f: impl FnMut(Vector) -> Vector) {
         let mut on = |vector: &mut Vector| *vector = f(*vector);
         match self {
-            Op::ScaleColumns { by, .. } | Op::MixByScore { by, .. } => on(by),
+            Op::ScaleColumns { by, .. } | Op::MixByScore { by, .. } | Op::Gather { by, .. } => on(by),
             Op::Pool(p) => on(&mut p.bias),
             Op::Norm { norm, .. } => norm.weight.iter_mut().chain(&mut norm.bias).for_each(on),
             Op::Project { projections, .. } => projections.iter_mut().flat_map(|p| &mut p.bias).for_each(on),
@@ -151,7 +153,8 @@ impl Op {
             Op::Scan(s) => [&mut s.rate, &mut s.skip].into_iter().for_each(on),
             Op::Experts(e) => {
                 let Routing { bias, by_id, .. } = &mut e.routing;
-                bias.iter_mut().chain(by_id).chain(e.biases.iter_mut().chain(&mut e.scales).flatten()).for_each(on);
+                let of_products = e.biases.iter_mut().chain(&mut e.scales).chain(&mut e.orders).flatten();
+                bias.iter_mut().chain(by_id).chain(of_products).for_each(on);
             }
             Op::Logits { bias, .. } => bias.iter_mut().for_each(on),
             _ => {}

@@ -14,6 +14,8 @@ mod predictor;
 mod streams;
 mod wkv;
 
+use std::collections::BTreeMap;
+
 pub use self::experts::Moe;
 pub use self::predictor::Predictor;
 pub use self::wkv::Heads;
@@ -106,6 +108,8 @@ pub struct Builder<'a> {
     pub(super) ropes: Vec<Rope>,
     gguf_pairs: Option<RopePairs>,
     scaled: Vec<Weight>,
+    /// Matrices that want their inputs in an order of their own, and the places of it.
+    orders: BTreeMap<Weight, Vector>,
     /// Beginning of the names of layers.
     pub stack: &'static str,
     /// The layer whose ops are emitted.
@@ -150,6 +154,7 @@ impl<'a> Builder<'a> {
             ropes: Vec::new(),
             gguf_pairs: None,
             scaled: Vec::new(),
+            orders: BTreeMap::new(),
             stack: "",
             layer: None,
             embedding: None,
@@ -199,6 +204,24 @@ impl<'a> Builder<'a> {
     /// Number of rows of a tensor of the layer.
     pub fn rows(&self, part: &str) -> Result<usize> {
         self.tensors.rows(&self.name(part))
+    }
+
+    /// Some rows of a tensor whose columns may be in an order of their own, which `order_of` tells.
+    fn ordered_matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<Weight> {
+        let matrix = self.tensors.ordered_matrix(name, of, rows, cols)?;
+        let order = matrix.order()?;
+        let weight = self.add_matrix(matrix);
+        if let Some(order) = order {
+            // One for matrices that were quantised by the same inputs.
+            let known = self.orders.values().find(|known| self.vectors[known.0 as usize] == order).copied();
+            let order = known.unwrap_or_else(|| self.vector(order));
+            self.orders.insert(weight, order);
+        }
+        Ok(weight)
+    }
+
+    fn order_of(&self, weight: Weight) -> Option<Vector> {
+        self.orders.get(&weight).copied()
     }
 
     fn matrix(&mut self, part: &str, rows: usize, cols: usize) -> Result<Weight> {
@@ -374,8 +397,7 @@ impl<'a> Builder<'a> {
             }
             self.vector(bias)
         });
-        let matrix = self.tensors.matrix(&weight, of, rows, cols)?;
-        let weight = self.add_matrix(matrix);
+        let weight = self.ordered_matrix(&weight, of, rows, cols)?;
         if factor != 1.0 {
             self.scaled.push(weight);
         }
@@ -395,7 +417,18 @@ impl<'a> Builder<'a> {
         x: TensorId,
         parts: [(Projection, f32); N],
     ) -> [TensorId; N] {
-        self.program.push(Op::Project { x, projections: parts.map(|(projection, _)| projection).into() });
+        let mut rest = Vec::from(parts.map(|(projection, _)| projection));
+        // Those that want the same order share an op.
+        while let Some(order) = rest.first().map(|first| self.order_of(first.weight)) {
+            let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| self.order_of(p.weight) == order);
+            let x = order.map_or(x, |by| {
+                let out = self.program.tensor(self.program.width(x));
+                self.program.push(Op::Gather { x, by, out });
+                out
+            });
+            self.program.push(Op::Project { x, projections: now.into() });
+            rest = later;
+        }
         for (projection, factor) in parts {
             if factor != 1.0 {
                 self.program.push(Op::Scale { x: projection.out, factor });

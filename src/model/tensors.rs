@@ -61,6 +61,15 @@ impl FileMatrix<'_> {
         (self.rows, self.info.shape.rows() as usize)
     }
 
+    /// The places of `Op::Gather` by which the matrix wants its inputs, for each expert of a stack; `None`: in order.
+    pub fn order(&self) -> Result<Option<Vec<f32>>> {
+        self.info.order()
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.info.is_ordered()
+    }
+
     fn row_bytes(&self) -> usize {
         self.cols / self.format.block_len * self.format.block_bytes
     }
@@ -130,6 +139,17 @@ impl FileMatrix<'_> {
         self.format.dequantize(&raw, &mut values);
         encode(&values, out);
         Ok(())
+    }
+}
+
+/// Refuses a matrix whose columns are in another order than its inputs.
+fn in_order(info: &TensorInfo) -> Result<()> {
+    match info.is_ordered() {
+        true => {
+            let what = "has inputs in an order of their own (desc_act, actorder), which this network cannot follow";
+            Err(Error::unsupported(format!("the tensor {} {what}", info.name)))
+        }
+        false => Ok(()),
     }
 }
 
@@ -222,8 +242,15 @@ impl<'a> Tensors<'a> {
         usize::try_from(info.shape.cols()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 
-    /// Some rows of a matrix that has `of` of them.
+    /// Some rows of a matrix that has `of` of them. One that wants its inputs in another order is refused.
     pub fn matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
+        let matrix = self.ordered_matrix(name, of, rows, cols)?;
+        in_order(matrix.info)?;
+        Ok(matrix)
+    }
+
+    /// `matrix` for callers who look at its order.
+    pub fn ordered_matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
         let info = self.find(name, of, cols)?;
         if rows.len() == 0 || rows.ranges().any(|range| range.end > of) {
             return Err(self.damaged(format!("the tensor {name} has {of} rows, {rows:?} expected")));
@@ -264,6 +291,7 @@ impl<'a> Tensors<'a> {
     /// The values of a matrix of any type.
     pub fn matrix_values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
         let info = self.find(name, rows, cols)?;
+        in_order(info)?;
         self.expanded(info, rows, cols)
     }
 

@@ -12,7 +12,7 @@ use realizar::device::{Backend, Executor};
 use realizar::error::Error;
 use realizar::graph::op::{
     Activation, Attend, Experts, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, RopeChoice, RouterScore, Routing,
-    TensorId,
+    TensorId, Vector, Weight,
 };
 use realizar::graph::sequence_spec::KvLayer;
 use realizar::graph::step::StepInputs;
@@ -549,17 +549,43 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     assert!(executor.token(0).is_err());
 }
 
+/// Matrices of `n` experts with the columns of each in an order of its own, and the inputs of these.
+fn in_orders(model: &mut Model, w: &[f32], n: usize, cols: usize, step: usize) -> (Weight, Option<Vector>) {
+    // `step` has no divisor in common with `cols`.
+    let place = |expert: usize, i: usize| (step * i + expert) % cols;
+    let rows = w.len() / n / cols;
+    let in_order = |(i, row): (usize, &[f32])| (0..cols).map(|j| row[place(i / rows, j)]).collect::<Vec<f32>>();
+    let sorted: Vec<f32> = w.chunks(cols).enumerate().flat_map(in_order).collect();
+    let weight = model.source(Matrix::new(quant::F32, n * rows, cols, &sorted));
+    (weight, Some(model.places((0..n * cols).map(|i| place(i / cols, i % cols)))))
+}
+
 #[test]
 fn experts() {
     // Experts of 20 and 44 rows: neither is a whole number of groups of 16.
     let (n_experts, ffn) = (7, 20);
-    let scores = [(RouterScore::SoftmaxOfChosen, false), (RouterScore::Softmax, false), (RouterScore::Softmax, true)];
-    for (score, renormalise) in scores {
+    // The orders of the inputs of gate and up: none, one for both, one each.
+    let scores = [
+        (RouterScore::SoftmaxOfChosen, false, None),
+        (RouterScore::Softmax, false, Some([7, 7])),
+        (RouterScore::Softmax, true, Some([7, 3])),
+    ];
+    for (score, renormalise, steps) in scores {
         let mut model = Model::new(LAYER);
-        let (gate, w_gate) = model.matrix(n_experts * ffn, HIDDEN, 1);
-        let (up, w_up) = model.matrix(n_experts * ffn, HIDDEN, 2);
-        let (down, w_down) = model.matrix(n_experts * HIDDEN, ffn, 3);
+        let (mut gate, w_gate) = model.matrix(n_experts * ffn, HIDDEN, 1);
+        let (mut up, w_up) = model.matrix(n_experts * ffn, HIDDEN, 2);
+        let (mut down, w_down) = model.matrix(n_experts * HIDDEN, ffn, 3);
         let [x, scores, out] = model.tensors([HIDDEN, n_experts, HIDDEN]);
+        let mut orders = [None; 3];
+        if let Some(steps) = steps {
+            let of = |m: &mut Model, w: &[f32], cols, step| in_orders(m, w, n_experts, cols, step);
+            (gate, orders[0]) = of(&mut model, &w_gate, HIDDEN, steps[0]);
+            (up, orders[1]) = of(&mut model, &w_up, HIDDEN, steps[1]);
+            (down, orders[2]) = of(&mut model, &w_down, ffn, 3);
+            if steps[0] == steps[1] {
+                orders[1] = orders[0];
+            }
+        }
         let routing = Routing::new(score, 3, renormalise);
         let activation = Activation::Silu;
         let model = model.finish(vec![Op::Experts(Experts {
@@ -571,6 +597,7 @@ fn experts() {
             down,
             biases: [None; 3],
             scales: [None; 3],
+            orders,
             n_experts,
             ffn,
             routing,
@@ -633,6 +660,7 @@ fn experts_of_every_kind() {
             down,
             biases: [Some(b_gate), Some(b_up), Some(b_down)],
             scales: [Some(factors), None, Some(factors)],
+            orders: [None; 3],
             n_experts,
             ffn,
             routing,
@@ -957,19 +985,27 @@ fn products_of_each_head() {
 }
 
 #[test]
-fn heads_are_joined_and_activations_are_cut() {
+fn heads_are_joined_and_activations_are_cut_and_picked() {
     let (heads, width, tail_width) = (3, 10, 4);
     let mut model = Model::new(LAYER);
     let [x, tail, out, part] = model.tensors([heads * width, tail_width, heads * (width + tail_width), 11]);
-    let model = model.finish(vec![Op::JoinHeads { x, tail, heads, out }, Op::Slice { x, first: 7, out: part }]);
+    let [some] = model.tensors([17]);
+    let place = |i: usize| (11 * i + 4) % 30;
+    let by = model.places((0..17).map(place));
+    let model = model.finish(vec![
+        Op::JoinHeads { x, tail, heads, out },
+        Op::Slice { x, first: 7, out: part },
+        Op::Gather { x, by, out: some },
+    ]);
     for n in COUNTS {
         let (vx, vt) = (values(n * heads * width, 1), values(n * tail_width, 2));
-        let got = run(&model, n, &[(x, &vx), (tail, &vt)], &[out, part]);
+        let got = run(&model, n, &[(x, &vx), (tail, &vt)], &[out, part, some]);
         for t in 0..n {
             let (row, end) = (&vx[t * heads * width..][..heads * width], &vt[t * tail_width..][..tail_width]);
             let joined: Vec<f32> = row.chunks(width).flat_map(|head| [head, end].concat()).collect();
             assert_eq!(got[0][t * joined.len()..][..joined.len()], joined);
             assert_eq!(got[1][t * 11..][..11], row[7..18]);
+            assert_eq!(got[2][t * 17..][..17], (0..17).map(|i| row[place(i)]).collect::<Vec<f32>>());
         }
     }
 }

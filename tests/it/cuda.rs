@@ -1106,7 +1106,7 @@ const MATRICES: [(DType, usize, usize); 19] = [
 ];
 
 /// Lengths, by `Vector`.
-const VECTORS: [usize; 22] = [
+const VECTORS: [usize; 24] = [
     HIDDEN,
     HIDDEN,
     HEAD_DIM,
@@ -1135,7 +1135,13 @@ const VECTORS: [usize; 22] = [
     6,
     // Of five heads, by distances up to three.
     5 * 7,
+    // Places in a row.
+    1100,
+    HIDDEN,
 ];
+
+/// Those of `VECTORS` that are places in rows.
+const PLACES: std::ops::Range<usize> = 22..24;
 
 /// Those of `VECTORS` that are negative.
 const RATES: std::ops::Range<usize> = 16..18;
@@ -1270,6 +1276,7 @@ impl Ops {
             down,
             biases: [None; 3],
             scales: [None; 3],
+            orders: [None; 3],
             n_experts: 8,
             ffn: 32,
             routing,
@@ -1293,6 +1300,11 @@ impl Ops {
     fn slice(&self, x: TensorId, first: usize, width: usize) -> TensorId {
         let out = self.tensor(width);
         self.push(Op::Slice { x, first, out }, out)
+    }
+
+    fn gather(&self, x: TensorId, by: usize) -> TensorId {
+        let out = self.tensor(VECTORS[by]);
+        self.push(Op::Gather { x, by: Vector(by as u32), out }, out)
     }
 
     fn conv(&self, x: TensorId, taps: usize, silu: bool) -> TensorId {
@@ -1347,9 +1359,10 @@ impl Ops {
         let score = if softmax_first { RouterScore::Softmax } else { RouterScore::SoftmaxOfChosen };
         let (out, routing) = (self.tensor(HIDDEN), Routing::new(score, 3, !softmax_first));
         let (gate, up, down) = (Some(Weight(8)), Weight(up), Weight(10));
-        let (biases, scales) = ([None; 3], [None; 3]);
+        let [biases, scales, orders] = [[None; 3]; 3];
         let (n_experts, ffn, activation) = (N_EXPERTS, EXPERT_FFN, Activation::Silu);
-        let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
+        let experts =
+            Experts { x, scores, out, gate, up, down, biases, scales, orders, n_experts, ffn, routing, activation };
         self.push(Op::Experts(by(experts)), out)
     }
 
@@ -1489,6 +1502,8 @@ fn ops_agree_with_the_cpu(target: &Target) {
             vec![o.push(Op::Mix(mix), i[1])]
         }),
         ("a part of an activation", &[1500], &|o, i| vec![o.slice(i[0], 7, 1100)]),
+        ("values in places", &[1500], &|o, i| vec![o.gather(i[0], 22)]),
+        ("products of a norm in another order", &[HIDDEN], &|o, i| o.qkv(o.gather(o.norm(layer, i[0]), 23)).into()),
         ("heads of two parts", &[Q, 7], &|o, i| vec![o.join(i[0], i[1], 5)]),
         ("heads of two activations", &[Q, 7], &|o, i| vec![o.join(i[1], i[0], 1)]),
         ("products of heads", &[5 * 12], &|o, i| vec![o.project_heads(i[0], 17, 5)]),
@@ -1678,7 +1693,10 @@ fn case_matrices() -> Vec<Matrix> {
 fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
     let vector_of = |(i, n)| {
         let sign = |x: f32| if RATES.contains(&i) { -x.abs() } else { x };
-        values(n, i as u64 + 1).into_iter().map(sign).collect()
+        match PLACES.contains(&i) {
+            true => (0..n).map(|place| ((7 * place + 3) % n) as f32).collect(),
+            false => values(n, i as u64 + 1).into_iter().map(sign).collect(),
+        }
     };
     let ropes = [
         (RopePairs::Halves, vec![0, 1, 2, 1]),

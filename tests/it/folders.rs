@@ -253,6 +253,25 @@ fn put_folder(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64
     fs::write(folder.join("model.safetensors"), safetensors::file(&tensors)).unwrap();
 }
 
+/// The same in two files, neighbours apart.
+fn put_shards(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64>, Vec<u8>)>) {
+    fs::create_dir(folder).unwrap();
+    fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let file = |i: usize| format!("model-0000{}-of-00002.safetensors", i % 2 + 1);
+    let map: serde_json::Map<String, Value> =
+        tensors.iter().enumerate().map(|(i, tensor)| (tensor.0.clone(), json!(file(i)))).collect();
+    fs::write(folder.join("model.safetensors.index.json"), json!({ "weight_map": map }).to_string()).unwrap();
+    for i in 0..2 {
+        let half: Vec<safetensors::Tensor> = tensors
+            .iter()
+            .skip(i)
+            .step_by(2)
+            .map(|(name, dtype, dims, bytes)| (name.as_str(), *dtype, &dims[..], bytes.clone()))
+            .collect();
+        fs::write(folder.join(file(i)), safetensors::file(&half)).unwrap();
+    }
+}
+
 fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
     let model: Arc<Model> = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
     logits_of_each(&model, capacity, None)
@@ -360,6 +379,174 @@ fn longrope_of_a_folder_is_that_of_the_reference() {
             });
             let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), capacity));
             assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
+        }
+    }
+}
+
+/// Inputs that share a scale.
+const GROUP: usize = 32;
+
+/// A matrix in codes: `(code - zero) * scale`, scales and zeros for groups of inputs.
+struct Coded {
+    bits: usize,
+    rows: usize,
+    /// The group of each input.
+    groups: Vec<usize>,
+    codes: Vec<u32>,
+    scales: Vec<f32>,
+    zeros: Vec<u32>,
+}
+
+impl Coded {
+    /// The nearest codes, with inputs in groups as they come.
+    fn new(values: &[f64], cols: usize, bits: usize, symmetric: bool, seed: u64) -> Coded {
+        let (rows, n, levels) = (values.len() / cols, cols / GROUP, 1 << bits);
+        let (mut groups, mut rng) = ((0..cols).map(|i| i / GROUP).collect::<Vec<usize>>(), tiny::Rng(seed | 1));
+        (1..cols).rev().for_each(|i| groups.swap(i, rng.next() as usize % (i + 1)));
+        let mut coded = Coded { bits, rows, groups, codes: vec![], scales: vec![], zeros: vec![] };
+        for (r, row) in values.chunks(cols).enumerate() {
+            for group in 0..n {
+                let of = |(i, _): &(usize, &f64)| coded.groups[*i] == group;
+                let peak = row.iter().enumerate().filter(of).fold(0f64, |peak, (_, v)| peak.max(v.abs()));
+                let scale = (peak / (f64::from(levels) / 2.0 - 0.5)) as f32;
+                // As BF16 has it.
+                coded.scales.push(f32::from_bits(scale.to_bits() & 0xffff_0000));
+                coded.zeros.push(if symmetric { levels / 2 } else { 1 + (r + group) as u32 % (levels - 1) });
+            }
+            for (i, v) in row.iter().enumerate() {
+                let (scale, zero) = coded.of(r, i, n);
+                coded
+                    .codes
+                    .push((v / f64::from(scale) + f64::from(zero)).round().clamp(0.0, f64::from(levels - 1)) as u32);
+            }
+        }
+        coded
+    }
+
+    fn of(&self, row: usize, input: usize, n: usize) -> (f32, u32) {
+        let at = row * n + self.groups[input];
+        (self.scales[at], self.zeros[at])
+    }
+
+    fn values(&self) -> Vec<f64> {
+        let cols = self.groups.len();
+        let value = |(i, code): (usize, &u32)| {
+            let (scale, zero) = self.of(i / cols, i % cols, cols / GROUP);
+            (f64::from(*code) - f64::from(zero)) * f64::from(scale)
+        };
+        self.codes.iter().enumerate().map(value).collect()
+    }
+
+    /// The parts of a matrix of that name, without "weight", in a format.
+    fn parts(&self, x: &str, format: &str) -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
+        let (bits, rows, cols) = (self.bits, self.rows, self.groups.len());
+        let n = cols / GROUP;
+        let plus = u32::from(format == "gptq");
+        // Zeros run along the rows of the matrix, those of each group apart.
+        let of_group = |group| packed(self.zeros.iter().skip(group).step_by(n).map(|zero| zero - plus), bits);
+        let zeros: Vec<Vec<u32>> = (0..n).map(of_group).collect();
+        let scales = |by_row: bool| -> Vec<u8> {
+            let at = |i: usize| if by_row { i } else { i % rows * n + i / rows };
+            (0..rows * n).flat_map(|i| self.scales[at(i)].to_le_bytes()[2..].to_vec()).collect()
+        };
+        let words =
+            |lines: &[Vec<u32>]| -> Vec<u8> { lines.iter().flatten().flat_map(|word| word.to_le_bytes()).collect() };
+        let turned = |lines: &[Vec<u32>]| -> Vec<Vec<u32>> {
+            (0..lines[0].len()).map(|i| lines.iter().map(|line| line[i]).collect()).collect()
+        };
+        let by_row: Vec<Vec<u32>> = self.codes.chunks(cols).map(|row| packed(row.iter().copied(), bits)).collect();
+        let (row_words, zero_words) = (by_row[0].len() as u64, zeros[0].len() as u64);
+        let groups: Vec<u8> = self.groups.iter().flat_map(|group| (*group as i32).to_le_bytes()).collect();
+        let [n, rows, cols] = [n, rows, cols].map(|n| n as u64);
+        let shape = [rows, cols].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let parts = if format == "ct" {
+            vec![
+                ("weight_packed", "I32", vec![rows, row_words], words(&by_row)),
+                ("weight_scale", "BF16", vec![rows, n], scales(true)),
+                ("weight_zero_point", "I32", vec![zero_words, n], words(&turned(&zeros))),
+                ("weight_shape", "I64", vec![2], shape),
+                ("weight_g_idx", "I32", vec![cols], groups),
+            ]
+        } else {
+            vec![
+                ("qweight", "I32", vec![row_words, rows], words(&turned(&by_row))),
+                ("scales", "BF16", vec![n, rows], scales(false)),
+                ("qzeros", "I32", vec![n, zero_words], words(&zeros)),
+                ("g_idx", "I32", vec![cols], groups),
+            ]
+        };
+        parts.into_iter().map(|(part, dtype, dims, bytes)| (format!("{x}{part}"), dtype, dims, bytes)).collect()
+    }
+}
+
+/// A stream of codes in words, the first in the lowest bits.
+fn packed(codes: impl Iterator<Item = u32>, bits: usize) -> Vec<u32> {
+    let (mut words, mut rest, mut n) = (vec![], 0u64, 0);
+    for code in codes {
+        rest |= u64::from(code) << n;
+        n += bits;
+        if n >= 32 {
+            words.push(rest as u32);
+            (rest, n) = (rest >> 32, n - 32);
+        }
+    }
+    words.extend((n > 0).then_some(rest as u32));
+    words
+}
+
+/// GPTQ with `desc_act` and compressed-tensors with `actorder`: the reference has the weights that the codes stand for.
+/// In the first layer matrices of one input share an order, in others each has its own; so has each expert.
+#[test]
+fn codes_whose_groups_are_no_neighbours_are_the_weights_that_they_stand_for() {
+    let cases = [
+        (4, true, "gptq"),
+        (3, false, "gptq_v2"),
+        (2, false, "gptq"),
+        (8, true, "gptq_v2"),
+        (4, false, "ct"),
+        (8, true, "ct"),
+    ];
+    for (name, tiny) in architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224)) {
+        for (bits, symmetric, format) in cases.into_iter().filter(|_| ["llama", "qwen3", "qwen3moe"].contains(&name)) {
+            let (_, net, weights) = tiny.build();
+            let c = checkpoint(name);
+            let mut config = config(&c, &tiny, &net);
+            if name == "qwen3moe" {
+                // All of them, so that what is rounded chooses no others.
+                config["num_experts_per_tok"] = json!(4);
+            }
+            let (mut wide, mut narrow) = (vec![], vec![]);
+            for (name, dims, values) in tensors(&c, &tiny, &net, &weights) {
+                let Some(x) = name.strip_suffix("weight").filter(|x| x.ends_with("_proj.")) else {
+                    wide.push((name.clone(), "F32", dims.clone(), to_f32(&values)));
+                    narrow.push((name, "F32", dims, to_f32(&values)));
+                    continue;
+                };
+                let shared = x.replace("k_proj", "q_proj").replace("v_proj", "q_proj").replace("up_proj", "gate_proj");
+                let order = if name.contains("layers.0.") { &shared } else { x };
+                let seed = order.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+                let coded = Coded::new(&values, dims[1] as usize, bits, symmetric, seed);
+                wide.push((name.clone(), "F32", dims, to_f32(&coded.values())));
+                narrow.extend(coded.parts(x, format));
+            }
+            let dir = tempfile::tempdir().unwrap();
+            put_folder(&dir.path().join("wide"), &config, wide);
+            config["quantization_config"] = match format {
+                "ct" => {
+                    json!({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0":
+                    {"targets": ["Linear"], "weights": {"num_bits": bits, "type": "int", "symmetric": symmetric,
+                    "strategy": "group", "group_size": GROUP, "actorder": "group"}}}})
+                }
+                _ => json!({"quant_method": "gptq", "bits": bits, "group_size": GROUP, "desc_act": true,
+                    "sym": symmetric, "checkpoint_format": format}),
+            };
+            put_shards(&dir.path().join("narrow"), &config, narrow);
+            let [wide, narrow] = ["wide", "narrow"].map(|folder| logits(&dir.path().join(folder), 0));
+            let wide: Vec<Vec<f64>> = wide.iter().map(|row| row.iter().map(|x| f64::from(*x)).collect()).collect();
+            let difference = relative_rms(&wide, &narrow);
+            println!("{name:10} {format:8} {bits} bits {difference:.1e}");
+            // Activations are rounded to 8 bits.
+            assert!(difference < 5e-2, "{name}, {format}, {bits} bits: {difference}");
         }
     }
 }

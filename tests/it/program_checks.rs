@@ -115,6 +115,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let (v44, _) = model.vector(HIDDEN, 1);
     let (v3, _) = model.vector(3, 1);
     let (of_heads, _) = model.vector(6, 1);
+    let places = model.places((0..HIDDEN).map(|i| i % 21));
     let plain = Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], axes: vec![], magnitude: 1.0, behind: 0 };
     let table = model.rope(plain.clone());
     let [few, beyond] = [vec![0, 1], vec![0, 1, 2, 3, 0, 0]].map(|axes| model.rope(Rope { axes, ..plain.clone() }));
@@ -132,7 +133,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
     let routing = |n_used| Routing::new(RouterScore::Softmax, n_used, false);
     let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
-    let (gate, biases, scales) = (Some(other_up), [None; 3], [None; 3]);
+    let (gate, [biases, scales, orders]) = (Some(other_up), [[None; 3]; 3]);
     let mix = Mix { x: q, by: None, out: v, width: 20, first: 0, adds: false };
     let experts = Experts {
         x,
@@ -143,6 +144,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         down,
         biases,
         scales,
+        orders,
         n_experts,
         ffn,
         routing: routing(1),
@@ -164,6 +166,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         rope(20, q, Some(k)),
         Op::ProjectHeads { x, weight: square, heads: 1, out: h },
         Op::Slice { x: q, first: 40, out: v },
+        Op::Gather { x: q, by: places, out: h },
         Op::Mix(mix),
         Op::StoreKv { layer: stored, k, v: Some(v) },
         keep(),
@@ -207,6 +210,12 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::JoinHeads { x: q, tail: k, heads: 7, out: a }, "7 heads of 60 and 20"),
         (Op::Slice { x: k, first: 1, out: v }, "20 values of 20"),
         (Op::Slice { x: q, first: usize::MAX, out: v }, "20 values of 60"),
+        (Op::Gather { x: k, by: v44, out: v }, "places of 20 values in 20"),
+        (Op::Gather { x: h, by: v44, out: x }, "places of 44 values in 44"),
+        (Op::Gather { x: k, by: places, out: x }, "places of 44 values in 20"),
+        (Op::Gather { x, by: places, out: x }, "places of 44 values in 44"),
+        (Op::Experts(Experts { orders: [Some(v44), None, None], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { orders: [None, None, Some(places)], ..experts }), "experts of 20 values over 44"),
         (Op::StoreKv { layer: stored, k, v: None }, "keys of 20 for a cache of 20"),
         (Op::StoreKv { layer: stored, k, v: Some(x) }, "keys of 20 for a cache of 20"),
         (Op::StoreKv { layer: stored, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),

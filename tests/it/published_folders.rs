@@ -75,7 +75,7 @@ fn published_folders_give_their_makers_logits() {
                 (Ok(_), Some(_)) => wrong.push(format!("{stem}, {config}: is not refused")),
                 (Ok(values), None) => {
                     let error = relative_rms(&values, &published.expected);
-                    println!("{stem:40} {config:12} {error:.1e}");
+                    println!("{stem:50} {config:12} {error:.1e}");
                     let limit = if EXACT.contains(&stem) { 1e-5 } else { 2e-3 };
                     if error.is_nan() || error >= limit {
                         wrong.push(format!("{stem}, {config}: the values are {error:.1e} from transformers'"));

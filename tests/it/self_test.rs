@@ -11,7 +11,7 @@ use realizar::device::{Kept, select};
 use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
-use realizar::graph::op::{Attend, Op, RopeChoice, RopeTable};
+use realizar::graph::op::{Attend, Op, RopeChoice, RopeTable, Vector};
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::KvLayer;
 use realizar::graph::weights::{Rope, RopePairs, Weights};
@@ -116,7 +116,7 @@ fn pictures_and_adapters_pass() {
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there, or that the address there
 /// becomes null.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 67] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The scale, a tenth larger.
     (c"embed", 88, 1 << 20),
     // The width of a row of media, and these rows.
@@ -179,8 +179,9 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 67] = [
     // The factor of an adapter, and the number of rows.
     (c"adapt", 68, 1 << 20),
     (c"adapt", 304, -1),
-    // The width of a part of a head.
+    // The width of a part of a head, and the places of values.
     (c"join", 28, -1),
+    (c"join", 40, shim::NULL),
     // The number of columns.
     (c"project_heads", 76, -1),
     // The number of experts.
@@ -246,11 +247,13 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
     let llama = |head_dim| Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 256 / head_dim, 1, head_dim, 256);
     let named = ["gemma3", "qwen3moe", "gpt-oss", "deepseek2", "qwen35", "mamba2"];
     let others = architectures(quant::F16).into_iter().filter(|(name, _)| named.contains(name)).map(|(_, tiny)| tiny);
-    // None of them has a factor of its own.
+    // None of them has a factor or places of its own.
     let mut b = ProgramBuilder::default();
-    let x = b.tensor(50);
+    let [x, out] = [50, 40].map(|width| b.tensor(width));
     b.push(Op::Scale { x, factor: 0.3 });
-    let factor = b.finish(0, &[x]);
+    b.push(Op::Gather { x, by: Vector(0), out });
+    let factor = b.finish(0, &[x, out]);
+    let places = Weights { vectors: vec![(0..40).map(|i| ((7 * i + 3) % 50) as f32).collect()], ..Weights::default() };
     let (pictures, of_pictures) = of_pictures();
     let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();
     for &(kernel, at, by) in faults {
@@ -261,7 +264,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
         }
         let device = open(&shim, false).unwrap();
         let few = [
-            self_test::check(&device, &factor, &Weights::default(), None),
+            self_test::check(&device, &factor, &places, None),
             self_test::check(&device, &pictures, &of_pictures, None),
             self_test::check_adapter(&device, of_adapters([quant::F16; 2])),
         ];

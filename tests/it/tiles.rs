@@ -216,7 +216,7 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
         let (up, ups) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 2);
         let (down, downs) = matrix(&mut model, quant::F16, [3 * HIDDEN, FFN], 3);
         let routing = Routing::new(RouterScore::SoftmaxOfChosen, 2, false);
-        let (biases, scales, activation) = ([None; 3], [None; 3], Activation::Silu);
+        let ([biases, scales, orders], activation) = ([[None; 3]; 3], Activation::Silu);
         let experts = Experts {
             x,
             scores,
@@ -226,6 +226,7 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
             down,
             biases,
             scales,
+            orders,
             n_experts: 3,
             ffn: FFN,
             routing,

@@ -100,7 +100,7 @@ impl CpuExecutor {
             Op::EmbedNgrams(_) | Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => {
                 self.remember(op, inputs, sequences)?;
             }
-            Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } => self.mix(op)?,
+            Op::Gather { .. } | Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } => self.mix(op)?,
             Op::Glu { gate, up, activation } => self.activate(*gate, *up, *activation)?,
             Op::Gate { x, gate, sigmoid } => {
                 let [x, gate] = self.tensors.disjoint([*x, *gate]);
@@ -164,6 +164,11 @@ impl CpuExecutor {
     fn mix(&mut self, op: &Op) -> Result<()> {
         let isa = self.backend.isa;
         match op {
+            Op::Gather { x, by, out } => {
+                let by = self.backend.vector(*by);
+                let [x, out] = self.tensors.disjoint([*x, *out]);
+                each_row(&*team(&mut self.team)?, x, out, |_, x, out| elementwise::gather(x, by, out));
+            }
             Op::MixByScore { x, by, eps, out } => {
                 let by = self.backend.vector(*by);
                 let [x, out] = self.tensors.disjoint([*x, *out]);

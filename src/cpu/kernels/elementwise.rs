@@ -78,6 +78,12 @@ pub fn mean(isa: Isa, x: &[f32], groups: usize, out: &mut [f32]) {
     scale(isa, out, 1.0 / groups as f32);
 }
 
+/// Computes `out[i] = x[by[i]]`.
+pub fn gather(x: &[f32], by: &[f32], out: &mut [f32]) {
+    assert_eq!(by.len(), out.len());
+    out.iter_mut().zip(by).for_each(|(out, place)| *out = x[*place as usize]);
+}
+
 /// `x . y`
 pub fn dot(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
     assert_eq!(x.len(), y.len());

@@ -33,6 +33,8 @@ pub struct ExpertScratch {
     members: Vec<(u32, f32)>,
     /// `[max_tokens, hidden]`
     input: Floats,
+    /// `[max_tokens, max(hidden, ffn)]`, the inputs of matrices that have them in an order of their own.
+    ordered: Floats,
     /// `[max_tokens, ffn]`, and room for the rows that share a group of 16 with them.
     gate: Floats,
     up: Floats,
@@ -42,11 +44,14 @@ pub struct ExpertScratch {
 
 impl ExpertScratch {
     pub fn new(program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
-        let (mut used, mut n, mut hidden, mut ffn) = (0, 0, 0, 0);
+        let (mut used, mut n, mut hidden, mut ffn, mut ordered) = (0, 0, 0, 0, 0);
         for op in &program.ops {
             if let Op::Experts(e) = op {
                 (used, n) = (used.max(e.routing.n_used), n.max(e.n_experts));
                 (hidden, ffn) = (hidden.max(program.width(e.x)), ffn.max(e.ffn));
+                if e.orders != [None; 3] {
+                    ordered = ordered.max(program.width(e.x)).max(e.ffn);
+                }
             }
         }
         let tokens = if used > 0 { max_tokens } else { 0 };
@@ -58,6 +63,7 @@ impl ExpertScratch {
             groups: try_vec("routing", n)?,
             members: try_vec("routing", tokens)?,
             input: floats(hidden)?,
+            ordered: floats(ordered)?,
             gate: floats(ffn + 2 * PANEL_ROWS)?,
             up: floats(ffn + 2 * PANEL_ROWS)?,
             down: floats(hidden + 2 * PANEL_ROWS)?,
@@ -161,6 +167,7 @@ impl ExpertScratch {
             scales: op.scales[i].map(|v: Vector| backend.vector(v)),
             biases: op.biases[i].map(|v: Vector| backend.vector(v)),
         });
+        let orders = op.orders.map(|v| v.map(|v| backend.vector(v)));
         let [(x, hidden), (out, _)] = tensors.disjoint([op.x, op.out]);
         if *next == 0 {
             out.fill(0.0);
@@ -178,14 +185,18 @@ impl ExpertScratch {
             }
             // A few rows take as long as reading the weights does.
             spent = spent.saturating_add(m.max(FEW) * hidden * ffn * if gate.is_some() { 3 } else { 2 });
-            let ExpertScratch { members, input, gate: gates, up: ups, down: downs, .. } = self;
+            let ExpertScratch { members, input, ordered, gate: gates, up: ups, down: downs, .. } = self;
             let input = &input[..m * hidden];
             let up_rows = Slab::new(expert * stride + ahead, ffn, &up.0);
             match gate {
                 Some(gate) => {
                     let gate_rows = Slab::new(expert * stride, ffn, &gate.0);
                     let mut jobs = [gate_rows.job(gate, m, gates), up_rows.job(up, m, ups)];
-                    matmul::multiply(team, isa, products, input, m, &mut jobs);
+                    let together = if op.orders[0] == op.orders[1] { 2 } else { 1 };
+                    for (jobs, order) in jobs.chunks_mut(together).zip(orders) {
+                        let input = in_order(input, hidden, order, expert, ordered);
+                        matmul::multiply(team, isa, products, input, m, jobs);
+                    }
                     gate_rows.compact(m, gates);
                     up_rows.compact(m, ups);
                     each_row(team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
@@ -195,6 +206,7 @@ impl ExpertScratch {
                     });
                 }
                 None => {
+                    let input = in_order(input, hidden, orders[1], expert, ordered);
                     matmul::multiply(team, isa, products, input, m, &mut [up_rows.job(up, m, gates)]);
                     up_rows.compact(m, gates);
                     each(team, (&mut gates[..m * ffn], ffn), |_, u| {
@@ -204,7 +216,8 @@ impl ExpertScratch {
                 }
             }
             let rows = Slab::new(expert * hidden, hidden, &down.0);
-            matmul::multiply(team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
+            let inner = in_order(&gates[..m * ffn], ffn, orders[2], expert, ordered);
+            matmul::multiply(team, isa, products, inner, m, &mut [rows.job(down, m, downs)]);
             rows.compact(m, downs);
             for ((t, weight), row) in members.iter().zip(downs.chunks_exact_mut(hidden)) {
                 of_down.apply(expert, row);
@@ -213,6 +226,21 @@ impl ExpertScratch {
         }
         true
     }
+}
+
+/// The values of rows in the order of an expert's matrix, in `ordered` where that is not theirs.
+fn in_order<'a>(
+    x: &'a [f32],
+    width: usize,
+    orders: Option<&[f32]>,
+    expert: usize,
+    ordered: &'a mut [f32],
+) -> &'a [f32] {
+    let Some(orders) = orders else { return x };
+    let (order, ordered) = (&orders[expert * width..][..width], &mut ordered[..x.len()]);
+    let rows = x.chunks_exact(width).zip(ordered.chunks_exact_mut(width));
+    rows.for_each(|(x, out)| elementwise::gather(x, order, out));
+    ordered
 }
 
 /// Orders numbers from the largest to the least, each with its place. Of equal ones the first comes first, so that an

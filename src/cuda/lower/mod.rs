@@ -321,8 +321,9 @@ impl Lowering<'_> {
                 let kind = if *sigmoid { Modification::BySigmoid } else { Modification::ByGate };
                 self.modify(*x, kind, 0.0, |args| (args.by, args.length) = (by, each as u32))
             }
-            Op::JoinHeads { x, tail, heads, out } => self.join([*x, *out], 0, Some(*tail), *heads),
-            Op::Slice { x, first, out } => self.join([*x, *out], *first, None, 1),
+            Op::JoinHeads { x, tail, heads, out } => self.join([*x, *out], 0, Some(*tail), *heads, None),
+            Op::Slice { x, first, out } => self.join([*x, *out], *first, None, 1, None),
+            Op::Gather { x, by, out } => self.join([*x, *out], 0, None, 1, Some(*by)),
             Op::ProjectHeads { x, weight, heads, out } => self.project_heads([*x, *out], *weight, *heads),
             Op::Conv(op) => self.conv(op),
             Op::DeltaRule(op) => self.delta_rule(op),

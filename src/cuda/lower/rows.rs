@@ -124,13 +124,15 @@ impl Lowering<'_> {
         self.modify(x, Modification::AddMedia, 0.0, |args| (args.by, args.length) = (by, media_width))
     }
 
-    /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`.
+    /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`; or the values in the places
+    /// `by` of each row.
     pub(crate) fn join(
         &mut self,
         [x, out]: [TensorId; 2],
         first: usize,
         tail: Option<TensorId>,
         heads: usize,
+        by: Option<Vector>,
     ) -> Result<()> {
         let width = |tensor: TensorId| self.program.width(tensor);
         let (to, tail_width) = (width(out) / heads, tail.map_or(0, width));
@@ -142,6 +144,7 @@ impl Lowering<'_> {
             part: (to - tail_width) as u32,
             x_stride: (width(x) / heads) as u32,
             tail_width: tail_width as u32,
+            by: self.model.weights.vector(by),
         };
         let blocks = [self.shape.n * heads, to.div_ceil(1024), 1];
         self.launch(&self.model.device.kernels.join, blocks, 256, 0, &args)

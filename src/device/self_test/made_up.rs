@@ -185,6 +185,11 @@ impl Made<'_> {
                 matrix(head, vocab, width(*x))?;
                 bias.iter_mut().for_each(|v| vector(v, vocab));
             }
+            // Its places in rows as they are.
+            Op::Gather { by, .. } => {
+                vectors.push(weights.vector(*by)?.to_vec());
+                *by = Vector(vectors.len() as u32 - 1);
+            }
             op => {
                 let mut failed = Ok(());
                 op.map_vectors(|mut v| {

@@ -392,8 +392,11 @@ pub(super) fn translate(
     path: &Path,
     t: &mut Translator,
     files: &[InputFile],
-    entries: Vec<Entry>,
+    mut entries: Vec<Entry>,
 ) -> Result<Vec<TensorInfo>> {
+    if t.family.arch == "t5" {
+        share_embedding(path, files, &mut entries)?;
+    }
     let mut named = try_vec("tensors", entries.len())?;
     let mut unknown = try_vec("tensors", entries.len())?;
     for entry in entries {
@@ -443,6 +446,25 @@ pub(super) fn translate(
     tensors.append(&mut unknown);
     tensors.extend(t.made.iter().cloned());
     Ok(tensors)
+}
+
+/// Names the one embedding of an encoder and a decoder where a file has it under the name of either alone.
+fn share_embedding(path: &Path, files: &[InputFile], entries: &mut [Entry]) -> Result<()> {
+    let place = |name: &str| entries.iter().position(|entry| entry.name == name);
+    let [shared, encoder, decoder] =
+        ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"].map(place);
+    if shared.is_some() {
+        return Ok(());
+    }
+    if let [Some(a), Some(b)] = [encoder, decoder].map(|at| at.and_then(|at| entries.get(at)))
+        && !same_values(path, files, a, b)?
+    {
+        return Err(Error::unsupported(format!("{}: {:?} differs from {:?}", path.display(), a.name, b.name)));
+    }
+    if let Some(one) = encoder.or(decoder).and_then(|at| entries.get_mut(at)) {
+        one.name = "shared.weight".to_owned();
+    }
+    Ok(())
 }
 
 const EMBEDDING: &str = "token_embd.weight";

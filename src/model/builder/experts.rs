@@ -115,14 +115,18 @@ impl Builder<'_> {
         let n = n_experts / routing.sharing;
         let [gate, up, down, both] =
             ["gate", "up", "down", "gate_up"].map(|part| format!("ffn_{part}_{ending}.weight"));
+        let matrix = |b: &mut Self, part: &str, rows: usize, cols: usize| {
+            b.ordered_matrix(&b.name(part), rows, (0..rows).into(), cols)
+        };
         let (gate, up) = if self.has(&both) {
-            let both = self.matrix(&both, n * 2 * ffn, hidden)?;
+            let both = matrix(self, &both, n * 2 * ffn, hidden)?;
             (Some(both), both)
         } else {
-            let gate = if self.has(&gate) { Some(self.matrix(&gate, n * ffn, hidden)?) } else { None };
-            (gate, self.matrix(&up, n * ffn, hidden)?)
+            let gate = if self.has(&gate) { Some(matrix(self, &gate, n * ffn, hidden)?) } else { None };
+            (gate, matrix(self, &up, n * ffn, hidden)?)
         };
-        let down = self.matrix(&down, n * hidden, ffn)?;
+        let down = matrix(self, &down, n * hidden, ffn)?;
+        let orders = [gate.unwrap_or(up), up, down].map(|weight| self.order_of(weight));
         let (mut biases, mut scales) = ([None; 3], [None; 3]);
         for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
             let name = |of: &str| self.name(&format!("ffn_{part}_{ending}.{of}"));
@@ -133,8 +137,21 @@ impl Builder<'_> {
             }
         }
         let out = self.program.tensor(hidden);
-        let experts = Experts { x, scores, out, gate, up, down, biases, scales, n_experts, ffn, routing, activation };
-        self.program.push(Op::Experts(experts));
+        self.program.push(Op::Experts(Experts {
+            x,
+            scores,
+            out,
+            gate,
+            up,
+            down,
+            biases,
+            scales,
+            orders,
+            n_experts,
+            ffn,
+            routing,
+            activation,
+        }));
         Ok(out)
     }
 

@@ -662,6 +662,9 @@ MODELS = {
         "num_hidden_layers": 3, "num_key_value_heads": 4, "num_nextn_predict_layers": 0, "pad_token_id": 0, "q_lora_rank": 32,
         "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "routed_scaling_factor": 2.827,
         "swiglu_limit": 0.5, "tie_word_embeddings": False, "topk_group": 1, "v_head_dim": 16, "vocab_size": 96}, {}),
+    "madlad400-3b-mt": (T5_V1_1 | {
+        "classifier_dropout": 0.0, "dense_act_fn": "gelu_new", "dropout_rate": 0.0, "eos_token_id": 2, "n_positions": 512,
+        "pad_token_id": 1, "task_specific_params": {}}, {}),
 }
 
 
@@ -738,7 +741,13 @@ def make(name, config, generation):
         if kind is AutoModelForSeq2SeqLM and config.get("tie_word_embeddings") is False:
             # As published files have it: transformers 5 makes none.
             tensors["lm_head.weight"] = tensors["shared.weight"]
-        values = {n: torch.from_numpy(weights(n, shape)) for n, shape in tensors.items()}
+        def published(n):
+            """The name in the published file. The package has read this one as an input of the encoder too, and from its
+            release 5 to 5.16 has not."""
+            is_shared = name.startswith("madlad") and n == "shared.weight"
+            return "decoder.embed_tokens.weight" if is_shared else n
+
+        values = {n: torch.from_numpy(weights(published(n), shape)) for n, shape in tensors.items()}
         values |= {n: torch.tensor(ids).reshape(tensors[n]) for n, ids in integers.items()}
         if config["model_type"] == "hy_v4":
             values = turned_by_halves(values, config)
@@ -761,7 +770,7 @@ def make(name, config, generation):
         states = out.last_hidden_state[0, -1] if logits is None else None
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),
               "generation_config": json.dumps(generation),
-              "tensors": {n: list(shape) for n, shape in tensors.items()}}
+              "tensors": {published(n): list(shape) for n, shape in tensors.items()}}
     if integers:
         result["integers"] = integers
     expected = logits if logits is not None else states

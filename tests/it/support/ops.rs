@@ -71,6 +71,12 @@ impl Model {
         (Vector(self.vectors.len() as u32 - 1), values(n, seed))
     }
 
+    /// Places in rows.
+    pub fn places(&mut self, places: impl Iterator<Item = usize>) -> Vector {
+        self.vectors.push(places.map(|place| place as f32).collect());
+        Vector(self.vectors.len() as u32 - 1)
+    }
+
     /// A further layer of keys and values.
     pub fn layer(&mut self, layer: KvLayer) -> KvLayerId {
         self.builder.kv_layer(layer)

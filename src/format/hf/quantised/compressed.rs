@@ -43,6 +43,8 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     let mut bits: Vec<u64> = weights().filter_map(|w| w.get("num_bits").and_then(Json::as_u64)).collect();
     bits.sort_unstable();
     bits.dedup();
+    // Inputs of all matrices are sorted by groups that a tensor has.
+    let is_ordered = !groups.is_empty() && weights().all(|w| w.get("actorder").and_then(Json::as_str) == Some("group"));
     let sides = |w: &&Json| match w.get("block_structure")?.as_array()? {
         [a, b] => Some([a.as_u64()?, b.as_u64()?]),
         _ => None,
@@ -53,7 +55,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         let (weight, scale) = (set.need(&format!("{x}.weight_packed"))?, set.need(&format!("{x}.weight_scale"))?);
         match &*weight.dtype {
             "U8" => small_floats(set, &x, &weight, &scale)?,
-            "I32" => integers(set, &x, &weight, &scale, &bits)?,
+            "I32" => integers(set, &x, &weight, &scale, (&bits, is_ordered))?,
             _ => return Err(set.misfit(&weight, "I32 or U8")),
         }
     }
@@ -85,7 +87,7 @@ fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result
 }
 
 /// Words of codes, a row padded to whole words. Older ones have no code in two words.
-fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, bits: &[u64]) -> Result<()> {
+fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, (bits, is_ordered): (&[u64], bool)) -> Result<()> {
     let shape = set.need(&format!("{x}.weight_shape"))?;
     let sizes: Vec<u64> =
         set.bytes(&shape)?.as_chunks().0.iter().map(|n| u64::try_from(i64::from_le_bytes(*n)).unwrap_or(0)).collect();
@@ -119,9 +121,12 @@ fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, bits: &[u64])
             Offsets::Codes { codes: Codes::new(zeros.place, n_bits, stream(true, [groups, 1])), columns, groups }
         }
     };
-    if let Some(order) = set.take(&format!("{x}.weight_g_idx")) {
-        set.check_order(&order, cols, columns)?;
+    let name = format!("{x}.weight_g_idx");
+    let order = set.take(&name);
+    if order.is_none() && groups > 1 && is_ordered {
+        return Err(set.wrong(format!("the tensor {name:?} is missing, which \"actorder\" asks for")));
     }
+    let order = order.map(|order| set.order(&order, cols, columns)).transpose()?.flatten();
     let packed = Packed {
         rows,
         cols,
@@ -132,7 +137,7 @@ fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, bits: &[u64])
         offset: Offset::Zero,
         offsets: Some(offsets),
     };
-    set.put_packed(&format!("{x}.weight"), &[rows, cols], packed)
+    set.put_ordered(&format!("{x}.weight"), &[rows, cols], packed, order)
 }
 
 /// Signed bytes.

@@ -1,6 +1,7 @@
 //! GPTQ: `X.qweight` has a stream of codes down each of its columns, which is a row of the matrix; `X.qzeros` has one
 //! along the rows of the matrix for each group. A value is `(code - zero) * scale`; the first version of the format
-//! stores zeros less 1.
+//! stores zeros less 1. `X.g_idx` has the group of each input; those of a group are no neighbours where inputs were
+//! quantised in an order of their own (`desc_act`).
 
 use super::set::{Packed, Set};
 use crate::error::Result;
@@ -15,6 +16,8 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         "gptq_v2" => 0,
         _ => return Err(set.refuse_config("checkpoint_format")),
     };
+    let has_exceptions =
+        ["dynamic", "extra_config"].iter().any(|key| set.config.get(key).is_some_and(|d| !d.members().is_empty()));
     for x in set.with(".qweight") {
         let [weight, zeros, scales] = ["qweight", "qzeros", "scales"].map(|leaf| set.need(&format!("{x}.{leaf}")));
         let (weight, zeros, scales) = (weight?, zeros?, scales?);
@@ -29,6 +32,10 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         if !(1..=8).contains(&bits) || !words.saturating_mul(32).is_multiple_of(bits) {
             return Err(set.misfit(&weight, &format!("codes of {bits} bits")));
         }
+        let told = set.int("bits").unwrap_or(bits);
+        if told != bits && !has_exceptions {
+            return Err(set.misfit(&weight, &format!("codes of {told} bits for {} inputs", inputs.unwrap_or(0))));
+        }
         let cols = words * 32 / bits;
         set.expect(&weight, &["I32"], &[words, rows])?;
         let group = match set.config.get("group_size") {
@@ -37,17 +44,18 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         };
         let groups = scales.dims.first().copied().unwrap_or(0);
         // A layer may have groups of its own as well.
-        let group =
-            if group > 0 && cols.div_ceil(group) == groups { group } else { cols.checked_div(groups).unwrap_or(0) };
+        let is_own = group == 0 || cols.div_ceil(group) != groups;
+        let group = if is_own && has_exceptions { cols.checked_div(groups).unwrap_or(0) } else { group };
         if group == 0 || !cols.is_multiple_of(group) || cols / group != groups {
             return Err(set.misfit(&scales, &format!("scales of {cols} inputs in groups")));
         }
         set.expect(&scales, &["F16", "BF16", "F32"], &[groups, rows])?;
         let zero_words = rows.saturating_mul(bits).div_ceil(32);
         set.expect(&zeros, &["I32"], &[groups, zero_words])?;
-        if let Some(order) = order {
-            set.check_order(&order, cols, group)?;
+        if order.is_none() && groups > 1 && set.config.get("desc_act").and_then(Json::as_bool) == Some(true) {
+            return Err(set.wrong(format!("the tensor \"{x}.g_idx\" is missing, which \"desc_act\" asks for")));
         }
+        let order = order.map(|order| set.order(&order, cols, group)).transpose()?.flatten();
         let stream = |of_column, strides| {
             Order::Stream(Stream { of_column, unit: 4, strides, per_unit: 0, nibbles: Nibbles::Plain })
         };
@@ -63,7 +71,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
             offset: Offset::Zero,
             offsets: Some(Offsets::Codes { codes: zeros, columns: group, groups }),
         };
-        set.put_packed(&format!("{x}.weight"), &[rows, cols], packed)?;
+        set.put_ordered(&format!("{x}.weight"), &[rows, cols], packed, order)?;
     }
     Ok(())
 }

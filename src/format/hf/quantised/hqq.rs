@@ -1,12 +1,16 @@
 //! HQQ: `X.W_q` has the codes of groups, the first part of them in the upper bits, with `X.scale` and `X.zero` for each
-//! group, both floats; a value is `(code - zero) * scale`. Groups along rows (axis 1) are read.
+//! group, both floats; a value is `(code - zero) * scale`. Groups along rows (axis 1) stay as they are. Those down
+//! columns (axis 0) share no scale within a row, so that their values are read instead.
 
 use super::set::{Packed, Set};
 use crate::error::Result;
-use crate::format::grouped::{Codes, Offsets, Order};
+use crate::format::TensorInfo;
+use crate::format::grouped::{Codes, Offsets, Order, SpreadMatrix};
 use crate::format::hf::translator::signed;
 use crate::format::safetensors::Entry;
+use crate::format::storage::TensorStorage;
 use crate::quant::grouped::{Code, Offset};
+use crate::tensor::Shape;
 
 /// Tensors of a matrix that change no value.
 const UNUSED: &[&str] = &[
@@ -32,7 +36,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         };
         let (bits, group, axis, is_float) =
             (told("nbits")?, told("group_size")?, told("axis")?, told("view_as_float")?);
-        if axis != 1 {
+        if axis > 1 {
             return Err(set.unsupported(&weight.name, &format!("has groups along axis {axis}")));
         }
         if is_float != 0 || ![1, 2, 3, 4, 8].contains(&bits) {
@@ -40,18 +44,30 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         }
         let &[rows, cols] = &*integers(set, &shape)? else { return Err(set.misfit(&shape, "two sizes")) };
         let values = rows.checked_mul(cols).filter(|n| *n > 0);
-        let (Some(values), true) = (values, group > 0 && cols.is_multiple_of(group.max(1))) else {
+        let fits = |values: &u64| group > 0 && if axis == 1 { cols } else { *values }.is_multiple_of(group);
+        let Some(values) = values.filter(fits) else {
             return Err(set.unsupported(&weight.name, &format!("has groups of {group} in rows of {cols}")));
         };
         let groups = values / group;
         let (parts, first, unit) = if bits == 3 { (10, 27, 4) } else { (8 / bits, 8 - bits, 1) };
-        let height = groups.div_ceil(parts);
-        set.expect(&weight, &[if bits == 3 { "I32" } else { "U8" }], &[height, group])?;
-        set.expect(&scale, &["F16", "BF16", "F32"], &[groups, 1])?;
-        set.expect(&zero, &[&*scale.dtype], &[groups, 1])?;
+        let (lines, width) = if axis == 1 { (groups, group) } else { (group, groups) };
+        let height = lines.div_ceil(parts);
+        set.expect(&weight, &[if bits == 3 { "I32" } else { "U8" }], &[height, width])?;
+        let numbers = if axis == 1 { [groups, 1] } else { [1, groups] };
+        set.expect(&scale, &["F16", "BF16", "F32"], &numbers)?;
+        set.expect(&zero, &[&*scale.dtype], &numbers)?;
         set.drop_all(&x, UNUSED);
+        let order = Order::Parts { width, height, first: signed(first), step: -signed(bits), unit };
+        if axis == 0 {
+            let numbers = |entry: &Entry| set.numbers(entry, [1, 1], [width, 1]);
+            let (scales, zeros) = (numbers(&scale)?, numbers(&zero)?);
+            let codes = Codes::new(weight.place, u32::try_from(bits).unwrap_or(0), order);
+            let storage = TensorStorage::Spread(Box::new(SpreadMatrix { cols, codes, period: width, scales, zeros }));
+            let tensor = TensorInfo::converted(String::new(), Shape::new(&[rows, cols])?, storage);
+            set.put_made(&format!("{x}.weight"), tensor, weight.place)?;
+            continue;
+        }
         let (block, strides) = ([1, group], [cols / group, 1]);
-        let order = Order::Parts { width: group, height, first: signed(first), step: -signed(bits), unit };
         let packed = Packed {
             rows,
             cols,

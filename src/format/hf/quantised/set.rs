@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, Result, try_filled};
 use crate::format::TensorInfo;
@@ -176,20 +177,33 @@ impl Set<'_> {
         Ok((self.numbers(entry, block, strides)?, block[1]))
     }
 
-    /// Refuses inputs that are in another order than their groups.
-    pub fn check_order(&self, entry: &Entry, cols: u64, columns: u64) -> Result<()> {
+    /// The inputs of a matrix in the order of their groups, which `entry` has, `columns` inputs each; `None` where they
+    /// are in order.
+    pub fn order(&self, entry: &Entry, cols: u64, columns: u64) -> Result<Option<Arc<[u32]>>> {
         self.expect(entry, &["I32"], &[cols])?;
-        let groups = self.bytes(entry)?;
-        let of = |bytes: &[u8; 4]| u64::try_from(i32::from_le_bytes(*bytes)).ok();
-        let mut numbered = groups.as_chunks().0.iter().zip(0u64..);
-        match numbered.find(|(group, i)| of(group) != i.checked_div(columns)) {
-            Some((group, i)) if of(group).is_none_or(|group| group >= cols.div_ceil(columns.max(1))) => {
-                let group = i32::from_le_bytes(*group);
-                Err(self.wrong(format!("the tensor {:?} holds {group} at {i}, which is no group", entry.name)))
-            }
-            Some(_) => Err(self.unsupported(&entry.name, "has inputs in an order of their own (desc_act, actorder)")),
-            None => Ok(()),
+        if columns == 0 || !cols.is_multiple_of(columns) || cols > 1 << 24 {
+            return Err(self.misfit(entry, &format!("2^24 inputs at most, in groups of {columns},")));
         }
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let mut filled = try_filled("groups of inputs", size(cols / columns), 0u64)?;
+        let mut order = try_filled("an order of inputs", size(cols), 0u32)?;
+        for (group, input) in self.bytes(entry)?.as_chunks().0.iter().zip(0u32..) {
+            let group = i32::from_le_bytes(*group);
+            let place = u64::try_from(group).ok().and_then(|i| Some((filled.get_mut(size(i))?, i * columns)));
+            let Some((filled, first)) = place else {
+                let what = format!("the tensor {:?} holds {group} at {input}, which is no group", entry.name);
+                return Err(self.wrong(what));
+            };
+            if *filled == columns {
+                let what = format!("puts more inputs than {columns} into group {group}");
+                return Err(self.unsupported(&entry.name, &what));
+            }
+            if let Some(slot) = order.get_mut(size(first + *filled)) {
+                *slot = input;
+            }
+            *filled += 1;
+        }
+        Ok(if order.is_sorted() { None } else { Some(order.into()) })
     }
 
     /// Puts in a matrix of `shape`, whose rows are those of all experts where there are three dimensions.
@@ -224,6 +238,11 @@ impl Set<'_> {
 
     /// Puts in a matrix of codes under scales.
     pub fn put_packed(&mut self, name: &str, shape: &[u64], packed: Packed) -> Result<()> {
+        self.put_ordered(name, shape, packed, None)
+    }
+
+    /// `put_packed` of a matrix whose columns are the inputs in some order.
+    pub fn put_ordered(&mut self, name: &str, shape: &[u64], packed: Packed, order: Option<Arc<[u32]>>) -> Result<()> {
         let Packed { rows, cols, code, columns, codes, scales, offset, offsets } = packed;
         let most = if matches!(code, Code::Int(_)) { 256 } else { 128 };
         let fits = |n: &usize| cols.is_multiple_of(*n as u64) && columns.is_multiple_of(*n as u64);
@@ -232,7 +251,7 @@ impl Set<'_> {
             return Err(self.unsupported(name, &what));
         };
         let grouped = Grouped { code, columns: group, scale: scales.kind.number(), offset };
-        let matrix = GroupedMatrix { blocks: Blocks::Grouped(grouped), rows, cols, codes, scales, offsets };
+        let matrix = GroupedMatrix { blocks: Blocks::Grouped(grouped), rows, cols, codes, scales, offsets, order };
         self.put(name, shape, matrix)
     }
 
@@ -245,7 +264,8 @@ impl Set<'_> {
         }
         let stream = Codes::new(codes.place, 4, Order::Stream(Stream::rows(cols / 2)));
         let scales = numbers(scale, NumberKind::Byte, [1, group], [cols / group, 1]);
-        self.put(name, shape, GroupedMatrix { blocks, rows, cols, codes: stream, scales, offsets: None })
+        let codes = stream;
+        self.put(name, shape, GroupedMatrix { blocks, rows, cols, codes, scales, offsets: None, order: None })
     }
 
     /// Puts in the factors on the products of a matrix, or of each expert of a stack.
