@@ -1,7 +1,10 @@
 //! WeightMatrix products beside the machine's own roofs, measured in the same run: the rate at which all threads read a
 //! buffer of large pages, and the rate of dot product instructions on registers.
 //!
-//! `cargo bench --bench matmul [-- [--threads N] [--isa NAME] [--shape ROWSxCOLS] [TYPE ...]]`
+//! `cargo bench --bench matmul [-- [--threads N] [--isa NAME [--beside NAME]] [--shape ROWSxCOLS] [TYPE ...]]`
+//!
+//! With `--beside` the products of another instruction set are measured in turns with these, and a row shows their
+//! seconds divided by these: `--isa amx --beside avx512-vbmi` tells what tiles are worth.
 //!
 //! For one token a row shows the share of the read bandwidth, for more tokens the share of the dot product rate. The
 //! bytes that are read are larger than any cache unless `--hot` is given.
@@ -21,27 +24,28 @@ use support::{Pages, dot_roof, fastest, read_roof};
 
 const BYTES: usize = 256 << 20;
 const TOKENS: [usize; 4] = [1, 8, 64, 512];
+/// Turns of each of two instruction sets.
+const TURNS: usize = 3;
 
 struct Options {
     threads: usize,
     isa: Isa,
+    beside: Option<Isa>,
     shapes: Vec<(usize, usize)>,
     types: Vec<String>,
     hot: bool,
 }
 
 fn options() -> Options {
-    let mut options = Options { threads: 0, isa: Isa::detect(), shapes: Vec::new(), types: Vec::new(), hot: false };
+    let (isa, shapes, types) = (Isa::detect(), Vec::new(), Vec::new());
+    let mut options = Options { threads: 0, isa, beside: None, shapes, types, hot: false };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
         match arg.as_str() {
             "--threads" => options.threads = value().parse().expect("a number of threads"),
-            "--isa" => {
-                let name = value();
-                let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
-                options.isa = isa.unwrap_or_else(|| panic!("this machine has no {name}"));
-            }
+            "--isa" => options.isa = named(&value()),
+            "--beside" => options.beside = Some(named(&value())),
             "--shape" => {
                 let shape = value();
                 let (rows, cols) = shape.split_once('x').expect("ROWSxCOLS");
@@ -56,6 +60,11 @@ fn options() -> Options {
         options.shapes = vec![(576, 1536), (1536, 576), (2048, 8192)];
     }
     options
+}
+
+fn named(name: &str) -> Isa {
+    let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
+    isa.unwrap_or_else(|| panic!("this machine has no {name}"))
 }
 
 /// Seconds of a product of one matrix and `tokens` tokens, over as many copies of the matrix as `pages` hold.
@@ -138,13 +147,21 @@ fn main() {
             let copies = fill(format, &matrix, pages.bytes(), options.hot);
             print!("{:8} {:>11} |", format.name, format!("{rows}x{cols}"));
             for tokens in TOKENS {
-                let seconds = time(&team, isa, matrix, pages.bytes(), copies, tokens);
+                let mut run = |isa| time(&team, isa, matrix, pages.bytes(), copies, tokens);
+                let (mut seconds, mut others) = (run(isa), f64::INFINITY);
+                for other in options.beside.iter().flat_map(|other| [*other; TURNS]) {
+                    others = others.min(run(other));
+                    seconds = seconds.min(run(isa));
+                }
                 if tokens == 1 {
                     let rate = matrix.bytes() as f64 / seconds;
                     print!(" {:8.1} ({:3.0} %) |", rate / 1e9, 100.0 * rate / read);
                 } else {
                     let rate = (rows * cols * tokens) as f64 / seconds;
                     print!(" {tokens}: {:.0} ({:.0} %)  ", rate / 1e9, 100.0 * rate / dot.unwrap_or(f64::NAN));
+                }
+                if let Some(other) = options.beside {
+                    print!("[{}: {:.2}] ", other.name(), others / seconds);
                 }
             }
             println!();

@@ -2,30 +2,39 @@
 //! is that of AVX-512 with VBMI. Instructions are those of Intel's Software Developer's Manual, volume 2, chapter 8
 //! ("AMX").
 //!
-//! The rows of a panel are the columns of a tile, and the bytes of a group are in the order that `tdpbsud` reads. Its
-//! sums are exact, so that results have the bits of all other instruction sets.
+//! The rows of a panel are the columns of a tile, and the bytes of a group are in the order that `tdpbssd` reads. Its
+//! sums are exact, so that results have the bits of all other instruction sets. Tiles hold weights without their zero
+//! points, so that no sum is corrected: scales take more time than tiles.
+//!
+//! Tiles and vectors are different units of a processor. The sums of a run are computed in parts between parts of the
+//! scales of the run before, near enough to each other for the processor to execute both at once.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use super::activations::InputType;
-use super::avx512vnni::{Avx512Vnni, plain, vbmi};
-use super::codec::{Codec, Kind};
-use super::float::Float;
-use super::float_gemm::{self, FloatPanels};
-use super::gemm::{self, MANY_TOKENS};
-use super::simd::PANEL_ROWS;
-use super::table::{BlockKernels, FloatKernels, FloatProduct, MatmulKernels, TileProduct, block_kernels};
-use super::{codec, codec_iq, float, grouped, small};
-use crate::quant;
+use super::avx512vnni::Avx512Vnni;
+use super::codec::Kind;
+use super::gemm;
+use super::simd::{PANEL_ROWS, Simd};
+use super::table::{BlockKernels, MatmulKernels};
 
 /// Row panels of a tile of weights.
 const PANELS: usize = 2;
-/// Most tokens of the kernels of AVX-512, which multiply what has no tiles.
+/// Tokens in a tile of the processor, and tiles of tokens.
+const TILE_TOKENS: usize = 16;
+const TOKEN_TILES: usize = 2;
+/// Most tokens of a product: all eight tiles hold their operands and sums.
+const MANY_TOKENS: usize = TOKEN_TILES * TILE_TOKENS;
+/// Most tokens of a product by vectors, of integers of 16 bits.
 const FEW: usize = 4;
+/// Products of tiles along the columns in a run, each a group or a half of one: the sums of two runs leave room for
+/// weights and activations in a first-level cache.
+const RUN: usize = 2;
 
 /// The token of AMX with tiles of integers, beside that of AVX-512 with VBMI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,9 +48,7 @@ impl Amx<Processor> {
         let found = __cpuid_count(7, 0).edx & TILES_AND_INT8 == TILES_AND_INT8 && is_allowed();
         found.then_some(Amx(PhantomData))
     }
-}
 
-impl<T: Tiles> Amx<T> {
     /// Returns the token of AVX-512.
     pub fn base(self) -> Avx512Vnni<false> {
         Avx512Vnni(())
@@ -49,56 +56,175 @@ impl<T: Tiles> Amx<T> {
 
     /// Returns the matrix kernels.
     pub fn matmul(self) -> &'static MatmulKernels {
-        &Self::KERNELS
+        &on_processor::KERNELS
     }
+}
 
-    const KERNELS: MatmulKernels = MatmulKernels {
-        tokens: MANY_TOKENS,
-        blocks: |dtype| match dtype {
-            quant::IQ2_XXS => Some(&Tiled::<codec_iq::Iq2Xxs, T>::VBMI),
-            quant::IQ2_XS => Some(&Tiled::<codec_iq::Iq2Xs, T>::VBMI),
-            quant::IQ3_XXS => Some(&Tiled::<codec_iq::Iq3Xxs, T>::VBMI),
-            quant::IQ3_S => Some(&Tiled::<codec_iq::Iq3S, T>::VBMI),
-            _ => block_kernels!(dtype, Tiled, TiledKind, T),
-        },
-        floats: |dtype| {
-            Some(match dtype {
-                quant::F32 => &Tiled::<float::F32, T>::FLOATS,
-                quant::F16 => &Tiled::<float::F16, T>::FLOATS,
-                quant::BF16 => &Tiled::<float::Bf16, T>::FLOATS,
-                quant::F8_E4M3 => &Tiled::<float::F8, T>::FLOATS,
-                _ => return None,
-            })
-        },
-        ..vbmi::KERNELS
+/// The kernels of vectors for a type of weights, which tiles take a part of.
+trait Base {
+    type Kind: Kind;
+    const VECTORS: BlockKernels;
+}
+
+/// Instantiates the kernels with the tiles `$tiles` as `KERNELS`. All else is that of the modules `plain` and `vbmi`,
+/// whose vectors have the token `$token`.
+macro_rules! instantiate_tiles {
+    ($tiles:ty, $token:expr, $(#[$enable:meta])*) => {
+        use std::marker::PhantomData;
+
+        use $crate::cpu::kernels::activations::InputType;
+        use $crate::cpu::kernels::amx::{Base, MANY_TOKENS, PANELS, multiply, take_zero_off};
+        use $crate::cpu::kernels::codec::{Codec, Kind};
+        use $crate::cpu::kernels::float::Float;
+        use $crate::cpu::kernels::float_gemm::FloatPanels;
+        use $crate::cpu::kernels::simd::PANEL_ROWS;
+        use $crate::cpu::kernels::table::{
+            BlockKernels, FloatKernels, FloatProduct, MatmulKernels, TileProduct, block_kernels,
+        };
+        use $crate::cpu::kernels::{codec, codec_iq, float, grouped, small};
+        use $crate::quant;
+        use $crate::tensor::DType;
+
+        $(#[$enable])*
+        unsafe fn unpack<B: Base>(w: *const u8, n: usize, tile: *mut u8, dtype: DType) {
+            // SAFETY: the same contract.
+            unsafe {
+                (const { B::VECTORS.unpack })(w, n, tile, dtype);
+                take_zero_off::<_, B::Kind>($token, tile, n * const { B::VECTORS.groups });
+            }
+        }
+
+        $(#[$enable])*
+        unsafe fn product<K: Kind>(
+            tile: *const u8, n: usize, x: *const u8, tokens: usize,
+            sum: *const f32, first: bool, out: *mut f32, stride: usize,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { multiply::<_, K, $tiles>($token, tile, n, x, tokens, sum, first, out, stride) }
+        }
+
+        unsafe fn float_product<W: Float>(
+            w: &FloatPanels, n: usize, tokens: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
+        ) {
+            let gemm = const { plain::Packed::<W>::FLOATS.gemm };
+            for t in (0..tokens).step_by(gemm.len()) {
+                let few = gemm.len().min(tokens - t);
+                // SAFETY: the same contract; token `t` has its part of values and results.
+                unsafe { gemm[few - 1](w, n, few, x.add(x_stride * t), x_stride, out.add(PANEL_ROWS * PANELS * t), first) }
+            }
+        }
+
+        impl<Q: Codec> Base for plain::Packed<Q> {
+            type Kind = Q::Kind;
+            const VECTORS: BlockKernels = Self::BLOCKS;
+        }
+
+        impl<K: Kind> Base for plain::Unpacked<K> {
+            type Kind = K;
+            const VECTORS: BlockKernels = Self::BLOCKS;
+        }
+
+        /// A place for the constants of a type of weights.
+        struct Tiled<B>(PhantomData<B>);
+
+        impl<B: Base> Tiled<B> {
+            // Without zero points kinds differ in no more than this.
+            const PRODUCT: TileProduct = match (B::Kind::INPUT, B::Kind::SUBS, B::Kind::MIN) {
+                (InputType::I16, ..) => product::<codec::Int16>,
+                (_, 1, false) => product::<codec::Wide>,
+                (_, 1, true) => product::<codec::WideMin>,
+                (_, _, false) => product::<codec::OffsetHalves7>,
+                (_, _, true) => product::<codec::MinHalves4>,
+            };
+            const BLOCKS: BlockKernels =
+                BlockKernels { unpack: unpack::<B>, gemm: &[Self::PRODUCT; MANY_TOKENS], ..B::VECTORS };
+        }
+
+        impl<W: Float> Tiled<plain::Packed<W>> {
+            const FLOATS: FloatKernels =
+                FloatKernels { gemm: &[float_product::<W> as FloatProduct; MANY_TOKENS], ..plain::Packed::<W>::FLOATS };
+        }
+
+        type Blocks<Q> = Tiled<plain::Packed<Q>>;
+        type Grouped<K> = Tiled<plain::Unpacked<K>>;
+
+        pub(super) const KERNELS: MatmulKernels = MatmulKernels {
+            tokens: MANY_TOKENS,
+            blocks: |dtype| match dtype {
+                quant::IQ2_XXS => Some(&Tiled::<vbmi::Packed<codec_iq::Iq2Xxs>>::BLOCKS),
+                quant::IQ2_XS => Some(&Tiled::<vbmi::Packed<codec_iq::Iq2Xs>>::BLOCKS),
+                quant::IQ3_XXS => Some(&Tiled::<vbmi::Packed<codec_iq::Iq3Xxs>>::BLOCKS),
+                quant::IQ3_S => Some(&Tiled::<vbmi::Packed<codec_iq::Iq3S>>::BLOCKS),
+                _ => block_kernels!(dtype, Blocks, Grouped),
+            },
+            floats: |dtype| {
+                Some(match dtype {
+                    quant::F32 => &Blocks::<float::F32>::FLOATS,
+                    quant::F16 => &Blocks::<float::F16>::FLOATS,
+                    quant::BF16 => &Blocks::<float::Bf16>::FLOATS,
+                    quant::F8_E4M3 => &Blocks::<float::F8>::FLOATS,
+                    _ => return None,
+                })
+            },
+            ..vbmi::KERNELS
+        };
     };
 }
 
-/// A place for the constants of a type of weights.
-struct Tiled<W, T>(PhantomData<(W, T)>);
+mod on_processor {
+    use crate::cpu::kernels::avx512vnni::{Avx512Vnni, plain, vbmi};
+    instantiate_tiles!(
+        super::Processor,
+        Avx512Vnni::<false>(()),
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    );
 
-impl<Q: Codec, T: Tiles> Tiled<Q, T> {
-    const GEMM: &[TileProduct] = &[product::<Q::Kind, T> as TileProduct; MANY_TOKENS];
-    const BLOCKS: BlockKernels = BlockKernels { gemm: Self::GEMM, ..plain::Packed::<Q>::BLOCKS };
-    const VBMI: BlockKernels = BlockKernels { gemm: Self::GEMM, ..vbmi::Packed::<Q>::BLOCKS };
+    impl<Q: Codec> Base for vbmi::Packed<Q> {
+        type Kind = Q::Kind;
+        const VECTORS: BlockKernels = Self::BLOCKS;
+    }
 }
 
-/// A place for the constants of a kind of grouped codes.
-struct TiledKind<K, T>(PhantomData<(K, T)>);
-
-impl<K: Kind, T: Tiles> TiledKind<K, T> {
-    const BLOCKS: BlockKernels =
-        BlockKernels { gemm: &[product::<K, T> as TileProduct; MANY_TOKENS], ..plain::Unpacked::<K>::BLOCKS };
+/// Takes the zero points off `groups` groups of one row panel of a tile, whose bytes become signed.
+///
+/// # Safety
+/// `tile` points to the panel's first vector in a tile of `PANELS` panels.
+#[inline(always)]
+unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize) {
+    let (zero, registers) = const { (gemm::zero_of_tile::<S, K>(), K::INPUT.registers()) };
+    for _ in 0..if zero == 0 { 0 } else { groups } {
+        for j in 0..registers {
+            // SAFETY: one of the group's vectors.
+            unsafe {
+                let p = tile.add(64 * PANELS * j);
+                s.store_bytes(p, s.add_bytes(s.load_bytes(p), (-zero) as u8));
+            }
+        }
+        tile = tile.wrapping_add(gemm::tile_bytes::<K>() * PANELS);
+    }
 }
 
-impl<W: Float, T> Tiled<W, T> {
-    const FLOATS: FloatKernels =
-        FloatKernels { gemm: &[float_product::<W> as FloatProduct; MANY_TOKENS], ..plain::Packed::<W>::FLOATS };
+/// Bytes of the integer sums of a tile, `[token][row]`, and of those of a part of a run.
+const SUMS_OF_TILE: usize = 4 * PANEL_ROWS * TILE_TOKENS;
+const SUMS_OF_PART: usize = SUMS_OF_TILE * PANELS;
+/// Number of parts of a run: for each product along the columns one for each tile of tokens.
+const PARTS: usize = RUN * TOKEN_TILES;
+
+/// Integer sums of two runs, part after part, and results so far, `[token][panel][row]`. Aligned, because a vector in
+/// two cache lines takes twice the time.
+#[repr(C, align(64))]
+struct Scratch {
+    sums: [[[u8; SUMS_OF_PART]; PARTS]; 2],
+    results: [[[f32; PANEL_ROWS]; PANELS]; MANY_TOKENS],
 }
 
 /// Computes `gemm::gemm` of up to `MANY_TOKENS` tokens.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-unsafe fn product<K: Kind, T: Tiles>(
+///
+/// # Safety
+/// As for `gemm::gemm`, with `tokens` in place of `N`.
+#[inline(always)]
+unsafe fn multiply<S: Simd, K: Kind, T: Tiles>(
+    s: S,
     tile: *const u8,
     n: usize,
     x: *const u8,
@@ -108,13 +234,12 @@ unsafe fn product<K: Kind, T: Tiles>(
     out: *mut f32,
     stride: usize,
 ) {
-    let (s, bytes) = (Avx512Vnni::<false>(()), const { K::INPUT.bytes() });
     // SAFETY: the same contract; token `t` has its part of activations and results.
     unsafe {
         if matches!(K::INPUT, InputType::I16) {
             for t in (0..tokens).step_by(FEW) {
-                let (x, sum) = (x.add(bytes * t), sum.wrapping_add(PANEL_ROWS * PANELS * t));
-                let out = out.add(stride * t);
+                let x = x.add(const { K::INPUT.bytes() } * t);
+                let (sum, out) = (sum.wrapping_add(PANEL_ROWS * PANELS * t), out.add(stride * t));
                 match tokens - t {
                     1 => gemm::gemm::<_, K, PANELS, 1>(s, tile, n, x, tokens, sum, first, out, stride),
                     2 => gemm::gemm::<_, K, PANELS, 2>(s, tile, n, x, tokens, sum, first, out, stride),
@@ -124,59 +249,134 @@ unsafe fn product<K: Kind, T: Tiles>(
             }
             return;
         }
-        // A half of a group, or all of it.
-        let quads = const { 8 / K::SUBS };
-        let mut tiles = T::new(&Config::new(tokens, quads));
-        gemm::gemm_of_sums::<_, K, PANELS>(s, tile, n, x, tokens, sum, first, out, stride, |tile, x, sums| {
-            for (half, sums) in sums.0.iter_mut().enumerate().take(K::SUBS) {
-                tiles.zero::<SUMS>();
-                tiles.zero::<{ SUMS + 1 }>();
-                tiles.load::<TOKENS>(x.add(4 * quads * half), bytes);
-                let weights = tile.add(64 * PANELS * quads * half);
-                tiles.load::<WEIGHTS>(weights, 64 * PANELS);
-                tiles.load::<{ WEIGHTS + 1 }>(weights.add(64), 64 * PANELS);
-                tiles.dot::<SUMS, TOKENS, WEIGHTS>();
-                tiles.dot::<{ SUMS + 1 }, TOKENS, { WEIGHTS + 1 }>();
-                tiles.store::<SUMS>(sums[0].as_mut_ptr().cast(), 64);
-                tiles.store::<{ SUMS + 1 }>(sums[1].as_mut_ptr().cast(), 64);
-            }
-        });
-        tiles.release();
-    }
-}
-
-/// Computes `float_gemm::multiply` of up to `MANY_TOKENS` tokens.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-unsafe fn float_product<W: Float>(
-    w: &FloatPanels,
-    n: usize,
-    tokens: usize,
-    x: *const f32,
-    x_stride: usize,
-    out: *mut f32,
-    first: bool,
-) {
-    let s = Avx512Vnni::<false>(());
-    for t in (0..tokens).step_by(FEW) {
-        // SAFETY: the same contract; token `t` has its part of values and results.
-        unsafe {
-            let (x, out) = (x.add(x_stride * t), out.add(PANEL_ROWS * PANELS * t));
-            match tokens - t {
-                1 => float_gemm::multiply::<_, W, PANELS, 1>(s, w, n, x, x_stride, out, first),
-                2 => float_gemm::multiply::<_, W, PANELS, 2>(s, w, n, x, x_stride, out, first),
-                3 => float_gemm::multiply::<_, W, PANELS, 3>(s, w, n, x, x_stride, out, first),
-                _ => float_gemm::multiply::<_, W, PANELS, FEW>(s, w, n, x, x_stride, out, first),
-            }
+        let mut scratch = MaybeUninit::<Scratch>::uninit();
+        let (sums, results) = (&raw mut (*scratch.as_mut_ptr()).sums, &raw mut (*scratch.as_mut_ptr()).results);
+        let (sums, results) = (sums.cast::<u8>(), results.cast::<f32>());
+        for t in 0..tokens {
+            let at = PANEL_ROWS * PANELS * t;
+            let so_far = gemm::load_results::<S, PANELS, 1>(s, sum.wrapping_add(at), first);
+            gemm::store_results(s, so_far, results.add(at), 0);
+        }
+        multiply_tiles::<S, K, T>(s, tile, n, x, tokens, sums, results);
+        for t in 0..tokens {
+            let done = gemm::load_results::<S, PANELS, 1>(s, results.add(PANEL_ROWS * PANELS * t), false);
+            gemm::store_results(s, done, out.wrapping_add(stride * t), 0);
         }
     }
 }
 
-/// The first of two tiles of sums, `[token][row]`.
-const SUMS: usize = 0;
-/// The tile of activations, `[token][column]`.
-const TOKENS: usize = 2;
-/// The first of two tiles of weights, `[four columns][row][column of the four]`.
-const WEIGHTS: usize = 3;
+/// Adds products to `results`. Between the parts of a run the sums of the run before are scaled, some tokens at a time.
+///
+/// # Safety
+/// As for `multiply`; `sums` and `results` are those of a `Scratch`, which has the results of all tokens.
+#[inline(always)]
+unsafe fn multiply_tiles<S: Simd, K: Kind, T: Tiles>(
+    s: S,
+    tile: *const u8,
+    n: usize,
+    x: *const u8,
+    tokens: usize,
+    sums: *mut u8,
+    results: *mut f32,
+) {
+    // A product is one of a group or of a half of it, whose columns are counted by fours.
+    let (quads, bytes, groups_of_run) = const { (8 / K::SUBS, K::INPUT.bytes(), RUN / K::SUBS) };
+    let (tile_group, x_group) = (const { gemm::tile_bytes::<K>() * PANELS }, bytes * tokens);
+    // SAFETY: groups below `n`, halves, panels and tokens below `tokens` are inside tile, activations and results by
+    // this function's contract. Only sums that tiles have written are read.
+    unsafe {
+        let mut tiles = T::new(&Config::new(tokens, quads));
+        for run in 0..=n.div_ceil(groups_of_run) {
+            let of_run = |run: usize| sums.add(SUMS_OF_PART * PARTS * (run % 2));
+            let (written, read) = (of_run(run), of_run(run + 1));
+            // Nothing comes before the first run.
+            let (mut part, mut t) = (0, if run == 0 { tokens } else { 0 });
+            while part < PARTS || t < tokens {
+                let (product, token_tile) = (RUN * run + part / TOKEN_TILES, part % TOKEN_TILES);
+                let (group, half) = (product / K::SUBS, product % K::SUBS);
+                if part < PARTS && group < n && TILE_TOKENS * token_tile < tokens {
+                    let w = tile.add(tile_group * group + 64 * PANELS * quads * half);
+                    let x = x.add(x_group * group + bytes * TILE_TOKENS * token_tile + 4 * quads * half);
+                    multiply_tile(&mut tiles, w, x, bytes, token_tile, written.add(SUMS_OF_PART * part));
+                }
+                part += 1;
+                if t < tokens {
+                    let group = groups_of_run * (run - 1);
+                    let (tile, x) = (tile.add(tile_group * group), x.add(x_group * group + bytes * t));
+                    let sums = read.add(SUMS_OF_PART * (t / TILE_TOKENS) + 64 * (t % TILE_TOKENS));
+                    let (groups, results) = (groups_of_run.min(n - group), results.add(PANEL_ROWS * PANELS * t));
+                    t += match tokens - t {
+                        8.. => add_scaled::<S, K, 8>(s, tile, groups, x, x_group, sums, results),
+                        4..8 => add_scaled::<S, K, 4>(s, tile, groups, x, x_group, sums, results),
+                        _ => add_scaled::<S, K, 1>(s, tile, groups, x, x_group, sums, results),
+                    };
+                }
+            }
+        }
+        tiles.release();
+    }
+}
+
+/// Multiplies the tiles of weights at `w` with a tile of tokens at `x`. The tiles of weights are those that are loaded
+/// for the first tile of tokens.
+///
+/// # Safety
+/// As for `Tiles`; `sums` has room for the sums of both panels.
+#[inline(always)]
+unsafe fn multiply_tile<T: Tiles>(
+    tiles: &mut T,
+    w: *const u8,
+    x: *const u8,
+    bytes: usize,
+    token_tile: usize,
+    sums: *mut u8,
+) {
+    macro_rules! multiply {
+        ($first:literal, $last:literal, $tokens:literal) => {
+            tiles.zero::<$first>();
+            tiles.zero::<$last>();
+            tiles.load::<$tokens>(x, bytes);
+            tiles.dot::<$first, $tokens, WEIGHTS>();
+            tiles.dot::<$last, $tokens, { WEIGHTS + 1 }>();
+            tiles.store::<$first>(sums, 64);
+            tiles.store::<$last>(sums.add(SUMS_OF_TILE), 64);
+        };
+    }
+    // SAFETY: by this function's contract.
+    unsafe {
+        if token_tile == 0 {
+            tiles.load::<WEIGHTS>(w, 64 * PANELS);
+            tiles.load::<{ WEIGHTS + 1 }>(w.add(64), 64 * PANELS);
+            multiply!(0, 1, 4);
+        } else {
+            multiply!(2, 3, 5);
+        }
+    }
+}
+
+/// Adds the sums of a run, scaled, to the results of `N` tokens; returns `N`.
+///
+/// # Safety
+/// As for `gemm::add_sums`.
+#[inline(always)]
+unsafe fn add_scaled<S: Simd, K: Kind, const N: usize>(
+    s: S,
+    tile: *const u8,
+    groups: usize,
+    x: *const u8,
+    x_group: usize,
+    sums: *const u8,
+    results: *mut f32,
+) -> usize {
+    let strides = [SUMS_OF_PART * TOKEN_TILES, SUMS_OF_TILE];
+    // SAFETY: the same contract.
+    unsafe { gemm::add_sums::<S, K, PANELS, N>(s, tile, groups, (x, x_group), (sums, strides), results) }
+    N
+}
+
+/// The first of two tiles of weights, `[four columns][row][column of the four]`. Ahead of them lie those of sums,
+/// `[token][row]`, two panels for each tile of tokens, and those of activations, `[token][column]`.
+const WEIGHTS: usize = 6;
 
 /// The operand of `ldtilecfg`.
 #[repr(C, align(64))]
@@ -193,11 +393,17 @@ impl Config {
     /// Gives tiles their shapes for `4 * quads` columns.
     fn new(tokens: usize, quads: usize) -> Config {
         let mut config = Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
-        for r in 0..PANELS {
-            (config.rows[SUMS + r], config.row_bytes[SUMS + r]) = (tokens as u8, 64);
-            (config.rows[WEIGHTS + r], config.row_bytes[WEIGHTS + r]) = (quads as u8, 64);
+        let first = tokens.min(TILE_TOKENS);
+        let mut shape = |tile: usize, rows: usize, bytes: usize| {
+            // Tiles without rows have no bytes either.
+            (config.rows[tile], config.row_bytes[tile]) = (rows as u8, if rows > 0 { bytes as u16 } else { 0 });
+        };
+        for (i, rows) in [first, tokens - first].into_iter().enumerate() {
+            shape(2 * i, rows, 64);
+            shape(2 * i + 1, rows, 64);
+            shape(4 + i, rows, 4 * quads);
+            shape(WEIGHTS + i, quads, 64);
         }
-        (config.rows[TOKENS], config.row_bytes[TOKENS]) = (tokens as u8, 4 * quads as u16);
         config
     }
 }
@@ -214,8 +420,7 @@ pub trait Tiles {
     unsafe fn zero<const TILE: usize>(&mut self);
     /// Executes `tileloadd`.
     unsafe fn load<const TILE: usize>(&mut self, from: *const u8, stride: usize);
-    /// Executes `tdpbsud`: adds the dot products of rows of `A`, signed, with columns of four bytes of `B`, unsigned,
-    /// to `SUM`.
+    /// Executes `tdpbssd`: adds the dot products of rows of `A` with columns of four bytes of `B`, signed, to `SUM`.
     unsafe fn dot<const SUM: usize, const A: usize, const B: usize>(&mut self);
     /// Executes `tilestored`.
     unsafe fn store<const TILE: usize>(&mut self, to: *mut u8, stride: usize);
@@ -251,7 +456,7 @@ impl Tiles for Processor {
     }
     #[inline(always)]
     unsafe fn dot<const SUM: usize, const A: usize, const B: usize>(&mut self) {
-        instruction!("tdpbsud tmm{sum}, tmm{a}, tmm{b}", sum = const SUM, a = const A, b = const B);
+        instruction!("tdpbssd tmm{sum}, tmm{a}, tmm{b}", sum = const SUM, a = const A, b = const B);
     }
     #[inline(always)]
     unsafe fn store<const TILE: usize>(&mut self, to: *mut u8, stride: usize) {
@@ -263,11 +468,15 @@ impl Tiles for Processor {
     }
 }
 
-/// The scalar twin of the tiles, by the manual's pseudocode.
+/// The scalar twin of the tiles, by the manual's pseudocode, beside scalar vectors.
 #[cfg(test)]
 pub mod twin {
-    use super::{Amx, Config, PhantomData, Tiles};
-    use crate::cpu::kernels::avx512vnni::Avx512Vnni;
+    use super::{Amx, Config, MatmulKernels, PhantomData, Tiles};
+
+    mod on_twin {
+        use crate::cpu::kernels::scalar::{Scalar, pairs as plain, pairs as vbmi};
+        instantiate_tiles!(super::Twin, Scalar,);
+    }
 
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Twin {
@@ -277,9 +486,12 @@ pub mod twin {
     }
 
     impl Amx<Twin> {
-        /// Returns the token where the processor has AVX-512 with VBMI.
-        pub fn detect() -> Option<Self> {
-            Avx512Vnni::<true>::detect().map(|_| Amx(PhantomData))
+        /// The token of the twin, which needs no detection.
+        pub const TOKEN: Self = Amx(PhantomData);
+
+        /// Returns the matrix kernels.
+        pub fn matmul(self) -> &'static MatmulKernels {
+            &on_twin::KERNELS
         }
     }
 
@@ -320,7 +532,7 @@ pub mod twin {
                     bytes.copy_from_slice(&self.tiles[SUM][m][4 * n..][..4]);
                     let mut sum = i32::from_le_bytes(bytes);
                     for k in 0..self.row_bytes[A] {
-                        let (a, b) = (self.tiles[A][m][k] as i8, self.tiles[B][k / 4][4 * n + k % 4]);
+                        let (a, b) = (self.tiles[A][m][k] as i8, self.tiles[B][k / 4][4 * n + k % 4] as i8);
                         sum = sum.wrapping_add(i32::from(a) * i32::from(b));
                     }
                     self.tiles[SUM][m][4 * n..][..4].copy_from_slice(&sum.to_le_bytes());

@@ -666,62 +666,52 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     }
 }
 
-/// Most tokens of `gemm_of_sums`.
+/// Returns the number that the bytes of a tile have too much.
 #[cfg(target_arch = "x86_64")]
-pub const MANY_TOKENS: usize = 16;
-/// Integer sums of some tokens, for halves of a group and `R` row panels; without halves, the first are the group's.
-/// Aligned, because a vector in two cache lines takes twice the time.
-#[cfg(target_arch = "x86_64")]
-#[repr(C, align(64))]
-pub struct TileSums<const R: usize>(pub [[[[i32; PANEL_ROWS]; MANY_TOKENS]; R]; 2]);
+pub const fn zero_of_tile<S: Simd, K: Kind>() -> i32 {
+    <TileGroup<K, 1> as WeightGroup<S>>::ZERO
+}
 
-/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a group `sums` computes from tile and
-/// activations.
+/// Adds the products of `n` groups of a tile of `R` row panels with `N` tokens to `results`, which lie token by token,
+/// from integer sums that need no correction. The first group's of the first token begin at `x` and `sums`; groups are
+/// `x_stride` bytes apart. The sums of each token are those of sixteen rows; `sub_stride` bytes lie between those of
+/// groups or their halves, `panel_stride` between those of panels.
 ///
-/// # Safety As for `gemm`, with `tokens` in place of `N`; `sums` may rely on it too.
+/// # Safety `tile`, `x`, `sums` and `results` point to all these groups, activations, sums and results.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub unsafe fn gemm_of_sums<S: Simd, K: Kind, const R: usize>(
+pub unsafe fn add_sums<S: Simd, K: Kind, const R: usize, const N: usize>(
     s: S,
-    mut tile: *const u8,
+    tile: *const u8,
     n: usize,
-    mut x: *const u8,
-    tokens: usize,
-    sum: *const f32,
-    first: bool,
-    out: *mut f32,
-    stride: usize,
-    mut sums: impl FnMut(*const u8, *const u8, &mut TileSums<R>),
+    (x, x_stride): (*const u8, usize),
+    (sums, [sub_stride, panel_stride]): (*const u8, [usize; 2]),
+    results: *mut f32,
 ) {
-    let bytes = const { K::INPUT.bytes() };
-    let mut acc = [[[s.splat(0.0); 1]; R]; MANY_TOKENS];
-    let mut tile_sums = TileSums([[[[0; PANEL_ROWS]; MANY_TOKENS]; R]; 2]);
-    // SAFETY: results, groups and activations are inside by this function's contract.
+    let mut acc = [[[s.splat(0.0); 1]; R]; N];
+    // SAFETY: groups, activations, sums and results are inside by this function's contract.
     unsafe {
-        for t in 0..tokens {
-            acc[t] = load_results::<S, R, 1>(s, sum.wrapping_add(PANEL_ROWS * R * t), first);
+        for t in 0..N {
+            acc[t] = load_results::<S, R, 1>(s, results.add(PANEL_ROWS * R * t), false);
         }
-        for _ in 0..n {
-            sums(tile, x, &mut tile_sums);
-            let group = TileGroup::<K, R>(tile, PhantomData);
-            for t in 0..tokens {
-                let x = x.add(bytes * t);
+        for i in 0..n {
+            let group = TileGroup::<K, R>(tile.add(tile_bytes::<K>() * R * i), PhantomData);
+            for t in 0..N {
+                let x = x.add(x_stride * i + K::INPUT.bytes() * t);
                 let mut scaled = [[s.splat(0.0); 1]; R];
                 for half in 0..K::SUBS {
-                    let start = start::<S, K>(s, x, half, <TileGroup<K, R> as WeightGroup<S>>::ZERO);
-                    let mut sum = [[start]; R];
+                    let mut sum = [[s.splat_i32(0)]; R];
                     for r in 0..R {
-                        sum[r][0] = s.add_i32(start, s.load_bytes(tile_sums.0[half][r][t].as_ptr().cast()));
+                        let at = sub_stride * (K::SUBS * i + half) + panel_stride * r + 4 * PANEL_ROWS * t;
+                        sum[r][0] = s.load_bytes(sums.add(at));
                     }
                     add_half::<S, K, _, R, 1>(s, &group, x, half, sum, &mut scaled, &mut acc[t]);
                 }
                 add_mins::<S, K, _, R, 1>(s, &group, x, &mut acc[t]);
             }
-            x = x.add(bytes * tokens);
-            tile = tile.add(tile_bytes::<K>() * R);
         }
-        for t in 0..tokens {
-            store_results(s, acc[t], out.wrapping_add(stride * t), stride);
+        for t in 0..N {
+            store_results(s, acc[t], results.add(PANEL_ROWS * R * t), 0);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Isa {
     pub fn available() -> Vec<Isa> {
         let more: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
-            Amx::<amx::twin::Twin>::detect().map(Isa::AmxTwin),
+            Some(Isa::AmxTwin(Amx::<amx::twin::Twin>::TOKEN)),
             #[cfg(target_arch = "x86_64")]
             Amx::<amx::Processor>::detect(os::enable_tiles).map(Isa::Amx),
         ];
@@ -207,9 +207,8 @@ macro_rules! dispatch {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Amx(token) => unsafe { avx512(token.base(), $($arg),*) },
-            // SAFETY: as above.
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxTwin(token) => unsafe { avx512(token.base(), $($arg),*) },
+            Isa::AmxTwin(_) => $body(kernels::scalar::Scalar, $($arg),*),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => $body(token, $($arg),*),
             #[cfg(target_arch = "aarch64")]

@@ -16,6 +16,14 @@ mod plain {
     instantiate!(Scalar, 1 panels, gemv tokens, gemm tokens 1 2 3 4,);
 }
 
+/// Two panels, as tiles have, for the twin of AMX.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(super) mod pairs {
+    use super::Scalar;
+    use crate::cpu::kernels::table::instantiate;
+    instantiate!(Scalar, 2 panels, gemv tokens, gemm tokens 1,);
+}
+
 /// The token of plain Rust, which needs no detection.
 #[derive(Clone, Copy)]
 pub struct Scalar;

@@ -218,6 +218,24 @@ fn nothing_changes_a_bit() {
     }
 }
 
+/// Whole tiles of every size that an instruction set has, for each kind of scales and mins.
+#[test]
+fn tiles_of_many_tokens_have_the_bits_of_few() {
+    for dtype in [quant::Q4_0, quant::Q8_0, quant::Q4_K, quant::Q6_K, quant::Q2_K, quant::BF16, quant::F32] {
+        let format = quant::format(dtype).unwrap();
+        let few = Product::new(format, 40, 512, 4);
+        for tokens in [18, 31, 32, 45] {
+            let x = few.x.iter().cycle().take(tokens * 512).copied().collect();
+            let many = Product { x, tokens, ..Product::new(format, 40, 512, 4) };
+            let expected = few.run(Isa::Scalar, 1, false).repeat(tokens.div_ceil(4));
+            for isa in Isa::available() {
+                let found = bits(&many.run(isa, 1, false));
+                assert!(found == bits(&expected[..tokens * 40]), "{} {} {tokens}", format.name, isa.name());
+            }
+        }
+    }
+}
+
 #[test]
 fn matrices_that_share_an_input_are_multiplied_together() {
     let formats = [quant::Q4_1, quant::F16, quant::Q6_K, quant::IQ3_S, quant::Q8_0];
