@@ -1392,6 +1392,10 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 #define RZ_MEDIA_AUDIO 2  /* Kind of a medium: a sound. */
 #define RZ_MEDIA_TEXT 4   /* Kind of a medium: the source text of an encoder and a decoder. */
 
+/* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1;
+ * the product with a vector of rz_embed_into is how alike a picture and a text are. No prompt takes it. */
+#define RZ_MEDIA_VECTOR 8
+
 /* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
  * token. */
 #define RZ_TOKEN_MEDIA (UINT32_MAX - 1)

@@ -36,7 +36,12 @@ said=$(LD_LIBRARY_PATH=$out/other ONLY_LOAD=1 MODEL=$out/chat.gguf QUESTION=x SY
 [ "$said" = "librealizar 9.9 has the interface 99, 1 is needed" ] || { echo "FAILED: a library of another interface: $said"; exit 1; }
 question='Once upon a time' tiny=$PWD/$out
 export BUDGET=100
+# A picture in base 64, as an engine writes an image of its own, and an encoder for the tiny model.
+PICTURE=$(base64 -w 0 tests/data/media/rgb.png) ENCODER=$PWD/$out/mmproj.gguf
+python3 tests/encoder.py vision/llava "$ENCODER"
+export PICTURE ENCODER
 TALK=yes ask "$tiny/chat.gguf" "$question" ', there was a little girl named Lily. She loved to play outside in the park.'
+! command -v godot3-server >/dev/null || grep -q '^an image was shown$' $out/errors || { echo "FAILED: an image in Godot 3"; cat $out/errors; exit 1; }
 ask "$tiny/advised.gguf" "$question" "$(program $out/advised.gguf "$question")"
 ask "$tiny/advised.gguf" "$question" "$(program $out/chat.gguf "$question")" '' temperature=0
 ask "$tiny/thoughts.gguf" ', there' "$(program $out/thoughts.gguf ', there' -s "$question" --think 5)" "$question" reasoning_tokens=5

@@ -30,6 +30,9 @@ question='Once upon a time'
 component() { # its arguments, see component.cpp
     $out/component "$@" >$out/answer || { cat $out/answer; exit 1; }
 }
+ENCODER=$PWD/$out/mmproj.gguf
+python3 tests/encoder.py vision/llava "$ENCODER"
+export ENCODER
 component $out/chat.gguf "$question" ', there was a little girl named Lily.' 100 '' -1 -1 story
 component $out/advised.gguf "$question" "$(program $out/advised.gguf "$question")" 100 '' -1 -1
 component $out/advised.gguf "$question" "$(program $out/chat.gguf "$question")" 100 '' -1 0

@@ -9,6 +9,9 @@ struct node {
   void *object;
   rz_model *model;
   rz_conversation *conversation;
+  rz_encoder *encoder; /* Of pictures; NULL: none is loaded. */
+  rz_media *media;     /* The picture of a question that is being encoded, ahead of the answer. */
+  char *message;       /* That question. */
   char *schema; /* What `reply` points to. */
   int is_answering;
   uint32_t turn;   /* Number of the answer, by which a frame notices that the receiver of a signal has ended it. */
@@ -22,6 +25,13 @@ struct node {
   rz_error error;
 };
 
+static void forget_picture(struct node *node) {
+  rz_media_free(node->media);
+  free(node->message);
+  node->media = NULL;
+  node->message = NULL;
+}
+
 /* Ends the answer. What there is of it becomes a message with the next question. Where there is nothing the question
  * goes too, because templates want questions and answers in turn. */
 static void end(struct node *node, const char *why) {
@@ -30,7 +40,9 @@ static void end(struct node *node, const char *why) {
   node->is_answering = 0;
   node->turn++;
   rz_conversation_info_get(node->conversation, &info, NULL);
-  if (info.n_tokens == 0 || info.end == RZ_JOB_FAILED) rz_conversation_rewind(node->conversation, node->before, NULL);
+  /* A question with a picture is no message before that is encoded. */
+  if (!node->media && (info.n_tokens == 0 || info.end == RZ_JOB_FAILED)) rz_conversation_rewind(node->conversation, node->before, NULL);
+  forget_picture(node);
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));
 }
 
@@ -60,8 +72,10 @@ static void load_model(struct node *node, const struct value *arguments, struct 
   }
   if (load(arguments[0].text, threads, &model, &conversation, &node->error) < 0) return;
   result->text = "";
+  rz_encoder_free(node->encoder);
   rz_conversation_free(node->conversation);
   rz_model_free(node->model);
+  node->encoder = NULL;
   node->conversation = conversation;
   node->model = model;
   end(node, "another model was loaded");
@@ -85,21 +99,97 @@ static void begin(struct node *node, const struct value *arguments, struct value
   if (status >= 0) result->text = "";
 }
 
-static void ask(struct node *node, const struct value *arguments, struct value *result) {
-  const char *const question = arguments[0].text;
+/* Begins the answer to the last message; 0 and the error where that does not go. */
+static int answer(struct node *node) {
   rz_conversation_info info = {.struct_size = sizeof info};
-  if (!interrupt(node, "another question was asked", result)) return;
-  if (rz_conversation_add_text(node->conversation, "user", question, strlen(question), &node->error) < 0) return;
-  if (rz_conversation_info_get(node->conversation, &info, &node->error) < 0) return;
+  if (rz_conversation_info_get(node->conversation, &info, &node->error) < 0) return 0;
   node->before = info.n_messages - 1;
   node->reply.sampler = node->sampling.temperature < 0 ? NULL : &node->sampling;
   node->sampling.seed = node->seed++;
   if (rz_conversation_reply(node->conversation, &node->reply, &node->error) < 0) {
     rz_conversation_rewind(node->conversation, node->before, NULL);
-    return;
+    return 0;
   }
+  return 1;
+}
+
+static void ask(struct node *node, const struct value *arguments, struct value *result) {
+  const char *const question = arguments[0].text;
+  if (!interrupt(node, "another question was asked", result)) return;
+  if (rz_conversation_add_text(node->conversation, "user", question, strlen(question), &node->error) < 0) return;
+  if (!answer(node)) return;
   node->is_answering = 1;
   result->text = "";
+}
+
+static void load_encoder(struct node *node, const struct value *arguments, struct value *result) {
+  const rz_encoder_params params = {.struct_size = sizeof params, .flags = RZ_ENCODER_IMAGE};
+  rz_encoder *encoder = NULL;
+  result->text = node->model ? node->error.message : "no model is loaded";
+  if (!node->model || rz_encoder_load(node->model, arguments[0].text, &params, &encoder, &node->error) < 0) return;
+  rz_encoder_free(node->encoder);
+  node->encoder = encoder;
+  result->text = "";
+}
+
+/* Decodes base 64 up to the first character that is none of it, such as that which fills it up; the number of bytes. */
+static size_t from_base64(const char *text, unsigned char *out) {
+  static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  uint32_t bits = 0, n_bits = 0;
+  size_t n = 0;
+  for (const char *at; *text && (at = strchr(alphabet, *text)); text++) {
+    bits = bits << 6 | (uint32_t)(at - alphabet);
+    n_bits += 6;
+    if (n_bits >= 8) out[n++] = (unsigned char)(bits >> (n_bits -= 8));
+  }
+  return n;
+}
+
+/* A question about a picture as a message in JSON, in memory that is freed by free(). */
+static char *message_of(const char *question) {
+  static const char head[] = "{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, {\"type\": \"text\", \"text\": \"";
+  static const char tail[] = "\"}]}";
+  char *const message = malloc(sizeof head + sizeof tail + 6 * strlen(question)), *out = message;
+  if (!message) return NULL;
+  memcpy(out, head, sizeof head - 1);
+  for (out += sizeof head - 1; *question; question++) {
+    const unsigned char c = (unsigned char)*question;
+    if (c < 0x20) out += sprintf(out, "\\u%04x", c);
+    else if (c == '"' || c == '\\') *out++ = '\\', *out++ = (char)c;
+    else *out++ = (char)c;
+  }
+  memcpy(out, tail, sizeof tail);
+  return message;
+}
+
+/* The picture is a file in base 64, in which both engines write an image of theirs. It is encoded in the frames that
+   follow. */
+static void ask_about(struct node *node, const struct value *arguments, struct value *result) {
+  const rz_media_params params = {.struct_size = sizeof params, .flags = RZ_MEDIA_STEPS};
+  if (!interrupt(node, "another question was asked", result)) return;
+  result->text = "no encoder of pictures is loaded";
+  if (!node->encoder) return;
+  unsigned char *const file = malloc(strlen(arguments[1].text) / 4 * 3 + 3);
+  node->message = message_of(arguments[0].text);
+  result->text = "there is no memory for the picture";
+  if (file && node->message) {
+    const size_t n = from_base64(arguments[1].text, file);
+    const rz_status status = rz_media_from_image(node->encoder, file, n, &params, &node->media, &node->error);
+    result->text = status < 0 ? node->error.message : "";
+    node->is_answering = status >= 0;
+  }
+  free(file);
+  if (!node->is_answering) forget_picture(node);
+}
+
+/* Asks the question whose picture is encoded; 0 and the error where that does not go. */
+static int show(struct node *node) {
+  const rz_media *media = node->media;
+  const size_t len = strlen(node->message);
+  const rz_status status = rz_conversation_add_media(node->conversation, node->message, len, &media, 1, &node->error);
+  const int is_asked = status >= 0 && answer(node);
+  if (is_asked) forget_picture(node);
+  return is_asked;
 }
 
 static void stop(struct node *node, const struct value *arguments, struct value *result) {
@@ -165,6 +255,8 @@ const struct method methods[] = {
     {"load_model", 2, {KIND_TEXT, KIND_INT}, {"path", "threads"}, KIND_TEXT, load_model},
     {"begin", 1, {KIND_TEXT, 0}, {"system_message", ""}, KIND_TEXT, begin},
     {"ask", 1, {KIND_TEXT, 0}, {"question", ""}, KIND_TEXT, ask},
+    {"load_encoder", 1, {KIND_TEXT, 0}, {"path", ""}, KIND_TEXT, load_encoder},
+    {"ask_about", 2, {KIND_TEXT, KIND_TEXT}, {"question", "picture"}, KIND_TEXT, ask_about},
     {"stop", 0, {0, 0}, {"", ""}, KIND_NONE, stop},
     {"is_answering", 0, {0, 0}, {"", ""}, KIND_BOOL, is_answering},
     {"set_schema", 1, {KIND_TEXT, 0}, {"schema", ""}, KIND_TEXT, set_schema},
@@ -195,6 +287,11 @@ void node_process(struct node *node) {
   rz_error error;
   rz_status next;
   if (!node->is_answering) return;
+  if (node->media) {
+    const rz_status made = rz_media_step(node->media, node->budget, &node->error);
+    if (made < 0 || (made == RZ_DONE && !show(node))) end(node, node->error.message);
+    return;
+  }
   const rz_status status = rz_conversation_step(conversation, node->budget, &node->error);
   while ((next = rz_conversation_next_into(conversation, &kind, &call, node->part, node->capacity, &n, &error)) != RZ_DONE) {
     char *const grown = next == RZ_ERR_BUFFER_TOO_SMALL ? realloc(node->part, n) : NULL;
@@ -217,6 +314,8 @@ void node_process(struct node *node) {
 
 void node_free(struct node *node) {
   if (!node) return;
+  forget_picture(node);
+  rz_encoder_free(node->encoder);
   rz_conversation_free(node->conversation);
   rz_model_free(node->model);
   free(node->schema);

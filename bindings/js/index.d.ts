@@ -277,7 +277,7 @@ export class Encoder extends Handle {
 }
 
 export interface MediaInfo {
-  kind: "image" | "audio" | "text";
+  kind: "image" | "audio" | "text" | "vector";
   /** Rows, each of which takes the place of a token in a session. */
   nRows: number;
   /** Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */

@@ -52,7 +52,7 @@ impl Model {
             if n > positions {
                 return Err(Error::invalid(format!("text {i} has {n} tokens, the model's context has {positions}")));
             }
-            let takes_rows = text.runs.end() > 0 && !network.reads_source;
+            let takes_rows = text.runs.end() > 0 && !network.reads_source && !network.fills_texts;
             let is_known = |id: u32| (id as usize) < ids || id == MEDIA_ROW && takes_rows;
             if let Some((at, id)) = text.tokens.iter().enumerate().find(|(_, id)| !is_known(**id)) {
                 return Err(Error::invalid(format!("token {id} at index {at} of text {i}, the vocabulary has {ids}")));
@@ -71,6 +71,9 @@ impl Model {
         let network = self.network()?;
         let embedder = &network.embedder;
         let pooling = embedder.pooling(params.pooling)?;
+        let filled = if network.fills_texts && pooling != Pooling::None { self.filled(texts)? } else { Vec::new() };
+        let filled: Vec<Text> = filled.iter().map(|tokens| Text::plain(tokens)).collect();
+        let texts = if filled.is_empty() { texts } else { &filled[..] };
         let limits = embedder.limits_for(texts.iter().map(|text| text.tokens.len()).max().unwrap_or(0));
         let mut call = Call {
             model: self,
@@ -97,6 +100,36 @@ impl Model {
             rest = behind;
         }
         Ok(call.out.values)
+    }
+}
+
+impl Model {
+    /// Texts with padding up to the length of the context.
+    fn filled(&self, texts: &[Text]) -> Result<Vec<Vec<u32>>> {
+        let n = self.network()?.context_length as usize;
+        let padding = self.padding_token()?;
+        let mut all = try_vec("texts", texts.len())?;
+        for text in texts {
+            let mut tokens = try_vec("a text", n.max(text.tokens.len()))?;
+            tokens.extend_from_slice(text.tokens);
+            tokens.resize(n.max(tokens.len()), padding);
+            all.push(tokens);
+        }
+        Ok(all)
+    }
+
+    /// The token that fills texts up: that of the tokenizer's files, or of the configuration.
+    fn padding_token(&self) -> Result<u32> {
+        let named = self.metadata().str("tokenizer.huggingface.pad_token")?;
+        if let (Some(name), Ok(tokenizer)) = (named, self.tokenizer()) {
+            let mut tokens = Vec::new();
+            tokenizer.encode(name, false, true, &mut tokens)?;
+            if let [id] = tokens[..] {
+                return Ok(id);
+            }
+        }
+        // The configurations of SigLIP leave it out.
+        Ok(self.metadata().u32("tokenizer.ggml.padding_token_id")?.unwrap_or(1))
     }
 }
 

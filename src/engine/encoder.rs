@@ -10,6 +10,7 @@ use super::cache::{CacheParams, state_spec};
 use super::convolutions::Convolving;
 use super::model::{Model, WAY_OUT, in_file};
 use super::stage::{Stage, StageExecutor, StageState};
+use super::vectors::normalise;
 use super::{Cancel, LogLevel};
 use crate::device::sequence::Sequence;
 use crate::device::{Backend, CPU_DEVICE, LoadOptions, Placement, StepBudget};
@@ -18,6 +19,7 @@ use crate::format::{Access, ByteSource, Source};
 use crate::graph::op::TensorId;
 use crate::graph::step::StepLimits;
 use crate::media::{Layout, Picture};
+use crate::model::pooling::Pooling;
 use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, TileInputs};
 use crate::quant;
 use crate::tensor::DType;
@@ -77,10 +79,23 @@ impl Encoder {
         let EncoderParams { senses, quantize, allow_unknown, plan, cancel, mut progress } = params;
         let (runtime, path) = (model.runtime().clone(), source.path());
         let quantize = (quantize != 0).then_some(DType(quantize));
-        let (hidden, taken) = (model.info().hidden_dim as usize, model.network()?.program.media_width());
-        let network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
-        if network.facts.row_dim != taken {
-            let what = format!("rows of {} numbers, of which the model takes {taken}", network.facts.row_dim);
+        let hidden = model.info().hidden_dim as usize;
+        let mut network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
+        let (row_dim, architecture) = (network.facts.row_dim, &model.info().architecture);
+        if network.facts.is_pooled && *architecture != format!("{}-text", network.facts.projector) {
+            let what =
+                format!("vectors of {:?}, which a model of {architecture:?} has none of", network.facts.projector);
+            return Err(Error::Mismatch(format!("{}: {what}", path.display())));
+        }
+        let (taken, what) = match (network.facts.is_pooled, model.network()?) {
+            (true, of_model) => (of_model.embedder.width(Pooling::Last), "a vector of"),
+            (false, of_model) => (of_model.program.media_width(), "rows of"),
+        };
+        // Deeper layers take nothing of a sound.
+        if network.facts.sound.is_some() && row_dim == hidden && taken > hidden && taken.is_multiple_of(hidden) {
+            network.facts.row_dim = taken;
+        } else if row_dim != taken {
+            let what = format!("{what} {row_dim} numbers, of which the model takes {taken}");
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
         }
         for passed in [source.passed(), &network.passed] {
@@ -202,12 +217,11 @@ impl Encoder {
 
     /// The tokens of some texts, and the rows between them.
     pub fn runs_of(&self, pieces: Vec<Piece>) -> Result<Vec<Run>> {
-        let tokenizer = self.model.tokenizer()?;
         let run = |piece: Piece| match piece {
             Piece::Rows(n) => Ok(Run::Rows(n)),
             Piece::Text(text) => {
                 let mut tokens = Vec::new();
-                tokenizer.encode(&text, false, true, &mut tokens)?;
+                self.model.tokenizer()?.encode(&text, false, true, &mut tokens)?;
                 Ok(Run::Tokens(tokens))
             }
         };
@@ -396,13 +410,16 @@ impl Encoding {
         if !second.advance(&encoder.projector, blocks, sequence, &written, (&[], &[]), budget)? {
             return Ok(false);
         }
-        let width = encoder.facts.row_dim;
+        let [width, row_dim] = [encoder.projector.program.width(encoder.projector.results[0]), encoder.facts.row_dim];
         let mut made = try_filled("the rows of a tile", blocks * width, 0f32)?;
         second.executor.read(encoder.projector.results[0], &mut made)?;
         let start = rows.len();
-        rows.resize(start + made.len(), 0.0);
+        rows.resize(start + blocks * row_dim, 0.0);
+        if encoder.facts.is_pooled {
+            normalise(&mut made);
+        }
         for (row, values) in inputs.rows.iter().zip(made.chunks_exact(width)) {
-            rows[start + row * width..][..width].copy_from_slice(values);
+            rows[start + row * row_dim..][..width].copy_from_slice(values);
         }
         Ok(true)
     }

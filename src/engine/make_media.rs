@@ -31,7 +31,7 @@ pub(super) fn make(
             false => "a source with a network that reads none",
         }));
     }
-    let (row_dim, n_rows) = (network.program.media_width(), layout.n_rows());
+    let (row_dim, n_rows) = (row_dim(model, kind)?, layout.n_rows());
     if row_dim == 0 {
         return Err(Error::unsupported("rows of media with a network that takes none"));
     }
@@ -58,6 +58,15 @@ pub(super) fn make(
         _memory: model.runtime().reserve("a medium", bytes)?,
         rows,
     }))
+}
+
+/// Numbers of a row of a medium.
+pub(super) fn row_dim(model: &Model, kind: MediaKind) -> Result<usize> {
+    let network = model.network()?;
+    Ok(match kind {
+        MediaKind::Vector => network.embedder.width(Pooling::Last),
+        _ => network.program.media_width(),
+    })
 }
 
 /// A medium of rows that another encoder gave. `columns` and `lines`: as in `MediaLayout`; 0 for both: one line.

@@ -16,6 +16,8 @@ pub enum MediaKind {
     Audio,
     /// The source of a decoder.
     Text,
+    /// The vector of a picture, which is compared with those of texts and stands in no prompt.
+    Vector,
 }
 
 /// A part of a medium as prompts write it.

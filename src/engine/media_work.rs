@@ -36,7 +36,7 @@ impl MediaWork {
         Ok(MediaWork {
             encoder: encoder.clone(),
             encoding: Encoding::new(encoder, tiles, &layout)?,
-            kind: MediaKind::Image,
+            kind: if encoder.facts().is_pooled { MediaKind::Vector } else { MediaKind::Image },
             layout: media_layout(encoder, [picture.width, picture.height], &layout)?,
             hash,
             busy: started.elapsed(),
@@ -55,6 +55,10 @@ impl MediaWork {
             hash: sound::hash(encoder, sound)?,
             busy: started.elapsed(),
         })
+    }
+
+    pub fn kind(&self) -> MediaKind {
+        self.kind
     }
 
     pub fn layout(&self) -> &MediaLayout {

@@ -54,6 +54,8 @@ pub struct Network {
     pub has_turns: bool,
     /// Rows of a picture see each other.
     pub is_mutual: bool,
+    /// Texts whose vectors are wanted are filled up with padding.
+    pub fills_texts: bool,
     /// Each text begins with a source, which an encoder has read.
     pub reads_source: bool,
     /// The context that the file declares.
@@ -115,7 +117,7 @@ impl Network {
         };
         network.states.check(&network.weights())?;
         let has_turns = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
-        let is_mutual = network.hyper.traits.mutual_media;
+        let (is_mutual, fills_texts) = (network.hyper.traits.mutual_media, network.hyper.traits.fills_texts);
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
             .map_err(|e| runtime.with_limit(e))?;
         let experts = backend.experts(&program, &network.weights())?;
@@ -152,6 +154,7 @@ impl Network {
             },
             has_turns,
             is_mutual,
+            fills_texts,
             reads_source,
             context_length,
             has_same_bits,

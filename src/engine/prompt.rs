@@ -143,6 +143,11 @@ pub(super) fn check_media(model: &Model, parts: &[(usize, bool)], media: &[Arc<M
 }
 
 fn check_model(model: &Model, media: &Media) -> Result<()> {
+    if media.kind == MediaKind::Vector {
+        return Err(Error::unsupported(
+            "the vector of a picture in a prompt: it is to be compared with those of texts",
+        ));
+    }
     match Arc::ptr_eq(&media.program, &model.network()?.program) {
         true => Ok(()),
         false => Err(Error::Mismatch("the medium is one of another model".to_owned())),

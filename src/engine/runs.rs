@@ -36,7 +36,7 @@ impl Run {
                 let columns = self.media.layout.columns.max(1);
                 [at, at + (i / columns) as u32, at + (i % columns) as u32]
             }
-            MediaKind::Audio | MediaKind::Text => [at + (place - self.place) as u32; 3],
+            MediaKind::Audio | MediaKind::Text | MediaKind::Vector => [at + (place - self.place) as u32; 3],
         }
     }
 
@@ -45,7 +45,7 @@ impl Run {
         let columns = self.media.layout.columns.max(1);
         match self.media.kind {
             MediaKind::Image => columns.max((self.first + self.len).div_ceil(columns)),
-            MediaKind::Audio | MediaKind::Text => self.len,
+            MediaKind::Audio | MediaKind::Text | MediaKind::Vector => self.len,
         }
     }
 }

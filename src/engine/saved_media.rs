@@ -80,12 +80,13 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     let [kind, encoding, columns, lines, tile_columns, tile_lines, overview, width, height, seen_width, rest @ ..] =
         read_words::<13>(read)?;
     let [seen_height, row_dim, n_parts] = rest;
-    let expected = model.network()?.program.media_width();
+    let kinds = [MediaKind::Image, MediaKind::Audio, MediaKind::Text, MediaKind::Vector];
+    let kind = kinds.into_iter().find(|known| *known as u64 == kind);
+    let kind = kind.ok_or_else(|| damaged("a medium of an unknown kind"))?;
+    let expected = make_media::row_dim(model, kind)?;
     if row_dim != expected as u64 {
         return Err(damaged(format!("rows of {row_dim} numbers, the model takes {expected}")));
     }
-    let kind = [MediaKind::Image, MediaKind::Audio, MediaKind::Text].into_iter().find(|known| *known as u64 == kind);
-    let kind = kind.ok_or_else(|| damaged("a medium of an unknown kind"))?;
     let mut hash: MediaHash = [0; 32];
     read(&mut hash)?;
     let vocab = model.network()?.program.vocab as u64;
@@ -159,7 +160,8 @@ pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Run
         let [place, first, len, number] = read_words(read)?.map(|n: u64| usize::try_from(n).unwrap_or(usize::MAX));
         let end = place.saturating_add(len);
         let is_rows = tokens.get(place..end).is_some_and(|tokens| tokens.iter().all(|id| *id == MEDIA_ROW));
-        let medium = media.get(number).filter(|media| first.saturating_add(len) <= media.layout().n_rows());
+        let medium = media.get(number).filter(|media| media.kind() != MediaKind::Vector);
+        let medium = medium.filter(|media| first.saturating_add(len) <= media.layout().n_rows());
         let Some(media) = medium.filter(|_| place >= next && len > 0 && is_rows) else {
             return Err(damaged(format!("rows {first} of medium {number} at places {place} to {end}")));
         };

@@ -75,9 +75,22 @@ impl<'a> Vectors<'a> {
 
 /// Appends a vector, divided by its length where that is asked for and not 0.
 fn push(values: &mut Vec<f32>, x: &[f64], normalise: bool) {
-    let length = x.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let by = if normalise && length > 0.0 { length } else { 1.0 };
+    let by = if normalise { length(x.iter().copied()) } else { 1.0 };
     values.extend(x.iter().map(|x| (x / by) as f32));
+}
+
+/// Brings a vector to the length 1, unless its length is 0.
+pub fn normalise(x: &mut [f32]) {
+    let by = length(x.iter().map(|x| f64::from(*x)));
+    x.iter_mut().for_each(|x| *x = (f64::from(*x) / by) as f32);
+}
+
+/// The length of a vector; 1 in place of 0.
+fn length(x: impl Iterator<Item = f64>) -> f64 {
+    match x.map(|x| x * x).sum::<f64>().sqrt() {
+        length if length > 0.0 => length,
+        _ => 1.0,
+    }
 }
 
 /// A layer after the pooling.

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses, Sizing,
-    encoder_extent, measure_picture, sound_extent,
+    Encoder, EncoderParams, Facts, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses,
+    Sizing, encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -14,7 +14,7 @@ use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::media::{RZ_MEDIA_AUDIO, RZ_MEDIA_IMAGE, rz_media, rz_media_info};
+use super::media::{RZ_MEDIA_AUDIO, RZ_MEDIA_IMAGE, RZ_MEDIA_VECTOR, rz_media, rz_media_info};
 use super::media_work::{MediaSteps, told};
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{byte_sources, rz_source};
@@ -253,11 +253,16 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             max_rows: count(max_rows),
             weight_bytes: encoder.weight_bytes(),
             scratch_bytes,
-            kinds: if hears { RZ_MEDIA_AUDIO } else { RZ_MEDIA_IMAGE },
+            kinds: if hears { RZ_MEDIA_AUDIO } else { kind_of(facts) },
             sample_rate: if hears { count(SAMPLE_RATE) } else { 0 },
         });
         Ok(RZ_OK)
     })
+}
+
+/// Kind of the media that an encoder of pictures makes.
+fn kind_of(facts: &Facts) -> u32 {
+    if facts.is_pooled { RZ_MEDIA_VECTOR } else { RZ_MEDIA_IMAGE }
 }
 
 /// The fewest and the most rows of a picture or a sound, and the scratch that one takes at most.
@@ -511,7 +516,7 @@ pub unsafe extern "C" fn rz_media_measure(
         let (size, facts) = ([width, height].map(|n| n as usize), encoder.encoder.facts());
         let (kind, layout) = match &facts.sound {
             Some(_) => (RZ_MEDIA_AUDIO, encoder.measured(size, &params)?),
-            None => (RZ_MEDIA_IMAGE, measure_picture(&encoder.encoder, size, encoder.bounds(&params))?),
+            None => (kind_of(facts), measure_picture(&encoder.encoder, size, encoder.bounds(&params))?),
         };
         out.set(rz_media_info { kind, ..rz_media_info::of(&layout, facts.row_dim) });
         Ok(RZ_OK)

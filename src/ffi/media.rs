@@ -23,6 +23,9 @@ pub const RZ_MEDIA_IMAGE: u32 = 1;
 pub const RZ_MEDIA_AUDIO: u32 = 2;
 /// Kind of a medium: the source text of an encoder and a decoder.
 pub const RZ_MEDIA_TEXT: u32 = 4;
+/// Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1;
+/// the product with a vector of rz_embed_into is how alike a picture and a text are. No prompt takes it.
+pub const RZ_MEDIA_VECTOR: u32 = 8;
 
 /// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
 /// token.
@@ -69,6 +72,7 @@ impl rz_media {
         Ok(rz_media_info {
             encode_ns: ns(work.busy()),
             hash: *work.hash(),
+            kind: kind_of(work.kind()),
             ..rz_media_info::of(work.layout(), work.encoder().facts().row_dim)
         })
     }
@@ -135,6 +139,15 @@ versioned!(rz_media_info {
     encode_ns,
     hash,
 });
+
+fn kind_of(kind: MediaKind) -> u32 {
+    match kind {
+        MediaKind::Image => RZ_MEDIA_IMAGE,
+        MediaKind::Audio => RZ_MEDIA_AUDIO,
+        MediaKind::Text => RZ_MEDIA_TEXT,
+        MediaKind::Vector => RZ_MEDIA_VECTOR,
+    }
+}
 
 impl rz_media_info {
     /// The description of a picture of some layout.
@@ -247,11 +260,7 @@ pub unsafe extern "C" fn rz_media_info_get(
             return Ok(RZ_OK);
         };
         out.set(rz_media_info {
-            kind: match media.kind() {
-                MediaKind::Image => RZ_MEDIA_IMAGE,
-                MediaKind::Audio => RZ_MEDIA_AUDIO,
-                MediaKind::Text => RZ_MEDIA_TEXT,
-            },
+            kind: kind_of(media.kind()),
             encode_ns: ns(media.encoding()),
             hash: *media.hash(),
             ..rz_media_info::of(media.layout(), media.row_dim())

@@ -29,6 +29,8 @@ pub struct Traits {
     pub softmax_classifier: bool,
     /// Rows of a picture see each other.
     pub mutual_media: bool,
+    /// Texts whose vectors are wanted are filled up with padding to the length of the context.
+    pub fills_texts: bool,
 }
 
 /// Query heads, key-value heads, and the widths of a key and of a value.

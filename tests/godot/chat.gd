@@ -33,6 +33,17 @@ func _initialize():
 	var error = node.ask(OS.get_environment("QUESTION"))
 	expect(error == "" and node.is_answering(), "a question is asked " + error)
 
+# An image of the engine, in the way of a picture of the screen.
+func ask_about_an_image():
+	var image = Image.new()
+	image.create(90, 70, false, Image.FORMAT_RGBA8)
+	image.fill(Color(0.2, 0.7, 0.4))
+	var png = Marshalls.raw_to_base64(image.save_png_to_buffer())
+	text = ""
+	expect(node.load_encoder(OS.get_environment("ENCODER")) == "", "an encoder is loaded")
+	var error = node.begin("") + node.ask_about(OS.get_environment("QUESTION"), png)
+	expect(error == "" and node.is_answering(), "a question about an image is asked " + error)
+
 func expect(fine, what):
 	if not fine:
 		errors.append(what)
@@ -63,6 +74,9 @@ func _on_ended(error):
 		printerr("first piece after ", (first - began) / 1000, " ms, ", pieces, " pieces in ", frames, " frames")
 		story = text
 		text = ""
+	if turn == 3:
+		expect(text != story, "an image counts")
+		printerr("an image was shown")
 	if turn == 2:
 		expect(text.begins_with(story), "what was said of an answer that was stopped stays")
 	pieces = 0
@@ -71,6 +85,8 @@ func _on_ended(error):
 		expect(node.begin("") == "" and node.ask(OS.get_environment("QUESTION")) == "", "another conversation")
 	elif turn == 2:
 		expect(node.ask("") == "", "a receiver asks")
+	elif turn == 3 and OS.has_environment("TALK"):
+		ask_about_an_image()
 	else:
 		for e in errors:
 			print("FAILED: ", e)

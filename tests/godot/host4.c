@@ -177,6 +177,16 @@ static const char *call(const char *wanted, int n, const char *text, variant num
   return result;
 }
 
+/* The same with two texts. */
+static const char *call_two(const char *wanted, const char *text, const char *second) {
+  variant other = {0};
+  other.kind = 4;
+  string_new(&other.is.string, second, (int64_t)strlen(second));
+  const char *const result = call(wanted, 2, text, other);
+  variant_free(&other);
+  return result;
+}
+
 static virtual_call each_frame;
 
 /* Frames until the answer has ended, or `n` pieces of its text are there; the number of frames. */
@@ -236,6 +246,35 @@ static void talk(const char *question, const char *story) {
   run(1 << 30);
   EXPECT(!*ended && !strcmp(answer, story));
 
+  /* Questions about a picture, whose encoding takes frames of its own; the first of them is stopped in these. */
+  const char *const encoder = getenv("ENCODER"), *const picture = getenv("PICTURE");
+  if (encoder && picture) {
+    char about[4096] = "";
+    EXPECT(!strcmp(call_two("ask_about", question, picture), "no encoder of pictures is loaded"));
+    EXPECT(strstr(call("load_encoder", 1, "no such file.gguf", none), "no such file.gguf"));
+    EXPECT(!*call("set_option", 2, "budget", (variant){3, {.real = 1}, {0}}));
+    EXPECT(!*call("load_encoder", 1, encoder, none) && !*call("begin", 1, "", none));
+    EXPECT(*call_two("ask_about", question, "bm9uZQ==") && !*call("is_answering", 0, "", none));
+    EXPECT(!*call_two("ask_about", "\"x\\", picture));
+    EXPECT(!*call("stop", 0, "", none) && !strcmp(ended, "stopped"));
+    for (int i = 0; i < 2; i++) {
+      EXPECT(!*call("begin", 1, "", none) && !*call_two("ask_about", question, picture));
+      EXPECT(run(1) > 2 && pieces == 1);
+      strcpy(said, answer);
+      run(1 << 30);
+      strcat(said, answer);
+      EXPECT(!*ended && *answer && strcmp(said, story) && (i == 0 || !strcmp(said, about)));
+      strcpy(about, said);
+    }
+    EXPECT(!*ask("Then"));
+    run(1 << 30);
+    EXPECT(!*ended && *answer);
+    EXPECT(!*call("set_option", 2, "budget", (variant){3, {.real = 1e8}, {0}}) && !*call("begin", 1, "", none));
+    EXPECT(!*ask(question));
+    run(1 << 30);
+    EXPECT(!strcmp(answer, story));
+  }
+
   /* Old turns are forgotten where the context has no room for them. */
   for (int i = 0; i < 20; i++) {
     EXPECT(!*ask(question));
@@ -257,7 +296,7 @@ int main(int argc, char **argv) {
   lacking = 0;
   EXPECT(entry(get, &object, &steps) && steps.level == 2);
   for (int level = 0; level < 4; level++) steps.initialize(steps.data, level);
-  EXPECT(n_methods == 7 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
+  EXPECT(n_methods == 9 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
 
   EXPECT(class.create(class.data) == &object && object.node);
   name process, other;

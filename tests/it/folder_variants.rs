@@ -384,3 +384,30 @@ fn a_reader_that_gives_nothing_leaves_zeros() {
     let loaded = Model::load_from(&sources, LoadParams { device: 1, ..Default::default() }).unwrap();
     assert!(logits(&loaded).iter().all(|x| *x == 0.0));
 }
+
+/// The text model of MiniCPM-V is another family's, whose configuration stands on top and whose version tells which.
+#[test]
+fn the_text_model_of_minicpm_v_is_that_of_its_version() {
+    let of_pictures = json!({"batch_vision_input": true, "drop_vision_last_layer": false, "image_size": 448, "patch_size": 14,
+        "query_num": 64, "slice_config": {"max_slice_nums": 9, "model_type": "minicpmv"}, "slice_mode": true, "use_image_id": true,
+        "vision_batch_size": 16, "vision_config": {"model_type": "siglip"}});
+    for (name, model_type, version) in [
+        ("qwen2.5-7b-instruct", "minicpmv", 2.6),
+        ("qwen2.5-7b-instruct", "minicpmo", 2.6),
+        ("qwen3-4b", "minicpmv", 4.5),
+    ] {
+        let mut model = Published::of(name);
+        let plain = folder_of(&model).load().unwrap();
+        let config = with(&model.config, &of_pictures);
+        model.config =
+            with(&config, &json!({"model_type": model_type, "version": version, "architectures": ["MiniCPM"]}));
+        model.tensors.iter_mut().for_each(|tensor| tensor.0 = format!("llm.{}", tensor.0));
+        model.tensors.push(("resampler.query".into(), "F32", vec![1, 1], vec![0; 4]));
+        model.tensors.push(("vpm.post_layernorm.weight".into(), "F32", vec![1], vec![0; 4]));
+        model.tensors.push(("apm.layer_norm.weight".into(), "F32", vec![1], vec![0; 4]));
+        let folder = folder_of(&model);
+        assert_eq!(logits(&folder.load().unwrap_or_else(|e| panic!("{name}: {e}"))), logits(&plain));
+        folder.put("config.json", with(&model.config, &json!({"version": 2.5})));
+        assert!(folder.refusal().contains("version"), "{}", folder.refusal());
+    }
+}

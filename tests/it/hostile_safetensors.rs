@@ -270,7 +270,7 @@ fn broken_configurations_are_refused() {
     config("", "JSON");
     config("[]", "model_type");
     config(r#"{"model_type":3}"#, "model_type");
-    assert!(matches!(config(r#"{"model_type":"clip"}"#, "\"clip\""), Error::Unsupported(_)));
+    assert!(matches!(config(r#"{"model_type":"blip"}"#, "\"blip\""), Error::Unsupported(_)));
     for (member, word) in [
         (r#""hidden_size":-1"#, "hidden_size"),
         (r#""hidden_size":"8""#, "hidden_size"),

@@ -43,6 +43,7 @@ mod text;
 #[cfg(cuda)]
 mod tiles;
 mod tokenizer_files;
+mod towers;
 mod vision;
 mod wasm;
 mod words;

@@ -345,19 +345,29 @@ fn files_that_were_cut_off_are_refused() {
     }
 }
 
-#[test]
-fn files_with_changed_bytes_do_no_harm() {
-    let mut state = 0x9e3779b97f4a7c15u64;
-    let mut random = |n: usize| {
+/// Number of rounds of a test that changes files at random: `few`, or as many as the variable ROUNDS says.
+pub fn rounds(few: usize) -> usize {
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(few)
+}
+
+/// Numbers below `n`, the same in each run.
+pub fn random_numbers() -> impl FnMut(usize) -> usize {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    move |n| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         (state >> 11) as usize % n
-    };
+    }
+}
+
+#[test]
+fn files_with_changed_bytes_do_no_harm() {
+    let mut random = random_numbers();
     let mut refused = 0;
     for name in names() {
         let file = read(&name);
-        for i in 0..120 {
+        for i in 0..rounds(120) {
             let mut changed = file.clone();
             for _ in 0..1 + i % 3 {
                 // Half of the changes are in the headers.

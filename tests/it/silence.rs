@@ -257,6 +257,7 @@ const OPTIONAL: &[&str] = &[
 
 /// Keys whose unset values are refused or are values.
 const NOT_OPTIONAL: &[&str] = &[
+    "hidden_act",
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "block_count",

@@ -12,10 +12,11 @@ use realizar::engine::{Encoder, EncoderParams, Encoding, LoadParams, Model, Run,
 use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use realizar::quant;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::gguf::Gguf;
 use crate::support::published::numbers;
+use crate::support::safetensors;
 use crate::vision::{self, bytes, folder, gguf, load, off_case, set};
 
 const FAMILIES: [&str; 5] = ["qwen2.5o", "qwen2a", "qwen3a", "voxtral", "ultravox"];
@@ -241,6 +242,140 @@ fn folders_are_models_and_encoders() {
         let case = &data["sounds"][1];
         let rows = rows(&encoder, &sound(case["samples"].as_u64().unwrap() as usize));
         assert!(off_case(&encoder, &rows, case) < 1e-5, "{family}");
+    }
+}
+
+/// The folder of a model that speaks too: encoders of pictures and of sound by the names of the whole model.
+fn omni(model_type: &str, [seen, heard]: [&Value; 2]) -> safetensors::Folder {
+    let part = |data: &Value, name: &str| {
+        let config = &data["config"];
+        config.get("thinker_config").unwrap_or(config)[name].clone()
+    };
+    let thinker = json!({"model_type": format!("{model_type}_thinker"), "vision_config": part(seen, "vision_config"),
+        "audio_config": part(heard, "audio_config")});
+    let config = json!({"model_type": model_type, "thinker_config": thinker, "talker_config": {"model_type": "x"}});
+    let folder = safetensors::Folder::new(&config.to_string());
+    // One file describes both.
+    let mut both = heard["pixels"].as_object().unwrap().clone();
+    ["n_window", "min_length"].iter().for_each(|name| _ = both.remove(*name));
+    both.extend(seen["pixels"].as_object().unwrap().clone());
+    folder.put("preprocessor_config.json", Value::from(both).to_string());
+    let renamed = |name: &str| {
+        let names = [
+            ("model.visual.", "visual."),
+            ("deepstack_merger_list", "merger_list"),
+            ("multi_modal_projector.linear_1", "audio_tower.proj1"),
+            ("multi_modal_projector.linear_2", "audio_tower.proj2"),
+            ("thinker.", ""),
+        ];
+        let name = names.iter().fold(name.to_owned(), |name, (from, to)| name.replacen(from, to, 1));
+        let merger = [(".norm.", ".ln_q."), (".linear_fc1.", ".mlp.0."), (".linear_fc2.", ".mlp.2.")];
+        let is_merger = name.contains("merger");
+        let name = merger.iter().filter(|_| is_merger).fold(name, |name, (from, to)| name.replacen(from, to, 1));
+        format!("thinker.{name}")
+    };
+    let mut list: Vec<(String, Vec<u64>, Vec<f32>)> = Vec::new();
+    for (name, shape, values) in [vision::tensors(seen, "folder"), vision::tensors(heard, "folder")].concat() {
+        let name = renamed(&name);
+        // The older model has queries, keys and values apart.
+        match name.split_once(".attn.qkv.").filter(|_| model_type == "qwen2_5_omni") {
+            Some((layer, leaf)) => {
+                let shape = [&[shape[0] / 3][..], &shape[1..]].concat();
+                for (part, values) in ["q", "k", "v"].iter().zip(values.chunks(values.len() / 3)) {
+                    list.push((format!("{layer}.attn.{part}.{leaf}"), shape.clone(), values.to_vec()));
+                }
+            }
+            None => list.push((name, shape, values)),
+        }
+    }
+    list.push(("talker.head.weight".into(), vec![1, 2], vec![1.0, 2.0]));
+    let list: Vec<safetensors::Tensor> =
+        list.iter().map(|(name, shape, values)| (&name[..], "F32", &shape[..], bytes(values))).collect();
+    folder.put("model.safetensors", safetensors::file(&list));
+    folder
+}
+
+#[test]
+fn folders_of_models_that_speak_too_have_both_encoders() {
+    let at = tempfile::tempdir().unwrap();
+    for (model_type, family, seen, heard) in
+        [("qwen2_5_omni", "", "qwen25", "qwen2.5o"), ("qwen3_omni_moe", "qwen3", "qwen3", "qwen3a")]
+    {
+        let model = vision::model_with(at.path(), family, 64, &TOKENS, TEMPLATE);
+        let (seen, heard) = (vision::data(seen), data(heard));
+        let folder = omni(model_type, [&seen, &heard]);
+        let load = |senses| {
+            let params = EncoderParams { senses, ..EncoderParams::default() };
+            Encoder::load(&model, folder.0.path(), params).unwrap_or_else(|e| panic!("{model_type}: {e}"))
+        };
+        vision::check(model_type, &load(Senses::Pictures), &seen);
+        let encoder = load(Senses::Sound);
+        let case = &heard["sounds"][2];
+        let rows = rows(&encoder, &sound(case["samples"].as_u64().unwrap() as usize));
+        // Deeper layers take nothing of a sound.
+        let width = encoder.facts().row_dim;
+        assert_eq!(width, if family == "qwen3" { 192 } else { 64 });
+        assert!(rows.chunks(width).all(|row| row[64..].iter().all(|x| *x == 0.0)));
+        let first: Vec<f32> = rows.chunks(width).flat_map(|row| row[..64].to_vec()).collect();
+        let expected = case["rows"].as_array().unwrap().iter().flat_map(floats);
+        let taken = numbers(&case["at"]).into_iter().flat_map(|row| first[row as usize * 64..][..64].to_vec());
+        let worst = taken.zip(expected).map(|(a, b)| (f64::from(a) - b).abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-4, "{model_type}: {worst:.1e}");
+    }
+}
+
+/// The folder of Ultravox has no description of spectrograms, and its text model is elsewhere.
+#[test]
+fn folders_of_ultravox_have_the_encoder_alone() {
+    let at = tempfile::tempdir().unwrap();
+    let (model, data) = (model(at.path()), data("ultravox"));
+    let config = json!({"model_type": "ultravox", "hidden_size": 64, "stack_factor": 8, "projector_act": "swiglu",
+        "projector_ln_mid": true, "text_model_id": "another/model", "audio_config": {"model_type": "whisper", "d_model": 48,
+        "encoder_layers": 2, "encoder_attention_heads": 3, "encoder_ffn_dim": 192, "num_mel_bins": 16, "decoder_layers": 4,
+        "max_source_positions": 100, "activation_function": "gelu", "median_filter_length": 7, "vocab_size": 51866}});
+    let put = |config: &Value| {
+        let folder = safetensors::Folder::new(&config.to_string());
+        let named = |name: &str| {
+            let names = [
+                ("a.conv1d.1", "audio_tower.conv1"),
+                ("a.conv1d.2", "audio_tower.conv2"),
+                ("a.position_embd", "audio_tower.embed_positions"),
+                ("a.post_ln", "audio_tower.layer_norm"),
+                ("a.blk.", "audio_tower.layers."),
+                (".attn_out", ".self_attn.out_proj"),
+                (".attn_q", ".self_attn.q_proj"),
+                (".attn_k", ".self_attn.k_proj"),
+                (".attn_v", ".self_attn.v_proj"),
+                (".ln1", ".self_attn_layer_norm"),
+                (".ln2", ".final_layer_norm"),
+                (".ffn_up", ".fc1"),
+                (".ffn_down", ".fc2"),
+                ("mm.a.norm_pre", "multi_modal_projector.ln_pre"),
+                ("mm.a.norm_mid", "multi_modal_projector.ln_mid"),
+                ("mm.a.mlp.1", "multi_modal_projector.linear_1"),
+                ("mm.a.mlp.2", "multi_modal_projector.linear_2"),
+            ];
+            names.iter().fold(name.to_owned(), |name, (from, to)| name.replacen(from, to, 1))
+        };
+        let list: Vec<_> =
+            vision::tensors(&data, "gguf").into_iter().map(|row| (named(&row.0), row.1, row.2)).collect();
+        let list: Vec<safetensors::Tensor> =
+            list.iter().map(|(name, shape, values)| (&name[..], "F32", &shape[..], bytes(values))).collect();
+        folder.put("model.safetensors", safetensors::file(&list));
+        folder
+    };
+    check("ultravox folder", &load(&model, put(&config).0.path()).unwrap(), &data);
+    for (name, value, expected) in [
+        ("projector_ln_mid", json!(false), "projector_ln_mid"),
+        ("audio_model_id", json!("openai/whisper-tiny"), "another folder"),
+        ("audio_latency_block_size", json!(10), "in blocks"),
+        ("projector_act", json!("gelu"), "projector_act"),
+        ("stack_factor", json!(7), "mm.a.norm_pre.weight has shape"),
+    ] {
+        let mut config = config.clone();
+        config[name] = value;
+        let error = load(&model, put(&config).0.path()).err().unwrap_or_else(|| panic!("{name}")).to_string();
+        assert!(error.contains(expected), "{error}, expected {expected}");
     }
 }
 

@@ -16,6 +16,7 @@ use realizar::media::{Picture, PixelFormat};
 use realizar::quant;
 use serde_json::Value;
 
+use crate::media::{random_numbers, rounds};
 use crate::support::gguf::Gguf;
 use crate::support::published::{numbers, weights, with_key};
 use crate::support::safetensors;
@@ -128,7 +129,7 @@ fn base(data: &Value, name: &str) -> Vec<f32> {
 }
 
 /// Name, shape and values of each tensor of a form, by the way from those that it is made of.
-fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
+pub fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
     let made = |row: &Value| {
         let (name, from) = (row[0].as_str().unwrap(), row[1].as_str().unwrap());
         let (values, shape) = (base(data, from), numbers(&row[3]));
@@ -262,7 +263,7 @@ pub fn off_case(encoder: &Encoder, rows: &[f32], case: &Value) -> f64 {
 }
 
 /// Compares what an encoder makes of the pictures of a family.
-fn check(what: &str, encoder: &Encoder, data: &Value) {
+pub fn check(what: &str, encoder: &Encoder, data: &Value) {
     for case in data["pictures"].as_array().unwrap() {
         let size = numbers(&case["size"]);
         let picture = picture([size[0] as usize, size[1] as usize]);
@@ -336,6 +337,43 @@ fn models_read_rows_as_another_implementation_does() {
         let most = if family.starts_with("gemma4") { 1e-3 } else { 1e-5 };
         assert!(error < most, "{family}: {error:.1e}");
     }
+}
+
+/// Files of projectors with changed bytes, half of them among the keys and the shapes, and what they make of a picture
+/// where they load.
+#[test]
+fn projectors_with_changed_bytes_do_no_harm() {
+    let at = tempfile::tempdir().unwrap();
+    let mut random = random_numbers();
+    let (mut loaded, mut refused) = (0, 0);
+    for &family in FAMILIES {
+        let data = data(family);
+        let model = model(at.path(), family, hidden(family));
+        let (whole, path) = (gguf(&data).build().0, at.path().join("changed.gguf"));
+        let head = whole.len().min(6000);
+        for i in 0..rounds(12) {
+            let mut changed = whole.clone();
+            for _ in 0..1 + i % 3 {
+                let place = random(if i % 2 == 0 { head } else { whole.len() });
+                changed[place] = [random(256) as u8, 0, 0xff, changed[place] ^ 1 << random(8)][random(4)];
+            }
+            fs::write(&path, &changed).unwrap();
+            let Ok(encoder) = load(&model, &path) else {
+                refused += 1;
+                continue;
+            };
+            loaded += 1;
+            // Sizes that a file asks for may be large, which is checked ahead of the work.
+            let Ok(layout) = encoder.facts().sizing.layout(60, 40) else { continue };
+            if encoder.facts().n_patches(&layout) > 4096 || layout.seen_width.max(layout.seen_height) > 2048 {
+                continue;
+            }
+            let tiles = encoder.facts().sizing.tiles(&picture([60, 40]), &layout).unwrap();
+            drop(encoder.encode(tiles, &layout, None));
+        }
+    }
+    println!("{loaded} loaded, {refused} refused");
+    assert!(loaded > 20 && refused > 20);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // The component of bindings/unreal in a stand-in for the engine:
 //   component model.gguf "question" "wanted in what is printed" microseconds "system message" reasoning temperature
 // The last three are for its properties; "story" after them: the model is the tiny one, and is talked to at length.
+#include "Engine/TextureRenderTarget2D.h"
 #include "RealizarChatComponent.h"
 
 #include <cstring>
@@ -98,6 +99,38 @@ int main(int argc, char **argv) {
         EXPECT(component.SetSchema(FString()) && component.Begin());
         whole(argv[2]);
         EXPECT(answer == story);
+
+        // Questions about a render target, whose encoding takes ticks of its own; the first of them is stopped in these.
+        if (const char *encoder = std::getenv("ENCODER")) {
+            UTextureRenderTarget2D target;
+            target.SizeX = 60, target.SizeY = 40;
+            EXPECT(!component.AskAboutTarget(Wide(argv[2]), nullptr) && !component.AskAboutTarget(Wide(argv[2]), &target));
+            target.resource.pixels.SetNum(60 * 40);
+            for (int32 i = 0; i < 60 * 40; i++) target.resource.pixels[i] = {static_cast<uint8>(i), 90, 200, 255};
+            EXPECT(!component.AskAboutTarget(Wide(argv[2]), &target) && logged == "no encoder of pictures is loaded");
+            EXPECT(!component.LoadEncoder(Wide("no such file.gguf")) && component.LoadEncoder(Wide(encoder)) && component.Begin());
+            EXPECT(!component.AskAbout(Wide(argv[2]), target.resource.pixels, 60, 39) && !component.IsAnswering());
+            component.Budget = 1;
+            EXPECT(component.AskAboutTarget(Wide("\"x\\"), &target) && component.IsAnswering());
+            component.Stop();
+            EXPECT(ended == "stopped" && component.Begin());
+            std::string about;
+            for (int i = 0; i < 2; i++) {
+                answer.clear(), ended = "not";
+                EXPECT(component.Begin() && component.AskAboutTarget(Wide(argv[2]), &target));
+                int ticks = 0;
+                for (; component.IsAnswering() && answer.empty(); ticks++) tick();
+                component.Budget = 100000000;
+                while (component.IsAnswering()) tick();
+                EXPECT(ended.empty() && !answer.empty() && answer != story && (i == 1 || ticks > 2));
+                EXPECT(i == 0 || answer == about);
+                about = answer;
+            }
+            whole("Then");
+            EXPECT(component.Begin());
+            whole(argv[2]);
+            EXPECT(answer == story);
+        }
 
         // Old turns are forgotten where the context has no room for them.
         for (int i = 0; i < 20; i++) whole(argv[2]);

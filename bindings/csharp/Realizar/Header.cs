@@ -710,6 +710,7 @@ namespace Realizar
         internal const int RZ_MEDIA_IMAGE = 1;
         internal const int RZ_MEDIA_AUDIO = 2;
         internal const int RZ_MEDIA_TEXT = 4;
+        internal const int RZ_MEDIA_VECTOR = 8;
         internal const uint RZ_TOKEN_MEDIA = uint.MaxValue - 1;
         internal const int RZ_ENCODER_IMAGE = 1;
         internal const int RZ_ENCODER_AUDIO = 2;

@@ -125,7 +125,7 @@ namespace Realizar
                 Projector = Native.Text(info.projector), IsMutual = info.is_mutual != 0, RowDim = (int)info.row_dim, Layers = (int)info.n_layers,
                 TileSide = (int)info.tile_side, Grain = (int)info.grain, MinRows = (int)info.min_rows, MaxRows = (int)info.max_rows,
                 WeightBytes = info.weight_bytes, ScratchBytes = info.scratch_bytes, SampleRate = (int)info.sample_rate,
-                Kinds = new[] { MediaKind.Image, MediaKind.Audio }.Where(kind => (kinds & (uint)kind) != 0).ToArray(),
+                Kinds = new[] { MediaKind.Image, MediaKind.Audio, MediaKind.Vector }.Where(kind => (kinds & (uint)kind) != 0).ToArray(),
             };
         }
 
@@ -242,7 +242,7 @@ namespace Realizar
     /// <summary>The meaning of rows.</summary>
     public enum MediaKind
     {
-        Image = Native.RZ_MEDIA_IMAGE, Audio = Native.RZ_MEDIA_AUDIO,
+        Image = Native.RZ_MEDIA_IMAGE, Audio = Native.RZ_MEDIA_AUDIO, Vector = Native.RZ_MEDIA_VECTOR,
     }
 
     /// <summary>The description of a medium.</summary>

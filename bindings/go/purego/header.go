@@ -90,6 +90,7 @@ const (
 	rz_MEDIA_IMAGE                = 1
 	rz_MEDIA_AUDIO                = 2
 	rz_MEDIA_TEXT                 = 4
+	rz_MEDIA_VECTOR               = 8
 	rz_TOKEN_MEDIA                = 0xFFFFFFFF - 1
 	rz_ENCODER_IMAGE              = 1
 	rz_ENCODER_AUDIO              = 2

@@ -120,9 +120,10 @@ type EncoderPlan struct {
 type MediaKind uint32
 
 const (
-	Image MediaKind = rz_MEDIA_IMAGE
-	Audio MediaKind = rz_MEDIA_AUDIO
-	Text  MediaKind = rz_MEDIA_TEXT // the source of an encoder and a decoder
+	Image  MediaKind = rz_MEDIA_IMAGE
+	Audio  MediaKind = rz_MEDIA_AUDIO
+	Text   MediaKind = rz_MEDIA_TEXT   // the source of an encoder and a decoder
+	Vector MediaKind = rz_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
 )
 
 // TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
@@ -268,7 +269,7 @@ func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOp
 
 // kinds are those of which the bits are set.
 func kinds(bits uint32) (all []MediaKind) {
-	for _, kind := range []MediaKind{Image, Audio} {
+	for _, kind := range []MediaKind{Image, Audio, Vector} {
 		if bits&uint32(kind) != 0 {
 			all = append(all, kind)
 		}

@@ -87,6 +87,7 @@ final class Header {
     static final int RZ_MEDIA_IMAGE = 1;
     static final int RZ_MEDIA_AUDIO = 2;
     static final int RZ_MEDIA_TEXT = 4;
+    static final int RZ_MEDIA_VECTOR = 8;
     static final int RZ_TOKEN_MEDIA = -1 - 1;
     static final int RZ_ENCODER_IMAGE = 1;
     static final int RZ_ENCODER_AUDIO = 2;

@@ -9,7 +9,7 @@ import java.io.OutputStream;
 public final class Media extends Handle {
     /** The kind of a medium. */
     public enum Kind {
-        IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO);
+        IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO), VECTOR(Header.RZ_MEDIA_VECTOR);
 
         final int number;
 
@@ -29,7 +29,9 @@ public final class Media extends Handle {
 
         static Info of(Memory out) {
             var layout = Header.rz_media_info;
-            return new Info(Native.integer(out, layout, "kind") == Header.RZ_MEDIA_AUDIO ? Kind.AUDIO : Kind.IMAGE,
+            var number = Native.integer(out, layout, "kind");
+            var kind = java.util.Arrays.stream(Kind.values()).filter(known -> known.number == number).findFirst();
+            return new Info(kind.orElse(Kind.IMAGE),
                 Native.integer(out, layout, "n_rows"), Native.integer(out, layout, "n_tokens"), Native.integer(out, layout, "row_dim"),
                 Native.integer(out, layout, "columns"), Native.integer(out, layout, "lines"), Native.integer(out, layout, "tile_columns"),
                 Native.integer(out, layout, "tile_lines"), Native.integer(out, layout, "has_overview") != 0, Native.integer(out, layout, "width"),

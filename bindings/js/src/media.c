@@ -3,7 +3,8 @@
 #include "internal.h"
 #include <string.h>
 
-static const choice KINDS[] = {{"image", RZ_MEDIA_IMAGE}, {"audio", RZ_MEDIA_AUDIO}, {"text", RZ_MEDIA_TEXT}, {NULL, 0}};
+static const choice KINDS[] = {{"image", RZ_MEDIA_IMAGE}, {"audio", RZ_MEDIA_AUDIO}, {"text", RZ_MEDIA_TEXT},
+                               {"vector", RZ_MEDIA_VECTOR}, {NULL, 0}};
 static const choice ENCODERS[] = {{"image", RZ_ENCODER_IMAGE}, {"audio", RZ_ENCODER_AUDIO}, {NULL, 0}};
 static const choice PIXELS[] = {{"rgb8", RZ_PIXELS_RGB8},
                                 {"rgba8", RZ_PIXELS_RGBA8},

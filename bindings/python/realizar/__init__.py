@@ -880,7 +880,7 @@ class MediaInfo(NamedTuple):
 
 
 _PIXELS = _numbers("RZ_PIXELS_")
-_MEDIA = {"image": _c.RZ_MEDIA_IMAGE, "audio": _c.RZ_MEDIA_AUDIO, "text": _c.RZ_MEDIA_TEXT}
+_MEDIA = {name: number for name, number in _numbers("RZ_MEDIA_").items() if name != "steps"}
 _ENCODERS = _numbers("RZ_ENCODER_")
 
 

@@ -38,6 +38,8 @@ const MAX_MEMBERS: usize = 1024;
 
 /// Puts a configuration in the terms of a GGUF file.
 pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Translator<'a>> {
+    // A model that speaks too has what reads and writes in a part of its own.
+    let json = json.get("thinker_config").unwrap_or(json);
     // The part about text of a model that does more; what it leaves out stands beside it.
     let text = json.get("text_config").unwrap_or(&Json::Null);
     let n = json.members().len().max(text.members().len());
@@ -49,11 +51,14 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let model_type = model_type.ok_or_else(|| Error::format(path, "no model_type"))?;
     // Kimi K3 says the type of Kimi Linear.
     let is_k3 = model_type == "kimi_linear" && config.find(&["attn_res_block_size"]).is_some();
-    let family = family(if is_k3 { "kimi_k3" } else { model_type }).ok_or_else(|| {
+    let family = family(if is_k3 { "kimi_k3" } else { text_model(&config, model_type)? }).ok_or_else(|| {
         Error::unsupported(format!("{}: models of type {model_type:?} are not supported", path.display()))
     })?;
     config.skip(&["text_config", "model_type"]);
     config.skip(&TOKEN_IDS.map(|(name, _)| name));
+    if MINICPM_V.contains(&model_type) {
+        config.skip(OF_MINICPM_V);
+    }
     let (keys, made, facts, passed) = Default::default();
     let mut t = Translator { path, config, family, keys, made, facts, passed };
     t.keys.push(("general.architecture".into(), family.arch.into()));
@@ -92,6 +97,44 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     known::check(&t.config, family.effectless, &t.passed)?;
     t.facts = Facts { tied, n_layers, width, predicts, group, embeds, ..t.facts };
     Ok(t)
+}
+
+/// Models of MiniCPM-V, in whose configurations that of the text model is on top.
+const MINICPM_V: [&str; 2] = ["minicpmv", "minicpmo"];
+/// Keys of theirs that are about pictures and sounds.
+const OF_MINICPM_V: &[&str] = &[
+    "batch_vision_input",
+    "drop_vision_last_layer",
+    "image_size",
+    "patch_size",
+    "query_num",
+    "slice_config",
+    "slice_mode",
+    "use_image_id",
+    "vision_batch_size",
+    "audio_pool_step",
+    "audio_chunk_length",
+    "stream_input",
+    "init_audio",
+    "init_tts",
+    "init_vision",
+    "listen_speak_type",
+    "tts_config",
+    "audio_config",
+];
+
+/// The type of the text model: of MiniCPM-V its version tells it.
+fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> {
+    if !MINICPM_V.contains(&model_type) {
+        return Ok(model_type);
+    }
+    let version = config.number(&["version"])?;
+    match (model_type, version) {
+        (_, Some(2.6)) => Ok("qwen2"),
+        ("minicpmv", Some(4.0)) => Ok("minicpm"),
+        (_, Some(4.5)) => Ok("qwen3"),
+        _ => Err(config.unsupported(&format!("the text model of a {model_type} whose \"version\" is {version:?}"))),
+    }
 }
 
 /// Sets the epsilon that `transformers` has for models of a type whose configuration tells none.

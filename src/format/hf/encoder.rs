@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use super::encoder_config::{Config, Kind};
+use super::encoder_config::{Config, Kind, Part, Place};
 use super::encoder_kinds::KINDS;
 use super::encoder_names;
 use super::folder::{MAX_CONFIG, read};
@@ -18,7 +18,7 @@ use super::sound;
 use super::weights::{self, Weights};
 use crate::error::{Error, Result};
 use crate::format::Value;
-use crate::format::contents::{Contents, FileFormat};
+use crate::format::contents::{Contents, FileFormat, append};
 use crate::format::file::Files;
 use crate::format::json::Json;
 use crate::format::metadata::Metadata;
@@ -118,15 +118,35 @@ fn common(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Opens the encoder of a folder, that of pictures where it has one.
+/// Opens the encoders of a folder: that of pictures where it has one, or that of sound; both of a model that speaks
+/// too.
 pub fn open(files: Files, folder: &Path) -> Result<Contents> {
-    let config_path = folder.join("config.json");
-    let config = files.open(&config_path)?.read_all(MAX_CONFIG)?;
-    let config = Json::parse_python(&config_path, &config)?;
-    let hears = config.get("vision_config").is_none() && config.get("audio_config").is_some();
-    if hears || config.get("thinker_config").is_some() {
-        return sound::open(files, folder, &config_path, &config);
+    let path = folder.join("config.json");
+    let config = files.open(&path)?.read_all(MAX_CONFIG)?;
+    let config = Json::parse_python(&path, &config)?;
+    let model_type = config.get("model_type").and_then(Json::as_str).unwrap_or_default();
+    let thinker = config.get("thinker_config").or(model_type.ends_with("_thinker").then_some(&config));
+    let model = thinker.unwrap_or(&config);
+    let [sees, hears] = ["vision_config", "audio_config"].map(|part| model.get(part).is_some());
+    let has_both = thinker.is_some() && sees && hears;
+    let place = Place { files, folder, path: &path, model_type, config: model, has_both };
+    let mut part = if sees { pictures(&place)? } else { sound::open(&place)? };
+    if has_both {
+        let heard = sound::open(&place)?;
+        part.keys.extend(heard.keys);
+        append(&mut part.tensors, heard.tensors, folder)?;
+        part.passed.notes.extend(heard.passed.notes);
+        part.passed.unknown.extend(heard.passed.unknown);
+        part.passed.n_unknown += heard.passed.n_unknown;
     }
+    part.keys.push(("general.architecture".into(), Value::from("clip".to_owned())));
+    let Part { keys, files, tensors, passed } = part;
+    Ok(Contents { format: FileFormat::Safetensors, metadata: Metadata::new(folder, keys)?, files, tensors, passed })
+}
+
+/// The encoder of pictures.
+fn pictures(place: &Place) -> Result<Part> {
+    let Place { files, folder, path: config_path, model_type, config, has_both } = *place;
     let processor = folder.join("processor_config.json");
     let (pixels_path, text) = match read(files, &folder.join("preprocessor_config.json"), MAX_CONFIG)? {
         Some(text) => (folder.join("preprocessor_config.json"), text),
@@ -137,7 +157,6 @@ pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     };
     let pixels = Json::parse_python(&pixels_path, &text)?;
     let pixels = pixels.get("image_processor").unwrap_or(&pixels);
-    let model_type = config.get("model_type").and_then(Json::as_str).unwrap_or_default();
     let Some(vision) = config.get("vision_config") else {
         return Err(Error::unsupported(format!("{}: no vision_config, no encoder", config_path.display())));
     };
@@ -154,25 +173,25 @@ pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     let members = |path, json| Members::new(path, json, &Json::Null);
     let mut c = Config {
         kind,
-        top: members(&config_path, &config),
-        vision: members(&config_path, vision),
+        top: members(config_path, config),
+        vision: members(config_path, vision),
         pixels: members(&pixels_path, pixels),
         pixels_path: &pixels_path,
         keys: Vec::new(),
         deepstack: Vec::new(),
     };
-    let string = |key: &str, value: &str| (key.to_owned(), Value::from(value.to_owned()));
-    c.keys.extend([string("general.architecture", "clip"), string("clip.projector_type", kind.projector)]);
+    c.keys.push(("clip.vision.projector_type".into(), Value::from(kind.projector.to_owned())));
     c.keys.push(("clip.has_vision_encoder".into(), true.into()));
     common(&mut c)?;
     (kind.extras)(&mut c)?;
+    if has_both {
+        c.pixels.skip(sound::OF_SPECTROGRAMS);
+    }
     let passed = RefCell::new(Passed::default());
     known::check_encoder(&c.vision, EFFECTLESS, NEUTRAL, &passed)?;
     known::check_encoder(&c.pixels, PIXELS_EFFECTLESS, PIXELS_NEUTRAL, &passed)?;
-    let Weights { files: set, entries, instead } = weights::find(files, folder, None)?;
+    let Weights { files, entries, instead } = weights::find(files, folder, None)?;
     let tensors = encoder_names::translate(folder, kind.projector, &c.deepstack, entries)?;
-    let mut passed = passed.into_inner();
-    passed.weights = instead;
-    let metadata = Metadata::new(folder, c.keys)?;
-    Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed })
+    let passed = Passed { weights: instead, ..passed.into_inner() };
+    Ok(Part { keys: c.keys, files, tensors, passed })
 }

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use super::members::Members;
 use crate::error::{Error, Result};
-use crate::format::Value;
+use crate::format::file::{Files, InputFile};
 use crate::format::json::Json;
+use crate::format::passed::Passed;
 use crate::format::value::whole;
+use crate::format::{TensorInfo, Value};
 
 /// The encoders whose configurations and checkpoints are alike.
 pub struct Kind {
@@ -23,6 +25,25 @@ pub struct Kind {
     pub resample: u64,
     /// Sets the keys that are no plain translation.
     pub extras: fn(&mut Config) -> Result<()>,
+}
+
+/// One encoder of a folder, before its keys are metadata.
+pub struct Part {
+    pub keys: Vec<(String, Value)>,
+    pub files: Vec<InputFile>,
+    pub tensors: Vec<TensorInfo>,
+    pub passed: Passed,
+}
+
+/// The place of a configuration: that of the model, or of the part of one that speaks too which sees and hears.
+pub struct Place<'a> {
+    pub files: Files<'a>,
+    pub folder: &'a Path,
+    pub path: &'a Path,
+    pub model_type: &'a str,
+    pub config: &'a Json<'a>,
+    /// There are encoders of both kinds, so that one file may describe pixels and spectrograms.
+    pub has_both: bool,
 }
 
 /// A configuration, and the keys that it has become so far.

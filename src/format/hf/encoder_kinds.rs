@@ -95,6 +95,25 @@ pub const KINDS: &[Kind] = &[
         extras: paddleocr,
     },
     Kind {
+        model_types: &["clip"],
+        encoder: None,
+        projector: "clip",
+        defaults: CLIP,
+        activations: &["quick_gelu", "gelu"],
+        resample: 3,
+        extras: clip,
+    },
+    Kind {
+        model_types: &["siglip"],
+        encoder: None,
+        projector: "siglip",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   image_size=224 layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh", "gelu"],
+        resample: 3,
+        extras: siglip,
+    },
+    Kind {
         model_types: &["llava"],
         encoder: Some("clip_vision_model"),
         projector: "mlp",
@@ -181,7 +200,7 @@ pub const KINDS: &[Kind] = &[
         extras: qwen,
     },
     Kind {
-        model_types: &["qwen2_5_vl"],
+        model_types: &["qwen2_5_vl", "qwen2_5_omni", "qwen2_5_omni_thinker"],
         encoder: None,
         projector: "qwen2.5vl_merger",
         defaults: "hidden_size=3584 intermediate_size=3420 depth=32 num_heads=16 patch_size=14 layer_norm_eps=1e-6 \
@@ -191,7 +210,7 @@ pub const KINDS: &[Kind] = &[
         extras: qwen,
     },
     Kind {
-        model_types: &["qwen3_vl", "qwen3_vl_moe"],
+        model_types: &["qwen3_vl", "qwen3_vl_moe", "qwen3_omni_moe", "qwen3_omni_moe_thinker"],
         encoder: None,
         projector: "qwen3vl_merger",
         defaults: "hidden_size=1152 intermediate_size=4304 depth=27 num_heads=16 patch_size=16 layer_norm_eps=1e-6 \
@@ -325,6 +344,33 @@ fn rotation(c: &mut Config) -> Result<()> {
     }
 }
 
+fn clip(c: &mut Config) -> Result<()> {
+    let side = c.require(&["image_size"])?;
+    clip_pixels(c, side)
+}
+
+/// Refuses a middle of pictures that is not the tile.
+fn clip_pixels(c: &mut Config, side: u64) -> Result<()> {
+    let edges = [c.side("size", "shortest_edge")?, c.side("crop_size", "height")?];
+    if edges.into_iter().flatten().any(|edge| edge != side) {
+        return Err(c.pixels.unsupported("\"size\" or \"crop_size\" with another value than \"image_size\""));
+    }
+    c.set("image_size", side);
+    Ok(())
+}
+
+fn siglip(c: &mut Config) -> Result<()> {
+    if c.vision.bool(&["vision_use_head"])? == Some(false) {
+        return Err(c.vision.unsupported("\"vision_use_head\" with the value false"));
+    }
+    let side = c.require(&["image_size"])?;
+    if c.side("size", "height")?.is_some_and(|height| height != side) {
+        return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
+    }
+    c.set("image_size", side);
+    Ok(())
+}
+
 fn llava(c: &mut Config) -> Result<()> {
     let (side, n) = (c.require(&["image_size"])?, c.require(&["num_hidden_layers"])?);
     c.expect("vision_feature_select_strategy", "default")?;
@@ -337,13 +383,8 @@ fn llava(c: &mut Config) -> Result<()> {
     let Some(layer) = layer.filter(|layer| (1..=n).contains(layer)) else {
         return Err(c.top.unsupported("the value of \"vision_feature_layer\""));
     };
-    let edges = [c.side("size", "shortest_edge")?, c.side("crop_size", "height")?];
-    if edges.into_iter().flatten().any(|edge| edge != side) {
-        return Err(c.pixels.unsupported("\"size\" or \"crop_size\" with another value than \"image_size\""));
-    }
     c.set("feature_layer", vec![i64::try_from(layer).unwrap_or(0)]);
-    c.set("image_size", side);
-    Ok(())
+    clip_pixels(c, side)
 }
 
 /// LLaVA 1.6, whose grids are given by height and width.

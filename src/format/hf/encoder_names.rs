@@ -32,6 +32,7 @@ const PROJECTORS: &[&str] = &[
     "image_newline",
     "projector.",
     "resampler.",
+    "visual_projection.",
 ];
 
 /// Beginnings of the names of layers.
@@ -75,6 +76,9 @@ const LAYER: &[(&str, &str)] = &[
     ("norm1", "ln1"),
     ("norm2", "ln2"),
     ("attn.qkv", "attn_qkv"),
+    ("attn.q", "attn_q"),
+    ("attn.k", "attn_k"),
+    ("attn.v", "attn_v"),
     ("attn.proj", "attn_out"),
     ("attn.q_norm", "attn_q_norm"),
     ("attn.k_norm", "attn_k_norm"),
@@ -137,6 +141,9 @@ const ENDLESS: &[(&str, &str)] = &[
     ("resampler.attn.in_proj_weight", "resampler.attn.qkv.weight"),
     ("resampler.attn.in_proj_bias", "resampler.attn.qkv.bias"),
     ("std_bias", "v.std_bias"),
+    ("head.probe", "v.head.probe"),
+    ("head.attention.in_proj_weight", "v.head.attn_qkv.weight"),
+    ("head.attention.in_proj_bias", "v.head.attn_qkv.bias"),
     ("std_scale", "v.std_scale"),
     ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight"),
 ];
@@ -158,6 +165,11 @@ const PROJECTOR: &[(&str, &str, &str)] = &[
     ("resampler", "resampler.ln_q", "resampler.ln_q"),
     ("resampler", "resampler.ln_kv", "resampler.ln_kv"),
     ("resampler", "resampler.ln_post", "resampler.ln_post"),
+    ("clip", "visual_projection", "mm.fc"),
+    ("siglip", "head.attention.out_proj", "v.head.attn_out"),
+    ("siglip", "head.layernorm", "v.head.ln"),
+    ("siglip", "head.mlp.fc1", "v.head.ffn_up"),
+    ("siglip", "head.mlp.fc2", "v.head.ffn_down"),
     ("llama4", "post_attention_layernorm", "ln2"),
     ("llama4", "vision_adapter.mlp.fc1", "mm.model.mlp.1"),
     ("llama4", "vision_adapter.mlp.fc2", "mm.model.mlp.2"),
@@ -197,7 +209,8 @@ pub(super) fn translate(
 ) -> Result<Vec<TensorInfo>> {
     let mut tensors = try_vec("tensors", entries.len().saturating_add(1))?;
     for mut entry in entries {
-        let name = entry.name.strip_prefix("model.").unwrap_or(&entry.name);
+        let starts = ["model.", "thinker."];
+        let name = starts.iter().find_map(|start| entry.name.strip_prefix(start)).unwrap_or(&entry.name);
         let is_projector = PROJECTORS.iter().any(|start| name.starts_with(start));
         let inner = ENCODERS.iter().find_map(|start| name.strip_prefix(start));
         if inner.is_none() && !is_projector || name.ends_with("embeddings.position_ids") {
@@ -262,9 +275,12 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
         return Some(tensor.to_owned());
     }
     let (part, leaf) = parts(name)?;
-    if let Some((merger, part)) = part.strip_prefix("deepstack_merger_list.").and_then(|rest| rest.split_once('.')) {
+    let mergers = ["deepstack_merger_list.", "merger_list."];
+    if let Some((merger, part)) = mergers.iter().find_map(|start| part.strip_prefix(start)?.split_once('.')) {
         let layer = deepstack.get(usize::try_from(number(merger)?).ok()?)?;
-        let part = look_up(&[("norm", "norm"), ("linear_fc1", "fc1"), ("linear_fc2", "fc2")], part)?;
+        let parts = [("norm", "norm"), ("linear_fc1", "fc1"), ("linear_fc2", "fc2")];
+        let of_omni = [("ln_q", "norm"), ("mlp.0", "fc1"), ("mlp.2", "fc2")];
+        let part = look_up(&parts, part).or(look_up(&of_omni, part))?;
         return Some(format!("v.deepstack.{layer}.{part}.{leaf}"));
     }
     let ours = look_up(TOP, part).or(of_kind(part))?;

@@ -91,7 +91,8 @@ const EFFECTLESS: &[(&str, &str)] = &[
     ("tokens of other tasks", "unk_token_id sep_token_id cls_token_id mask_token_id"),
     (
         "pictures and sounds",
-        "vision_config audio_config audio_token_id audio_token_index image_token_id image_token_index boi_token_id \
+        "vision_config audio_config audio_token_id audio_token_index audio_start_token_id audio_end_token_id \
+         user_token_id position_id_per_seconds seconds_per_chunk image_token_id image_token_index boi_token_id \
          boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image multimodal_projector_bias \
          projector_hidden_act spatial_merge_size vision_feature_layer vision_start_token_id vision_end_token_id \
          image_start_token_id image_end_token_id video_start_token_id video_end_token_id \

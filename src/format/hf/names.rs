@@ -44,6 +44,9 @@ const TOP: &[(&str, &str)] = &[
     ("embeddings.token_type_embeddings", "token_types"),
     ("embeddings.position_embeddings", "position_embd"),
     ("embeddings.LayerNorm", "token_embd_norm"),
+    ("embeddings.token_embedding", "token_embd"),
+    ("embeddings.position_embedding", "position_embd"),
+    ("text_projection", "dense_2"),
     ("pooler.dense", "cls"),
     ("shared", "token_embd"),
     ("encoder.final_layer_norm", "enc.output_norm"),
@@ -208,6 +211,8 @@ const LAYER: &[(&str, &str)] = &[
     ("conv.conv", "shortconv.conv"),
     ("conv.out_proj", "shortconv.out_proj"),
     // Dense feed-forward blocks.
+    ("layer_norm1", "attn_norm"),
+    ("layer_norm2", "ffn_norm"),
     ("mlp.fc1", "ffn_up"),
     ("mlp.fc2", "ffn_down"),
     ("mlp.dense_h_to_4h", "ffn_up"),
@@ -305,6 +310,9 @@ const MTP: &[(&str, &str)] = &[
 const WRAPPERS: &[&str] = &[
     "model.",
     "language_model.",
+    // Models that speak too, and MiniCPM-V.
+    "thinker.",
+    "llm.",
     "text_model.",
     "transformer.",
     "gpt_neox.",
@@ -333,8 +341,10 @@ enum Mark {
     StartsUnclassified(&'static str),
     /// `Starts`, in a model that may have an encoder and a decoder.
     StartsEncoder(&'static str),
+    /// `Starts`, in a text tower beside one of pictures.
+    StartsTower(&'static str),
 }
-use Mark::{Ends, EndsQuantised, Starts, StartsEncoder, StartsUnclassified};
+use Mark::{Ends, EndsQuantised, Starts, StartsEncoder, StartsTower, StartsUnclassified};
 
 /// Tensors without effect on text, and why.
 const EFFECTLESS: &[(Mark, &str)] = &[
@@ -352,6 +362,9 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (StartsEncoder("decoder.embed_tokens."), "the shared embedding again"),
     (Starts("vision_tower."), "sees pictures"),
     (Starts("vision_model."), "sees pictures"),
+    (Starts("visual_projection."), "sees pictures"),
+    (StartsTower("logit_scale"), "the scale of a comparison"),
+    (StartsTower("logit_bias"), "the scale of a comparison"),
     (Starts("embed_vision."), "sees pictures"),
     (Starts("vision_embedder."), "sees pictures"),
     (Starts("vision_encoder."), "sees pictures"),
@@ -359,6 +372,14 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("mlp_AR."), "sees pictures"),
     (Starts("image_newline"), "sees pictures"),
     (Starts("audio_tower."), "hears"),
+    (Starts("apm."), "hears"),
+    (Starts("audio_projection_layer."), "hears"),
+    (Starts("vpm."), "sees pictures"),
+    (Starts("resampler."), "sees pictures"),
+    (Starts("talker."), "speaks"),
+    (Starts("token2wav."), "speaks"),
+    (Starts("code2wav."), "speaks"),
+    (Starts("tts."), "speaks"),
     (Starts("embed_audio."), "hears"),
     (Starts("visual."), "sees pictures"),
     (Starts("mtp_"), "predicts further tokens"),
@@ -593,7 +614,10 @@ pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
 }
 
 fn meaning(full: &str, t: &Translator) -> Meaning {
-    let full = without_training(full);
+    let mut full = without_training(full);
+    if t.family.arch == "siglip-text" && full.starts_with("text_model.head.") {
+        full = Cow::Owned(full.replacen("head", "text_projection", 1));
+    }
     let mut name = unwrapped(&full);
     let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t));
     name = behind.as_deref().unwrap_or(name);
@@ -603,6 +627,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
         EndsQuantised(end) => t.facts.quantised && name.ends_with(end),
         StartsUnclassified(start) => !t.facts.classifies && name.starts_with(start),
         StartsEncoder(start) => t.family.arch == "t5" && name.starts_with(start),
+        StartsTower(start) => ["clip-text", "siglip-text"].contains(&t.family.arch) && name.starts_with(start),
     };
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
@@ -640,7 +665,7 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
 fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     let own = |name: &str| family.names.iter().find_map(|table| look_up(table, name));
-    let layers = ["layers.", "h.", "blocks.", "encoder.layer."].map(|prefix| (prefix, "blk"));
+    let layers = ["layers.", "h.", "blocks.", "encoder.layer.", "encoder.layers."].map(|prefix| (prefix, "blk"));
     let layers = layers.iter().chain(&[("encoder.block.", "enc.blk"), ("decoder.block.", "dec.blk")]);
     let (prefix, rest) = match layers.copied().find_map(|(theirs, ours)| Some((name.strip_prefix(theirs)?, ours))) {
         Some((rest, ours)) => {

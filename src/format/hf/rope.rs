@@ -66,7 +66,8 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
 
 /// Sections of positions in pictures.
 fn sections(t: &mut Translator, set: &Members) -> Result<()> {
-    let (interleaved, Some(list)) = (set.bool(&["mrope_interleaved"])?, set.list(&["mrope_section"])?) else {
+    let (interleaved, Some(list)) = (set.bool(&["mrope_interleaved", "interleaved"])?, set.list(&["mrope_section"])?)
+    else {
         return Ok(());
     };
     let pairs = list.iter().map(Json::as_u64).try_fold(0u64, |sum, n| sum.checked_add(n?));

@@ -2,23 +2,64 @@
 //! pictures.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::encoder_config::{Part, Place};
 use super::folder::{MAX_CONFIG, read};
 use super::known;
 use super::members::Members;
 use super::weights::{self, Weights};
 use crate::error::{Error, Result, try_vec};
-use crate::format::Value;
-use crate::format::contents::{Contents, FileFormat, owned};
-use crate::format::file::Files;
+use crate::format::contents::owned;
 use crate::format::json::Json;
-use crate::format::metadata::Metadata;
 use crate::format::passed::Passed;
+use crate::format::safetensors::Entry;
+use crate::format::{TensorInfo, Value};
 
 /// `model_type` of a configuration, and `clip.projector_type` of a GGUF file.
-const KINDS: &[(&str, &str)] =
-    &[("qwen2_audio", "qwen2a"), ("qwen2_5_omni", "qwen2.5o"), ("qwen3_asr", "qwen3a"), ("voxtral", "voxtral")];
+const KINDS: &[(&str, &str)] = &[
+    ("qwen2_audio", "qwen2a"),
+    ("qwen2_5_omni", "qwen2.5o"),
+    ("qwen2_5_omni_thinker", "qwen2.5o"),
+    ("qwen3_asr", "qwen3a"),
+    ("qwen3_omni_moe", "qwen3a"),
+    ("qwen3_omni_moe_thinker", "qwen3a"),
+    ("voxtral", "voxtral"),
+    ("ultravox", "ultravox"),
+];
+
+/// Keys about spectrograms in a file that describes pixels too, and those about pixels.
+pub(super) const OF_SPECTROGRAMS: &[&str] = &[
+    "chunk_length",
+    "dither",
+    "feature_extractor_type",
+    "feature_size",
+    "hop_length",
+    "n_fft",
+    "n_samples",
+    "nb_max_frames",
+    "padding_side",
+    "padding_value",
+    "return_attention_mask",
+    "sampling_rate",
+];
+const OF_PIXELS: &[&str] = &[
+    "do_convert_rgb",
+    "do_normalize",
+    "do_rescale",
+    "do_resize",
+    "image_mean",
+    "image_processor_type",
+    "image_std",
+    "max_pixels",
+    "merge_size",
+    "min_pixels",
+    "patch_size",
+    "resample",
+    "rescale_factor",
+    "size",
+    "temporal_patch_size",
+];
 
 /// Numbers of an encoder: the key of a GGUF file, the names in a configuration, and the defaults of Whisper's and of
 /// Qwen3's.
@@ -33,7 +74,12 @@ const NUMBERS: [(&str, &[&str], [u64; 2]); 5] = [
 /// Keys that change no result, of an encoder and of the spectrogram that it takes.
 const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop dropout activation_dropout \
                           attention_dropout init_std initializer_range num_hidden_layers output_dim \
-                          downsample_hidden_size max_position_embeddings";
+                          downsample_hidden_size max_position_embeddings conv_chunksize \
+                          apply_spec_augment classifier_proj_size decoder_attention_heads decoder_ffn_dim \
+                          decoder_layerdrop decoder_layers decoder_start_token_id is_encoder_decoder \
+                          mask_feature_length mask_feature_min_masks mask_feature_prob mask_time_length \
+                          mask_time_min_masks mask_time_prob max_target_positions median_filter_length \
+                          use_weighted_layer_sum";
 const FRAMES_EFFECTLESS: &str = "feature_extractor_type processor_class return_attention_mask padding_side \
                                  padding_value chunk_length nb_max_frames";
 /// Keys that change no result where they have this value.
@@ -74,47 +120,73 @@ const TOP: &[(&str, &str)] = &[
     ("audio_tower.conv_out", "a.conv_out"),
     ("audio_tower.ln_post", "a.post_ln"),
     ("audio_tower.proj", "mm.a.fc"),
+    ("audio_tower.proj1", "mm.a.mlp.1"),
+    ("audio_tower.proj2", "mm.a.mlp.2"),
+    ("multi_modal_projector.ln_pre", "mm.a.norm_pre"),
+    ("multi_modal_projector.ln_mid", "mm.a.norm_mid"),
     ("multi_modal_projector.linear", "mm.a.fc"),
     ("multi_modal_projector.linear_1", "mm.a.mlp.1"),
     ("multi_modal_projector.linear_2", "mm.a.mlp.2"),
 ];
 
-/// Opens the encoder of a folder, whose configuration has been read.
-pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> Result<Contents> {
+/// The file that describes spectrograms, and its text. The processor of Ultravox has those of Whisper.
+fn spectrograms(place: &Place, projector: &str) -> Result<(PathBuf, Vec<u8>)> {
+    let path = place.folder.join("preprocessor_config.json");
+    match read(place.files, &path, MAX_CONFIG)? {
+        Some(text) => Ok((path, text)),
+        None if projector == "ultravox" => Ok((path, b"{}".to_vec())),
+        None => {
+            let path = place.folder.join("processor_config.json");
+            let text = place.files.open(&path)?.read_all(MAX_CONFIG)?;
+            Ok((path, text))
+        }
+    }
+}
+
+/// Sets what Ultravox has beside Whisper's encoder. Refuses versions ahead of 0.5, whose norm is elsewhere.
+fn ultravox(top: &Members, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    if let Some(other) = top.text(&["audio_model_id"])? {
+        return Err(top.unsupported(&format!("an encoder of another folder (\"audio_model_id\": {other:?})")));
+    }
+    if top.bool(&["projector_ln_mid"])? != Some(true) {
+        return Err(top.unsupported("a projector without \"projector_ln_mid\""));
+    }
+    if top.int(&["audio_latency_block_size"])?.is_some() {
+        return Err(top.unsupported("sounds in blocks (\"audio_latency_block_size\")"));
+    }
+    let stack = top.int(&["stack_factor"])?.unwrap_or(8);
+    keys.push(("clip.audio.projector.stack_factor".into(), stack.into()));
+    Ok(())
+}
+
+/// Reads the encoder of sound of a folder.
+pub(super) fn open(place: &Place) -> Result<Part> {
+    let Place { files, folder, path: config_path, model_type, config, has_both } = *place;
     let members = |path, json| Members::new(path, json, &Json::Null);
-    let model_type = config.get("model_type").and_then(Json::as_str).unwrap_or_default();
     let Some((_, projector)) = KINDS.iter().find(|kind| kind.0 == model_type) else {
         let what = format!("{}: encoders of sound of models of type {model_type:?}", config_path.display());
         return Err(Error::unsupported(format!("{what} are not supported")));
     };
-    let (frames_path, text) = match read(files, &folder.join("preprocessor_config.json"), MAX_CONFIG)? {
-        Some(text) => (folder.join("preprocessor_config.json"), text),
-        None => {
-            let path = folder.join("processor_config.json");
-            let text = files.open(&path)?.read_all(MAX_CONFIG)?;
-            (path, text)
-        }
-    };
+    let (frames_path, text) = spectrograms(place, projector)?;
     let frames = Json::parse_python(&frames_path, &text)?;
     let frames = members(&frames_path, frames.get("feature_extractor").unwrap_or(&frames));
     let mut keys: Vec<(String, Value)> = vec![
-        ("general.architecture".into(), Value::from("clip".to_owned())),
-        ("clip.projector_type".into(), Value::from((*projector).to_owned())),
+        ("clip.audio.projector_type".into(), Value::from((*projector).to_owned())),
         ("clip.has_audio_encoder".into(), true.into()),
         // torch's own, which no configuration names.
         ("clip.audio.attention.layer_norm_epsilon".into(), 1e-5f64.into()),
     ];
-    // Models that speak too have what hears in a part of their configuration.
-    let config = config.get("thinker_config").unwrap_or(config);
+    let top = members(config_path, config);
     let audio = members(config_path, config.get("audio_config").unwrap_or(&Json::Null));
     let is_chunked = *projector == "qwen3a";
-    // Half the frames of a chunk, or of a window.
-    let window = if is_chunked { 50 } else { 100 };
-    if audio.int(&["n_window"])?.is_some_and(|n| n != window) {
-        return Err(audio.unsupported("\"n_window\" with another value than the published one"));
+    // Half the frames of a chunk, or of a window. Qwen3-Omni has other numbers where its configuration tells none.
+    let (window, is_omni) = (if is_chunked { 50 } else { 100 }, is_chunked && model_type != "qwen3_asr");
+    let told = audio.int(&["n_window"])?.or(is_omni.then_some(100));
+    if told.is_some_and(|n| n != window) || is_omni && audio.int(&["n_window_infer"])? != Some(800) {
+        return Err(audio.unsupported("\"n_window\" or \"n_window_infer\" with another value than the published one"));
     }
     let number = |names: &[&str], [whole, chunked]: [u64; 2]| {
-        let default = if is_chunked { chunked } else { whole };
+        let default = if is_chunked && !is_omni { chunked } else { whole };
         let told = audio.int(names)?.unwrap_or(default);
         let name = names.first().unwrap_or(&"");
         if (1..=1 << 20).contains(&told) { Ok(told) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }
@@ -138,25 +210,40 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
         }
         keys.push(("clip.audio.projector.stack_factor".into(), (inner / width).into()));
     }
+    if *projector == "ultravox" {
+        ultravox(&top, &mut keys)?;
+    }
     let expect = |members: &Members, name: &str, wanted: &str| match members.text(&[name])? {
         Some(told) if told != wanted => Err(members.unsupported(&format!("{name:?} with the value {told:?}"))),
         _ => Ok(()),
     };
     expect(&audio, "activation_function", "gelu")?;
-    expect(&members(config_path, config), "projector_hidden_act", "gelu")?;
+    expect(&top, "projector_hidden_act", "gelu")?;
+    expect(&top, "projector_act", "swiglu")?;
     // A part is as long as the encoder has places: two frames each, of 160 samples.
     let samples = number(&["max_source_positions"], [1500; 2])? * 320;
     if is_chunked && frames.int(&["min_length"])?.is_some_and(|n| n != 8000) {
         return Err(frames.unsupported("\"min_length\" with another value (short sounds of another length)"));
     }
     let told = frames.int(&["n_samples"])?.filter(|_| ["qwen2a", "voxtral"].contains(projector));
-    if told.is_some_and(|n| n != samples) || frames.int(&["feature_size"])? != Some(bins?) {
+    let bins = bins?;
+    let feature_size = frames.int(&["feature_size"])?.or((*projector == "ultravox").then_some(bins));
+    if told.is_some_and(|n| n != samples) || feature_size != Some(bins) {
         return Err(frames.unsupported("\"n_samples\" or \"feature_size\" with another value than the encoder has"));
+    }
+    if has_both {
+        frames.skip(OF_PIXELS);
     }
     let passed = RefCell::new(Passed::default());
     known::check_encoder(&audio, EFFECTLESS, NEUTRAL, &passed)?;
     known::check_encoder(&frames, FRAMES_EFFECTLESS, FRAMES_NEUTRAL, &passed)?;
-    let Weights { files: set, entries, instead } = weights::find(files, folder, None)?;
+    let Weights { files, entries, instead } = weights::find(files, folder, None)?;
+    let passed = Passed { weights: instead, ..passed.into_inner() };
+    Ok(Part { keys, files, tensors: translate(folder, &entries)?, passed })
+}
+
+/// The tensors of an encoder and its projector, those of the text model left out.
+fn translate(folder: &Path, entries: &[Entry]) -> Result<Vec<TensorInfo>> {
     let mut tensors = try_vec("tensors", entries.len())?;
     for entry in entries {
         let starts = ["model.", "thinker."];
@@ -168,10 +255,7 @@ pub fn open(files: Files, folder: &Path, config_path: &Path, config: &Json) -> R
             tensors.push(entry.tensor(folder, ours)?);
         }
     }
-    let mut passed = passed.into_inner();
-    passed.weights = instead;
-    let metadata = Metadata::new(folder, keys)?;
-    Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed })
+    Ok(tensors)
 }
 
 /// The name of a tensor in a GGUF file.

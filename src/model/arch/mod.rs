@@ -10,6 +10,7 @@ mod baichuan;
 mod bert;
 mod bitnet;
 mod bloom;
+mod clip_text;
 mod cohere2;
 mod dbrx;
 mod deci;
@@ -147,6 +148,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3"], bert::build, PLAIN),
     (&["modern-bert"], modern_bert::build, modern_bert::TRAITS),
     (&["eurobert", "neo-bert"], eurobert::build, PLAIN),
+    (&["clip-text", "siglip-text"], clip_text::build, clip_text::TRAITS),
     (&["qwen35", "qwen35moe", "qwen3next"], qwen35::build, qwen35::TRAITS),
     (&["qwen4exp"], qwen4exp::build, qwen4exp::TRAITS),
     (&["lfm2", "lfm2moe"], lfm2::build, PLAIN),

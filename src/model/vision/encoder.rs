@@ -115,6 +115,7 @@ pub struct EncoderBuilder<'a> {
     pub window: usize,
     pub newline: Option<Vec<f32>>,
     pub overview_first: bool,
+    pub is_pooled: bool,
 }
 
 impl<'a> EncoderBuilder<'a> {
@@ -221,6 +222,7 @@ impl<'a> EncoderBuilder<'a> {
             window: 0,
             newline: None,
             overview_first: false,
+            is_pooled: false,
         })
     }
 
@@ -484,11 +486,23 @@ impl<'a> EncoderBuilder<'a> {
         if !(1..=4096).contains(&n) || !width.is_multiple_of(4) {
             return Err(tensors_damaged(&self.b, format!("{n} queries of {width} numbers")));
         }
-        self.queries = Some(Queries { table: self.b.tensors.values(name, n, width)?, n, width });
-        let x = self.b.program.tensor(width);
+        let table = self.b.tensors.values(name, n, width)?;
+        Ok(self.queries(Queries { table, n, width, has_waves: true }))
+    }
+
+    /// The same for one query as wide as a layer, without sines.
+    pub fn probe(&mut self, name: &str) -> Result<TensorId> {
+        let width = self.width();
+        let table = self.b.tensors.values(name, 1, width)?;
+        Ok(self.queries(Queries { table, n: 1, width, has_waves: false }))
+    }
+
+    fn queries(&mut self, queries: Queries) -> TensorId {
+        let x = self.b.program.tensor(queries.width);
+        self.queries = Some(queries);
         self.b.program.input(x);
         self.queries_input = Some(x);
-        Ok(x)
+        x
     }
 
     /// Adds an input of the host, as wide as a layer.
@@ -589,6 +603,7 @@ impl<'a> EncoderBuilder<'a> {
             newline: self.newline,
             queries,
             overview_first: self.overview_first,
+            is_pooled: self.is_pooled,
             window: self.window,
             sound,
         };

@@ -40,6 +40,8 @@ pub struct Facts {
     pub(super) queries: Option<Queries>,
     /// The rows of an overview stand ahead of those of the other tiles.
     pub(super) overview_first: bool,
+    /// A picture becomes one vector, which is compared with those of texts.
+    pub is_pooled: bool,
     /// Blocks of the side of a window; 0: all patches see one another.
     pub(super) window: usize,
     /// Facts of an encoder of sound, for which the fields about pictures have no meaning.
@@ -52,12 +54,19 @@ pub(super) struct Queries {
     pub table: Vec<f32>,
     pub n: usize,
     pub width: usize,
+    /// Keys of patches have the sines of their places.
+    pub has_waves: bool,
 }
 
 impl Queries {
     /// Sines and cosines of the column and of the row of each patch, which are added to keys, then the queries.
     fn beside(&self, turns: &[[u32; 3]]) -> Result<Vec<f32>> {
         let mut out = try_vec("places of patches", (turns.len() + self.n).saturating_mul(self.width))?;
+        if !self.has_waves {
+            out.resize(turns.len() * self.width, 0.0);
+            out.extend_from_slice(&self.table);
+            return Ok(out);
+        }
         let (half, n) = (self.width / 2, self.width / 4);
         let last = turns.iter().flat_map(|turn| turn[1..].iter().copied()).max().unwrap_or(0) as usize;
         let mut waves = try_vec("places of patches", (last + 1).saturating_mul(half))?;
@@ -148,13 +157,14 @@ impl Facts {
         let side = (self.patch * self.merge).max(1);
         match &self.queries {
             Some(queries) => [queries.n, 1],
+            None if self.is_pooled => [1, 1],
             None => [layout.tile_width / side, layout.tile_height / side],
         }
     }
 
     /// Numbers of rows of each tile.
     fn rows_of_tiles(&self, layout: &Layout) -> impl Iterator<Item = usize> {
-        let asked = self.queries.as_ref().map(|queries| queries.n);
+        let asked = self.queries.as_ref().map(|queries| queries.n).or(self.is_pooled.then_some(1));
         squares(layout, self.patch * self.merge).map(move |blocks| asked.unwrap_or(blocks))
     }
 
@@ -291,6 +301,7 @@ impl Facts {
         inputs.turns.iter_mut().skip(class).flat_map(|turn| &mut turn[1..]).for_each(|turn| *turn += self.first_turn);
         match &self.queries {
             Some(queries) => inputs.with_queries(queries),
+            None if self.is_pooled => Ok(TileInputs { first: 0, rows: vec![0], ..inputs }),
             None => Ok(inputs),
         }
     }
@@ -407,6 +418,7 @@ mod tests {
             newline: None,
             queries: None,
             overview_first: false,
+            is_pooled: false,
             window,
             sound: None,
         }

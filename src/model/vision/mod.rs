@@ -3,6 +3,7 @@
 //! beside them, `encoder` has the helpers in which networks are written, and each other file is a family that reads
 //! from top to bottom as its network.
 
+mod clip;
 mod encoder;
 mod facts;
 mod gemma3;
@@ -47,6 +48,8 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["paddleocr"], paddleocr::build),
     (&["gemma4uv"], gemma4::build_unified),
     (&["mlp"], llava::build),
+    (&["clip"], clip::clip),
+    (&["siglip"], clip::siglip),
     (&["llama4"], llama4::build),
     (&["resampler"], minicpm::build),
     (&["internvl"], internvl::build),

@@ -113,6 +113,8 @@ struct Model<'a> {
     whole_pieces: WholePieces,
     /// What begins a token that does not begin a word.
     prefix: Json,
+    /// What ends a token that ends a word.
+    suffix: String,
     max_word: usize,
 }
 
@@ -148,7 +150,9 @@ impl<'a> Model<'a> {
         };
         let prefix = component(m, prefix)?;
         let parts = if algorithm == Algorithm::WordPiece { &Json::Null } else { &prefix };
-        for (name, value) in [("continuing_subword_prefix", parts), ("end_of_word_suffix", &component(m, suffix)?)] {
+        let suffix = component(m, suffix)?.as_str().unwrap_or_default().to_owned();
+        let plain = Json::String(if algorithm == Algorithm::Bpe && bytes_spelt { "" } else { &suffix }.to_owned());
+        for (name, value) in [("continuing_subword_prefix", parts), ("end_of_word_suffix", &plain)] {
             if value.as_str().is_some_and(|s| !s.is_empty()) {
                 return Err(Error::unsupported(format!("the tokenizer's {name}")));
             }
@@ -163,6 +167,7 @@ impl<'a> Model<'a> {
             byte_fallback: flag(byte_fallback)?,
             whole_pieces: if flag(whole)? { WholePieces::Any } else { WholePieces::Never },
             prefix,
+            suffix,
             max_word: component(m, max_word)?.as_u64().map_or(MAX_WORD, |n| n as usize),
         })
     }
@@ -199,6 +204,9 @@ impl<'a> Model<'a> {
                 let atoms = if self.bytes_spelt { Atoms::Bytes } else { Atoms::Chars };
                 let unknown = Unknown { id, fuse: self.fuses_unknown };
                 let mut bpe = Bpe::new(vocab, atoms, n, unknown, self.whole_pieces)?;
+                if !self.suffix.is_empty() {
+                    bpe.end_with(vocab, &self.suffix);
+                }
                 let mut union = Vec::new();
                 let add = |left: &str, right: &str| bpe.add(vocab, [left.as_bytes(), right.as_bytes()], &mut union);
                 read().deserialize_seq(Merges(add)).map_err(damaged(m))?;

@@ -132,6 +132,8 @@ pub struct Bpe {
     merges: Vec<Merge>,
     index: HashIndex,
     byte_tokens: [Option<u32>; 256],
+    /// The token of each byte at the end of a piece, where these have a suffix.
+    last_tokens: Option<Box<[Option<u32>; 256]>>,
     unknown: Unknown,
     whole_pieces: WholePieces,
 }
@@ -145,7 +147,14 @@ impl Bpe {
         };
         let mut merges = Vec::new();
         reserve(&mut merges, n)?;
-        Ok(Bpe { atoms, merges, index: HashIndex::new("merges", n)?, byte_tokens, unknown, whole_pieces })
+        let index = HashIndex::new("merges", n)?;
+        Ok(Bpe { atoms, merges, index, byte_tokens, last_tokens: None, unknown, whole_pieces })
+    }
+
+    /// Marks the last byte of each piece by a suffix, as CLIP does.
+    pub fn end_with(&mut self, vocab: &Vocab, suffix: &str) {
+        let token = |byte: usize| vocab.find(&[&[byte as u8], suffix.as_bytes()].concat());
+        self.last_tokens = Some(Box::new(std::array::from_fn(token)));
     }
 
     /// Adds the next best merge, at most as many as `new` was given. One that names anything but ordinary tokens can
@@ -185,8 +194,10 @@ impl Bpe {
         work.symbols.clear();
         match self.atoms {
             Atoms::Bytes => {
+                let last = piece.len().saturating_sub(1);
                 for (i, b) in piece.bytes().enumerate() {
-                    work.push(i, 1, self.byte_tokens[b as usize])?;
+                    let tokens = self.last_tokens.as_deref().filter(|_| i == last).unwrap_or(&self.byte_tokens);
+                    work.push(i, 1, tokens[b as usize])?;
                 }
             }
             Atoms::Chars => {

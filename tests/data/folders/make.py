@@ -131,6 +131,21 @@ BERT = {"architectures": ["BertModel"], "attention_probs_dropout_prob": 0.1, "cl
         "vocab_size": 96}
 
 # Name: configuration, generation_config.json.
+
+def omni(model_type, architecture, text, vision):
+    """A model that hears, sees and speaks, of which the part that speaks is left out."""
+    audio = {"activation_function": "gelu", "d_model": 32, "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "encoder_layers": 1,
+             "max_source_positions": 1500, "num_mel_bins": 16, "output_dim": 64, "scale_embedding": False,
+             "n_window": 100 if model_type == "qwen2_5_omni" else 50}
+    if model_type != "qwen2_5_omni":
+        audio |= {"conv_chunksize": 500, "downsample_hidden_size": 16, "n_window_infer": 800}
+    thinker = {"audio_config": audio | {"model_type": f"{model_type}_audio_encoder"}, "audio_token_index": 88, "audio_token_id": 88, "image_token_index": 89,
+               "image_token_id": 89, "model_type": f"{model_type}_thinker", "text_config": text | {"model_type": f"{model_type}_text"},
+               "video_token_index": 90, "video_token_id": 90, "vision_config": vision | {"model_type": f"{model_type}_vision_encoder"}}
+    return {"architectures": [architecture], "enable_audio_output": False, "model_type": model_type, "thinker_config": thinker,
+            "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0"}
+
+
 MODELS = {
     "llama-2-7b-hf": (LLAMA | {"max_position_embeddings": 4096, "num_key_value_heads": 4, "rope_theta": 10000.0,
                                "_name_or_path": "meta-llama/Llama-2-7b-hf"},
@@ -536,6 +551,32 @@ MODELS = {
         "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 4, "time_step_scale": 1.0,
         "torch_dtype": "bfloat16", "use_bias": False, "use_cache": True, "use_conv_bias": True,
         "use_falcon_mambapy": False, "use_mambapy": False, "vocab_size": 96}, {}),
+    "glm-4.5v": ({
+        "architectures": ["Glm4vMoeForConditionalGeneration"], "model_type": "glm4v_moe", "image_start_token_id": 90,
+        "image_end_token_id": 91, "image_token_id": 92, "video_token_id": 93, "video_start_token_id": 94,
+        "video_end_token_id": 95, "torch_dtype": "bfloat16", "transformers_version": "4.55.0.dev0",
+        "text_config": LLAMA | {
+            "model_type": "glm4v_moe_text", "attention_bias": True, "first_k_dense_replace": 1, "head_dim": 32,
+            "moe_intermediate_size": 32, "n_group": 1, "n_routed_experts": 4, "n_shared_experts": 1, "norm_topk_prob": True,
+            "num_experts_per_tok": 2, "num_hidden_layers": 3, "partial_rotary_factor": 0.5, "routed_scaling_factor": 1.0,
+            "topk_group": 1, "use_qk_norm": False, "rope_theta": 10000.0,
+            "rope_scaling": {"mrope_section": [2, 3, 3], "rope_type": "default"}},
+        "vision_config": {"depth": 1, "hidden_act": "silu", "hidden_size": 32, "image_size": 56, "in_channels": 3,
+                          "intermediate_size": 64, "model_type": "glm4v_moe_vision", "num_heads": 2, "out_hidden_size": 64, "patch_size": 14,
+                          "rms_norm_eps": 1e-05, "spatial_merge_size": 2, "temporal_patch_size": 2}}, {}),
+    "qwen2.5-omni-3b": (omni("qwen2_5_omni", "Qwen2_5OmniModel", QWEN2 | {
+        "rope_scaling": {"mrope_section": [2, 3, 3], "rope_type": "default", "type": "default"}, "init_std": 0.02},
+        {"depth": 1, "embed_dim": 32, "fullatt_block_indexes": [0], "hidden_act": "silu", "hidden_size": 32, "in_channels": 3, "in_chans": 3,
+         "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64, "patch_size": 14, "spatial_merge_size": 2,
+         "spatial_patch_size": 14, "temporal_patch_size": 2, "tokens_per_second": 25, "window_size": 112}), {}),
+    "qwen3-omni-30b-a3b-instruct": (omni("qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration", QWEN2 | {
+        "head_dim": 16, "decoder_sparse_step": 1, "mlp_only_layers": [], "moe_intermediate_size": 32, "norm_topk_prob": True, "num_experts": 4,
+        "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.001, "shared_expert_intermediate_size": 0,
+        "attention_bias": False, "use_qk_norm": True,
+        "rope_scaling": {"interleaved": True, "mrope_interleaved": True, "mrope_section": [3, 3, 2], "rope_type": "default", "type": "default"}},
+        {"deepstack_visual_indexes": [0], "depth": 1, "hidden_act": "gelu_pytorch_tanh", "hidden_size": 32, "in_channels": 3,
+         "intermediate_size": 64, "num_heads": 2, "num_position_embeddings": 16, "out_hidden_size": 64, "patch_size": 16,
+         "spatial_merge_size": 2, "temporal_patch_size": 2}), {}),
     "t5-small": (T5 | {"n_positions": 512, "num_decoder_layers": 3}, {}),
     "flan-t5-small": (T5_V1_1, {}),
     "mt5-small": (T5_V1_1 | {
@@ -695,15 +736,33 @@ def turned_by_halves(values, config):
     return values
 
 
+def thinker(config):
+    """The class of the part of a model that speaks too which reads and writes."""
+    name = {"qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
+            "qwen3_omni_moe_thinker": "Qwen3OmniMoeThinkerForConditionalGeneration"}[config["model_type"]]
+    import transformers
+    return getattr(transformers, name)
+
+
+class Thinker:
+    def __init__(self, config):
+        self.from_config = thinker(config)._from_config
+        self.from_pretrained = thinker(config).from_pretrained
+
+
 def saved(config, folder):
     """The tensors of a model as the package saves them, the class that reads them, the configuration it saves, and the
     values of tensors of integers."""
     from transformers import AutoConfig
 
-    parsed = AutoConfig.for_model(**config)
+    if "thinker_config" in config:
+        config = config["thinker_config"] | {"architectures": []}
+    parsed = AutoConfig.for_model(**config) if "thinker" not in config["model_type"] else thinker(config).config_class(**config)
     classes = [AutoModelForCausalLM, AutoModelForImageTextToText, AutoModel]
     if config["model_type"] in ("t5", "mt5", "umt5"):
         classes = [AutoModelForSeq2SeqLM]
+    elif "thinker" in config["model_type"]:
+        classes = [Thinker(config)]
     elif any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in config["architectures"]):
         classes = [AutoModel]
     elif "vision_config" in config:
@@ -741,11 +800,12 @@ def make(name, config, generation):
         if kind is AutoModelForSeq2SeqLM and config.get("tie_word_embeddings") is False:
             # As published files have it: transformers 5 makes none.
             tensors["lm_head.weight"] = tensors["shared.weight"]
+
         def published(n):
             """The name in the published file. The package has read this one as an input of the encoder too, and from its
-            release 5 to 5.16 has not."""
+            release 5 to 5.16 has not. That of a part of a model that speaks too begins with its own."""
             is_shared = name.startswith("madlad") and n == "shared.weight"
-            return "decoder.embed_tokens.weight" if is_shared else n
+            return "decoder.embed_tokens.weight" if is_shared else ("thinker." if "thinker_config" in config else "") + n
 
         values = {n: torch.from_numpy(weights(published(n), shape)) for n, shape in tensors.items()}
         values |= {n: torch.tensor(ids).reshape(tensors[n]) for n, ids in integers.items()}
@@ -755,7 +815,7 @@ def make(name, config, generation):
             os.remove(os.path.join(folder, old))
         save_file(values, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
         with open(os.path.join(folder, "config.json"), "w") as f:
-            json.dump(config | {"torch_dtype": "float32"}, f)
+            json.dump(config.get("thinker_config", config) | {"torch_dtype": "float32"}, f)
         model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
         with torch.no_grad():
             if kind is AutoModelForSeq2SeqLM:
@@ -765,7 +825,8 @@ def make(name, config, generation):
                 decoded = torch.tensor([[config["decoder_start_token_id"]] + PROMPT])
                 out = model.double()(input_ids=torch.tensor([PROMPT]), decoder_input_ids=decoded)
             else:
-                out = model(input_ids=torch.tensor([PROMPT]))
+                places = {"position_ids": torch.arange(len(PROMPT)).expand(3, 1, -1)} if prefix else {}
+                out = model(input_ids=torch.tensor([PROMPT]), **places)
         logits = out.logits[0, -1] if hasattr(out, "logits") else None
         states = out.last_hidden_state[0, -1] if logits is None else None
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),

@@ -29,4 +29,5 @@ mod saved;
 mod sounds;
 mod sources;
 mod text;
+mod vectors;
 mod waiting;

@@ -11,10 +11,14 @@ use std::ptr::{null, null_mut};
 use realizar::ffi::conversation::*;
 use realizar::ffi::conversation_media::*;
 use realizar::ffi::embed::*;
+use realizar::ffi::generate::*;
+use realizar::ffi::grammar::*;
+use realizar::ffi::job::*;
 use realizar::ffi::media::*;
 use realizar::ffi::model::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::reply::*;
+use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
 use realizar::ffi::store::*;
 use serde_json::{Value as Json, json};
@@ -268,6 +272,67 @@ fn stores_know_pictures_by_their_hashes() {
     }
     assert_eq!(answers[0], answers[1]);
     unsafe { rz_store_free(store) };
+}
+
+/// Answers about a picture follow a schema in a job, in a session and in a conversation; the first two are those to the
+/// tokens that its rows stand for.
+#[test]
+fn answers_to_pictures_follow_a_schema() {
+    const SCHEMA: &str = r#"{"type": "object", "properties": {"animal": {"enum": ["cat", "dog"]}, "n": {"type": "integer", "minimum": 0,
+        "maximum": 9}}, "required": ["animal", "n"], "additionalProperties": false}"#;
+    let is_one = |text: &str| {
+        let answer: Json = serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert!(["cat", "dog"].iter().any(|animal| answer["animal"] == *animal), "{text}");
+        assert!(answer["n"].as_u64().is_some_and(|n| n < 10), "{text}");
+    };
+    let talk = talk(SEES);
+    let ids = ids(60);
+    let medium = Medium::of(talk.model, &ids[5..40]);
+    let prompt = Prompt::new(talk.model, &[text(&ids[..5]), medium.part(), text(&ids[40..])]);
+    let (mut grammar, mut sampler) = (null_mut(), null_mut());
+    let greedy = rz_sampler_params { struct_size: size::<rz_sampler_params>(), ..zeroed() };
+    expect(RZ_OK, |e| unsafe {
+        let (at, len) = (SCHEMA.as_ptr().cast(), SCHEMA.len());
+        rz_grammar_new(talk.model, RZ_GRAMMAR_JSON_SCHEMA, at, len, &mut grammar, e)
+    });
+    let hosts = [(); 3].map(|()| Host { model: null_mut(), cache: new_cache(talk.model, 256) });
+    let params = rz_job_params { struct_size: size::<rz_job_params>(), max_tokens: 100, grammar, ..zeroed() };
+    let jobs = [
+        rz_job_params { prompt: prompt.0, ..params },
+        rz_job_params { tokens: ids.as_ptr(), n_tokens: ids.len(), ..params },
+    ];
+    let made = [0, 1].map(|i| {
+        let (mut job, mut tokens, mut n) = (null_mut(), [0; 128], 0);
+        expect(RZ_OK, |e| unsafe { rz_job_new(hosts[i].cache, &jobs[i], &mut job, e) });
+        while unsafe { rz_job_step(job, 0, null_mut()) } == RZ_AGAIN {}
+        expect(RZ_OK, |e| unsafe { rz_job_tokens_into(job, tokens.as_mut_ptr(), 128, &mut n, e) });
+        unsafe { rz_job_free(job) };
+        tokens[..n].to_vec()
+    });
+    assert_eq!(made[0], made[1]);
+    // A session by hand: all but the last token, then token after token.
+    expect(RZ_OK, |e| unsafe { rz_sampler_new(&greedy, &mut sampler, e) });
+    expect(RZ_OK, |e| unsafe { rz_sampler_grammar_set(sampler, grammar, e) });
+    let ahead = Prompt::new(talk.model, &[text(&ids[..5]), medium.part(), text(&ids[40..59])]);
+    hosts[2].fill(&ahead, 0);
+    let (mut token, mut by_hand) = (ids[59], Vec::new());
+    while by_hand.len() < made[0].len() {
+        let before = token;
+        expect(RZ_OK, |e| unsafe { rz_decode_token(hosts[2].cache, before, sampler, &mut token, e) });
+        by_hand.push(token);
+    }
+    assert_eq!(by_hand, made[0]);
+    let plain = r#"{"messages": [{"role": "user", "content": ""}]}"#;
+    is_one(&parsed(talk.model, plain, &by_hand, RZ_CHAT_EVENT_CONTENT));
+    add(&talk, RZ_OK, &shown("user", &["Which?"], &[0]), &[&medium]);
+    let (at, grammar_len) = (SCHEMA.as_ptr().cast(), SCHEMA.len());
+    let schema =
+        rz_reply_params { grammar_kind: RZ_GRAMMAR_JSON_SCHEMA, grammar: at, grammar_len, ..reply_params(100) };
+    is_one(&text_of_kind(&talk.reply(schema), RZ_CHAT_EVENT_CONTENT));
+    unsafe {
+        rz_sampler_free(sampler);
+        rz_grammar_free(grammar);
+    }
 }
 
 #[test]

@@ -37,6 +37,15 @@ impl Seer {
         seer
     }
 
+    /// The model and the encoder of a folder.
+    pub fn at(folder: tempfile::TempDir) -> Seer {
+        let model = load_with(folder.path().to_str().expect("UTF-8"), null());
+        let path = folder.path().to_owned();
+        let mut seer = Seer { folder, model, encoder: null_mut() };
+        expect(RZ_OK, |e| seer.load(&path, null(), e));
+        seer
+    }
+
     fn load(&mut self, path: &Path, params: *const rz_encoder_params, err: *mut rz_error) -> rz_status {
         let path = CString::new(path.to_str().expect("UTF-8")).expect("no NUL");
         unsafe { rz_encoder_load(self.model, path.as_ptr(), params, &mut self.encoder, err) }
@@ -46,7 +55,7 @@ impl Seer {
         self.folder.path().join("mmproj.gguf")
     }
 
-    fn info(&self) -> rz_encoder_info {
+    pub fn info(&self) -> rz_encoder_info {
         let mut info = rz_encoder_info { struct_size: size_of::<rz_encoder_info>() as u32, ..zeroed() };
         expect(RZ_OK, |e| unsafe { rz_encoder_info_get(self.encoder, &mut info, e) });
         info

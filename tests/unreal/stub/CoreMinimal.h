@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+using uint8 = std::uint8_t;
 using int32 = std::int32_t;
 using uint32 = std::uint32_t;
 using uint64 = std::uint64_t;
@@ -26,6 +27,9 @@ template <class T> using TSharedPtr = std::shared_ptr<T>;
 template <class T> class TArray {
 public:
     void Add(T item) { items_.push_back(std::move(item)); }
+    void SetNum(int32 n) { items_.resize(static_cast<size_t>(n)); }
+    const T *GetData() const { return items_.data(); }
+    T &operator[](int32 i) { return items_.at(static_cast<size_t>(i)); }
     int32 Num() const { return static_cast<int32>(items_.size()); }
     const T &operator[](int32 i) const { return items_.at(static_cast<size_t>(i)); }
     bool Contains(const T &item) const { return std::find(items_.begin(), items_.end(), item) != items_.end(); }
@@ -35,6 +39,10 @@ public:
 
 private:
     std::vector<T> items_;
+};
+
+struct FColor {
+    uint8 B, G, R, A;
 };
 
 class FString {

@@ -124,6 +124,11 @@ func TestPicturesAreShown(t *testing.T) {
 	if answer = s.ask(t, "/v1/responses", further); at(answer, "usage", "input_tokens").(float64) < float64(length+5) {
 		t.Error(answer)
 	}
+	schema := `"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": ["cat", "dog"]}}}, "messages"`
+	formed := s.complete(t, strings.Replace(shown("", "plain", url, "Once"), `"messages"`, schema, 1))
+	if said := at(formed, "choices", 0, "message", "content"); said != `"cat"` && said != `"dog"` {
+		t.Error(formed)
+	}
 	counted := s.ask(t, "/v1/messages/count_tokens", shown("/v1/messages", "plain", url, "Once"))
 	if counted["input_tokens"] != float64(length) {
 		t.Error(counted, length)

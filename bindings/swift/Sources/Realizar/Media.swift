@@ -168,7 +168,7 @@ public final class Encoder: Sendable {
             projector: text(c.projector), isMutual: c.is_mutual != 0, rowDim: Int(c.row_dim), layers: Int(c.n_layers),
             tileSide: Int(c.tile_side), grain: Int(c.grain), minRows: Int(c.min_rows), maxRows: Int(c.max_rows),
             weightBytes: c.weight_bytes, scratchBytes: c.scratch_bytes,
-            kinds: [.image, .audio].filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
+            kinds: [.image, .audio, .vector].filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
     }
 
     /// Memory that an encoder will take, told before a weight is read.
@@ -246,7 +246,7 @@ public final class Encoder: Sendable {
 }
 
 /// The meaning of rows.
-public enum MediaKind: UInt32, Sendable { case image = 1, audio }
+public enum MediaKind: UInt32, Sendable { case image = 1, audio, vector = 8 }
 
 /// The description of a medium.
 public struct MediaInfo: Sendable {

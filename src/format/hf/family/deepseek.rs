@@ -4,6 +4,7 @@ use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPER
 use crate::error::Result;
 use crate::format::hf::known;
 use crate::format::hf::members::Members;
+use crate::format::hf::rope::head_dim;
 use crate::format::hf::translator::KeyType::{Bool, Int, Number};
 use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, Translator, WIDTH};
 use crate::format::json::Json;
@@ -120,6 +121,17 @@ pub const ALL: &[Family] = &[
             predicting_layers(t)?;
             sigmoid_router(t, &["sigmoid"])
         },
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["glm4v_moe", "glm4v_moe_text"],
+        arch: "glm4moe",
+        keys: GROUPED,
+        defaults: "rope_theta=1e4 partial_rotary_factor=0.5 norm_topk_prob=1",
+        effectless: " use_qk_norm ",
+        extras: |t| sigmoid_router(t, &["sigmoid"]),
+        sections: |t, interleaved, pairs| Ok(interleaved != Some(true) && pairs == Some(head_dim(t)? / 4)),
         post_norms: true,
         ..PLAIN
     },

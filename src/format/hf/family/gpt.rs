@@ -57,6 +57,27 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
     Family {
+        model_types: &["clip_text_model", "clip"],
+        arch: "clip-text",
+        activations: &["quick_gelu", "gelu"],
+        defaults: "vocab_size=49408 hidden_size=512 intermediate_size=2048 num_hidden_layers=12 num_attention_heads=8 \
+                   max_position_embeddings=77",
+        effectless: OF_TOWERS,
+        extras: tower,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["siglip_text_model", "siglip"],
+        arch: "siglip-text",
+        activations: &["gelu_pytorch_tanh", "gelu"],
+        epsilon: 1e-6,
+        defaults: "vocab_size=32000 hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 \
+                   max_position_embeddings=64",
+        effectless: OF_TOWERS,
+        extras: tower,
+        ..PLAIN
+    },
+    Family {
         model_types: &["gpt2"],
         arch: "gpt2",
         activations: &["gelu_new"],
@@ -112,6 +133,17 @@ pub const ALL: &[Family] = &[
         ..EXACT_GELU
     },
 ];
+
+/// Keys of CLIP and SigLIP: widths that tensors tell, and the scale of the comparison.
+const OF_TOWERS: &str = " projection_dim projection_size logit_scale_init_value text_config_dict vision_config_dict ";
+
+/// The text tower of a model that compares texts with pictures.
+fn tower(t: &mut Translator) -> Result<()> {
+    let activation = t.config.text(&["hidden_act"])?.or(t.family.activations.first().copied());
+    t.set("hidden_act", activation.map(str::to_owned));
+    t.set("pooling_type", Some(3u64));
+    Ok(())
+}
 
 /// Sets the keys of an encoder, which may be a classifier.
 fn encoder(t: &mut Translator) -> Result<()> {

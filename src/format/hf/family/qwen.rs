@@ -82,7 +82,7 @@ pub const ALL: &[Family] = &[
         ..QWEN
     },
     Family {
-        model_types: &["qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"],
+        model_types: &["qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text"],
         arch: "qwen2vl",
         epsilon: 1e-5,
         sections: |t, interleaved, pairs| Ok(interleaved != Some(true) && pairs == Some(head_dim(t)? / 2)),
@@ -102,6 +102,18 @@ pub const ALL: &[Family] = &[
         keys: MIXTURE,
         effectless: TOLD_BY_TENSORS,
         defaults: "rope_theta=5e6 head_dim=128 norm_topk_prob=1",
+        extras: deepstack,
+        transposed: STACKED_EXPERTS,
+        either_way: true,
+        ..QWEN_VL
+    },
+    Family {
+        model_types: &["qwen3_omni_moe_text"],
+        arch: "qwen3vlmoe",
+        keys: MIXTURE,
+        // There are no shared experts, whatever width is told.
+        effectless: " mlp_only_layers decoder_sparse_step shared_expert_intermediate_size use_qk_norm ",
+        defaults: "rope_theta=1e6 norm_topk_prob=1 use_sliding_window=0",
         extras: deepstack,
         transposed: STACKED_EXPERTS,
         either_way: true,

@@ -1,5 +1,8 @@
 #include "RealizarChatComponent.h"
 
+#include "Engine/TextureRenderTarget2D.h"
+#include "TextureResource.h"
+
 DEFINE_LOG_CATEGORY_STATIC(LogRealizar, Log, All);
 
 static FString ToString(std::string_view Text)
@@ -23,6 +26,14 @@ template <class T> static bool Succeeded(const realizar::Result<T>& Result)
     return static_cast<bool>(Result);
 }
 
+/** A question about a picture as a message in JSON. */
+static std::string MessageOf(const FString& Question)
+{
+    std::string Made = R"({"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": )";
+    realizar::detail::quote(Made, FromString(Question));
+    return Made + "}]}";
+}
+
 URealizarChatComponent::URealizarChatComponent()
 {
     PrimaryComponentTick.bCanEverTick = true;
@@ -42,6 +53,7 @@ bool URealizarChatComponent::Load()
     Params.overflow = RZ_OVERFLOW_FORGET;
     auto Made = realizar::Conversation::make(*Loaded, Params);
     if (!Succeeded(Made)) return false;
+    Encoder.reset();
     Conversation.emplace(std::move(*Made));
     Model.emplace(std::move(*Loaded));
     End("another model was loaded");
@@ -72,6 +84,64 @@ bool URealizarChatComponent::Ask(const FString& Question)
 {
     if (!Interrupt("another question was asked")) return false;
     if (!Succeeded(Conversation->try_add({"user", FromString(Question)}))) return false;
+    bAnswering = Answer();
+    return bAnswering;
+}
+
+bool URealizarChatComponent::LoadEncoder(const FString& Path)
+{
+    if (!Model)
+    {
+        UE_LOG(LogRealizar, Error, TEXT("%s"), TEXT("no model is loaded"));
+        return false;
+    }
+    auto Params = realizar::params<rz_encoder_params>();
+    Params.flags = RZ_ENCODER_IMAGE;
+    auto Made = realizar::Encoder::make(*Model, FromString(Path).c_str(), Params);
+    if (!Succeeded(Made)) return false;
+    Encoder.emplace(std::move(*Made));
+    return true;
+}
+
+bool URealizarChatComponent::AskAboutTarget(const FString& Question, UTextureRenderTarget2D* Target)
+{
+    TArray<FColor> Pixels;
+    FTextureRenderTargetResource* const Resource = Target ? Target->GameThread_GetRenderTargetResource() : nullptr;
+    if (!Resource || !Resource->ReadPixels(Pixels))
+    {
+        UE_LOG(LogRealizar, Error, TEXT("%s"), TEXT("the render target has no pixels"));
+        return false;
+    }
+    return AskAbout(Question, Pixels, Target->SizeX, Target->SizeY);
+}
+
+bool URealizarChatComponent::AskAbout(const FString& Question, const TArray<FColor>& Pixels, int32 Width, int32 Height)
+{
+    if (!Interrupt("another question was asked")) return false;
+    const bool bFits = Width > 0 && Height > 0 && Pixels.Num() / Width == Height && Pixels.Num() % Width == 0;
+    if (!Encoder || !bFits)
+    {
+        const char* const Why = Encoder ? "the pixels are not those of a picture of this size" : "no encoder of pictures is loaded";
+        UE_LOG(LogRealizar, Error, TEXT("%s"), *ToString(Why));
+        return false;
+    }
+    auto Given = realizar::params<rz_pixels>();
+    Given.format = RZ_PIXELS_BGRA8; // the order of FColor in memory
+    Given.width = static_cast<uint32>(Width);
+    Given.height = static_cast<uint32>(Height);
+    Given.data = Pixels.GetData();
+    auto Params = realizar::params<rz_media_params>();
+    Params.flags = RZ_MEDIA_STEPS;
+    auto Made = Encoder->try_encode(Given, Params);
+    if (!Succeeded(Made)) return false;
+    Picture.emplace(std::move(*Made));
+    Message = MessageOf(Question);
+    bAnswering = true;
+    return true;
+}
+
+bool URealizarChatComponent::Answer()
+{
     auto Sampling = realizar::params<rz_sampler_params>();
     Sampling.temperature = Temperature;
     Sampling.top_p = 0.95f;
@@ -88,9 +158,9 @@ bool URealizarChatComponent::Ask(const FString& Question)
     const auto Info = Conversation->try_info();
     if (!Succeeded(Info)) return false;
     MessagesBefore = Info->n_messages - 1;
-    bAnswering = Succeeded(Conversation->try_reply(Params));
-    if (!bAnswering) (void)Conversation->try_rewind(MessagesBefore);
-    return bAnswering;
+    const bool bBegun = Succeeded(Conversation->try_reply(Params));
+    if (!bBegun) (void)Conversation->try_rewind(MessagesBefore);
+    return bBegun;
 }
 
 void URealizarChatComponent::Stop()
@@ -114,7 +184,8 @@ void URealizarChatComponent::End(const char* Why)
     // What there is of it becomes a message with the next question. Where there is nothing the question goes too,
     // because templates want questions and answers in turn.
     const auto Info = Conversation->try_info();
-    if (Info && (Info->n_tokens == 0 || Info->end == RZ_JOB_FAILED)) (void)Conversation->try_rewind(MessagesBefore);
+    const bool bEncoding = std::exchange(Picture, std::nullopt).has_value(); // its question is no message yet
+    if (!bEncoding && Info && (Info->n_tokens == 0 || Info->end == RZ_JOB_FAILED)) (void)Conversation->try_rewind(MessagesBefore);
     OnEnded.Broadcast(ToString(Why));
 }
 
@@ -122,6 +193,17 @@ void URealizarChatComponent::TickComponent(float DeltaTime, ELevelTick TickType,
 {
     Super::TickComponent(DeltaTime, TickType, Function);
     if (!bAnswering) return;
+    if (Picture)
+    {
+        const auto Made = Picture->try_step(static_cast<uint64>(FMath::Max(Budget, 1)));
+        if (!Made) return End(Made.error().message);
+        if (*Made != RZ_DONE) return;
+        const auto Added = Conversation->try_add(Message, {&*Picture});
+        if (!Added) return End(Added.error().message);
+        Picture.reset();
+        if (!Answer()) End("the question cannot be answered");
+        return;
+    }
     const uint64 Before = Turn;
     std::string Thought, Said;
     const auto Stepped = Conversation->try_step(std::chrono::microseconds(Budget));
@@ -147,6 +229,8 @@ void URealizarChatComponent::BeginPlay()
 void URealizarChatComponent::EndPlay(const EEndPlayReason::Type Reason)
 {
     bAnswering = false;
+    Picture.reset();
+    Encoder.reset();
     Conversation.reset();
     Model.reset();
     Super::EndPlay(Reason);

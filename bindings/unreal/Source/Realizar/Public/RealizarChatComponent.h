@@ -7,6 +7,8 @@
 
 #include "RealizarChatComponent.generated.h"
 
+class UTextureRenderTarget2D;
+
 DECLARE_DYNAMIC_MULTICAST_DELEGATE_OneParam(FRealizarText, const FString&, Piece);
 DECLARE_DYNAMIC_MULTICAST_DELEGATE_OneParam(FRealizarEnded, const FString&, Error);
 
@@ -79,6 +81,18 @@ public:
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Ask(const FString& Question);
 
+    /** Loads the encoder of pictures of the model: its file ("mmproj-...gguf"), or the folder of both. */
+    UFUNCTION(BlueprintCallable, Category = "Realizar")
+    bool LoadEncoder(const FString& Path);
+
+    /** Asks about what is in a render target, such as that of a scene capture. Its pixels are read back, for which this
+     *  waits; they are encoded within the budget of the ticks that follow, ahead of the answer. */
+    UFUNCTION(BlueprintCallable, Category = "Realizar")
+    bool AskAboutTarget(const FString& Question, UTextureRenderTarget2D* Target);
+
+    /** The same about pixels, row by row from the top. */
+    bool AskAbout(const FString& Question, const TArray<FColor>& Pixels, int32 Width, int32 Height);
+
     /** Ends the answer. What there is of it stays in the conversation; where there is nothing the question goes too. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     void Stop();
@@ -94,9 +108,15 @@ private:
     /** Ends the answer for a call that changes the conversation. False, and a line in the log, where it cannot go on. */
     bool Interrupt(const char* Why);
     void End(const char* Why);
+    /** Begins the answer to the last message. */
+    bool Answer();
 
     std::optional<realizar::Model> Model;
     std::optional<realizar::Conversation> Conversation;
+    std::optional<realizar::Encoder> Encoder;
+    /** The picture of a question that is being encoded, ahead of the answer, and that question as a message in JSON. */
+    std::optional<realizar::Media> Picture;
+    std::string Message;
     std::string Schema;
     /** Number of the answer, by which a tick notices that the receiver of an event has ended it. */
     uint64 Turn = 0;
