@@ -49,6 +49,10 @@ MODELS = {
     "rwkv7-1.5b": ("rwkv7", dense(24, 2048, 8192, 0, 0, 64, 65536, False, 1e4, 4096)),
     "gemma-3n-e2b": ("gemma3n", dense(30, 2048, 8192, 8, 2, 256, 262144, True, 1e6, 32768)),
     "glm-5": ("glm-dsa", dense(78, 6144, 12288, 64, 1, 576, 154880, False, 1e6, 202752, experts=256, used=8, expert_ffn=2048)),
+    "smolvlm-256m": ("llama", dense(30, 576, 1536, 9, 3, 64, 49280, True, 1e5, 8192, names=[
+        "\n\n", "<fake_token_around_image>", "<global-img>", "<image>", *(f"<row_{i}_col_{j}>" for i in range(1, 7) for j in range(1, 7))])),
+    "qwen3-vl-2b": ("qwen3vl", dense(28, 2048, 6144, 16, 8, 128, 151936, True, 5e6, 262144, names=[
+        "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"])),
     "gemma-4-e2b": ("gemma4", dense(35, 1536, 6144, 8, 1, 512, 262144, True, 1e6, 131072)),
 }
 
@@ -289,11 +293,15 @@ def describe(arch, shape, recipe):
                             ("expert_shared_count", 1), ("expert_gating_func", 2), ("expert_weights_norm", True),
                             ("expert_weights_scale", 2.5)):
             f.key(name, value)
+    if arch == "qwen3vl":
+        f.key("rope.dimension_sections", [24, 20, 20, 0])
+        f.key("n_deepstack_layers", 3)
     tokens = [f"<{i}>" for i in range(s["vocab"])]
     for b in range(256):
         kept = 33 <= b < 127 or 161 <= b < 173 or b >= 174
         # Bytes that cannot be printed are the characters from 256 on, in their order.
         tokens[b] = chr(b if kept else 256 + b - (0 if b < 33 else 94 if b < 161 else 106))
+    tokens[257:257 + len(s.get("names", ()))] = s.get("names", ())
     for name, value in (("model", "gpt2"), ("pre", "smollm"), ("tokens", tokens), ("token_type", [1] * 256 + [3] * (s["vocab"] - 256)),
                         ("merges", ["a b"]), ("bos_token_id", 256), ("eos_token_id", 256), ("add_bos_token", False)):
         f.key(f".tokenizer.ggml.{name}", value)
@@ -364,8 +372,8 @@ def value_bytes(value):
             return struct.pack(form, number, value)
     if type(value) is str:
         return struct.pack("<I", 8) + string(value)
-    head = {bool: 7, int: 5, str: 8}[type(value[0])]
-    form = {bool: "<B", int: "<i"}.get(type(value[0]))
+    head = {bool: 7, int: 5, float: 6, str: 8}[type(value[0])]
+    form = {bool: "<B", int: "<i", float: "<f"}.get(type(value[0]))
     return struct.pack("<IIQ", 9, head, len(value)) + b"".join(struct.pack(form, v) if form else string(v) for v in value)
 
 
