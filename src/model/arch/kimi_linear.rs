@@ -19,9 +19,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 pub fn build(b: &mut Builder) -> Result<()> {
-    // The owner's code has this epsilon, GGUF files are run with that of norms.
-    let eps = b.is_folder().then_some(1e-6);
-    let (heads, kda) = (b.heads_per_layer()?, Kda { eps, ..Kda::read(b, None)? });
+    let (heads, kda) = (b.heads_per_layer()?, Kda::read(b, None)?);
     if heads.iter().flatten().any(|heads| heads.n_heads != b.hyper.heads.n_heads) {
         return Err(b.keys.unsupported("attention.head_count"));
     }

@@ -4,6 +4,7 @@
 use super::host::*;
 use super::media::{Medium, Prompt, text};
 use super::pictures::{Seer, pixels};
+use std::collections::BTreeMap;
 use std::ptr::{null, null_mut};
 
 use realizar::ffi::embed::*;
@@ -11,7 +12,7 @@ use realizar::ffi::encoder::*;
 use realizar::ffi::media::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::status::*;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::support::published::numbers;
 use crate::{towers, vision};
@@ -55,10 +56,24 @@ fn pictures_and_texts_are_compared() {
     assert!(message.contains("the vector of a picture"), "{message}");
 }
 
+/// The first `n` tokens of the models of pictures as a folder has them.
+fn tokenizer(n: usize) -> String {
+    let vocabulary: Vec<String> = serde_json::from_value(vision::data("vocabulary")).expect("a list");
+    let ids: BTreeMap<&str, usize> = vocabulary[..n].iter().enumerate().map(|(id, t)| (t.as_str(), id)).collect();
+    let is_special = |token: &&str| token.len() > 2 && token.starts_with('<');
+    let special = ids.iter().filter(|(token, _)| is_special(token));
+    let special: Vec<Json> = special.map(|(t, id)| json!({"id": id, "content": t, "special": true})).collect();
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let model = json!({"type": "BPE", "vocab": ids, "merges": []});
+    json!({"added_tokens": special, "pre_tokenizer": bytes, "decoder": bytes, "model": model}).to_string()
+}
+
 #[test]
 fn prompts_with_pictures_have_the_vectors_of_the_makers() {
     let data = vision::data("qwen3");
-    let seer = Seer::at(vision::folder(&data, true).0);
+    let folder = vision::folder(&data, true);
+    folder.put("tokenizer.json", tokenizer(293));
+    let seer = Seer::at(folder.0);
     let medium = see(&seer, &data["pictures"][0]["size"]);
     let prompt = Prompt::new(seer.model, &[text(&[9, 8, 20]), medium.part(), text(&[7, 2, 11])]);
     let params = rz_embed_params {
