@@ -10,7 +10,8 @@ the projector with them; their roof is `--roof PROGRAM`, the built benches/matmu
 The model behind a picture has the published width, names in its vocabulary and, with `--first-token`, layers (in
 Q4_K_M); else a few layers, which are not run. `--first-token` reads the picture and a question, then a second question
 on the same picture. A peer, llama.cpp's llama-mtmd-cli, reads the same files and the same picture in turns with it; its
-times are those that it prints, without resizing and without the question. `--files FOLDER` keeps the files. Needs numpy.
+times are those that it prints, without resizing and without the question. `--files FOLDER` keeps the files. Needs
+numpy.
 """
 import argparse
 import os

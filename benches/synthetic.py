@@ -466,7 +466,7 @@ def main():
     shape = dict(shape, layers=args.layers or shape["layers"])
     if args.experts:
         shape["experts"] = args.experts
-    # All but the last of a few layers would be the dense ones that come first.
+    # Models that begin with dense layers keep one layer of experts, however few there are.
     shape["dense_layers"] = min(3, shape["layers"] - 1)
     if args.recipe in ("MLX", "AWQ"):
         size = write_folder(shape, args.recipe, args.out, args.seed)

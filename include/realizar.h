@@ -1392,8 +1392,9 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 #define RZ_MEDIA_AUDIO 2  /* Kind of a medium: a sound. */
 #define RZ_MEDIA_TEXT 4   /* Kind of a medium: the source text of an encoder and a decoder. */
 
-/* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1;
- * the product with a vector of rz_embed_into is how alike a picture and a text are. No prompt takes it. */
+/* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
+ * and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
+ * the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
 #define RZ_MEDIA_VECTOR 8
 
 /* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
@@ -1533,7 +1534,8 @@ typedef struct rz_encoder_info {
   uint32_t struct_size;  /* sizeof(rz_encoder_info), set by the caller. */
   uint32_t is_mutual;    /* 1: the rows of a picture see each other, so that one step of the model computes them. */
   char projector[32];    /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
-  /* Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter. */
+  /* Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter; of media of
+   * the kind RZ_MEDIA_VECTOR those of a vector of rz_embed_into. */
   uint32_t row_dim;
   uint32_t n_layers;  /* Layers of the encoder. */
   /* Pixels of the side of a tile; 0: a picture is one tile of any size, or the encoder is one of sound. */
@@ -1739,7 +1741,8 @@ typedef struct rz_part {
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
  * vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
- * (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+ * (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 rz_status rz_prompt_new(const rz_model *model,
                         const rz_part *parts,
                         size_t n,
@@ -2472,10 +2475,11 @@ typedef struct rz_embed_params {
  *
  * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
  * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
- * list of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on
- * the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on the CPU,
- * and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the memory that
- * the call takes grows with the longest text and is given back.
+ * list of tokens, as the model's makers write it. A text must fit the model's context_length; those of SigLIP are
+ * filled up to it with the token that pads, unless RZ_POOLING_NONE asks for the vectors of tokens. An embedding
+ * depends on the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on
+ * the CPU, and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the
+ * memory that the call takes grows with the longest text and is given back.
  *
  * `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
  * tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown

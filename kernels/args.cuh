@@ -47,7 +47,8 @@ constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows 
 // Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
 constexpr u32 kHeadTokens = 8;
 
-constexpr u32 kNoExpert = 4294967295;  // In place of an expert: a row of padding has none.
+// The number in place of an expert for rows of padding, which have none; larger than that of any.
+constexpr u32 kNoExpert = 4294967295;
 
 constexpr u32 kScanColumns = 16;  // Columns of the matrix of a head that a block of `recurrent.cu` has.
 
@@ -277,8 +278,8 @@ struct ProjectArgs {
     u32 cols;  // Columns of the input, without padding.
     u32 epilogue;
     u32 activation;  // `Activation` of the epilogue `Glu`.
-    float scale;  // Of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
-    float softcap;  // Of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
+    float scale;  // Factor of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
+    float softcap;  // Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     u32 n;  // Rows of the output.
     // For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
     // (2).
@@ -378,7 +379,7 @@ struct AttendArgs {
     float scale;
     float softcap;  // Scores become softcap * tanh(score / softcap); 0: they stay.
     u32 first_tile;  // Tile of the first block of this launch.
-    u32 distance_reach;
+    u32 distance_reach;  // Greatest distance in `distances`.
     u32 pad;
     KvPlace layer;
 };
@@ -395,8 +396,8 @@ struct GluArgs {
     ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
     u64 n;
     u32 activation;  // `Activation`.
-    float limit;  // Limits of the activation, of `up` its own.
-    float up_limit;
+    float limit;  // Limit of the activation.
+    float up_limit;  // Limit of `up` in the activation `TanhSwiglu`.
     u32 pad;
 };
 
@@ -425,7 +426,7 @@ struct JoinArgs {
     u32 part;
     u32 x_stride;
     u32 tail_width;
-    ConstPtr<float> by;  // `[part]`, the place in `x` of each value; 0: in order.
+    ConstPtr<float> by;  // `[part]`, the place in `x` of each value, or null: in order.
 };
 
 // out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
@@ -478,7 +479,7 @@ struct RescaleArgs {
     u32 pad;
 };
 
-// The sum of streams, weighted by a softmax of the product of each with a vector, divided by its size.
+// The sum of streams, weighted by a softmax of the product of each, over its root mean square, with a vector.
 struct MixByScoreArgs {
     ConstPtr<float> x;  // `[n, streams, width]`
     ConstPtr<float> by;  // `[width]`
@@ -489,7 +490,7 @@ struct MixByScoreArgs {
     u32 pad;
 };
 
-// Makes a matrix of logits one whose rows and columns have the sum 1, and turns it over.
+// Makes a matrix of logits one whose rows and columns have the sum 1, and transposes it.
 struct SinkhornArgs {
     Ptr<float> x;  // `[n, size, size]`
     u32 size;
@@ -564,8 +565,8 @@ struct ExpertGluArgs {
     u32 ffn;
     u32 stride;
     u32 activation;  // `Activation`.
-    float limit;  // As in `GluArgs`.
-    float up_limit;
+    float limit;  // `GluArgs::limit`.
+    float up_limit;  // `GluArgs::up_limit`.
     u32 pad;
 };
 

@@ -104,7 +104,8 @@ KERNEL(route, RouteArgs, 32, 1) {
     }
 }
 
-// Sorts picks, one block an expert. A thread takes consecutive picks, so that those of all threads stay in order.
+// Sorts picks, one block an expert; `kNoExpert` is larger than any, so that its picks are left out. A thread takes
+// consecutive picks, so that those of all threads stay in order.
 KERNEL(group, GroupArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();

@@ -9,7 +9,7 @@ struct node {
   void *object;
   rz_model *model;
   rz_conversation *conversation;
-  rz_encoder *encoder; /* Of pictures; NULL: none is loaded. */
+  rz_encoder *encoder; /* The encoder of pictures; NULL: none is loaded. */
   rz_media *media;     /* The picture of a question that is being encoded, ahead of the answer. */
   char *message;       /* That question. */
   char *schema; /* What `reply` points to. */
@@ -40,7 +40,7 @@ static void end(struct node *node, const char *why) {
   node->is_answering = 0;
   node->turn++;
   rz_conversation_info_get(node->conversation, &info, NULL);
-  /* A question with a picture is no message before that is encoded. */
+  /* A question with a picture is no message before the picture is encoded. */
   if (!node->media && (info.n_tokens == 0 || info.end == RZ_JOB_FAILED)) rz_conversation_rewind(node->conversation, node->before, NULL);
   forget_picture(node);
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));

@@ -281,6 +281,40 @@ static rz_status pictures(const rz_model *model, const char *projector, const vo
 }
 /* --8<-- [end:pictures] */
 
+/* --8<-- [start:towers] */
+/* CLIP and SigLIP. `folder` has both towers; `file`: the bytes of a PNG, JPEG, WebP or BMP file. */
+static rz_status towers(const char *folder, const void *file, size_t size, const char *text) {
+    rz_error err;
+    rz_model *model = NULL;     /* the tower of texts */
+    rz_encoder *encoder = NULL; /* the tower of pictures */
+    rz_media *media = NULL;
+    uint32_t tokens[77];
+    const uint32_t *const list = tokens;
+    float picture[2048], vector[2048];
+    size_t length, n_picture, n_vector = 0;
+    double similarity = 0; /* both vectors have length 1, so their product is the cosine */
+    rz_status status = rz_model_load(folder, NULL, &model, &err);
+    if (status >= 0)
+        status = rz_encoder_load(model, folder, NULL, &encoder, &err);
+    if (status >= 0)
+        status = rz_media_from_image(encoder, file, size, NULL, &media, &err);
+    if (status >= 0)
+        status = rz_media_rows_into(media, picture, 2048, &n_picture, &err);
+    if (status >= 0)
+        status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 77, &length, &err);
+    if (status >= 0)
+        status = rz_embed_into(model, NULL, &list, &length, 1, vector, 2048, &n_vector, NULL, &err);
+    for (size_t i = 0; i < n_vector; i++) /* as many as n_picture */
+        similarity += (double)picture[i] * vector[i];
+    if (status >= 0)
+        printf("%.2f\n", similarity);
+    rz_media_free(media);
+    rz_encoder_free(encoder);
+    rz_model_free(model);
+    return status < 0 ? failed(&err) : RZ_OK;
+}
+/* --8<-- [end:towers] */
+
 /* --8<-- [start:rerank] */
 static rz_status rerank(const rz_model *reranker, const uint32_t *pair, size_t n, float *score) {
     rz_error err;
@@ -572,6 +606,7 @@ int main(int argc, char **argv) {
     RUN(rerank(model, pair, 3, &score), RZ_ERR_UNSUPPORTED);
     RUN(sources(model, "a small girl"), RZ_ERR_UNSUPPORTED);
     RUN(pictures(model, argv[1], "", 0), RZ_ERR_UNSUPPORTED);
+    RUN(towers(argv[1], "", 0, "a small girl"), RZ_ERR_UNSUPPORTED);
     RUN(adapters(model, argv[2]), RZ_OK);
     RUN(saving(model), RZ_OK);
     RUN(prefixes(model, argv[3]), RZ_OK);

@@ -67,8 +67,8 @@ impl AdapterPlaces {
 }
 
 impl Adapted {
-    /// Takes note of the adapters of a step's sequences, of which the last of `n` may be missing. `send` queues the
-    /// table of factors for the beginning of a buffer, or for the place that the executor has.
+    /// Takes note of the adapters of a step's `n` sequences, of which `sequences` lacks those of padding. `send` queues
+    /// the table of factors for the beginning of a buffer, or for the place that the executor has.
     pub fn begin(
         &mut self,
         (current, stream): (&Current, &Stream),

@@ -320,9 +320,9 @@ pub struct ProjectArgs {
     pub epilogue: u32,
     /// `Activation` of the epilogue `Glu`.
     pub activation: u32,
-    /// Of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
+    /// Factor of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
     pub scale: f32,
-    /// Of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
+    /// Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     pub softcap: f32,
     /// Rows of the output.
     pub n: u32,
@@ -513,6 +513,7 @@ pub struct AttendArgs {
     pub softcap: f32,
     /// Tile of the first block of this launch.
     pub first_tile: u32,
+    /// Greatest distance in `distances`.
     pub distance_reach: u32,
     pub pad: u32,
     pub layer: KvPlace,
@@ -537,8 +538,9 @@ pub struct GluArgs {
     pub n: u64,
     /// `Activation`.
     pub activation: u32,
-    /// Limits of the activation, of `up` its own.
+    /// Limit of the activation.
     pub limit: f32,
+    /// Limit of `up` in the activation `TanhSwiglu`.
     pub up_limit: f32,
     pub pad: u32,
 }
@@ -604,7 +606,7 @@ pub struct JoinArgs {
     pub part: u32,
     pub x_stride: u32,
     pub tail_width: u32,
-    /// `[part]`, the place in `x` of each value; 0: in order.
+    /// `[part]`, the place in `x` of each value, or null: in order.
     pub by: ConstPtr<f32>,
 }
 
@@ -689,7 +691,7 @@ pub struct RescaleArgs {
     pub pad: u32,
 }
 
-/// The sum of streams, weighted by a softmax of the product of each with a vector, divided by its size.
+/// The sum of streams, weighted by a softmax of the product of each, over its root mean square, with a vector.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MixByScoreArgs {
@@ -705,7 +707,7 @@ pub struct MixByScoreArgs {
     pub pad: u32,
 }
 
-/// Makes a matrix of logits one whose rows and columns have the sum 1, and turns it over.
+/// Makes a matrix of logits one whose rows and columns have the sum 1, and transposes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SinkhornArgs {
@@ -770,7 +772,7 @@ pub enum RouterScore {
     RootOfSoftplus = 3,
 }
 
-/// In place of an expert: a row of padding has none.
+/// The number in place of an expert for rows of padding, which have none; larger than that of any.
 #[expect(dead_code, reason = "kernels alone have it")]
 pub const NO_EXPERT: u32 = 0xffffffff;
 
@@ -842,8 +844,9 @@ pub struct ExpertGluArgs {
     pub stride: u32,
     /// `Activation`.
     pub activation: u32,
-    /// As in `GluArgs`.
+    /// `GluArgs::limit`.
     pub limit: f32,
+    /// `GluArgs::up_limit`.
     pub up_limit: f32,
     pub pad: u32,
 }

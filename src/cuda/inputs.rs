@@ -119,7 +119,7 @@ pub struct Padded {
     ids: [u32; SMALL_BATCH_ROWS],
     positions: [u32; SMALL_BATCH_ROWS],
     turns: [[u32; 3]; SMALL_BATCH_ROWS],
-    /// Those of sequences and outputs.
+    /// The numbers of sequences, which are those of outputs.
     numbers: [u32; SMALL_BATCH_ROWS],
 }
 
@@ -134,7 +134,7 @@ impl Padded {
         padded
     }
 
-    /// So many rows of them.
+    /// Returns the inputs of a step of so many rows.
     pub fn inputs<'a>(&'a self, rows: usize, inputs: &StepInputs<'a>) -> StepInputs<'a> {
         StepInputs {
             ids: &self.ids[..rows],

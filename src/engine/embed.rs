@@ -101,9 +101,7 @@ impl Model {
         }
         Ok(call.out.values)
     }
-}
 
-impl Model {
     /// Texts with padding up to the length of the context.
     fn filled(&self, texts: &[Text]) -> Result<Vec<Vec<u32>>> {
         let n = self.network()?.context_length as usize;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use super::Reservation;
 use super::cache::{CacheParams, state_spec};
 use super::convolutions::Convolving;
+use super::make_media::row_dim;
+use super::media::MediaKind;
 use super::model::{Model, WAY_OUT, in_file};
 use super::stage::{Stage, StageExecutor, StageState};
 use super::vectors::normalise;
@@ -21,7 +23,6 @@ use crate::graph::op::TensorId;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::media::{Layout, Picture};
-use crate::model::pooling::Pooling;
 use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, TileInputs};
 use crate::quant;
 use crate::tensor::DType;
@@ -83,21 +84,19 @@ impl Encoder {
         let quantize = (quantize != 0).then_some(DType(quantize));
         let hidden = model.info().hidden_dim as usize;
         let mut network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
-        let (row_dim, architecture) = (network.facts.row_dim, &model.info().architecture);
+        let (made, architecture) = (network.facts.row_dim, &model.info().architecture);
         if network.facts.is_pooled && *architecture != format!("{}-text", network.facts.projector) {
             let what =
                 format!("vectors of {:?}, which a model of {architecture:?} has none of", network.facts.projector);
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
         }
-        let (taken, what) = match (network.facts.is_pooled, model.network()?) {
-            (true, of_model) => (of_model.embedder.width(Pooling::Last), "a vector of"),
-            (false, of_model) => (of_model.program.media_width(), "rows of"),
-        };
+        let taken = row_dim(model, kind_of(&network.facts))?;
         // Deeper layers take nothing of a sound.
-        if network.facts.sound.is_some() && row_dim == hidden && taken > hidden && taken.is_multiple_of(hidden) {
+        if network.facts.sound.is_some() && made == hidden && taken > hidden && taken.is_multiple_of(hidden) {
             network.facts.row_dim = taken;
-        } else if row_dim != taken {
-            let what = format!("{what} {row_dim} numbers, of which the model takes {taken}");
+        } else if made != taken {
+            let what = if network.facts.is_pooled { "a vector of" } else { "rows of" };
+            let what = format!("{what} {made} numbers, of which the model takes {taken}");
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
         }
         for passed in [source.passed(), &network.passed] {
@@ -167,6 +166,11 @@ impl Encoder {
 
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// The kind of the media that it makes.
+    pub fn kind(&self) -> MediaKind {
+        kind_of(&self.facts)
     }
 
     pub fn weight_bytes(&self) -> u64 {
@@ -244,6 +248,14 @@ impl Encoder {
             true => Ok(encoding.rows),
             false => Err(Cancel::reason(cancels)),
         }
+    }
+}
+
+fn kind_of(facts: &Facts) -> MediaKind {
+    match &facts.sound {
+        Some(_) => MediaKind::Audio,
+        None if facts.is_pooled => MediaKind::Vector,
+        None => MediaKind::Image,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Cancel;
 use super::encoder::{Encoder, Encoding};
 use super::make_media;
-use super::media::{Media, MediaHash, MediaKind, MediaLayout};
+use super::media::{Media, MediaHash, MediaLayout};
 use super::metrics::Phase;
 use super::picture::{PictureBounds, cut, media_layout};
 use super::sound;
@@ -21,7 +21,6 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct MediaWork {
     encoder: Arc<Encoder>,
     encoding: Encoding,
-    kind: MediaKind,
     layout: MediaLayout,
     hash: MediaHash,
     /// Time that was worked.
@@ -36,7 +35,6 @@ impl MediaWork {
         Ok(MediaWork {
             encoder: encoder.clone(),
             encoding: Encoding::new(encoder, tiles, &layout)?,
-            kind: if encoder.facts().is_pooled { MediaKind::Vector } else { MediaKind::Image },
             layout: media_layout(encoder, [picture.width, picture.height], &layout)?,
             hash,
             busy: started.elapsed(),
@@ -50,15 +48,10 @@ impl MediaWork {
         Ok(MediaWork {
             encoder: encoder.clone(),
             encoding: Encoding::of_sound(encoder, sound::heard(encoder, sound)?)?,
-            kind: MediaKind::Audio,
             layout,
             hash: sound::hash(encoder, sound)?,
             busy: started.elapsed(),
         })
-    }
-
-    pub fn kind(&self) -> MediaKind {
-        self.kind
     }
 
     pub fn layout(&self) -> &MediaLayout {
@@ -114,6 +107,6 @@ impl MediaWork {
         let (model, rows) = (self.encoder.model(), std::mem::take(&mut self.encoding.rows));
         model.metrics().record_phase(Phase::Encode, self.busy);
         let layout = self.layout.clone();
-        make_media::make(model, self.kind, layout, rows, self.hash, self.busy).map(Some)
+        make_media::make(model, self.encoder.kind(), layout, rows, self.hash, self.busy).map(Some)
     }
 }

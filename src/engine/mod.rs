@@ -88,7 +88,7 @@ pub use crate::grammar::{Grammar, Kind as GrammarKind};
 pub use crate::graph::step::MEDIA_ROW;
 pub use crate::media::{Picture, PixelFormat, SAMPLE_RATE, Sizing, Sound};
 pub use crate::model::pooling::Pooling;
-pub use crate::model::vision::{Facts, Senses};
+pub use crate::model::vision::Senses;
 pub(crate) use crate::sampling::numbers as sampler_numbers;
 pub use crate::sampling::{Filter, SamplerParams};
 pub use crate::tensor::DType;

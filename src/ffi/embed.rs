@@ -54,10 +54,11 @@ versioned!(rz_embed_params { struct_size, pooling, flags, reserved } reserved re
 ///
 /// Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
 /// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
-/// list of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on
-/// the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on the CPU,
-/// and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the memory that
-/// the call takes grows with the longest text and is given back.
+/// list of tokens, as the model's makers write it. A text must fit the model's context_length; those of SigLIP are
+/// filled up to it with the token that pads, unless RZ_POOLING_NONE asks for the vectors of tokens. An embedding
+/// depends on the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on
+/// the CPU, and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the
+/// memory that the call takes grows with the longest text and is given back.
 ///
 /// `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
 /// tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown

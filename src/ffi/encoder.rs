@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Encoder, EncoderParams, Facts, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses,
-    Sizing, encoder_extent, measure_picture, sound_extent,
+    Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses, Sizing,
+    encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -14,7 +14,7 @@ use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::media::{RZ_MEDIA_AUDIO, RZ_MEDIA_IMAGE, RZ_MEDIA_VECTOR, rz_media, rz_media_info};
+use super::media::{kind_of, rz_media, rz_media_info};
 use super::media_work::{MediaSteps, told};
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{byte_sources, rz_source};
@@ -98,7 +98,8 @@ pub struct rz_encoder_info {
     pub is_mutual: u32,
     /// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
     pub projector: [c_char; 32],
-    /// Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter.
+    /// Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter; of media of
+    /// the kind RZ_MEDIA_VECTOR those of a vector of rz_embed_into.
     pub row_dim: u32,
     /// Layers of the encoder.
     pub n_layers: u32,
@@ -253,16 +254,11 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             max_rows: count(max_rows),
             weight_bytes: encoder.weight_bytes(),
             scratch_bytes,
-            kinds: if hears { RZ_MEDIA_AUDIO } else { kind_of(facts) },
+            kinds: kind_of(encoder.kind()),
             sample_rate: if hears { count(SAMPLE_RATE) } else { 0 },
         });
         Ok(RZ_OK)
     })
-}
-
-/// Kind of the media that an encoder of pictures makes.
-fn kind_of(facts: &Facts) -> u32 {
-    if facts.is_pooled { RZ_MEDIA_VECTOR } else { RZ_MEDIA_IMAGE }
 }
 
 /// The fewest and the most rows of a picture or a sound, and the scratch that one takes at most.
@@ -514,11 +510,11 @@ pub unsafe extern "C" fn rz_media_measure(
         let params = call.params(params)?;
         let out = call.out_struct(out)?;
         let (size, facts) = ([width, height].map(|n| n as usize), encoder.encoder.facts());
-        let (kind, layout) = match &facts.sound {
-            Some(_) => (RZ_MEDIA_AUDIO, encoder.measured(size, &params)?),
-            None => (kind_of(facts), measure_picture(&encoder.encoder, size, encoder.bounds(&params))?),
+        let layout = match &facts.sound {
+            Some(_) => encoder.measured(size, &params)?,
+            None => measure_picture(&encoder.encoder, size, encoder.bounds(&params))?,
         };
-        out.set(rz_media_info { kind, ..rz_media_info::of(&layout, facts.row_dim) });
+        out.set(rz_media_info::of(encoder.encoder.kind(), &layout, facts.row_dim));
         Ok(RZ_OK)
     })
 }

@@ -23,8 +23,9 @@ pub const RZ_MEDIA_IMAGE: u32 = 1;
 pub const RZ_MEDIA_AUDIO: u32 = 2;
 /// Kind of a medium: the source text of an encoder and a decoder.
 pub const RZ_MEDIA_TEXT: u32 = 4;
-/// Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1;
-/// the product with a vector of rz_embed_into is how alike a picture and a text are. No prompt takes it.
+/// Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
+/// and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
+/// the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0.
 pub const RZ_MEDIA_VECTOR: u32 = 8;
 
 /// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
@@ -72,8 +73,7 @@ impl rz_media {
         Ok(rz_media_info {
             encode_ns: ns(work.busy()),
             hash: *work.hash(),
-            kind: kind_of(work.kind()),
-            ..rz_media_info::of(work.layout(), work.encoder().facts().row_dim)
+            ..rz_media_info::of(work.encoder().kind(), work.layout(), work.encoder().facts().row_dim)
         })
     }
 
@@ -140,7 +140,7 @@ versioned!(rz_media_info {
     hash,
 });
 
-fn kind_of(kind: MediaKind) -> u32 {
+pub(super) fn kind_of(kind: MediaKind) -> u32 {
     match kind {
         MediaKind::Image => RZ_MEDIA_IMAGE,
         MediaKind::Audio => RZ_MEDIA_AUDIO,
@@ -150,12 +150,12 @@ fn kind_of(kind: MediaKind) -> u32 {
 }
 
 impl rz_media_info {
-    /// The description of a picture of some layout.
-    pub(super) fn of(layout: &MediaLayout, row_dim: usize) -> rz_media_info {
+    /// The description of a medium of some layout.
+    pub(super) fn of(kind: MediaKind, layout: &MediaLayout, row_dim: usize) -> rz_media_info {
         let ([width, height], [seen_width, seen_height]) = (layout.size.map(count), layout.seen.map(count));
         rz_media_info {
             struct_size: 0,
-            kind: RZ_MEDIA_IMAGE,
+            kind: kind_of(kind),
             n_rows: count(layout.n_rows()),
             n_tokens: count(layout.n_tokens()),
             row_dim: count(row_dim),
@@ -260,10 +260,9 @@ pub unsafe extern "C" fn rz_media_info_get(
             return Ok(RZ_OK);
         };
         out.set(rz_media_info {
-            kind: kind_of(media.kind()),
             encode_ns: ns(media.encoding()),
             hash: *media.hash(),
-            ..rz_media_info::of(media.layout(), media.row_dim())
+            ..rz_media_info::of(media.kind(), media.layout(), media.row_dim())
         });
         Ok(RZ_OK)
     })

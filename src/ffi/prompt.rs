@@ -51,7 +51,8 @@ impl Handle for rz_prompt {
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
 /// vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
-/// (a medium of another model), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+/// (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_new(
     model: *const rz_model,

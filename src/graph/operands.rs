@@ -89,8 +89,9 @@ impl Op {
             | Op::Gather { out, .. }
             | Op::Mean { out, .. }
             | Op::Dot { out, .. }
-            | Op::MixByScore { out, .. } => f(*out),
-            Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
+            | Op::MixByScore { out, .. }
+            | Op::ProjectHeads { out, .. }
+            | Op::JoinHeads { out, .. } => f(*out),
             Op::Add { x, .. }
             | Op::Scale { x, .. }
             | Op::ScaleColumns { x, .. }

@@ -432,7 +432,7 @@ fn every_architecture_agrees_with_the_reference() {
     }
 }
 
-/// Those files of `tests/it/architectures.rs` all whose ops have kernels give the logits of that implementation.
+/// The files of `tests/it/architectures.rs` whose ops all have kernels give the logits of that implementation.
 #[test]
 fn architectures_of_files_agree_with_another_implementation() {
     let folder = tempfile::tempdir().unwrap();
@@ -607,7 +607,7 @@ fn batches_that_come_and_go_are_recorded_once() {
             }
             let [launches, replays] = std::array::from_fn(|i| numbers()[i] - before[i]);
             println!("round {round}: {launches} launches, {replays} records");
-            // Of 4, 6, 7, 8 and 32 rows others have come before.
+            // Batches of 4, 6, 7, 8 and 32 find the record of one before them.
             assert_eq!((replays, launches > 0), (if round == 0 { 3 * 5 } else { 3 * 11 }, round < 2));
             if round == 0 {
                 first = all;
@@ -1140,7 +1140,7 @@ const VECTORS: [usize; 24] = [
     HIDDEN,
 ];
 
-/// Those of `VECTORS` that are places in rows.
+/// The numbers of `VECTORS` that are places in rows.
 const PLACES: std::ops::Range<usize> = 22..24;
 
 /// Those of `VECTORS` that are negative.

@@ -34,7 +34,7 @@ public final class Encoder extends Handle {
 
         /** The encoder of a file that has several; without it that of pictures, else that of sound. */
         public Load kind(Media.Kind kind) {
-            flags |= kind == Media.Kind.IMAGE ? Header.RZ_ENCODER_IMAGE : Header.RZ_ENCODER_AUDIO;
+            flags |= kind == Media.Kind.AUDIO ? Header.RZ_ENCODER_AUDIO : Header.RZ_ENCODER_IMAGE;
             return this;
         }
 

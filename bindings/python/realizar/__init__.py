@@ -837,7 +837,7 @@ class EncoderInfo(NamedTuple):
     weight_bytes: int
     scratch_bytes: int
     kinds: Tuple[str, ...]
-    """The kinds of media that it makes: "image" or "audio"."""
+    """The kinds of media that it makes: "image", "audio" or "vector"."""
     sample_rate: int
     """Samples a second that sound is brought to; 0 of pictures."""
 

@@ -110,7 +110,10 @@ macro_rules! instantiate_tiles {
             for t in (0..tokens).step_by(gemm.len()) {
                 let few = gemm.len().min(tokens - t);
                 // SAFETY: the same contract; token `t` has its part of values and results.
-                unsafe { gemm[few - 1](w, n, few, x.add(x_stride * t), x_stride, out.add(PANEL_ROWS * PANELS * t), first) }
+                unsafe {
+                    let (x, out) = (x.add(x_stride * t), out.add(PANEL_ROWS * PANELS * t));
+                    gemm[few - 1](w, n, few, x, x_stride, out, first)
+                }
             }
         }
 
@@ -188,7 +191,7 @@ mod on_processor {
 /// Takes the zero points off `groups` groups of one row panel of a tile, whose bytes become signed.
 ///
 /// # Safety
-/// `tile` points to the panel's first vector in a tile of `PANELS` panels.
+/// `tile` points to the panel's first vector in a tile of `PANELS` panels, which has so many groups.
 #[inline(always)]
 unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize) {
     let (zero, registers) = const { (gemm::zero_of_tile::<S, K>(), K::INPUT.registers()) };
@@ -234,7 +237,8 @@ unsafe fn multiply<S: Simd, K: Kind, T: Tiles>(
     out: *mut f32,
     stride: usize,
 ) {
-    // SAFETY: the same contract; token `t` has its part of activations and results.
+    // SAFETY: the same contract; token `t` has its part of activations and results. In `scratch` results of all tokens
+    // are written before they are read.
     unsafe {
         if matches!(K::INPUT, InputType::I16) {
             for t in (0..tokens).step_by(FEW) {

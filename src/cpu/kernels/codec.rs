@@ -402,7 +402,7 @@ impl Codec for Nvfp4 {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // As for `Mxfp4`.
+        // Arrays of fixed length and indices, for the reason that `Mxfp4` has.
         let mut halves = [0u16; 64];
         // SAFETY: inside the block.
         let bytes = unsafe { p.cast::<[u8; 64]>().read() };

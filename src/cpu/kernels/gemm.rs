@@ -666,7 +666,7 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     }
 }
 
-/// Returns the number that the bytes of a tile have too much.
+/// Returns the zero point of the bytes of a tile.
 #[cfg(target_arch = "x86_64")]
 pub const fn zero_of_tile<S: Simd, K: Kind>() -> i32 {
     <TileGroup<K, 1> as WeightGroup<S>>::ZERO
@@ -677,7 +677,8 @@ pub const fn zero_of_tile<S: Simd, K: Kind>() -> i32 {
 /// `x_stride` bytes apart. The sums of each token are those of sixteen rows; `sub_stride` bytes lie between those of
 /// groups or their halves, `panel_stride` between those of panels.
 ///
-/// # Safety `tile`, `x`, `sums` and `results` point to all these groups, activations, sums and results.
+/// # Safety
+/// `tile`, `x`, `sums` and `results` point to all these groups, activations, sums and results.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub unsafe fn add_sums<S: Simd, K: Kind, const R: usize, const N: usize>(

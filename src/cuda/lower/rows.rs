@@ -81,7 +81,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.rescale, [self.shape.n * parts, 1, 1], 256, 128, &args)
     }
 
-    /// The sum of the streams of `x`, each weighted by what its product with a vector says.
+    /// The sum of the streams of `x`, weighted by a softmax of their scores.
     pub(crate) fn mix_by_score(&mut self, [x, out]: [TensorId; 2], by: Vector, eps: f32) -> Result<()> {
         let width = self.program.width(out);
         let args = MixByScoreArgs {
@@ -96,7 +96,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.mix_by_score, [self.shape.n, 1, 1], 256, 128, &args)
     }
 
-    /// Makes logits a division of streams among others.
+    /// Makes the rows and columns of square matrices of logits sum up to 1, and transposes them.
     pub(crate) fn sinkhorn(&mut self, x: TensorId, eps: f32, rounds: u32) -> Result<()> {
         let values = self.program.width(x);
         let args = SinkhornArgs { x: self.tensor(x), size: values.isqrt() as u32, rounds, eps, pad: 0 };
