@@ -36,11 +36,12 @@ pub(super) struct GroupedMatrix {
     pub codes: Codes,
     pub scales: Numbers,
     pub offsets: Option<Offsets>,
-    /// The input of each column, where groups are not of neighbours in the file; below 2^24.
+    /// The input of each column where the inputs of a group are no neighbours; below 2^24.
     pub order: Option<Arc<[u32]>>,
 }
 
-/// A matrix of F32 whose neighbours have no scale and zero in common: value `i` has those of number `i % period`.
+/// A matrix that is read as F32, because no neighbours in a row share a scale: value `i`, row by row, is
+/// `(code - zero) * scale` with zero and scale number `i % period`.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SpreadMatrix {
     pub cols: u64,
@@ -406,7 +407,7 @@ impl Codes {
     }
 }
 
-/// The rows of a matrix that a read is of.
+/// The rows that a read from byte `from` on fills `out` with; a read of parts of rows is refused.
 fn whole_rows(name: &str, row_bytes: u64, from: u64, out: &[u8]) -> Result<Range<u64>> {
     let len = out.len() as u64;
     if row_bytes == 0 || !from.is_multiple_of(row_bytes) || !len.is_multiple_of(row_bytes) {

@@ -21,13 +21,13 @@ pub struct TensorInfo {
 
 impl TensorInfo {
     /// True where the columns of a matrix, or of an expert of a stack, are in another order than its inputs.
-    pub fn is_ordered(&self) -> bool {
-        self.storage.is_ordered()
+    pub fn is_reordered(&self) -> bool {
+        self.storage.is_reordered()
     }
 
-    /// The input of each column, for each expert of a stack; `None`: in order.
+    /// The input of each column, expert after expert of a stack; `None` where they are in order.
     pub fn order(&self) -> Result<Option<Vec<f32>>> {
-        if !self.is_ordered() {
+        if !self.is_reordered() {
             return Ok(None);
         }
         let cols = self.shape.cols();
@@ -85,7 +85,7 @@ pub(super) enum TensorStorage {
     LongIntegers(FileOffset),
     /// Blocks of codes whose scales and offsets are apart.
     Grouped(Box<GroupedMatrix>),
-    /// F32: codes with scales and zeros for each column.
+    /// F32: codes whose scales and zeros repeat with a period.
     Spread(Box<SpreadMatrix>),
     /// Bytes that are in no file.
     Made(Vec<u8>),
@@ -134,11 +134,11 @@ pub(super) struct Picked {
 }
 
 impl TensorStorage {
-    fn is_ordered(&self) -> bool {
+    fn is_reordered(&self) -> bool {
         match self {
             TensorStorage::Grouped(matrix) => matrix.order.is_some(),
-            TensorStorage::Stacked { parts, .. } => parts.iter().any(TensorStorage::is_ordered),
-            TensorStorage::Picked(picked) => picked.source.is_ordered(),
+            TensorStorage::Stacked { parts, .. } => parts.iter().any(TensorStorage::is_reordered),
+            TensorStorage::Picked(picked) => picked.source.is_reordered(),
             _ => false,
         }
     }
@@ -179,8 +179,12 @@ impl TensorStorage {
             }
             TensorStorage::Grouped(matrix) => matrix.read(files, &tensor.name, from, out),
             TensorStorage::Spread(matrix) => matrix.read(files, &tensor.name, from, out),
-            TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out, f64::from_le_bytes),
-            TensorStorage::LongIntegers(place) => read_doubles(files, *place, tensor, from, out, double_of_integer),
+            TensorStorage::Doubles(place) => {
+                read_wide(files, *place, tensor, from, out, |bytes| float_of_double(f64::from_le_bytes(bytes)))
+            }
+            TensorStorage::LongIntegers(place) => {
+                read_wide(files, *place, tensor, from, out, |bytes| float_of_integer(i64::from_le_bytes(bytes)))
+            }
             TensorStorage::Integers(place) => read_integers(files, *place, tensor, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
@@ -322,58 +326,60 @@ fn read_computed(
     Ok(())
 }
 
-/// Rounds doubles, which `of` makes of the bytes of a file; one beyond the range of F32 is refused.
-fn read_doubles(
+/// Makes floats of values of 64 bits by `float`, which tells the value that it cannot make one of.
+fn read_wide(
     files: &[InputFile],
     place: FileOffset,
     tensor: &TensorInfo,
     from: u64,
     out: &mut [u8],
-    of: fn([u8; 8]) -> f64,
+    float: fn([u8; 8]) -> Result<f32, String>,
 ) -> Result<()> {
     if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
         return Err(unaligned(tensor));
     }
-    let mut raw = try_filled("doubles", COMPUTED_RUN.min(out.len() / 4) * 8, 0u8)?;
+    let mut raw = try_filled("values of 64 bits", COMPUTED_RUN.min(out.len() / 4) * 8, 0u8)?;
     let mut at = from.saturating_mul(2);
     for out in out.chunks_mut(COMPUTED_RUN * 4) {
         raw.truncate(out.len() * 2);
         read(files, place, at, &mut raw)?;
-        for (out, double) in out.as_chunks_mut::<4>().0.iter_mut().zip(raw.as_chunks::<8>().0) {
-            let double = of(*double);
-            let value = narrow(double);
-            if double.is_finite() && !value.is_finite() {
-                let what = format!("the tensor {:?} holds {double:e}, which is beyond the range of F32", tensor.name);
-                return Err(Error::unsupported(what));
-            }
-            *out = value.to_le_bytes();
+        for (out, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(raw.as_chunks::<8>().0) {
+            *out = float(*value).map_err(|what| cannot_hold(tensor, &what))?.to_le_bytes();
         }
         at += raw.len() as u64;
     }
     Ok(())
 }
 
-/// An integer as a double; one beyond 2^24, up to which floats have them all, is beyond all floats.
-fn double_of_integer(bytes: [u8; 8]) -> f64 {
-    match i64::from_le_bytes(bytes) {
-        integer if integer.unsigned_abs() <= 1 << 24 => integer as f64,
-        _ => f64::MAX,
+fn cannot_hold(tensor: &TensorInfo, what: &str) -> Error {
+    Error::unsupported(format!("the tensor {:?} holds {what} of F32", tensor.name))
+}
+
+/// Rounds a double; one beyond the range of F32 is refused.
+fn float_of_double(double: f64) -> Result<f32, String> {
+    match narrow(double) {
+        value if value.is_finite() || !double.is_finite() => Ok(value),
+        _ => Err(format!("{double:e}, which is beyond the range")),
     }
 }
 
-/// Makes floats of integers; one beyond 2^24, up to which floats have them all, is refused.
+/// Makes a float of an integer; one beyond 2^24, up to which floats have them all, is refused.
+fn float_of_integer(integer: i64) -> Result<f32, String> {
+    match integer.unsigned_abs() <= 1 << 24 {
+        true => Ok(integer as f32),
+        false => Err(format!("{integer}, which is beyond the integers")),
+    }
+}
+
+/// Makes floats of integers of 32 bits.
 fn read_integers(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
     if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
         return Err(unaligned(tensor));
     }
     read(files, place, from, out)?;
     for value in out.as_chunks_mut::<4>().0 {
-        let integer = i32::from_le_bytes(*value);
-        if integer.unsigned_abs() > 1 << 24 {
-            let what = format!("the tensor {:?} holds {integer}, which is beyond the integers of F32", tensor.name);
-            return Err(Error::unsupported(what));
-        }
-        *value = (integer as f32).to_le_bytes();
+        let float = float_of_integer(i32::from_le_bytes(*value).into());
+        *value = float.map_err(|what| cannot_hold(tensor, &what))?.to_le_bytes();
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ impl Network<'_> {
         for matrix in &self.matrices {
             let (runs, of) = matrix.runs();
             let (name, cols, dtype) = (matrix.name().to_owned(), matrix.cols(), matrix.dtype());
-            let refused = matrix.is_ordered().then_some("has inputs in an order of their own");
+            let refused = matrix.is_reordered().then_some("has inputs in an order of their own");
             matrices.push(Matrix { name, of, runs, cols, dtype, refused });
         }
         let mut head = None;

@@ -108,7 +108,7 @@ pub struct Builder<'a> {
     pub(super) ropes: Vec<Rope>,
     gguf_pairs: Option<RopePairs>,
     scaled: Vec<Weight>,
-    /// Matrices that want their inputs in an order of their own, and the places of it.
+    /// The order of inputs that a matrix wants, as places of `Op::Gather`.
     orders: BTreeMap<Weight, Vector>,
     /// Beginning of the names of layers.
     pub stack: &'static str,
@@ -212,7 +212,7 @@ impl<'a> Builder<'a> {
         let order = matrix.order()?;
         let weight = self.add_matrix(matrix);
         if let Some(order) = order {
-            // One for matrices that were quantised by the same inputs.
+            // Matrices that were quantised by the same inputs share one.
             let known = self.orders.values().find(|known| self.vectors[known.0 as usize] == order).copied();
             let order = known.unwrap_or_else(|| self.vector(order));
             self.orders.insert(weight, order);
@@ -418,7 +418,7 @@ impl<'a> Builder<'a> {
         parts: [(Projection, f32); N],
     ) -> [TensorId; N] {
         let mut rest = Vec::from(parts.map(|(projection, _)| projection));
-        // Those that want the same order share an op.
+        // Products that want the same order share an op.
         while let Some(order) = rest.first().map(|first| self.order_of(first.weight)) {
             let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| self.order_of(p.weight) == order);
             let x = order.map_or(x, |by| {

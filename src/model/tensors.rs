@@ -69,13 +69,14 @@ impl FileMatrix<'_> {
         (self.rows, self.info.shape.rows() as usize)
     }
 
-    /// The places of `Op::Gather` by which the matrix wants its inputs, for each expert of a stack; `None`: in order.
+    /// The places of `Op::Gather` by which the matrix wants its inputs, expert after expert of a stack; `None` where
+    /// they are in order.
     pub fn order(&self) -> Result<Option<Vec<f32>>> {
         self.info.order()
     }
 
-    pub fn is_ordered(&self) -> bool {
-        self.info.is_ordered()
+    pub fn is_reordered(&self) -> bool {
+        self.info.is_reordered()
     }
 
     fn row_bytes(&self) -> usize {
@@ -166,7 +167,7 @@ impl FileMatrix<'_> {
 
 /// Refuses a matrix whose columns are in another order than its inputs.
 fn in_order(info: &TensorInfo) -> Result<()> {
-    match info.is_ordered() {
+    match info.is_reordered() {
         true => {
             let what = "has inputs in an order of their own (desc_act, actorder), which this network cannot follow";
             Err(Error::unsupported(format!("the tensor {} {what}", info.name)))

@@ -40,6 +40,13 @@ fn results(model: &Arc<Model>, data: &Value, kv: DType, piece: usize) -> Vec<f32
     got
 }
 
+/// The results that `data` holds, row after row.
+fn expected(data: &Value) -> Vec<f32> {
+    let rows = if data["states"].is_array() { &data["states"] } else { &data["logits"] };
+    let row = |row: &Value| row.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect::<Vec<_>>();
+    rows.as_array().unwrap().iter().flat_map(row).collect()
+}
+
 /// A session that has read the source of `data`, where it has one, and the number of its ids that came with it.
 fn begun(model: &Arc<Model>, data: &Value, kv: DType) -> (Session, usize) {
     let source = data["source"].as_array().map_or(0, Vec::len);
@@ -76,9 +83,7 @@ fn architectures_give_the_results_of_another_implementation() {
     let folder = tempfile::tempdir().unwrap();
     let mut n = 0;
     for (name, data, gguf) in files(folder.path()) {
-        let rows = if data["states"].is_array() { &data["states"] } else { &data["logits"] };
-        let row = |row: &Value| row.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect::<Vec<_>>();
-        let expected: Vec<f32> = rows.as_array().unwrap().iter().flat_map(row).collect();
+        let expected = expected(&data);
         // What is rounded may choose other experts, and other positions.
         let rounded = [(0, quant::F16, 0.5), (0, quant::Q8_0, 0.5), (quant::Q8_0.0, quant::F32, 0.5)];
         for (quantize, kv, limit) in [(0, quant::F32, 1e-5)].into_iter().chain(rounded) {

@@ -11,9 +11,9 @@ use realizar::format::{Access, Source};
 use realizar::text::Tokenizer;
 use serde_json::{Value, json};
 
-use crate::support::published::{numbers, weights};
-use crate::support::safetensors::{self, Folder};
-use crate::vision::{bytes, data, load, picture};
+use crate::support::published::{Tensor, numbers, put_weights, weights};
+use crate::support::safetensors::Folder;
+use crate::vision::{bytes, data, load, picture, sides};
 
 const MODELS: EmbedParams = EmbedParams { pooling: None, raw: false };
 
@@ -24,12 +24,11 @@ pub fn folder(data: &Value, has: impl Fn(&str) -> bool) -> Folder {
     let made = |row: &Value| {
         let (name, shape) = (row[0].as_str().unwrap().to_owned(), numbers(&row[1]));
         let values = bytes(&weights(&name, &shape));
-        (name, shape, values)
+        (name, "F32", shape, values)
     };
-    let list: Vec<_> = data["tensors"].as_array().unwrap().iter().map(made).filter(|row| has(&row.0)).collect();
-    let list: Vec<safetensors::Tensor> =
-        list.iter().map(|(name, shape, values)| (&name[..], "F32", &shape[..], values.clone())).collect();
-    folder.put("model.safetensors", safetensors::file(&list));
+    let all = data["tensors"].as_array().unwrap().iter().map(made);
+    let tensors: Vec<Tensor> = all.filter(|tensor| has(&tensor.0)).collect();
+    put_weights(&folder.0.path().join("model.safetensors"), &tensors);
     folder
 }
 
@@ -40,14 +39,13 @@ fn open(folder: &Folder) -> Result<(Arc<Model>, Arc<Encoder>)> {
 }
 
 fn vector(encoder: &Arc<Encoder>, size: &Value) -> Arc<Media> {
-    let size = numbers(size);
-    let picture = picture([size[0] as usize, size[1] as usize]);
+    let picture = picture(sides(size));
     let mut work = MediaWork::picture(encoder, &picture, PictureBounds::default()).unwrap();
     work.advance(None, None, None).unwrap().unwrap()
 }
 
 /// The largest difference; both are vectors of the length 1.
-fn off(got: &[f32], expected: &Value) -> f64 {
+pub fn off(got: &[f32], expected: &Value) -> f64 {
     let expected = expected.as_array().unwrap();
     assert_eq!(got.len(), expected.len());
     got.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b.as_f64().unwrap()).abs()).fold(0.0, f64::max)

@@ -205,6 +205,11 @@ pub fn folder(data: &Value, with_text: bool) -> safetensors::Folder {
     folder
 }
 
+/// Width and height of a picture of the data.
+pub fn sides(size: &Value) -> [usize; 2] {
+    [0, 1].map(|i| size[i].as_u64().unwrap() as usize)
+}
+
 /// A picture that follows from its size.
 pub fn picture([width, height]: [usize; 2]) -> Picture {
     let mut rgb = Vec::new();
@@ -265,8 +270,8 @@ pub fn off_case(encoder: &Encoder, rows: &[f32], case: &Value) -> f64 {
 /// Compares what an encoder makes of the pictures of a family.
 pub fn check(what: &str, encoder: &Encoder, data: &Value) {
     for case in data["pictures"].as_array().unwrap() {
-        let size = numbers(&case["size"]);
-        let picture = picture([size[0] as usize, size[1] as usize]);
+        let size = sides(&case["size"]);
+        let picture = picture(size);
         let run = |run: &Value| match run.as_u64() {
             Some(n) => Run::Rows(n as usize),
             None => Run::Tokens(numbers(run).iter().map(|id| *id as u32).collect()),
@@ -304,8 +309,7 @@ fn encoders_of_16_bits_stay_near_the_rows() {
         let params = EncoderParams { quantize: quant::F16.0, ..Default::default() };
         let encoder = Encoder::load(&model, folder.0.path(), params).unwrap();
         let case = &data["pictures"][0];
-        let size = numbers(&case["size"]);
-        let error = off_case(&encoder, &rows(&encoder, &picture([size[0] as usize, size[1] as usize])), case);
+        let error = off_case(&encoder, &rows(&encoder, &picture(sides(&case["size"]))), case);
         println!("{family:20} {error:.1e}");
         assert!((1e-6..5e-2).contains(&error), "{family}: {error:.1e}");
     }
@@ -319,8 +323,7 @@ fn folders_are_models_and_encoders() {
         let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() });
         let encoder = load(&model.unwrap_or_else(|e| panic!("{family}: {e}")), folder.0.path());
         let encoder = encoder.unwrap_or_else(|e| panic!("{family}: {e}"));
-        let size = numbers(&data["pictures"][0]["size"]);
-        let rows = rows(&encoder, &picture([size[0] as usize, size[1] as usize]));
+        let rows = rows(&encoder, &picture(sides(&data["pictures"][0]["size"])));
         assert!(off_case(&encoder, &rows, &data["pictures"][0]) < 1e-5, "{family}");
     }
 }
@@ -335,8 +338,7 @@ fn models_read_rows_as_another_implementation_does() {
         let folder = folder(&data, true);
         let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
         let encoder = load(&model, folder.0.path()).unwrap();
-        let size = numbers(&case["size"]);
-        let picture = picture([size[0] as usize, size[1] as usize]);
+        let picture = picture(sides(&case["size"]));
         let layout = encoder.facts().sizing.layout(picture.width, picture.height).unwrap();
         let (rows, [columns, lines]) = (rows(&encoder, &picture), encoder.facts().tile_grid(&layout));
         let grid = if layout.n_tiles() == 1 { [columns, lines] } else { [0, 0] };

@@ -35,12 +35,15 @@ pub struct Part {
     pub passed: Passed,
 }
 
-/// The place of a configuration: that of the model, or of the part of one that speaks too which sees and hears.
+/// A folder with encoders.
 pub struct Place<'a> {
     pub files: Files<'a>,
     pub folder: &'a Path,
+    /// The file of the configuration, for messages.
     pub path: &'a Path,
+    /// `model_type` of the whole model.
     pub model_type: &'a str,
+    /// The configuration of the model, or of the part of it that sees and hears where another part speaks.
     pub config: &'a Json<'a>,
     /// There are encoders of both kinds, so that one file may describe pixels and spectrograms.
     pub has_both: bool,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::members::Members;
 use crate::error::{Result, try_vec};
+use crate::format::json::Json;
 use crate::format::passed::Passed;
 use crate::format::value::whole;
 use crate::format::{TensorInfo, Value};
@@ -142,7 +143,13 @@ pub(super) struct Translator<'a> {
     pub passed: RefCell<Passed>,
 }
 
-impl Translator<'_> {
+impl<'a> Translator<'a> {
+    /// The members of an object within the configuration, none where it is absent.
+    pub fn part(&self, name: &str) -> Members<'a> {
+        let object = self.config.find(&[name]).map_or(&Json::Null, |(_, object)| object);
+        Members::new(self.path, object, &Json::Null)
+    }
+
     /// The value of a key that a configuration of the family may leave out.
     fn default(&self, names: &[&str]) -> Option<f64> {
         let mut defaults = self.family.defaults.split(' ').filter_map(|default| default.split_once('='));

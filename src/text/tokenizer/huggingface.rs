@@ -111,9 +111,9 @@ struct Model<'a> {
     bytes_spelt: bool,
     byte_fallback: bool,
     whole_pieces: WholePieces,
-    /// What begins a token that does not begin a word.
+    /// The beginning of tokens that do not begin a word.
     prefix: Json,
-    /// What ends a token that ends a word.
+    /// The ending of tokens that end a word.
     suffix: String,
     max_word: usize,
 }

@@ -130,7 +130,6 @@ BERT = {"architectures": ["BertModel"], "attention_probs_dropout_prob": 0.1, "cl
         "torch_dtype": "float32", "transformers_version": "4.30.0", "type_vocab_size": 2, "use_cache": True,
         "vocab_size": 96}
 
-# Name: configuration, generation_config.json.
 
 def omni(model_type, architecture, text, vision):
     """A model that hears, sees and speaks, of which the part that speaks is left out."""
@@ -146,6 +145,7 @@ def omni(model_type, architecture, text, vision):
             "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0"}
 
 
+# Name: configuration, generation_config.json.
 MODELS = {
     "llama-2-7b-hf": (LLAMA | {"max_position_embeddings": 4096, "num_key_value_heads": 4, "rope_theta": 10000.0,
                                "_name_or_path": "meta-llama/Llama-2-7b-hf"},
@@ -709,7 +709,7 @@ MODELS = {
 }
 
 
-# Names that transformers saves otherwise than the owner.
+# Names that transformers saves otherwise than the owner, and reads in either form.
 PUBLISHED = {
     "deepseek_v4": [
         (r"^model\.embed_tokens\.", "embed."), (r"^model\.hc_head\.hc_", "hc_head_"), (r"^model\.", ""),
@@ -737,7 +737,7 @@ def turned_by_halves(values, config):
 
 
 def thinker(config):
-    """The class of the part of a model that speaks too which reads and writes."""
+    """The class of the part of a model that reads and writes, beside one that speaks."""
     name = {"qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
             "qwen3_omni_moe_thinker": "Qwen3OmniMoeThinkerForConditionalGeneration"}[config["model_type"]]
     import transformers
@@ -745,6 +745,8 @@ def thinker(config):
 
 
 class Thinker:
+    """Such a class in the form of transformers' automatic ones, which do not know it."""
+
     def __init__(self, config):
         self.from_config = thinker(config)._from_config
         self.from_pretrained = thinker(config).from_pretrained
@@ -801,13 +803,13 @@ def make(name, config, generation):
             # As published files have it: transformers 5 makes none.
             tensors["lm_head.weight"] = tensors["shared.weight"]
 
-        def published(n):
-            """The name in the published file. The package has read this one as an input of the encoder too, and from its
-            release 5 to 5.16 has not. That of a part of a model that speaks too begins with its own."""
-            is_shared = name.startswith("madlad") and n == "shared.weight"
-            return "decoder.embed_tokens.weight" if is_shared else ("thinker." if "thinker_config" in config else "") + n
-
-        values = {n: torch.from_numpy(weights(published(n), shape)) for n, shape in tensors.items()}
+        # Names in the published file where the package is given others. Those of a part of a model begin with its name.
+        # The embedding of MADLAD has the decoder's name, which releases 5.0 to 5.16 did not read as the encoder's too.
+        is_part = "thinker_config" in config
+        published = {n: "thinker." * is_part + n for n in tensors}
+        if name.startswith("madlad"):
+            published["shared.weight"] = "decoder.embed_tokens.weight"
+        values = {n: torch.from_numpy(weights(published[n], shape)) for n, shape in tensors.items()}
         values |= {n: torch.tensor(ids).reshape(tensors[n]) for n, ids in integers.items()}
         if config["model_type"] == "hy_v4":
             values = turned_by_halves(values, config)
@@ -825,13 +827,13 @@ def make(name, config, generation):
                 decoded = torch.tensor([[config["decoder_start_token_id"]] + PROMPT])
                 out = model.double()(input_ids=torch.tensor([PROMPT]), decoder_input_ids=decoded)
             else:
-                places = {"position_ids": torch.arange(len(PROMPT)).expand(3, 1, -1)} if prefix else {}
+                places = {"position_ids": torch.arange(len(PROMPT)).expand(3, 1, -1)} if is_part else {}
                 out = model(input_ids=torch.tensor([PROMPT]), **places)
         logits = out.logits[0, -1] if hasattr(out, "logits") else None
         states = out.last_hidden_state[0, -1] if logits is None else None
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),
               "generation_config": json.dumps(generation),
-              "tensors": {published(n): list(shape) for n, shape in tensors.items()}}
+              "tensors": {published[n]: list(shape) for n, shape in tensors.items()}}
     if integers:
         result["integers"] = integers
     expected = logits if logits is not None else states

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes clip.json, siglip.json and clip_tokenizer.json of this folder: small models of the makers' code (transformers 5.24,
-torch 2.15, Pillow 12) that compare pictures with texts, computed in 64-bit floats, with weights that follow from names."""
+"""Writes clip.json, siglip.json, clip_tokenizer.json and qwen3_embedding.json of this folder: vectors of pictures and
+of texts by small models of the makers' code (transformers 5.24, torch 2.15, Pillow 12), computed in 64-bit floats, with
+weights that follow from names; and tokens of CLIP."""
 import json, os, tempfile
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ def processor(name, pixels):
 
 
 def unit(vector):
-    vector = (getattr(vector, "pooler_output", vector) / 1.0)[0].double()
+    vector = getattr(vector, "pooler_output", vector)[0].double()
     return [float("%.9g" % x) for x in vector / vector.norm()]
 
 
@@ -88,11 +89,6 @@ def write_tokenizer():
         f.write(json.dumps(out, separators=(",", ":")) + "\n")
 
 
-write("clip")
-write("siglip")
-write_tokenizer()
-
-
 def write_embedding():
     """The model of qwen3.json as Qwen3-VL-Embedding has it: the last hidden state of a prompt with a picture."""
     from make import blocks, frames, normalised
@@ -122,4 +118,7 @@ def write_embedding():
         f.write(json.dumps({"vector": unit(vector)}, separators=(",", ":")) + "\n")
 
 
+write("clip")
+write("siglip")
+write_tokenizer()
 write_embedding()

@@ -15,20 +15,13 @@ use realizar::ffi::status::*;
 use serde_json::{Value as Json, json};
 
 use crate::support::published::numbers;
-use crate::{towers, vision};
+use crate::towers::{self, off};
+use crate::vision;
 
 fn see(seer: &Seer, size: &Json) -> Medium {
-    let size = numbers(size);
-    let picture = vision::picture([size[0] as usize, size[1] as usize]);
-    seer.pixels(&pixels(RZ_PIXELS_RGB8, [size[0] as u32, size[1] as u32], &picture.rgb), null())
-}
-
-/// The largest difference; both are vectors of the length 1.
-fn off(got: &[f32], expected: &Json) -> f64 {
-    let expected = expected.as_array().expect("numbers");
-    assert_eq!(got.len(), expected.len());
-    let differences = got.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b.as_f64().expect("a number")).abs());
-    differences.fold(0.0, f64::max)
+    let sides = vision::sides(size);
+    let picture = vision::picture(sides);
+    seer.pixels(&pixels(RZ_PIXELS_RGB8, sides.map(|side| side as u32), &picture.rgb), null())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use realizar::engine::{LoadParams, Model};
 use realizar::quant;
 use serde_json::{Value, json};
 
-use super::results;
+use super::{expected, results};
 use crate::hybrid_folders::checkpoints::{
     Case, Tensor, change, put_folder, renamed, take, undo_latent, undo_recurrence,
 };
@@ -178,9 +178,10 @@ fn rows() -> Vec<Row> {
         "model_type": "rwkv6", "num_hidden_layers": 1, "rescale_every": 6, "tie_word_embeddings": false,
         "use_cache": true, "vocab_size": 96});
     let seventh = json!({"a_low_rank_dim": 24, "architectures": ["RWKV7ForCausalLM"], "attn": null,
-        "attn_mode": "chunk", "bos_token_id": 0, "decay_low_rank_dim": 16, "eos_token_id": 0, "fuse_cross_entropy": true,
-        "fuse_norm": true, "gate_low_rank_dim": 12, "head_dim": 64, "hidden_act": "sqrelu", "hidden_ratio": 4.0,
-        "hidden_size": 128, "initializer_range": 0.006, "intermediate_size": 96, "max_position_embeddings": 2048,
+        "attn_mode": "chunk", "bos_token_id": 0, "decay_low_rank_dim": 16, "eos_token_id": 0,
+        "fuse_cross_entropy": true, "fuse_norm": true, "gate_low_rank_dim": 12, "head_dim": 64,
+        "hidden_act": "sqrelu", "hidden_ratio": 4.0, "hidden_size": 128,
+        "initializer_range": 0.006, "intermediate_size": 96, "max_position_embeddings": 2048,
         "model_type": "rwkv7", "norm_bias": true, "norm_eps": 1e-5, "norm_first": true, "num_heads": 2,
         "num_hidden_layers": 3, "tie_word_embeddings": false, "use_cache": true, "v_low_rank_dim": 8,
         "value_dim": [128, 128, 128], "vocab_size": 96});
@@ -209,14 +210,13 @@ fn folders_give_the_results_of_another_implementation() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/architectures/{name}.json"));
         let mut data: Value = serde_json::from_slice(&std::fs::read(data).unwrap()).unwrap();
         if name == "kimi-k3" {
-            // In folders the sizes of queries and keys have this epsilon, in files that of norms.
+            // Folders normalise the lengths of queries and keys by this epsilon, GGUF files by that of norms.
             data["keys"]["kimi-k3.attention.layer_norm_rms_epsilon"] = json!(1e-6);
         }
         let mut file = file_of(&data);
-        let row = |row: &Value| row.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect::<Vec<_>>();
-        let mut expected: Vec<f32> = data["logits"].as_array().unwrap().iter().flat_map(row).collect();
+        let mut expected = expected(&data);
         if name == "kimi-k3" {
-            // Rates whose logarithm is exact, of which the file gives the results.
+            // Rates whose logarithm is exact, so that file and folder are the same network: the file is the oracle.
             for tensor in file.tensors.iter_mut().filter(|tensor| tensor.name.ends_with(".ssm_a")) {
                 tensor.data = (-1f32).to_le_bytes().repeat(tensor.data.len() / 4);
             }

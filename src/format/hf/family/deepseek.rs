@@ -3,11 +3,9 @@
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use crate::error::Result;
 use crate::format::hf::known;
-use crate::format::hf::members::Members;
 use crate::format::hf::rope::head_dim;
 use crate::format::hf::translator::KeyType::{Bool, Int, Number};
 use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, Translator, WIDTH};
-use crate::format::json::Json;
 use crate::format::value::whole;
 
 /// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the
@@ -39,8 +37,8 @@ pub const INDEXER: &[Key] = &[
     ("attention.indexer.top_k", Int, &["index_topk"]),
 ];
 
-/// Kinds of layers by whether they have an indexer of their own.
-pub const TYPES: &[&str] = &["shared", "full"];
+/// Values of `indexer_types`: layers with the indexer of an earlier one, and with one of their own.
+pub const INDEXER_TYPES: &[&str] = &["shared", "full"];
 
 const INDEXED: Family =
     Family { keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER], ..THIRD };
@@ -65,9 +63,6 @@ const MINIMAX_3_NAMES: &[(&str, &str)] = &[
     ("self_attn.index_k_proj", "indexer.k_proj"),
     ("self_attn.index_q_norm", "indexer.q_norm"),
     ("self_attn.index_k_norm", "indexer.k_norm"),
-    ("block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"),
-    ("block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"),
-    ("block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"),
 ];
 
 pub const ALL: &[Family] = &[
@@ -103,7 +98,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-5,
         extras: |t| {
             t.expect("indexer_rope_interleave", true)?;
-            if let Some(kinds) = t.layers("indexer_types", TYPES)? {
+            if let Some(kinds) = t.layers("indexer_types", INDEXER_TYPES)? {
                 t.set("attention.indexer.types", Some(kinds.into_iter().map(|own| own as i64).collect::<Vec<_>>()));
             }
             third(t)
@@ -296,9 +291,7 @@ fn minimax_3(t: &mut Translator) -> Result<()> {
     t.set("expert_feed_forward_length", Some(width));
     let width = t.size("dense_intermediate_size")?;
     t.replace("feed_forward_length", Some(width));
-    let nothing = Json::Null;
-    let told = t.config.find(&["sparse_attention_config"]).map_or(&nothing, |(_, told)| told);
-    let part = Members::new(t.path, told, &nothing);
+    let part = t.part("sparse_attention_config");
     for (key, name, beside) in [
         ("head_count", "sparse_num_index_heads", "index_n_heads"),
         ("key_length", "sparse_index_dim", "index_head_dim"),
@@ -359,7 +352,7 @@ pub fn latent_attention(t: &mut Translator) -> Result<()> {
     let still = t.size("qk_nope_head_dim")?;
     let value_dim = match t.int(&["v_head_dim"])? {
         Some(_) => t.size("v_head_dim")?,
-        // That of a head by the number of heads.
+        // The width by the number of heads.
         None => t.int(WIDTH)?.unwrap_or(0).checked_div(t.int(HEADS)?.unwrap_or(0)).unwrap_or(0),
     };
     t.facts.latent = [still, value_dim];

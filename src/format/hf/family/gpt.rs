@@ -3,11 +3,9 @@
 use super::common::{EXACT_GELU, PLAIN};
 use crate::error::Result;
 use crate::format::Value;
-use crate::format::hf::members::Members;
 use crate::format::hf::translator::KeyType::{Bool, Int};
 use crate::format::hf::translator::{Family, HEADS, Translator};
 use crate::format::hf::{known, rope};
-use crate::format::json::Json;
 
 const MODERN_NAMES: &[(&str, &str)] = &[
     ("embeddings.tok_embeddings", "token_embd"),
@@ -75,6 +73,7 @@ pub const ALL: &[Family] = &[
                    max_position_embeddings=64",
         effectless: OF_TOWERS,
         extras: tower,
+        names: &[&[("head", "dense_2")]],
         ..PLAIN
     },
     Family {
@@ -221,9 +220,7 @@ fn multi_query(t: &mut Translator) -> Result<()> {
 }
 
 fn mpt(t: &mut Translator) -> Result<()> {
-    let nothing = Json::Null;
-    let set = t.config.find(&["attn_config"]).map_or(&nothing, |(_, set)| set);
-    let attention = Members::new(t.path, set, &nothing);
+    let attention = t.part("attn_config");
     let kv_heads = attention.int(&["kv_n_heads"])?;
     if attention.bool(&["alibi"])? == Some(false) {
         return Err(t.config.unsupported("\"alibi\" with the value false"));

@@ -4,7 +4,6 @@ use super::common::{EXPERT_WIDTH, PLAIN};
 use super::deepseek::latent_attention;
 use crate::error::{Result, try_vec};
 use crate::format::hf::known;
-use crate::format::hf::members::Members;
 use crate::format::hf::translator::KeyType::{Bool, Int, Number};
 use crate::format::hf::translator::{Family, HEADS, Key, Translator};
 use crate::format::json::Json;
@@ -42,9 +41,6 @@ pub const DELTA_NAMES: &[(&str, &str)] = &[
 ];
 const EXPERT_NAMES: &[(&str, &str)] = &[
     ("block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias"),
-    ("block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"),
-    ("block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"),
-    ("block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"),
     // Dense blocks as transformers saves them.
     ("block_sparse_moe.gate_proj", "ffn_gate"),
     ("block_sparse_moe.up_proj", "ffn_up"),
@@ -93,7 +89,7 @@ fn kimi(t: &mut Translator) -> Result<()> {
     delta_rules(t, None)
 }
 
-/// Nothing turns.
+/// Refuses rotary positions, which the network has none of, and passes over keys that describe them.
 pub fn still(t: &mut Translator) -> Result<()> {
     t.expect("mla_use_nope", true)?;
     t.config.skip(&["rope_theta", "rope_scaling", "rope_parameters"]);
@@ -103,9 +99,7 @@ pub fn still(t: &mut Translator) -> Result<()> {
 /// Sets the layers with delta rules, and the numbers of these. `bound`: that of decays, unless the configuration says
 /// that there is none.
 pub fn delta_rules(t: &mut Translator, bound: Option<f64>) -> Result<()> {
-    let nothing = Json::Null;
-    let told = t.config.find(&["linear_attn_config"]).map_or(&nothing, |(_, told)| told);
-    let part = Members::new(t.path, told, &nothing);
+    let part = t.part("linear_attn_config");
     let either = |name: &str, beside: &str| -> Result<Option<u64>> {
         let beside = t.config.int(&[beside])?;
         Ok(part.int(&[name])?.or(beside))

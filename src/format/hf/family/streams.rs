@@ -1,7 +1,7 @@
 //! Families with several residual streams, which hyper-connections tie: DeepSeek V4, GLM 5 Next, Hunyuan 4.
 
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
-use super::deepseek::{INDEXER, TYPES, latent_attention, sigmoid_router};
+use super::deepseek::{INDEXER, INDEXER_TYPES, latent_attention, sigmoid_router};
 use super::kimi::{DELTA_NAMES, delta_rules, still};
 use crate::error::{Result, try_vec};
 use crate::format::hf::members::Members;
@@ -162,8 +162,7 @@ fn deepseek_4(t: &mut Translator) -> Result<()> {
 
 /// Positions that have a compressed key together, layer by layer; 0 where there are none.
 fn compressed_sizes(t: &Translator) -> Result<Vec<i64>> {
-    let nothing = Json::Null;
-    let rates = Members::new(t.path, t.config.find(&["compress_rates"]).map_or(&nothing, |(_, rates)| rates), &nothing);
+    let rates = t.part("compress_rates");
     let names = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"];
     let [_, few, many] = names;
     let sizes = [0, rates.int(&[few])?.unwrap_or(4), rates.int(&[many])?.unwrap_or(128)];
@@ -242,7 +241,7 @@ fn hunyuan_4(t: &mut Translator) -> Result<()> {
 
 /// Sets which layers have an indexer of their own. `default`: where the configuration does not say.
 fn own_indexers(t: &mut Translator, default: impl Fn(usize) -> bool) -> Result<()> {
-    let own: Vec<i64> = match t.layers("indexer_types", TYPES)? {
+    let own: Vec<i64> = match t.layers("indexer_types", INDEXER_TYPES)? {
         Some(kinds) => kinds.into_iter().map(|own| own as i64).collect(),
         None => (0..usize::try_from(t.n_layers()?).unwrap_or(0)).map(|i| i64::from(default(i))).collect(),
     };

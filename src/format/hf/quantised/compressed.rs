@@ -43,8 +43,9 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     let mut bits: Vec<u64> = weights().filter_map(|w| w.get("num_bits").and_then(Json::as_u64)).collect();
     bits.sort_unstable();
     bits.dedup();
-    // Inputs of all matrices are sorted by groups that a tensor has.
-    let is_ordered = !groups.is_empty() && weights().all(|w| w.get("actorder").and_then(Json::as_str) == Some("group"));
+    // A tensor of each matrix tells the groups of its inputs.
+    let is_reordered =
+        !groups.is_empty() && weights().all(|w| w.get("actorder").and_then(Json::as_str) == Some("group"));
     let sides = |w: &&Json| match w.get("block_structure")?.as_array()? {
         [a, b] => Some([a.as_u64()?, b.as_u64()?]),
         _ => None,
@@ -55,7 +56,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         let (weight, scale) = (set.need(&format!("{x}.weight_packed"))?, set.need(&format!("{x}.weight_scale"))?);
         match &*weight.dtype {
             "U8" => small_floats(set, &x, &weight, &scale)?,
-            "I32" => integers(set, &x, &weight, &scale, (&bits, is_ordered))?,
+            "I32" => integers(set, &x, &weight, &scale, (&bits, is_reordered))?,
             _ => return Err(set.misfit(&weight, "I32 or U8")),
         }
     }
@@ -87,7 +88,7 @@ fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result
 }
 
 /// Words of codes, a row padded to whole words. Older ones have no code in two words.
-fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, (bits, is_ordered): (&[u64], bool)) -> Result<()> {
+fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, (bits, is_reordered): (&[u64], bool)) -> Result<()> {
     let shape = set.need(&format!("{x}.weight_shape"))?;
     let sizes: Vec<u64> =
         set.bytes(&shape)?.as_chunks().0.iter().map(|n| u64::try_from(i64::from_le_bytes(*n)).unwrap_or(0)).collect();
@@ -123,7 +124,7 @@ fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, (bits, is_ord
     };
     let name = format!("{x}.weight_g_idx");
     let order = set.take(&name);
-    if order.is_none() && groups > 1 && is_ordered {
+    if order.is_none() && groups > 1 && is_reordered {
         return Err(set.wrong(format!("the tensor {name:?} is missing, which \"actorder\" asks for")));
     }
     let order = order.map(|order| set.order(&order, cols, columns)).transpose()?.flatten();

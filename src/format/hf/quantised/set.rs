@@ -177,8 +177,8 @@ impl Set<'_> {
         Ok((self.numbers(entry, block, strides)?, block[1]))
     }
 
-    /// The inputs of a matrix in the order of their groups, which `entry` has, `columns` inputs each; `None` where they
-    /// are in order.
+    /// The inputs of a matrix, sorted by their groups of `columns` inputs, which `entry` numbers; `None` where they are
+    /// in order.
     pub fn order(&self, entry: &Entry, cols: u64, columns: u64) -> Result<Option<Arc<[u32]>>> {
         self.expect(entry, &["I32"], &[cols])?;
         if columns == 0 || !cols.is_multiple_of(columns) || cols > 1 << 24 {
@@ -262,9 +262,8 @@ impl Set<'_> {
         if !cols.is_multiple_of(if blocks == Blocks::Nvfp4 { 64 } else { 32 }) {
             return Err(self.unsupported(name, &format!("has rows of {cols} columns, no whole number of blocks")));
         }
-        let stream = Codes::new(codes.place, 4, Order::Stream(Stream::rows(cols / 2)));
+        let codes = Codes::new(codes.place, 4, Order::Stream(Stream::rows(cols / 2)));
         let scales = numbers(scale, NumberKind::Byte, [1, group], [cols / group, 1]);
-        let codes = stream;
         self.put(name, shape, GroupedMatrix { blocks, rows, cols, codes, scales, offsets: None, order: None })
     }
 
