@@ -311,6 +311,7 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let routing_is_known = |r: &Routing| match r.score {
         _ if r.by_id.is_some() => false,
         RouterScore::SoftmaxOfChosen => r.bias.is_none() && r.groups == 1,
+        RouterScore::SparseMixer => false,
         RouterScore::Softmax | RouterScore::Sigmoid | RouterScore::RootOfSoftplus => true,
     };
     Ok(match op {

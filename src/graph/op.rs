@@ -499,6 +499,9 @@ pub enum RouterScore {
     Sigmoid,
     /// `sqrt(ln(1 + e^x))`
     RootOfSoftplus,
+    /// SparseMixer (arXiv 2409.12136): of each choice in turn the softmax over those experts left whose score differs
+    /// from the best of them by no more than 0.02 of the larger of the best score and their own magnitude.
+    SparseMixer,
 }
 
 /// The rule by which scores of a router become weights of the chosen experts.

@@ -569,6 +569,7 @@ fn experts() {
         (RouterScore::SoftmaxOfChosen, false, None),
         (RouterScore::Softmax, false, Some([7, 7])),
         (RouterScore::Softmax, true, Some([7, 3])),
+        (RouterScore::SparseMixer, false, None),
     ];
     for (score, renormalise, steps) in scores {
         let mut model = Model::new(LAYER);
@@ -604,7 +605,11 @@ fn experts() {
             activation,
         })]);
         for n in COUNTS {
-            let (h, r) = (values(n * HIDDEN, 4), values(n * n_experts, 5));
+            let (h, mut r) = (values(n * HIDDEN, 4), values(n * n_experts, 5));
+            if score == RouterScore::SparseMixer {
+                // Some are near enough to the best, and some are not.
+                r.iter_mut().for_each(|x| *x = 0.03 * *x - 1.0);
+            }
             let got = run(&model, n, &[(x, &h), (scores, &r)], &[out]);
             let mut expected = Vec::new();
             for (h, scores) in h.chunks(HIDDEN).zip(r.chunks(n_experts)) {
@@ -613,8 +618,16 @@ fn experts() {
                 let exp = |e: usize| f64::from(scores[e]).exp();
                 let over = if score == RouterScore::Softmax && !renormalise { &order[..] } else { &order[..3] };
                 let sum: f64 = over.iter().map(|&e| exp(e)).sum();
+                let near = |best: usize, e: usize| {
+                    let [best, score] = [scores[best], scores[e]].map(f64::from);
+                    (best - score) / score.abs().max(best) <= 0.02
+                };
                 let mut row = vec![0.0; HIDDEN];
-                for &e in &order[..3] {
+                for (i, &e) in order[..3].iter().enumerate() {
+                    let sum = match score {
+                        RouterScore::SparseMixer => order[i..].iter().filter(|o| near(e, **o)).map(|o| exp(*o)).sum(),
+                        _ => sum,
+                    };
                     let rows = |w: &[f32], each: usize| w[e * each..(e + 1) * each].to_vec();
                     let g = product(&wide(h), &rows(&w_gate, ffn * HIDDEN), HIDDEN);
                     let u = product(&wide(h), &rows(&w_up, ffn * HIDDEN), HIDDEN);

@@ -142,20 +142,20 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The magnitude of a rotation.
     (c"heads", 184, 1 << 20),
     // The factor on scores.
-    (c"attend_64", 164, 1 << 22),
-    (c"attend_64_any", 164, 1 << 22),
-    (c"attend_128", 164, 1 << 22),
-    (c"attend_128_any", 164, 1 << 22),
-    (c"attend_256", 164, 1 << 22),
-    (c"attend_256_any", 164, 1 << 22),
-    (c"attend_64_alone", 164, 1 << 22),
-    (c"attend_64_alone_any", 164, 1 << 22),
-    (c"attend_128_alone", 164, 1 << 22),
-    (c"attend_128_alone_any", 164, 1 << 22),
-    (c"attend_256_alone", 164, 1 << 22),
-    (c"attend_256_alone_any", 164, 1 << 22),
+    (c"attend_64", 172, 1 << 22),
+    (c"attend_64_any", 172, 1 << 22),
+    (c"attend_128", 172, 1 << 22),
+    (c"attend_128_any", 172, 1 << 22),
+    (c"attend_256", 172, 1 << 22),
+    (c"attend_256_any", 172, 1 << 22),
+    (c"attend_64_alone", 172, 1 << 22),
+    (c"attend_64_alone_any", 172, 1 << 22),
+    (c"attend_128_alone", 172, 1 << 22),
+    (c"attend_128_alone_any", 172, 1 << 22),
+    (c"attend_256_alone", 172, 1 << 22),
+    (c"attend_256_alone_any", 172, 1 << 22),
     // The magnitude of a rotation.
-    (c"attend_128_alone", 392, 1 << 20),
+    (c"attend_128_alone", 408, 1 << 20),
     // Turns, and the last position of a span.
     (c"heads", 56, shim::NULL),
     (c"attend_64", 64, shim::NULL),
@@ -163,12 +163,12 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The number of heads whose keys are in 4 bits.
     (c"turn_heads", 24, -1),
     // The factor on scores.
-    (c"attend_prompt_64", 164, 1 << 22),
-    (c"attend_prompt_64_any", 164, 1 << 22),
-    (c"attend_prompt_128", 164, 1 << 22),
-    (c"attend_prompt_128_any", 164, 1 << 22),
-    (c"attend_prompt_256", 164, 1 << 22),
-    (c"attend_prompt_256_any", 164, 1 << 22),
+    (c"attend_prompt_64", 172, 1 << 22),
+    (c"attend_prompt_64_any", 172, 1 << 22),
+    (c"attend_prompt_128", 172, 1 << 22),
+    (c"attend_prompt_128_any", 172, 1 << 22),
+    (c"attend_prompt_256", 172, 1 << 22),
+    (c"attend_prompt_256_any", 172, 1 << 22),
     // The activation.
     (c"glu", 24, 1),
     (c"expert_glu", 80, 1),
@@ -185,7 +185,7 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The number of columns.
     (c"project_heads", 76, -1),
     // The number of experts.
-    (c"route", 32, -1),
+    (c"route", 48, -1),
     // The number of choices.
     (c"group", 24, -1),
     (c"combine", 52, -1),

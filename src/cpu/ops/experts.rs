@@ -42,6 +42,15 @@ pub struct ExpertScratch {
     down: Floats,
 }
 
+/// The weight of an expert by `RouterScore::SparseMixer`, were it chosen. `ranking`: all experts, the best first.
+fn sparse_mixer(ranking: &[(u32, f32)], expert: u32) -> f32 {
+    let left = ranking.iter().skip_while(|(other, _)| *other != expert);
+    let best = ranking.iter().find(|(other, _)| *other == expert).map_or(0.0, |(_, score)| *score);
+    // False of scores of 0 alone, which make no number.
+    let is_far = |score: f32| (best - score) / score.abs().max(best) > 0.02;
+    1.0 / left.map(|(_, score)| *score).filter(|score| !is_far(*score)).map(|score| exp(score - best)).sum::<f32>()
+}
+
 impl ExpertScratch {
     pub fn new(program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
         let (mut used, mut n, mut hidden, mut ffn, mut ordered) = (0, 0, 0, 0, 0);
@@ -89,7 +98,8 @@ impl ExpertScratch {
             };
             let sum: f32 = considered.iter().map(|(_, score)| exp(score - peak)).sum();
             weights.clear();
-            weights.extend(scores.iter().map(|score| match routing.score {
+            weights.extend(scores.iter().enumerate().map(|(expert, score)| match routing.score {
+                RouterScore::SparseMixer => sparse_mixer(ranking, expert as u32),
                 RouterScore::Sigmoid => 1.0 / (1.0 + exp(-score)),
                 RouterScore::RootOfSoftplus => root_of_softplus(*score),
                 _ => exp(score - peak) / sum,

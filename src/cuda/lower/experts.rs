@@ -6,7 +6,7 @@ use crate::cuda::args::{
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Weight};
 
 impl Lowering<'_> {
@@ -26,6 +26,7 @@ impl Lowering<'_> {
                 RouterScore::SoftmaxOfChosen => args::RouterScore::SoftmaxOfChosen,
                 RouterScore::Sigmoid => args::RouterScore::SigmoidOfScore,
                 RouterScore::RootOfSoftplus => args::RouterScore::RootOfSoftplus,
+                RouterScore::SparseMixer => return Err(Error::unsupported("this routing to experts on a GPU")),
             } as u32,
             renormalise: u32::from(routing.renormalise),
             groups: routing.groups as u32,

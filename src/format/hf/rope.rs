@@ -128,7 +128,12 @@ pub(super) fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -
             let trained = needed(trained, "original_max_position_embeddings")?;
             let stretch = needed(stretch()?, "max_position_embeddings")?;
             let prescribed = if stretch > 1.0 { (1.0 + libm::log(stretch) / libm::log(trained)).sqrt() } else { 1.0 };
-            let attention = set.number(&["attention_factor"])?.unwrap_or(prescribed);
+            // Of caches within the context of the training, and beyond.
+            let own = match [set.number(&["short_mscale"])?, set.number(&["long_mscale"])?] {
+                [short, long] if short == long => short,
+                _ => return Err(t.config.unsupported("\"short_mscale\" and \"long_mscale\" unless they are alike")),
+            };
+            let attention = own.or(set.number(&["attention_factor"])?).unwrap_or(prescribed);
             t.set("rope.scaling.type", Some("longrope"));
             t.set("rope.scaling.original_context_length", whole(trained));
             t.set("rope.scaling.attn_factor", Some(attention));

@@ -227,6 +227,14 @@ MODELS = {
                                     "interpolate_factor": 1, "full_attn_mod": 1, "mlp_bias": False,
                                     "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 6,
                                                      "long_factor": [1.0, 1.5, 2.0, 3.0, 4.0, 6.0]}}, {}),
+    "phi-3.5-moe-instruct": (PHI3 | {
+        "architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe", "attention_bias": True, "hidden_dropout": 0.0,
+        "auto_map": {"AutoConfig": "configuration_phimoe.PhiMoEConfig", "AutoModelForCausalLM": "modeling_phimoe.PhiMoEForCausalLM"},
+        "input_jitter_noise": 0.01, "lm_head_bias": True, "max_position_embeddings": 131072, "num_experts_per_tok": 2,
+        "num_key_value_heads": 2, "num_local_experts": 4, "output_router_logits": False, "router_aux_loss_coef": 0.0,
+        "router_jitter_noise": 0.01, "sliding_window": 131072, "rope_scaling": {
+            "type": "longrope", "short_factor": [1.0, 1.0, 1.25, 1.5, 2.0, 2.0, 2.5, 3.0], "long_factor": [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 9.0],
+            "original_max_position_embeddings": 4096, "short_mscale": 1.243163121016122, "long_mscale": 1.243163121016122}}, {}),
     "phi-2": (COMMON | {"architectures": ["PhiForCausalLM"], "model_type": "phi", "attention_dropout": 0.0,
                         "bos_token_id": 1, "embd_pdrop": 0.0, "eos_token_id": 2, "hidden_act": "gelu_new",
                         "hidden_size": 64, "intermediate_size": 160, "layer_norm_eps": 1e-05,

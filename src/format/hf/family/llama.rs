@@ -38,6 +38,15 @@ pub const ALL: &[Family] = &[
     Family { model_types: &["orion"], arch: "orion", ..PLAIN },
     Family { model_types: &["phi3"], arch: "phi3", ..PLAIN },
     Family {
+        model_types: &["phimoe"],
+        arch: "phimoe",
+        keys: &[EXPERTS],
+        defaults: "rope_theta=1e6 num_local_experts=16 num_experts_per_tok=2",
+        effectless: " input_jitter_noise hidden_dropout expert_dropout ",
+        extras: sparse_mixer,
+        ..PLAIN
+    },
+    Family {
         model_types: &["nemotron"],
         arch: "nemotron",
         activations: &["relu2"],
@@ -301,6 +310,14 @@ fn hunyuan_moe(t: &mut Translator) -> Result<()> {
         t.set(key, n);
     }
     Ok(())
+}
+
+/// The noise of training is the reach of a choice, too.
+fn sparse_mixer(t: &mut Translator) -> Result<()> {
+    match t.number(&["router_jitter_noise"])? {
+        None | Some(0.01) => Ok(()),
+        Some(noise) => Err(t.config.unsupported(&format!("\"router_jitter_noise\" with the value {noise}"))),
+    }
 }
 
 /// A number, or a list of one a layer in which all are equal.
