@@ -278,7 +278,7 @@ struct ProjectArgs {
     u32 cols;  // Columns of the input, without padding.
     u32 epilogue;
     u32 activation;  // `Activation` of the epilogue `Glu`.
-    float scale;  // Factor of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
+    float scale;  // Factor of the epilogues `Add` and `Cap`.
     float softcap;  // Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     u32 n;  // Rows of the output.
     // For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes

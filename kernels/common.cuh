@@ -378,11 +378,7 @@ DEVICE float activate(float x, u32 kind) {
         default: return fmaxf(x, 0.f);
     }
 }
-DEVICE float gated(float gate, float up, u32 kind, float limit, float up_limit) {
-    if (kind == kTanhSwiglu) {
-        if (up_limit > 0.f) up = up_limit * tanhf(up / up_limit);
-        return limit * tanhf(gate / limit) * sigmoid(gate) * up;
-    }
+DEVICE float gated(float gate, float up, u32 kind, float limit) {
     if (kind == kClampedSwiglu) {
         gate = fminf(gate, 7.f);
         return gate * sigmoid(1.702f * gate) * (fminf(fmaxf(up, -7.f), 7.f) + 1.f);
@@ -392,6 +388,12 @@ DEVICE float gated(float gate, float up, u32 kind, float limit, float up_limit) 
     if (kind == kSwigluThenClamped) gate = fminf(gate, limit);
     if (kind == kSwigluOfClamped || kind == kSwigluThenClamped) up = fminf(fmaxf(up, -limit), limit);
     return gate * up;
+}
+// `gated` with `kTanhSwiglu`, for which products of one row have too few registers.
+DEVICE float any_gated(float gate, float up, u32 kind, float limit, float up_limit) {
+    if (kind != kTanhSwiglu) return gated(gate, up, kind, limit);
+    if (up_limit > 0.f) up = up_limit * tanhf(up / up_limit);
+    return limit * tanhf(gate / limit) * sigmoid(gate) * up;
 }
 // The `up` of an activation without one.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }

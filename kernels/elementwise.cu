@@ -13,7 +13,7 @@ KERNEL(glu, GluArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (u64)gridDim.x * blockDim.x)
-        a.gate[i] = gated(a.gate[i], a.up ? a.up[i] : no_up(a.activation), a.activation, a.limit, a.up_limit);
+        a.gate[i] = any_gated(a.gate[i], a.up ? a.up[i] : no_up(a.activation), a.activation, a.limit, a.up_limit);
 }
 
 DEVICE float xielu(float x, const ModifyArgs& a) {

@@ -25,5 +25,5 @@ DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum,
 DEVICE void finish_gate(const ProjectArgs& a, u32 row, u32 stacked, u64 y, float gate, float up) {
     const Segment& s = a.segments[0];
     up = with_bias(a.segments[1], stacked, up);
-    s.out[y * s.w.rows + row] = gated(with_bias(s, stacked, gate), up, a.activation, a.softcap, a.scale);
+    s.out[y * s.w.rows + row] = gated(with_bias(s, stacked, gate), up, a.activation, a.softcap);
 }

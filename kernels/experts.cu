@@ -151,7 +151,7 @@ KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
             return a.biases[which] ? y + a.biases[which][(u64)expert * a.ffn + col] : y;
         };
         const float up = a.up ? product(a.up[at], 1) : no_up(a.activation);
-        a.gate[at] = gated(product(a.gate[at], 0), up, a.activation, a.limit, a.up_limit);
+        a.gate[at] = any_gated(product(a.gate[at], 0), up, a.activation, a.limit, a.up_limit);
     }
 }
 

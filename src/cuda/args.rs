@@ -320,7 +320,7 @@ pub struct ProjectArgs {
     pub epilogue: u32,
     /// `Activation` of the epilogue `Glu`.
     pub activation: u32,
-    /// Factor of the epilogues `Add` and `Cap`; `GluArgs::up_limit` of the epilogue `Glu`.
+    /// Factor of the epilogues `Add` and `Cap`.
     pub scale: f32,
     /// Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     pub softcap: f32,

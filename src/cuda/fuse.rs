@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::args::ATTEND_ROWS;
 use super::scratch::AttentionShape;
-use crate::graph::op::{Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
+use crate::graph::op::{Activation, Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
 /// The ops that are executed together, by the first of them.
@@ -52,6 +52,11 @@ impl Fusion {
             Fusion::Heads(n) | Fusion::Attention { ops: n, .. } => n,
         }
     }
+}
+
+/// Tells whether products of gate and up apply the activation: for that of two limits they have too few registers.
+pub fn is_of_products(activation: Activation) -> bool {
+    !matches!(activation, Activation::TanhSwiglu(_))
 }
 
 /// The fusions of a program.
@@ -163,8 +168,13 @@ impl Chooser<'_> {
             {
                 Fusion::ProductSum
             }
-            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), .. }, ..] => match **projections {
-                [a, b] if (a.out, b.out) == (*gate, *up) && self.ends(*up, at + 1) && is_gate(&a, &b) => {
+            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), activation }, ..] => match **projections {
+                [a, b]
+                    if (a.out, b.out) == (*gate, *up)
+                        && self.ends(*up, at + 1)
+                        && is_gate(&a, &b)
+                        && is_of_products(*activation) =>
+                {
                     Fusion::ProductGate
                 }
                 _ => Fusion::Alone,

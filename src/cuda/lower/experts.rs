@@ -3,6 +3,7 @@
 use crate::cuda::args::{
     self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, ProjectArgs, RouteArgs, Segment,
 };
+use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
@@ -85,7 +86,6 @@ impl Lowering<'_> {
             cols: input.width as u32,
             activation,
             softcap: limit,
-            scale: up_limit,
             x_divisor: used as u32,
             ..Default::default()
         };
@@ -97,7 +97,10 @@ impl Lowering<'_> {
             ..Default::default()
         };
         // Biases are added where the products end, factors after them.
-        let together = !is_single && gate.w.dtype == up.w.dtype && [on_input, of_gate.0, of_up.0] == [0; 3];
+        let together = !is_single
+            && gate.w.dtype == up.w.dtype
+            && [on_input, of_gate.0, of_up.0] == [0; 3]
+            && is_of_products(op.activation);
         let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
         let mut args = ProjectArgs {
             epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,

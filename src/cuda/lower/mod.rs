@@ -266,9 +266,9 @@ impl Lowering<'_> {
                 self.adapt(*input, &projections, *scale)?;
             }
             (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
-                let (activation, [softcap, scale]) = activation_code(*activation);
+                let (activation, [softcap, _]) = activation_code(*activation);
                 let epilogue = Epilogue::Glu as u32;
-                let args = ProjectArgs { epilogue, activation, softcap, scale, ..Default::default() };
+                let args = ProjectArgs { epilogue, activation, softcap, ..Default::default() };
                 self.project(*x, projections, args)?;
             }
             (Fusion::Attention { .. }, [ops @ .., Op::Attend(attend)]) => {
