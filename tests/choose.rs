@@ -3,6 +3,7 @@
 #![cfg(cuda)]
 #![allow(unsafe_code)]
 
+mod gpu;
 #[expect(dead_code, reason = "few of them are needed here")]
 mod it {
     pub mod support;
@@ -31,7 +32,7 @@ use realizar::sampling::{NO_TOKEN, SamplingRule, Scratch, choose};
 use realizar::tensor::DType;
 
 use it::support::save::save;
-use it::support::shim::{self, Shim};
+use it::support::shim::Shim;
 use it::support::tiny::{self, PROMPT, Rng, Tiny};
 
 const GPU: u32 = 2;
@@ -270,7 +271,7 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
 
 #[test]
 fn a_gpu_chooses_as_the_host_does() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let mut rng = Rng(11);
     let mut draws = 0;
     for (vocab, steps) in [(1, 12), (2, 40), (31, 100), (32, 60), (33, 100), (1000, 160), (5000, 60)] {
@@ -283,7 +284,7 @@ fn a_gpu_chooses_as_the_host_does() {
 
 #[test]
 fn a_gpu_chooses_from_large_vocabularies() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let mut rng = Rng(12);
     for (vocab, steps) in [(50_257, 9), (151_936, 4)] {
         let head = Head { vocab, columns: columns(vocab, &mut rng) };
@@ -293,7 +294,7 @@ fn a_gpu_chooses_from_large_vocabularies() {
 
 #[test]
 fn a_gpu_passes_over_what_is_no_number() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let mut rng = Rng(13);
     for (vocab, kind) in [1, 33, 1500].into_iter().flat_map(|vocab| (0..5).map(move |kind| (vocab, kind))) {
         let head = Head { vocab, columns: vec![odd_column(vocab, kind, &mut rng)] };
@@ -354,7 +355,7 @@ fn tiny() -> Tiny {
 
 #[test]
 fn sampled_text_runs_ahead_and_is_that_of_the_host() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let (_dir, path, _) = save(&tiny());
     for layers in [0, 1] {
         let model = load(&path, layers);
@@ -388,7 +389,7 @@ fn sampled_text_runs_ahead_and_is_that_of_the_host() {
 /// Recurrent states change places with every step that runs ahead.
 #[test]
 fn recurrent_networks_choose_ahead() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let all = tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(64, 4, 2, 16, 96));
     for (name, tiny) in all.into_iter().filter(|(_, tiny)| !tiny.net.mixers.is_empty()) {
         let (_dir, path, _) = save(&tiny);
@@ -406,7 +407,7 @@ fn recurrent_networks_choose_ahead() {
 /// The device chooses among the tokens that a grammar allows.
 #[test]
 fn grammars_restrict_what_the_device_chooses() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
     let model = load(&path, 0);
     let text = r#"root ::= ("Lily " | "Tim " | "a" [a-z] " ")+ "end""#;
@@ -460,7 +461,7 @@ fn grammars_restrict_what_the_device_chooses() {
 /// Neither inputs of the host nor logits cross for a token that is generated ahead.
 #[test]
 fn nothing_is_copied_for_a_token_that_runs_ahead() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&tiny());
     let model = load(&path, 0);
@@ -487,7 +488,7 @@ fn nothing_is_copied_for_a_token_that_runs_ahead() {
 
 #[test]
 fn batches_and_jobs_choose_on_the_device() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let (_dir, path, _) = save(&tiny());
     let model = load(&path, 0);
     let all = samplers();

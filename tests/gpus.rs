@@ -2,6 +2,7 @@
 //! parts.
 #![cfg(cuda)]
 
+mod gpu;
 #[expect(dead_code, reason = "few of them are needed here")]
 mod it {
     pub mod support;
@@ -22,14 +23,15 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 
+use gpu::Gpu;
 use it::support::reference::relative_rms;
 use it::support::save::{restored, save, saved_bytes};
-use it::support::shim::{self, Gpu, Lie, Shim};
+use it::support::shim::{self, Lie, Shim};
 use it::support::tiny::{self, PROMPT, Tiny};
 
 /// The GPUs of these tests, which reach one another and have as much memory as they need.
 fn gpus() -> Option<MutexGuard<'static, Gpu>> {
-    let gpus = shim::gpu(3)?;
+    let gpus = gpu::gpu(3)?;
     peers(&gpus, true);
     gpus.0.as_ref().inspect(|shim| (0..3).for_each(|device| memory(shim, device, 1 << 30)));
     Some(gpus)

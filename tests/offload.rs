@@ -2,6 +2,7 @@
 //! everywhere, or on a GPU where the shim cannot be had.
 #![cfg(cuda)]
 
+mod gpu;
 #[expect(dead_code, reason = "few of them are needed here")]
 mod it {
     pub mod support;
@@ -87,7 +88,7 @@ fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
 
 #[test]
 fn every_split_agrees_with_the_reference() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let untied = Tiny::new("llama", quant::Q8_0).layers(3).shape(64, 4, 2, 16, 96).change(|t| t.tied = false);
     for (name, tiny) in models(quant::F32).into_iter().chain([("untied", untied)]) {
         let (_dir, path, reference) = save(&tiny);
@@ -114,7 +115,7 @@ fn every_split_agrees_with_the_reference() {
 /// Memories of recurrent layers are rewound and forked with keys and values, on either device.
 #[test]
 fn recurrent_layers_rewind_on_both_devices() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(64, 4, 2, 16, 96));
     let lfm2 = all.into_iter().find(|(name, _)| *name == "lfm2").unwrap().1;
     let conv = lfm2.net.mixers[0];
@@ -147,7 +148,7 @@ fn rewinds(model: &Arc<Model>, gpu_layers: u32) {
 
 #[test]
 fn sequences_of_a_divided_model_rewind_fork_and_batch() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     for (name, tiny) in models(quant::Q8_0) {
         let (_dir, path, _) = save(&tiny);
         let model = load(&path, 1).unwrap();
@@ -180,7 +181,7 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
 /// Neither the way a prompt is cut nor the other sequences of a batch change a bit, where that is asked for.
 #[test]
 fn deterministic_models_give_the_same_bits_in_any_company() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let wide = ("heads of 64", Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 4, 1, 64, 256));
     for (name, tiny) in models(quant::F16).into_iter().chain([wide]) {
         let (_dir, path, reference) = save(&tiny);
@@ -213,7 +214,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
 /// Positions are dealt out in one way, also where they are more than a turn of all shares has.
 #[test]
 fn deterministic_models_deal_positions_out_in_one_way() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let ids: Vec<u32> = (0..600).map(|i| i * 7 % 300).collect();
     let all = tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(32, 2, 1, 16, 32));
     for (name, tiny) in all.into_iter().filter(|(name, _)| ["qwen2", "gemma2"].contains(name)) {
@@ -249,7 +250,7 @@ fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
 /// Memories follow steps that run ahead, also where a text ends and what was begun behind it is forgotten.
 #[test]
 fn recurrent_networks_run_ahead() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     for (name, tiny) in models(quant::Q8_0).into_iter().filter(|(_, tiny)| !tiny.net.mixers.is_empty()) {
         let (_dir, path, _) = save(&tiny);
         let (_, expected, logits) = decoded(&load(&path, 0).unwrap(), 24);
@@ -276,7 +277,7 @@ fn recurrent_networks_run_ahead() {
 /// the same sequence as step by step.
 #[test]
 fn generation_runs_ahead_and_nobody_notices() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let shim = gpu.0.as_ref();
     let tiny =
         |eos| Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96).change(|t| (t.eos, t.seed) = (eos, 7));
@@ -352,7 +353,7 @@ fn ended(jobs: &mut [Job; 2], budget: Option<Duration>) -> Result<[Vec<u32>; 2]>
 /// Whichever call of jobs finds the device gone, they say so and keep their tokens, and the CPU goes on.
 #[test]
 fn jobs_may_lose_their_device_at_any_call() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96));
     let on_cpu = || prompt(&Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap(), 21);
@@ -399,7 +400,7 @@ fn jobs_may_lose_their_device_at_any_call() {
 /// goes on.
 #[test]
 fn a_device_that_hangs_is_given_up() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(2).shape(64, 4, 2, 16, 96));
     let on_cpu = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
@@ -434,7 +435,7 @@ fn a_device_that_hangs_is_given_up() {
 /// A profile adds up to the time of all kernels: the shim counts a millisecond for each.
 #[test]
 fn a_profile_tells_the_parts_of_a_step_apart() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let tiny = models(quant::F16).into_iter().find(|(name, _)| *name == "qwen3moe").unwrap().1;
     let (_dir, path, _) = save(&tiny);
@@ -464,7 +465,7 @@ fn a_profile_tells_the_parts_of_a_step_apart() {
 /// alone.
 #[test]
 fn devices_count_what_is_theirs() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let tiny = Tiny::new("llama", quant::Q8_0).layers(4).shape(64, 4, 2, 16, 96);
     let (_dir, path, _) = save(&tiny);
     let limited = |memory_limit, gpu_layers| {
@@ -495,7 +496,7 @@ fn devices_count_what_is_theirs() {
 /// A plan is what the driver is then asked for, to the byte, and what the host gives, nearly.
 #[test]
 fn a_plan_tells_what_a_device_is_asked_for() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let names = ["llama", "gemma2", "qwen3moe"];
     for (name, tiny) in models(quant::Q4_0).into_iter().filter(|(name, _)| names.contains(name)) {
@@ -568,7 +569,7 @@ fn a_plan_tells_what_a_device_is_asked_for() {
 /// else.
 #[test]
 fn caches_on_a_gpu_are_saved_and_loaded() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let ids: Vec<u32> = (0..40).map(|i| i * 37 % 300).collect();
     let names = ["llama", "gemma2", "qwen3", "deepseek2", "qwen35", "mamba2"];
     for (name, tiny) in models(quant::Q8_0).into_iter().filter(|(name, _)| names.contains(name)) {
@@ -625,7 +626,7 @@ fn caches_on_a_gpu_are_saved_and_loaded() {
 /// Rings that have gone round are saved as they are.
 #[test]
 fn rings_on_a_gpu_are_saved() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let ids: Vec<u32> = (0..1000).map(|i| (i * i + 7 * i) % 300).collect();
     let all = tiny::architectures(|name| Tiny::new(name, quant::F16).shape(32, 2, 1, 16, 32));
     let tiny = all.into_iter().find(|(name, _)| *name == "gemma2").unwrap().1.layers(2);
@@ -643,7 +644,7 @@ fn rings_on_a_gpu_are_saved() {
 /// A cache that was shifted, or whose memory was given back, is the one that was computed without.
 #[test]
 fn caches_on_a_gpu_are_shifted_and_released() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let tiny = Tiny::new("llama", quant::Q8_0).layers(3).shape(64, 4, 2, 16, 96);
     let (_dir, path, _) = save(&tiny);
     for layers in [0, 1] {
@@ -677,7 +678,7 @@ fn caches_on_a_gpu_are_shifted_and_released() {
 
 #[test]
 fn layers_go_where_they_fit() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let tiny = Tiny::new("llama", quant::F32).layers(4).shape(64, 4, 2, 16, 96);
     let (_dir, path, reference) = save(&tiny);
@@ -713,7 +714,7 @@ fn layers_go_where_they_fit() {
 /// The last layers go there that kernels can execute, also where more were asked for.
 #[test]
 fn layers_without_kernels_stay_on_the_cpu() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let pool = Arc::new(Pool::new(1).unwrap());
     let load = |head_dims: [usize; 3], gpu_layers| {
         let mut b = ProgramBuilder::default();
@@ -761,7 +762,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
 /// Attention without a model, resident and from memory of the caller.
 #[test]
 fn kernels_of_the_caller_run_on_the_gpu() {
-    let Some(gpu) = shim::gpu(1) else { return };
+    let Some(gpu) = gpu::gpu(1) else { return };
     let mut rng = Rng(3);
     let mut values = |n: usize| -> Vec<f32> { (0..n).map(|_| rng.normal() as f32).collect() };
     let compare = |expected: &[f32], got: &[f32]| {
@@ -841,7 +842,7 @@ fn adapter(model: &Arc<Model>, path: &Path, tiny: &Tiny, list: &[Factors], alpha
 /// The products of adapters wherever layers are: against a network whose weights have them merged in.
 #[test]
 fn adapters_agree_with_merged_weights_on_every_device() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     for (i, (name, tiny)) in models(quant::F32).into_iter().enumerate() {
         let (_dir, path, _) = save(&tiny);
         let (rank, alpha, scale) = ([8, 3, 16, 20][i % 4], 12.0, 0.5);
@@ -878,7 +879,7 @@ fn adapters_agree_with_merged_weights_on_every_device() {
 /// row is computed in one way neighbours change no bit.
 #[test]
 fn adapters_of_a_batch_are_those_of_each_sequence() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let tiny = Tiny::new("llama", quant::Q4_K).layers(2).shape(256, 4, 2, 64, 256);
     let (_dir, path, _) = save(&tiny);
     let lists = [all_factors(&tiny, 5, 1), all_factors(&tiny, 16, 2)];
@@ -958,7 +959,7 @@ fn adapters_of_a_batch_are_those_of_each_sequence() {
 /// them in the same executor.
 #[test]
 fn many_adapters_and_high_ranks_fit() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let tiny = Tiny::new("llama", quant::Q8_0).layers(1).shape(256, 4, 2, 64, 256);
     let (_dir, path, _) = save(&tiny);
     let sets: [&[usize]; 4] = [&[4; 9], &[64, 64], &[72], &[3; 8]];
@@ -996,7 +997,7 @@ fn embed(model: &Model, texts: &[Vec<u32>], pooling: Option<Pooling>) -> Vec<f64
 
 #[test]
 fn encoders_on_a_gpu_agree_with_the_reference() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let texts = texts();
     for encoder in encoders::all() {
         let (file, weights) = encoder.file();
@@ -1016,7 +1017,7 @@ fn encoders_on_a_gpu_agree_with_the_reference() {
 /// Decoders on a GPU, in parts and whole, make the embeddings that they make on the CPU.
 #[test]
 fn decoders_make_embeddings_on_every_device() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let texts: Vec<Vec<u32>> = [3, 21, 1, 9].iter().map(|n| PROMPT[..*n].to_vec()).collect();
     for (name, tiny) in models(quant::F32) {
         let (_dir, path, _) = save(&tiny);
@@ -1051,7 +1052,7 @@ fn drafted(model: &Arc<Model>, source: Option<DraftSource>, chooser: Chooser) ->
 /// Drafts of every source change no token and no bit of its probability, without a choice of kernels for that.
 #[test]
 fn drafts_on_a_gpu_change_nothing() {
-    let Some(_gpu) = shim::gpu(1) else { return };
+    let Some(_gpu) = gpu::gpu(1) else { return };
     let names = ["llama", "glm4moe", "qwen35", "mamba2"];
     let all =
         tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(64, 4, 2, 16, 96).change(|t| t.net.vocab = 24));

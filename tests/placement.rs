@@ -1,6 +1,7 @@
 //! Experts on the host whose layers are on GPUs: on the host shim, which shows three, or on those there are.
 #![cfg(cuda)]
 
+mod gpu;
 #[expect(dead_code, reason = "few of them are needed here")]
 mod it {
     pub mod support;
@@ -28,19 +29,20 @@ use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
 
+use gpu::Gpu;
 use it::support::matrix::Matrix;
 use it::support::ops::values;
 use it::support::published;
 use it::support::reference::relative_rms;
 use it::support::save::save;
-use it::support::shim::{self, Gpu, Shim};
+use it::support::shim::{self, Shim};
 use it::support::tiny::{self, PROMPT, Tiny};
 
 const GPU: u32 = 2;
 
 /// The GPUs of these tests, with as much memory as they need.
 fn gpus() -> Option<MutexGuard<'static, Gpu>> {
-    let gpus = shim::gpu(3)?;
+    let gpus = gpu::gpu(3)?;
     gpus.0.as_ref().inspect(|shim| limit(shim, 1 << 30));
     Some(gpus)
 }

@@ -58,6 +58,7 @@ mod vnni {
     instantiate_gemm!(
         Avx2::<true>(()),
         1 panels,
+        gemv tokens 1,
         gemm tokens 1 2 3,
         unpack if Q::Kind::WIDE { unpack::<Q> } else { plain::unpack::<Q> },
         #[target_feature(enable = "avx2,fma,f16c,avxvnni")]

@@ -75,13 +75,13 @@ impl MatmulKernels {
 }
 
 /// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row
-/// panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV` and `Unpacked::<Kind>::GEMV`. The
-/// attributes enable the instruction set for the functions into which everything else is inlined.
+/// panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set
+/// for the functions into which everything else is inlined.
 macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
 
-        use $crate::cpu::kernels::codec::{Codec, Kind};
+        use $crate::cpu::kernels::codec::Codec;
         use $crate::cpu::kernels::gemm;
         use $crate::cpu::kernels::table::QuantProduct;
         use $crate::tensor::DType;
@@ -101,16 +101,6 @@ macro_rules! instantiate_blocks {
             const GEMV: &'static [QuantProduct] =
                 $crate::cpu::kernels::table::instantiate_blocks!(@gemv $token, [$($few)*], $(#[$enable])*);
         }
-
-        /// A place for the constants of a kind of grouped codes.
-        #[allow(dead_code, reason = "some modules instantiate codecs alone")]
-        pub struct Unpacked<K>(PhantomData<K>);
-
-        #[allow(dead_code, reason = "as above")]
-        impl<K: Kind> Unpacked<K> {
-            const GEMV: &'static [QuantProduct] =
-                $crate::cpu::kernels::table::instantiate_blocks!(@grouped $token, [$($few)*], $(#[$enable])*);
-        }
     };
     (@gemv $token:expr, [], $(#[$enable:meta])*) => { &[] };
     (@gemv $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
@@ -123,72 +113,63 @@ macro_rules! instantiate_blocks {
         }
         &[$(gemv::<Q, $few>),+]
     }};
-    (@grouped $token:expr, [], $(#[$enable:meta])*) => { &[] };
-    (@grouped $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
-        $(#[$enable])*
-        unsafe fn gemv<K: Kind, const N: usize>(
-            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
-            dtype: DType,
-        ) {
-            // SAFETY: the same contract.
-            unsafe { $crate::cpu::kernels::grouped::gemv::<_, K, N>($token, dtype, w, n, x, sum, first, out, stride) }
-        }
-        &[$(gemv::<K, $few>),+]
-    }};
 }
 pub(super) use instantiate_blocks;
 
-/// Finds the constant `BLOCKS` of `$of::<Codec>`, or of `$of::<Codec, $more>`, for the codec of an element type, or
-/// that of `$grouped` for the kind of one of `grouped`.
+/// Finds the constant `BLOCKS` of `$of::<Codec>` for the codec of an element type, or that of `$grouped` for the kind
+/// of one of `grouped`.
 macro_rules! block_kernels {
-    ($dtype:expr, $of:ident, $grouped:ident $(, $more:ident)?) => {
+    ($dtype:expr, $of:ident, $grouped:ident) => {
         Some(match $dtype {
-            quant::F16 => &$of::<small::SmallF16$(, $more)?>::BLOCKS,
-            quant::BF16 => &$of::<small::SmallBf16$(, $more)?>::BLOCKS,
-            quant::F8_E4M3 => &$of::<codec::F8Blocks$(, $more)?>::BLOCKS,
-            quant::Q4_0 => &$of::<codec::Q4_0$(, $more)?>::BLOCKS,
-            quant::Q4_1 => &$of::<codec::Q4_1$(, $more)?>::BLOCKS,
-            quant::Q5_0 => &$of::<codec::Q5_0$(, $more)?>::BLOCKS,
-            quant::Q5_1 => &$of::<codec::Q5_1$(, $more)?>::BLOCKS,
-            quant::Q8_0 => &$of::<codec::Q8_0$(, $more)?>::BLOCKS,
-            quant::Q2_K => &$of::<codec::Q2K$(, $more)?>::BLOCKS,
-            quant::Q3_K => &$of::<codec::Q3K$(, $more)?>::BLOCKS,
-            quant::Q4_K => &$of::<codec::Q4K$(, $more)?>::BLOCKS,
-            quant::Q5_K => &$of::<codec::Q5K$(, $more)?>::BLOCKS,
-            quant::Q6_K => &$of::<codec::Q6K$(, $more)?>::BLOCKS,
-            quant::IQ4_NL => &$of::<codec::Iq4Nl$(, $more)?>::BLOCKS,
-            quant::IQ4_XS => &$of::<codec::Iq4Xs$(, $more)?>::BLOCKS,
-            quant::MXFP4 => &$of::<codec::Mxfp4$(, $more)?>::BLOCKS,
-            quant::IQ1_S => &$of::<codec_iq::Iq1S$(, $more)?>::BLOCKS,
-            quant::IQ1_M => &$of::<codec_iq::Iq1M$(, $more)?>::BLOCKS,
-            quant::IQ2_XXS => &$of::<codec_iq::Iq2Xxs$(, $more)?>::BLOCKS,
-            quant::IQ2_XS => &$of::<codec_iq::Iq2Xs$(, $more)?>::BLOCKS,
-            quant::IQ2_S => &$of::<codec_iq::Iq2S$(, $more)?>::BLOCKS,
-            quant::IQ3_XXS => &$of::<codec_iq::Iq3Xxs$(, $more)?>::BLOCKS,
-            quant::IQ3_S => &$of::<codec_iq::Iq3S$(, $more)?>::BLOCKS,
-            quant::TQ1_0 => &$of::<codec::Tq1_0$(, $more)?>::BLOCKS,
-            quant::TQ2_0 => &$of::<codec::Tq2_0$(, $more)?>::BLOCKS,
-            quant::NVFP4 => &$of::<codec::Nvfp4$(, $more)?>::BLOCKS,
-            quant::Q1_0 => &$of::<codec::Q1_0$(, $more)?>::BLOCKS,
-            quant::Q2_0 => &$of::<codec::PairBlocks<2>$(, $more)?>::BLOCKS,
-            quant::PQ2_0 => &$of::<codec::PairBlocks<4>$(, $more)?>::BLOCKS,
-            quant::PTQ1_0 => &$of::<codec::Ptq1_0$(, $more)?>::BLOCKS,
+            quant::F16 => &$of::<small::SmallF16>::BLOCKS,
+            quant::BF16 => &$of::<small::SmallBf16>::BLOCKS,
+            quant::F8_E4M3 => &$of::<codec::F8Blocks>::BLOCKS,
+            quant::Q4_0 => &$of::<codec::Q4_0>::BLOCKS,
+            quant::Q4_1 => &$of::<codec::Q4_1>::BLOCKS,
+            quant::Q5_0 => &$of::<codec::Q5_0>::BLOCKS,
+            quant::Q5_1 => &$of::<codec::Q5_1>::BLOCKS,
+            quant::Q8_0 => &$of::<codec::Q8_0>::BLOCKS,
+            quant::Q2_K => &$of::<codec::Q2K>::BLOCKS,
+            quant::Q3_K => &$of::<codec::Q3K>::BLOCKS,
+            quant::Q4_K => &$of::<codec::Q4K>::BLOCKS,
+            quant::Q5_K => &$of::<codec::Q5K>::BLOCKS,
+            quant::Q6_K => &$of::<codec::Q6K>::BLOCKS,
+            quant::IQ4_NL => &$of::<codec::Iq4Nl>::BLOCKS,
+            quant::IQ4_XS => &$of::<codec::Iq4Xs>::BLOCKS,
+            quant::MXFP4 => &$of::<codec::Mxfp4>::BLOCKS,
+            quant::IQ1_S => &$of::<codec_iq::Iq1S>::BLOCKS,
+            quant::IQ1_M => &$of::<codec_iq::Iq1M>::BLOCKS,
+            quant::IQ2_XXS => &$of::<codec_iq::Iq2Xxs>::BLOCKS,
+            quant::IQ2_XS => &$of::<codec_iq::Iq2Xs>::BLOCKS,
+            quant::IQ2_S => &$of::<codec_iq::Iq2S>::BLOCKS,
+            quant::IQ3_XXS => &$of::<codec_iq::Iq3Xxs>::BLOCKS,
+            quant::IQ3_S => &$of::<codec_iq::Iq3S>::BLOCKS,
+            quant::TQ1_0 => &$of::<codec::Tq1_0>::BLOCKS,
+            quant::TQ2_0 => &$of::<codec::Tq2_0>::BLOCKS,
+            quant::NVFP4 => &$of::<codec::Nvfp4>::BLOCKS,
+            quant::Q1_0 => &$of::<codec::Q1_0>::BLOCKS,
+            quant::Q2_0 => &$of::<codec::PairBlocks<2>>::BLOCKS,
+            quant::PQ2_0 => &$of::<codec::PairBlocks<4>>::BLOCKS,
+            quant::PTQ1_0 => &$of::<codec::Ptq1_0>::BLOCKS,
             dtype => match grouped::kind(dtype)? {
-                grouped::GroupedKind::Four => &$grouped::<codec::Min4$(, $more)?>::BLOCKS,
-                grouped::GroupedKind::Five => &$grouped::<codec::Min5$(, $more)?>::BLOCKS,
-                grouped::GroupedKind::Seven => &$grouped::<codec::Min7$(, $more)?>::BLOCKS,
-                grouped::GroupedKind::Bytes => &$grouped::<codec::WideMin$(, $more)?>::BLOCKS,
-                grouped::GroupedKind::Floats => &$grouped::<codec::Int16$(, $more)?>::BLOCKS,
+                grouped::GroupedKind::Four => &$grouped::<codec::Min4>::BLOCKS,
+                grouped::GroupedKind::Five => &$grouped::<codec::Min5>::BLOCKS,
+                grouped::GroupedKind::Seven => &$grouped::<codec::Min7>::BLOCKS,
+                grouped::GroupedKind::Bytes => &$grouped::<codec::WideMin>::BLOCKS,
+                grouped::GroupedKind::Floats => &$grouped::<codec::Int16>::BLOCKS,
             },
         })
     };
 }
 pub(super) use block_kernels;
 
-/// Instantiates the sums of products of unpacked blocks, and the table of all block formats as `blocks`, after
-/// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
+/// Instantiates the sums of products of unpacked blocks, all of grouped codes, and the table of all block formats as
+/// `blocks`, after `instantiate_blocks` with the same numbers of tokens for `gemv`. `$unpack` is the function that
+/// unpacks `Q`.
 macro_rules! instantiate_gemm {
-    ($token:expr, $panels:literal panels, gemm tokens $($n:literal)*, unpack $unpack:expr, $(#[$enable:meta])*) => {
+    ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, gemm tokens $($n:literal)*,
+        unpack $unpack:expr, $(#[$enable:meta])*) => {
+        use $crate::cpu::kernels::codec::Kind;
         use $crate::cpu::kernels::table::BlockKernels;
         use $crate::cpu::kernels::{codec, codec_iq, grouped, small};
         use $crate::quant;
@@ -219,13 +200,16 @@ macro_rules! instantiate_gemm {
             };
         }
 
+        /// A place for the constants of a kind of grouped codes.
+        pub struct Unpacked<K>(PhantomData<K>);
+
         impl<K: Kind> Unpacked<K> {
             pub const BLOCKS: BlockKernels = BlockKernels {
                 groups: 1,
                 input: K::INPUT,
                 halves: false,
                 tile_bytes: gemm::tile_bytes::<K>(),
-                gemv: Self::GEMV,
+                gemv: $crate::cpu::kernels::table::instantiate_gemm!(@grouped $token, [$($few)*], $(#[$enable])*),
                 unpack: unpack_grouped::<K>,
                 gemm: &[$(gemm::<K, $n>),*],
             };
@@ -235,6 +219,18 @@ macro_rules! instantiate_gemm {
             $crate::cpu::kernels::table::block_kernels!(dtype, Packed, Unpacked)
         }
     };
+    (@grouped $token:expr, [], $(#[$enable:meta])*) => { &[] };
+    (@grouped $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
+        $(#[$enable])*
+        unsafe fn gemv<K: Kind, const N: usize>(
+            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+            dtype: DType,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { $crate::cpu::kernels::grouped::gemv::<_, K, N>($token, dtype, w, n, x, sum, first, out, stride) }
+        }
+        &[$(gemv::<K, $few>),+]
+    }};
 }
 pub(super) use instantiate_gemm;
 
@@ -245,7 +241,7 @@ macro_rules! instantiate {
             $token, $panels panels, gemv tokens $($few)*, $(#[$enable])*
         );
         $crate::cpu::kernels::table::instantiate_gemm!(
-            $token, $panels panels, gemm tokens $($n)*, unpack unpack::<Q>, $(#[$enable])*
+            $token, $panels panels, gemv tokens $($few)*, gemm tokens $($n)*, unpack unpack::<Q>, $(#[$enable])*
         );
 
         use $crate::cpu::kernels::float::Float;

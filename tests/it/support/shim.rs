@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
-use realizar::cuda::{self, Driver};
+use realizar::cuda::Driver;
 use realizar::engine::{Chooser, SamplerParams, Session, decode_batch};
 
 /// In `Shim::spoil` what makes an address null.
@@ -185,47 +185,10 @@ pub fn shim() -> Option<Shim> {
     skipped_without(Shim::new())
 }
 
-fn skipped_without<T>(shim: Option<T>) -> Option<T> {
+/// Says that a test is skipped where there is no shim.
+pub fn skipped_without<T>(shim: Option<T>) -> Option<T> {
     if shim.is_none() {
         eprintln!("skipped: what only the shim can do");
     }
     shim
-}
-
-/// The GPU of a test program of its own: the shim in the place of the system's driver, or a device that there is.
-pub struct Gpu(pub Option<Shim>);
-
-/// Gives the GPU to one test at a time, because they share its memory. The shim shows so many `devices`.
-#[allow(dead_code, reason = "tests of the engine on GPUs are programs of their own")]
-pub fn gpu(devices: i32) -> Option<MutexGuard<'static, Gpu>> {
-    static GPU: OnceLock<Mutex<Gpu>> = OnceLock::new();
-    let make = || {
-        let shim = Shim::new();
-        if let Some(shim) = &shim {
-            assert!(cuda::provide(shim.driver.clone(), IMAGE));
-            shim.function::<extern "C" fn(i32)>("shim_devices")(devices);
-        }
-        Mutex::new(Gpu(shim))
-    };
-    let gpu = GPU.get_or_init(make).lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(shim) = &gpu.0 {
-        // What an earlier test may have left.
-        shim.order(0);
-        shim.fail(c"", 0, 0);
-        return Some(gpu);
-    }
-    let why = cuda::devices().swap_remove(0).unavailable;
-    if why.is_empty() {
-        return Some(gpu);
-    }
-    eprintln!("skipped: the GPU: {why}");
-    None
-}
-
-#[allow(dead_code, reason = "tests of the engine on GPUs are programs of their own")]
-impl Gpu {
-    /// Gives the shim to tests of what no device can be made to do.
-    pub fn shim(&self) -> Option<&Shim> {
-        skipped_without(self.0.as_ref())
-    }
 }
