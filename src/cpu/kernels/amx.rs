@@ -22,6 +22,7 @@ use super::codec::Kind;
 use super::gemm;
 use super::simd::{PANEL_ROWS, Simd};
 use super::table::{BlockKernels, MatmulKernels};
+use super::weight_group;
 
 /// Row panels of a tile of weights.
 const PANELS: usize = 2;
@@ -194,7 +195,7 @@ mod on_processor {
 /// `tile` points to the panel's first vector in a tile of `PANELS` panels, which has so many groups.
 #[inline(always)]
 unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize) {
-    let (zero, registers) = const { (gemm::zero_of_tile::<S, K>(), K::INPUT.registers()) };
+    let (zero, registers) = const { (weight_group::zero_of_tile::<S, K>(), K::INPUT.registers()) };
     for _ in 0..if zero == 0 { 0 } else { groups } {
         for j in 0..registers {
             // SAFETY: one of the group's vectors.
@@ -203,7 +204,7 @@ unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize
                 s.store_bytes(p, s.add_bytes(s.load_bytes(p), (-zero) as u8));
             }
         }
-        tile = tile.wrapping_add(gemm::tile_bytes::<K>() * PANELS);
+        tile = tile.wrapping_add(weight_group::tile_bytes::<K>() * PANELS);
     }
 }
 
@@ -285,7 +286,7 @@ unsafe fn multiply_tiles<S: Simd, K: Kind, T: Tiles>(
 ) {
     // A product is one of a group or of a half of it, whose columns are counted by fours.
     let (quads, bytes, groups_of_run) = const { (8 / K::SUBS, K::INPUT.bytes(), RUN / K::SUBS) };
-    let (tile_group, x_group) = (const { gemm::tile_bytes::<K>() * PANELS }, bytes * tokens);
+    let (tile_group, x_group) = (const { weight_group::tile_bytes::<K>() * PANELS }, bytes * tokens);
     // SAFETY: groups below `n`, halves, panels and tokens below `tokens` are inside tile, activations and results by
     // this function's contract. Only sums that tiles have written are read.
     unsafe {

@@ -17,11 +17,9 @@ use super::activations::{InputType, PAIR_ZERO_STEP, ZERO_STEP, offset};
 use super::codec::{Codec, Kind};
 use super::prefetch;
 use super::simd::{PANEL_ROWS, Simd};
-
-/// Returns the bytes of a row panel in one group of a tile: integers, scales, mins.
-pub const fn tile_bytes<K: Kind>() -> usize {
-    64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
-}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::weight_group::RegisterGroup;
+use super::weight_group::{TileGroup, WeightGroup, tile_bytes, woven};
 
 /// Computes the first value of an integer sum, which makes up for the zero point of the weights, from a token's
 /// activations.
@@ -50,11 +48,6 @@ fn dot<S: Simd, K: Kind>(s: S, acc: S::I, w: S::I, x: i32) -> S::I {
         InputType::I8 if K::WIDE => s.dot_wide(acc, w, x),
         InputType::I8 => s.dot(acc, w, x),
     }
-}
-
-/// True where `S` multiplies weights with activations of this type for two tokens at once, with woven tiles.
-const fn woven<S: Simd>(input: InputType) -> bool {
-    S::PAIRS_OF_TOKENS && matches!(input, InputType::I8)
 }
 
 #[inline(always)]
@@ -133,111 +126,6 @@ pub(super) unsafe fn add_tokens<S: Simd, K: Kind, W: WeightGroup<S>, const N: us
             let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
             add_group::<S, K, W, 1, 4>(s, w, x.add(K::INPUT.bytes() * 4 * i), acc);
         });
-    }
-}
-
-/// The weights of one group of 32 columns and `R` row panels, packed or unpacked.
-pub(super) trait WeightGroup<S: Simd> {
-    /// Zero point of the bytes.
-    const ZERO: i32;
-    /// True where vectors of integers are woven by twos.
-    const WOVEN: bool;
-    /// Returns vector `j` of the integers of panel `r`.
-    ///
-    /// # Safety
-    /// `r` is one of the panels, and the memory of the group is readable, as for the functions below.
-    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I;
-    /// Returns the scales of the group or of one of its halves.
-    ///
-    /// # Safety
-    /// As for `quants`.
-    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F;
-    /// Returns the mins of the group or of one of its halves.
-    ///
-    /// # Safety
-    /// As for `quants`; the kind has mins.
-    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F;
-}
-
-/// Group `b` of a block of one row panel, in registers.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-struct RegisterGroup<'a, S: Simd, Q> {
-    quants: [S::I; 16],
-    scale: &'a [S::F; 16],
-    min: &'a [S::F; 16],
-    b: usize,
-    codec: PhantomData<Q>,
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-impl<S: Simd, Q: Codec> WeightGroup<S> for RegisterGroup<'_, S, Q> {
-    const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
-    const WOVEN: bool = false;
-    #[inline(always)]
-    unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
-        self.quants[j]
-    }
-    #[inline(always)]
-    unsafe fn scale(&self, _: S, _: usize, half: usize) -> S::F {
-        self.scale[Q::Kind::SUBS * self.b + half]
-    }
-    #[inline(always)]
-    unsafe fn min(&self, _: S, _: usize, half: usize) -> S::F {
-        self.min[Q::Kind::SUBS * self.b + half]
-    }
-}
-
-/// A group of one row panel of `grouped`, in registers.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) struct CodeGroup<S: Simd, K> {
-    pub quants: [S::I; 16],
-    pub scale: S::F,
-    pub min: S::F,
-    pub kind: PhantomData<K>,
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-impl<S: Simd, K: Kind> WeightGroup<S> for CodeGroup<S, K> {
-    const ZERO: i32 = <TileGroup<K, 1> as WeightGroup<S>>::ZERO;
-    const WOVEN: bool = false;
-    #[inline(always)]
-    unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
-        self.quants[j]
-    }
-    #[inline(always)]
-    unsafe fn scale(&self, _: S, _: usize, _: usize) -> S::F {
-        self.scale
-    }
-    #[inline(always)]
-    unsafe fn min(&self, _: S, _: usize, _: usize) -> S::F {
-        self.min
-    }
-}
-
-/// A group of a tile made by `unpack`.
-struct TileGroup<K, const R: usize>(*const u8, PhantomData<K>);
-
-impl<S: Simd, K: Kind, const R: usize> WeightGroup<S> for TileGroup<K, R> {
-    const ZERO: i32 = match (K::INPUT, K::WIDE) {
-        (InputType::I16, _) => 0,
-        (_, true) => S::WIDE_ZERO,
-        _ => K::ZERO,
-    };
-    const WOVEN: bool = woven::<S>(K::INPUT);
-    #[inline(always)]
-    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
-        // SAFETY: inside the group.
-        unsafe { s.load_bytes(self.0.add(64 * (R * j + r))) }
-    }
-    #[inline(always)]
-    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F {
-        // SAFETY: inside the group.
-        unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + half) + r)).cast()) }
-    }
-    #[inline(always)]
-    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F {
-        // SAFETY: inside the group, for kinds that have mins.
-        unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + K::SUBS + half) + r)).cast()) }
     }
 }
 
@@ -664,12 +552,6 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
         }
         store_results(s, acc, out, stride);
     }
-}
-
-/// Returns the zero point of the bytes of a tile.
-#[cfg(target_arch = "x86_64")]
-pub const fn zero_of_tile<S: Simd, K: Kind>() -> i32 {
-    <TileGroup<K, 1> as WeightGroup<S>>::ZERO
 }
 
 /// Adds the products of `n` groups of a tile of `R` row panels with `N` tokens to `results`, which lie token by token,

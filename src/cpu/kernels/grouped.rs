@@ -9,10 +9,13 @@ use std::marker::PhantomData;
 use super::activations::InputType;
 use super::codec::Kind;
 use super::float::{F8, Float};
+use super::gemm::store_quants;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use super::gemm::{CodeGroup, add_tokens, load_results, prefetch_ahead, store_results};
-use super::gemm::{store_quants, tile_bytes};
+use super::gemm::{add_tokens, load_results, prefetch_ahead, store_results};
 use super::simd::{GROUP, PANEL_ROWS, Simd};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::weight_group::CodeGroup;
+use super::weight_group::tile_bytes;
 use crate::quant::grouped::{Code, Grouped, Number, Offset};
 use crate::tensor::DType;
 

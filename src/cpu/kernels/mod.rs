@@ -27,6 +27,7 @@ mod scalar;
 pub(super) mod simd;
 pub(super) mod small;
 pub(super) mod table;
+mod weight_group;
 
 #[cfg(target_arch = "aarch64")]
 use self::neon::{BASE, DOTPROD, I8MM, Neon};

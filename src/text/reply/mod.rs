@@ -1,7 +1,7 @@
 //! Replies of models: text, reasoning and calls.
 //!
 //! `form` reads off a template what it puts around the parts of a reply, `replies` makes of it the texts that begin a
-//! part of one reply, `parser` follows a reply through them, `literal` turns arguments of every dialect into JSON,
+//! part of one reply, `parser` follows a reply through them, `search` finds where values in calls end, `literal` turns arguments of every dialect into JSON,
 //! `stops` finds stop strings.
 
 pub(crate) mod form;
@@ -10,5 +10,6 @@ mod nested;
 mod object;
 pub(crate) mod parser;
 pub(crate) mod replies;
+pub(crate) mod search;
 pub(crate) mod stops;
 pub(crate) mod tags;

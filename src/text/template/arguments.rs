@@ -1,9 +1,12 @@
 //! Arguments of a call in a template, bound to parameters as Python binds them.
 
 use minijinja::value::{Kwargs, from_args};
-use minijinja::{Error, Value};
+use minijinja::{Error, State, Value};
 
 use crate::text::template::error::refuse;
+
+/// What is called in a template; the first argument of a filter and of a test is its value.
+pub type Builtin = fn(&mut State, &Arguments) -> Result<Value, Error>;
 
 /// The arguments of a filter, a test, a function or a method. The first is what it is applied to, but for functions.
 #[derive(Clone, Debug)]
@@ -37,6 +40,14 @@ impl Arguments {
     /// What it is applied to.
     pub fn subject(&self) -> Result<&Value, Error> {
         self.placed.first().ok_or_else(|| refuse(format!("{}() without an argument", self.name)))
+    }
+
+    /// The only argument of the call.
+    pub fn alone(&self) -> Result<&Value, Error> {
+        match (self.placed.as_slice(), self.named.as_slice()) {
+            ([value], []) => Ok(value),
+            _ => Err(refuse(format!("{}() takes no further arguments", self.name))),
+        }
     }
 
     /// A value for each parameter, of which the first `required` must be given.

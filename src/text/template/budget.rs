@@ -18,9 +18,10 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value}
 
 use crate::memory::is_short;
 use crate::text::marks::Marks;
-use crate::text::template::arguments::Arguments;
+use crate::text::template::arguments::{Arguments, Builtin};
 use crate::text::template::error::{MAX_OUTPUT, refuse, unsupported};
-use crate::text::template::filters::{Builtin, Cycler, FILTERS, FUNCTIONS, TESTS};
+use crate::text::template::filters::{FILTERS, TESTS};
+use crate::text::template::functions::{Cycler, FUNCTIONS};
 use crate::text::template::marks::{RenderMarks, marks_of};
 use crate::text::template::values::{self as values, BoundMethod, Kind, Sequence, kind, type_name};
 use crate::text::template::{format, methods};

@@ -3,27 +3,23 @@
 //! Values may carry marks. Those of `MOVERS` in `template/marks.rs` get them as they are and look at them without.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use minijinja::functions;
-use minijinja::value::{Kwargs, Object, ObjectRepr};
+use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, State, Value};
 
-use crate::text::template::arguments::{Arguments, count, text};
+use crate::text::template::arguments::{Arguments, Builtin, count, text};
 use crate::text::template::error::{MAX_OUTPUT, refuse};
 use crate::text::template::format::{Bounded, percent};
 use crate::text::template::json::{Style, to_json};
 use crate::text::template::marks::marks_of;
 use crate::text::template::methods::{capitalized, is_of_case, is_space, lines, padded, replaced, stripped};
-use crate::text::template::values::{
-    Form, Kind, Number, Sequence, add, attr, compare, equal, escaped, int, item, items, kind, length, order, pairs,
-    show, tuple, type_name, undefined,
+use crate::text::template::sequences::{
+    Keys, batch, dictsort, groupby, join, least, reverse, slice, sort, sum, unique,
 };
-
-/// What is called in a template; the first argument of a filter and of a test is its value.
-pub type Builtin = fn(&mut State, &Arguments) -> Result<Value, Error>;
+use crate::text::template::values::{
+    Form, Kind, Number, Sequence, attr, compare, equal, escaped, int, items, kind, length, pairs, show, tuple,
+    type_name, undefined,
+};
 
 pub const FILTERS: &[(&str, Builtin)] = &[
     ("abs", abs),
@@ -42,20 +38,20 @@ pub const FILTERS: &[(&str, Builtin)] = &[
         let [value, width] = args.bind(["value", "width"], 1)?;
         padded(&show(&value.unwrap_or_default())?, count(width.as_ref(), "width")?.unwrap_or(80), ' ', "center")
     }),
-    ("count", |_, args| length(alone(args)?).map(Value::from)),
+    ("count", |_, args| length(args.alone()?).map(Value::from)),
     ("d", default),
     ("default", default),
     ("dictsort", dictsort),
     ("e", escape),
     ("escape", escape),
-    ("first", |_, args| Ok(items(alone(args)?)?.into_iter().next().unwrap_or(Value::UNDEFINED))),
+    ("first", |_, args| Ok(items(args.alone()?)?.into_iter().next().unwrap_or(Value::UNDEFINED))),
     ("float", float),
     ("forceescape", |_, args| Ok(Value::from_safe_string(escaped(&shown(args)?)))),
     ("format", format),
     ("groupby", groupby),
     ("indent", indent),
     ("int", whole),
-    ("items", |_, args| match kind(alone(args)?) {
+    ("items", |_, args| match kind(args.alone()?) {
         Kind::Undefined => Ok(Sequence::generator(Vec::new())),
         Kind::Dict => {
             let all = pairs(args.subject()?).into_iter().map(|(key, value)| tuple(vec![key, value]));
@@ -64,12 +60,12 @@ pub const FILTERS: &[(&str, Builtin)] = &[
         _ => Err(refuse("Can only get item pairs from a mapping.")),
     }),
     ("join", join),
-    ("last", |_, args| match kind(alone(args)?) {
+    ("last", |_, args| match kind(args.alone()?) {
         Kind::Sequence(Sequence { form: Form::Generator, .. }) => Err(refuse("'generator' object is not reversible")),
         _ => Ok(items(args.subject()?)?.pop().unwrap_or(Value::UNDEFINED)),
     }),
-    ("length", |_, args| length(alone(args)?).map(Value::from)),
-    ("list", |_, args| items(alone(args)?).map(Value::from)),
+    ("length", |_, args| length(args.alone()?).map(Value::from)),
+    ("list", |_, args| items(args.alone()?).map(Value::from)),
     ("lower", |_, args| Ok(Value::from(shown(args)?.to_lowercase()))),
     ("map", map),
     ("max", |state, args| least(state, args, Ordering::Greater)),
@@ -84,12 +80,12 @@ pub const FILTERS: &[(&str, Builtin)] = &[
     }),
     ("reverse", reverse),
     ("round", round),
-    ("safe", |_, args| show(alone(args)?).map(Value::from_safe_string)),
+    ("safe", |_, args| show(args.alone()?).map(Value::from_safe_string)),
     ("select", |state, args| select(state, args, false, true)),
     ("selectattr", |state, args| select(state, args, true, true)),
     ("slice", slice),
     ("sort", sort),
-    ("string", |_, args| match kind(alone(args)?) {
+    ("string", |_, args| match kind(args.alone()?) {
         Kind::Str(_) => Ok(args.subject()?.clone()),
         _ => show(args.subject()?).map(Value::from),
     }),
@@ -117,7 +113,7 @@ pub const FILTERS: &[(&str, Builtin)] = &[
 pub const TESTS: &[(&str, Builtin)] = &[
     ("boolean", |_, args| is(args, |value| matches!(value, Kind::Bool(_)))),
     ("callable", |_, args| {
-        let is_callable = alone(args)?.as_object().is_some_and(|object| {
+        let is_callable = args.alone()?.as_object().is_some_and(|object| {
             let names = ["::BoundMethod", "::BoxedFunction", "::Macro", "::Joiner"];
             names.iter().any(|name| crate::text::template::values::is_named(object, name))
         });
@@ -129,10 +125,10 @@ pub const TESTS: &[(&str, Builtin)] = &[
         let rest = crate::text::template::values::arithmetic("%", &value.unwrap_or_default(), &by.unwrap_or_default())?;
         Ok(Value::from(equal(&rest, &Value::from(0))))
     }),
-    ("escaped", |_, args| Ok(Value::from(alone(args)?.is_safe()))),
+    ("escaped", |_, args| Ok(Value::from(args.alone()?.is_safe()))),
     ("even", |_, args| parity(args, 0)),
     ("false", |_, args| is(args, |value| matches!(value, Kind::Bool(false)))),
-    ("filter", |_, args| Ok(Value::from(alone(args)?.as_str().is_some_and(|name| has(FILTERS, name))))),
+    ("filter", |_, args| Ok(Value::from(args.alone()?.as_str().is_some_and(|name| has(FILTERS, name))))),
     ("float", |_, args| is(args, |value| matches!(value, Kind::Float(_)))),
     ("integer", |_, args| is(args, |value| matches!(value, Kind::Int(_)))),
     ("iterable", |_, args| {
@@ -163,7 +159,7 @@ pub const TESTS: &[(&str, Builtin)] = &[
         })
     }),
     ("string", |_, args| is(args, |value| matches!(value, Kind::Str(_)))),
-    ("test", |_, args| Ok(Value::from(alone(args)?.as_str().is_some_and(|name| has(TESTS, name))))),
+    ("test", |_, args| Ok(Value::from(args.alone()?.as_str().is_some_and(|name| has(TESTS, name))))),
     ("true", |_, args| is(args, |value| matches!(value, Kind::Bool(true)))),
     ("undefined", |_, args| is(args, |value| matches!(value, Kind::Undefined))),
     ("upper", |_, args| Ok(Value::from(is_of_case(&shown(args)?, false)))),
@@ -185,49 +181,16 @@ pub const TESTS: &[(&str, Builtin)] = &[
     ("ne", |_, args| compared(args, "!=")),
 ];
 
-pub const FUNCTIONS: &[(&str, Builtin)] = &[
-    ("cycler", |_, args| match args.placed.as_slice() {
-        [] => Err(refuse("at least one item has to be provided")),
-        items => Ok(Value::from_object(Cycler { items: items.to_vec(), at: AtomicUsize::new(0) })),
-    }),
-    ("dict", |_, args| dict(args).map(Value::from_pairs)),
-    ("joiner", |_, args| {
-        let [by] = args.bind(["sep"], 0)?;
-        let by = by.map_or_else(|| Ok(", ".to_owned()), |by| show(&by))?;
-        Ok(Value::from_object(Joiner { by, used: AtomicBool::new(false) }))
-    }),
-    ("lipsum", |_, args| Err(Error::new(ErrorKind::UnknownFunction, args.name.clone()))),
-    ("namespace", |state, args| {
-        let members = dict(args)?;
-        for (name, _) in &members {
-            if name.as_str().is_some_and(|name| name.starts_with('_')) {
-                return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
-            }
-        }
-        Value::from_function(functions::namespace).call(state, &[Value::from_pairs(members)])
-    }),
-    ("raise_exception", |_, args| Err(refuse(show(alone(args)?)?))),
-    ("range", range),
-];
-
 pub fn has(registry: &[(&str, Builtin)], name: &str) -> bool {
     registry.iter().any(|(known, _)| *known == name)
 }
 
-/// The only argument of a call.
-fn alone(args: &Arguments) -> Result<&Value, Error> {
-    match (args.placed.as_slice(), args.named.as_slice()) {
-        ([value], []) => Ok(value),
-        _ => Err(refuse(format!("{}() takes no further arguments", args.name))),
-    }
-}
-
 fn shown(args: &Arguments) -> Result<String, Error> {
-    show(alone(args)?)
+    show(args.alone()?)
 }
 
 fn is(args: &Arguments, test: impl Fn(Kind) -> bool) -> Result<Value, Error> {
-    alone(args).map(|value| Value::from(test(kind(value))))
+    args.alone().map(|value| Value::from(test(kind(value))))
 }
 
 fn compared(args: &Arguments, op: &str) -> Result<Value, Error> {
@@ -236,12 +199,12 @@ fn compared(args: &Arguments, op: &str) -> Result<Value, Error> {
 }
 
 fn parity(args: &Arguments, rest: i64) -> Result<Value, Error> {
-    let of = crate::text::template::values::arithmetic("%", alone(args)?, &Value::from(2))?;
+    let of = crate::text::template::values::arithmetic("%", args.alone()?, &Value::from(2))?;
     Ok(Value::from(equal(&of, &Value::from(rest))))
 }
 
 fn abs(_: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let value = alone(args)?;
+    let value = args.alone()?;
     match Number::of(value) {
         Some(Number::Int(n)) => n.checked_abs().map(int).ok_or_else(|| refuse("an integer that is too large")),
         Some(Number::Float(x)) => Ok(Value::from(x.abs())),
@@ -250,7 +213,7 @@ fn abs(_: &mut State, args: &Arguments) -> Result<Value, Error> {
 }
 
 fn escape(_: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let value = alone(args)?;
+    let value = args.alone()?;
     if value.is_safe() { Ok(value.clone()) } else { Ok(Value::from_safe_string(escaped(&show(value)?))) }
 }
 
@@ -510,219 +473,6 @@ fn json(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     to_json(&value.unwrap_or_default(), &style)
 }
 
-/// The keys by which items are compared: attributes, of which several are separated by commas, in lower case unless
-/// given otherwise, without marks.
-struct Keys {
-    paths: Vec<Vec<Value>>,
-    default: Option<Value>,
-    folds_case: bool,
-}
-
-impl Keys {
-    fn new(attribute: Option<&Value>, several: bool, default: Option<Value>, case: Option<Value>) -> Keys {
-        let part = |part: &str| part.parse::<i64>().map_or_else(|_| Value::from(part), Value::from);
-        let path = |path: &str| path.split('.').map(part).collect();
-        let paths = match attribute.filter(|attribute| !attribute.is_none()) {
-            None => vec![Vec::new()],
-            Some(attribute) => match attribute.as_str() {
-                Some(paths) if several => paths.split(',').map(path).collect(),
-                Some(whole) => vec![path(whole)],
-                None => vec![vec![attribute.clone()]],
-            },
-        };
-        let default = default.filter(|default| !default.is_none());
-        Keys { paths, default, folds_case: !case.is_some_and(|case| case.is_true()) }
-    }
-
-    /// The value at the first path.
-    fn find(&self, state: &mut State, value: &Value) -> Result<Value, Error> {
-        self.paths.first().map_or_else(|| Ok(value.clone()), |path| self.walk(state, value, path))
-    }
-
-    fn walk(&self, state: &mut State, value: &Value, path: &[Value]) -> Result<Value, Error> {
-        let marks = marks_of(state)?;
-        let mut value = value.clone();
-        for key in path {
-            value = item(&value, &marks.item(&value, key))?;
-            if let (true, Some(default)) = (value.is_undefined(), &self.default) {
-                value = default.clone();
-            }
-        }
-        Ok(value)
-    }
-
-    fn key(&self, state: &mut State, value: &Value) -> Result<Value, Error> {
-        let mut keys = Vec::new();
-        for path in &self.paths {
-            let found = self.walk(state, value, path)?;
-            let found = marks_of(state)?.unmarked(&found);
-            keys.push(match found.as_str() {
-                Some(text) if self.folds_case => Value::from(text.to_lowercase()),
-                _ => found,
-            });
-        }
-        Ok(if let [_] = keys.as_slice() { keys.remove(0) } else { Value::from(keys) })
-    }
-
-    /// Items with their keys, sorted by these.
-    fn sorted(&self, state: &mut State, items: Vec<Value>, reverses: bool) -> Result<Vec<(Value, Value)>, Error> {
-        let mut keyed = Vec::new();
-        for item in items {
-            keyed.push((self.key(state, &item)?, item));
-        }
-        sort_keyed(&mut keyed, reverses)?;
-        Ok(keyed)
-    }
-}
-
-fn sort_keyed(keyed: &mut [(Value, Value)], reverses: bool) -> Result<(), Error> {
-    let mut failed = None;
-    keyed.sort_by(|(a, _), (b, _)| {
-        let (a, b) = if reverses { (b, a) } else { (a, b) };
-        order(a, b).unwrap_or_else(|e| failed.replace(e).and(None)).unwrap_or(Ordering::Equal)
-    });
-    failed.map_or(Ok(()), Err)
-}
-
-fn sort(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, reverse, case, attribute] = args.bind(["value", "reverse", "case_sensitive", "attribute"], 1)?;
-    let keys = Keys::new(attribute.as_ref(), true, None, case);
-    let sorted = keys.sorted(state, items(&value.unwrap_or_default())?, reverse.is_some_and(|is| is.is_true()))?;
-    Ok(Value::from(sorted.into_iter().map(|(_, item)| item).collect::<Vec<_>>()))
-}
-
-fn dictsort(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, case, by, reverse] = args.bind(["value", "case_sensitive", "by", "reverse"], 1)?;
-    let at = match by.as_ref().map_or(Some("key"), |by| by.as_str()) {
-        Some("key") => 0,
-        Some("value") => 1,
-        _ => return Err(refuse("You can only sort by either \"key\" or \"value\"")),
-    };
-    let value = value.unwrap_or_default();
-    if !matches!(kind(&value), Kind::Dict) {
-        return Err(refuse(format!("'{}' object has no items to sort", type_name(&value))));
-    }
-    let all = pairs(&value).into_iter().map(|(key, value)| tuple(vec![key, value])).collect();
-    let keys = Keys::new(Some(&Value::from(at)), false, None, case);
-    let sorted = keys.sorted(state, all, reverse.is_some_and(|is| is.is_true()))?;
-    Ok(Value::from(sorted.into_iter().map(|(_, item)| item).collect::<Vec<_>>()))
-}
-
-fn groupby(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, attribute, default, case] = args.bind(["value", "attribute", "default", "case_sensitive"], 2)?;
-    let keys = Keys::new(attribute.as_ref(), false, default, case);
-    let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
-    for (key, item) in keys.sorted(state, items(&value.unwrap_or_default())?, false)? {
-        match groups.last_mut() {
-            Some((last, group)) if equal(last, &key) => group.push(item),
-            _ => groups.push((key, vec![item])),
-        }
-    }
-    let mut out = Vec::new();
-    for (_, group) in groups {
-        let key = group.first().map_or(Ok(Value::UNDEFINED), |first| keys.find(state, first))?;
-        out.push(tuple(vec![key, Value::from(group)]));
-    }
-    Ok(Value::from(out))
-}
-
-fn unique(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, case, attribute] = args.bind(["value", "case_sensitive", "attribute"], 1)?;
-    let keys = Keys::new(attribute.as_ref(), false, None, case);
-    let (mut seen, mut out) = (HashSet::new(), Vec::new());
-    for item in items(&value.unwrap_or_default())? {
-        let key = keys.key(state, &item)?;
-        // Equal numbers are one key.
-        let key = match Number::of(&key) {
-            Some(Number::Int(n)) => int(n),
-            _ if matches!(kind(&key), Kind::List | Kind::Dict) => {
-                return Err(refuse(format!("unhashable type: '{}'", type_name(&key))));
-            }
-            _ => key,
-        };
-        if seen.insert(key) {
-            out.push(item);
-        }
-    }
-    Ok(Sequence::generator(out))
-}
-
-fn least(state: &mut State, args: &Arguments, wanted: Ordering) -> Result<Value, Error> {
-    let [value, case, attribute] = args.bind(["value", "case_sensitive", "attribute"], 1)?;
-    let keys = Keys::new(attribute.as_ref(), false, None, case);
-    let mut best: Option<(Value, Value)> = None;
-    for item in items(&value.unwrap_or_default())? {
-        let key = keys.key(state, &item)?;
-        let is_better = best.as_ref().map_or(Ok(true), |(of, _)| Ok::<_, Error>(order(&key, of)? == Some(wanted)))?;
-        if is_better {
-            best = Some((key, item));
-        }
-    }
-    Ok(best.map_or(Value::UNDEFINED, |(_, item)| item))
-}
-
-fn sum(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, attribute, start] = args.bind(["iterable", "attribute", "start"], 1)?;
-    let keys = Keys::new(attribute.as_ref(), false, None, None);
-    let mut sum = start.unwrap_or_else(|| Value::from(0));
-    if sum.as_str().is_some() {
-        return Err(refuse("sum() can't sum strings [use ''.join(seq) instead]"));
-    }
-    for item in items(&value.unwrap_or_default())? {
-        sum = add(&sum, &keys.find(state, &item)?)?;
-    }
-    Ok(sum)
-}
-
-fn join(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, by, attribute] = args.bind(["value", "d", "attribute"], 1)?;
-    let keys = Keys::new(attribute.as_ref(), false, None, None);
-    let by = by.map_or_else(|| Ok(String::new()), |by| show(&by))?;
-    let mut out = String::new();
-    for (i, item) in items(&value.unwrap_or_default())?.iter().enumerate() {
-        out.push_str(if i > 0 { &by } else { "" });
-        out.push_str(&show(&keys.find(state, item)?)?);
-    }
-    Ok(Value::from(out))
-}
-
-fn reverse(_: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let value = alone(args)?;
-    let mut all = items(value).map_err(|_| refuse("argument must be iterable"))?;
-    all.reverse();
-    Ok(match kind(value) {
-        Kind::Str(text) => Value::from(text.chars().rev().collect::<String>()),
-        Kind::Sequence(Sequence { form: Form::Generator, .. }) => Value::from(all),
-        _ => Sequence::generator(all),
-    })
-}
-
-fn batch(_: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, size, fill] = args.bind(["value", "linecount", "fill_with"], 2)?;
-    let size = usize::try_from(count(size.as_ref(), "linecount")?.unwrap_or(0)).unwrap_or(0).max(1);
-    let mut rows: Vec<Vec<Value>> = items(&value.unwrap_or_default())?.chunks(size).map(<[Value]>::to_vec).collect();
-    if let (Some(fill), Some(last)) = (fill.filter(|fill| !fill.is_none()), rows.last_mut()) {
-        last.resize(size, fill);
-    }
-    Ok(Sequence::generator(rows.into_iter().map(Value::from).collect()))
-}
-
-fn slice(_: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let [value, slices, fill] = args.bind(["value", "slices", "fill_with"], 2)?;
-    let all = items(&value.unwrap_or_default())?;
-    let slices = usize::try_from(count(slices.as_ref(), "slices")?.unwrap_or(0)).unwrap_or(0);
-    let (each, longer) = (all.len().checked_div(slices).unwrap_or(0), all.len().checked_rem(slices).unwrap_or(0));
-    let fill = fill.filter(|fill| !fill.is_none());
-    let mut rest = all.into_iter();
-    let mut out = Vec::new();
-    for i in 0..slices {
-        let mut part: Vec<Value> = rest.by_ref().take(each + usize::from(i < longer)).collect();
-        part.extend(fill.clone().filter(|_| i >= longer));
-        out.push(Value::from(part));
-    }
-    Ok(Sequence::generator(out))
-}
-
 /// Options as the last argument of a call.
 fn options(named: &[(String, Value)]) -> Option<Value> {
     (!named.is_empty()).then(|| Value::from(named.iter().cloned().collect::<Kwargs>()))
@@ -791,94 +541,4 @@ fn select(state: &mut State, args: &Arguments, by_attribute: bool, wanted: bool)
         }
     }
     Ok(Sequence::generator(out))
-}
-
-/// `dict(mapping or pairs, **named)`.
-fn dict(args: &Arguments) -> Result<Vec<(Value, Value)>, Error> {
-    let mut all = match args.placed.as_slice() {
-        [] => Vec::new(),
-        [map] if matches!(kind(map), Kind::Dict) => pairs(map),
-        [list] => {
-            let pair = |pair: Value| match items(&pair)?.as_slice() {
-                [key, value] => Ok((key.clone(), value.clone())),
-                _ => Err(refuse("dictionary update sequence element has another length than 2")),
-            };
-            items(list)?.into_iter().map(pair).collect::<Result<_, _>>()?
-        }
-        _ => return Err(refuse(format!("{} expected at most 1 argument, got {}", args.name, args.placed.len()))),
-    };
-    all.extend(args.named.iter().map(|(name, value)| (Value::from(name.as_str()), value.clone())));
-    Ok(all)
-}
-
-/// Longest range that Jinja2's sandbox makes.
-const MAX_RANGE: i64 = 100_000;
-
-fn range(_: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let whole = |value: &Value| {
-        count(Some(value), "a bound of a range")?.ok_or_else(|| refuse("a bound of a range is no integer"))
-    };
-    let (start, stop, step) = match (args.placed.as_slice(), args.named.as_slice()) {
-        ([stop], []) => (0, whole(stop)?, 1),
-        ([start, stop], []) => (whole(start)?, whole(stop)?, 1),
-        ([start, stop, step], []) => (whole(start)?, whole(stop)?, whole(step)?),
-        _ => return Err(refuse("range expects one to three arguments")),
-    };
-    let span = if step > 0 { stop.checked_sub(start) } else { start.checked_sub(stop) };
-    match span {
-        _ if step == 0 => Err(refuse("range() arg 3 must not be zero")),
-        Some(span) if span <= 0 || (span.unsigned_abs() - 1) / step.unsigned_abs() < MAX_RANGE.unsigned_abs() => {
-            Ok(Sequence::range(start, stop, step))
-        }
-        _ => Err(refuse(format!("Range too big. At most {MAX_RANGE} numbers are supported."))),
-    }
-}
-
-/// Hands out its items in turn.
-#[derive(Debug)]
-pub struct Cycler {
-    pub items: Vec<Value>,
-    at: AtomicUsize,
-}
-
-impl Object for Cycler {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        (key.as_str() == Some("current")).then(|| self.items[self.at.load(Relaxed)].clone())
-    }
-
-    fn call_method(self: &Arc<Self>, _: &mut State, name: &str, _: &[Value]) -> Result<Value, Error> {
-        match name {
-            "next" => {
-                let at = self.at.load(Relaxed);
-                self.at.store((at + 1) % self.items.len(), Relaxed);
-                Ok(self.items[at].clone())
-            }
-            "reset" => {
-                self.at.store(0, Relaxed);
-                Ok(Value::from(()))
-            }
-            _ => Err(ErrorKind::UnknownMethod.into()),
-        }
-    }
-}
-
-/// Writes nothing the first time, and then what stands between items.
-#[derive(Debug)]
-struct Joiner {
-    by: String,
-    used: AtomicBool,
-}
-
-impl Object for Joiner {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn call(self: &Arc<Self>, _: &mut State, _: &[Value]) -> Result<Value, Error> {
-        Ok(Value::from(if self.used.swap(true, Relaxed) { self.by.as_str() } else { "" }))
-    }
 }

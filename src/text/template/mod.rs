@@ -1,7 +1,8 @@
 //! Chat templates: programs in Jinja's language that make one text of a conversation.
 //!
 //! `chat_template` finds, compiles and renders them; `source` rewrites what the parser does not know, `budget` bounds
-//! what they may take, `values`, `methods`, `filters`, `format` and `json` give them Python's semantics, `marks` keeps
+//! what they may take, `values`, `methods`, `filters`, `sequences`,
+//! `functions`, `format` and `json` give them Python's semantics, `marks` keeps
 //! apart what they write and what the conversation says.
 
 mod arguments;
@@ -10,8 +11,10 @@ pub(crate) mod chat_template;
 mod error;
 mod filters;
 mod format;
+mod functions;
 mod json;
 mod marks;
 mod methods;
+mod sequences;
 mod source;
 mod values;

@@ -312,7 +312,7 @@ fn hunyuan_moe(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The noise of training is the reach of a choice, too.
+/// Refuses another width of `RouterScore::SparseMixer` than its own. The key names it by its use in training.
 fn sparse_mixer(t: &mut Translator) -> Result<()> {
     match t.number(&["router_jitter_noise"])? {
         None | Some(0.01) => Ok(()),
