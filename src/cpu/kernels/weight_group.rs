@@ -1,4 +1,5 @@
-//! The weights of one group of 32 columns as products read them: from registers while they are unpacked, or from a tile.
+//! The weights of one group of 32 columns as products read them: from registers while they are unpacked, or from a
+//! tile.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;

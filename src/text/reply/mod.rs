@@ -1,8 +1,8 @@
 //! Replies of models: text, reasoning and calls.
 //!
 //! `form` reads off a template what it puts around the parts of a reply, `replies` makes of it the texts that begin a
-//! part of one reply, `parser` follows a reply through them, `search` finds where values in calls end, `literal` turns arguments of every dialect into JSON,
-//! `stops` finds stop strings.
+//! part of one reply, `parser` follows a reply through them, `search` finds where values in calls end, `literal` turns
+//! arguments of every dialect into JSON, `stops` finds stop strings.
 
 pub(crate) mod form;
 pub(crate) mod literal;
