@@ -100,6 +100,7 @@ static int take_turn(const char *question) {
     rz_error why = err;
     write_parts(&last);
     putchar('\n');
+    fflush(stdout); /* ahead of what goes to stderr */
     rz_conversation_info info = state();
     if (status == RZ_DONE && info.end == RZ_JOB_CONTEXT)
         fprintf(stderr, "(the context of %u tokens is full)\n", info.cache_capacity);
