@@ -448,22 +448,37 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     }
     #[inline(always)]
     fn small<const M: u32>(self, v: Self::I) -> Self::I {
-        // Neither shifts of 16 bits by different amounts nor tables of them: a factor, and an offset in two halves. The
-        // high bytes of an index look up 0.
-        macro_rules! integers {
-            ($v:expr) => {{
-                let index = _mm256_srl_epi16($v, _mm_cvtsi32_si128(Small::<M>::INDEX as i32));
-                let index = _mm256_or_si256(index, _mm256_set1_epi16(i16::MIN));
-                let mantissa = _mm256_srl_epi16($v, _mm_cvtsi32_si128(Small::<M>::SPARE as i32));
-                let mantissa = _mm256_and_si256(mantissa, _mm256_set1_epi16((1 << M) - 1));
-                let [factor, low, high] =
-                    [Small::<M>::FACTORS, Small::<M>::OFFSET_BYTES[0], Small::<M>::OFFSET_BYTES[1]].map(|table| {
-                        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
-                        _mm256_shuffle_epi8(table, index)
-                    });
-                let offset = _mm256_or_si256(low, _mm256_slli_epi16::<8>(high));
-                _mm256_add_epi16(_mm256_mullo_epi16(mantissa, factor), offset)
+        // Neither shifts of 16 bits by different amounts nor tables of them: factors and offsets by tables of bytes. No
+        // closure, which may stay a call.
+        macro_rules! look_up {
+            ($table:expr, $index:expr) => {{
+                let table: &[u8; 16] = $table;
+                _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), $index)
             }};
+        }
+        macro_rules! integers {
+            ($v:expr) => {
+                if const { Small::<M>::INDEX == 13 } {
+                    // Eight indices, so that a table holds words: `i` is the low byte of an index, `8 + i` the high one.
+                    let [offsets, factors] = &Small::<M>::EIGHT;
+                    let index = _mm256_and_si256($v, _mm256_set1_epi16(-1 << 13));
+                    let index = _mm256_mulhi_epu16(index, _mm256_set1_epi16(0x0101 << 3));
+                    let index = _mm256_or_si256(index, _mm256_set1_epi16(8 << 8));
+                    let mantissa = _mm256_and_si256($v, _mm256_set1_epi16(Small::<M>::MANTISSA as i16));
+                    let mantissa = _mm256_mulhi_epu16(mantissa, look_up!(factors, index));
+                    _mm256_add_epi16(mantissa, look_up!(offsets, index))
+                } else {
+                    // The high bytes of an index look up 0.
+                    let index = _mm256_srl_epi16($v, _mm_cvtsi32_si128(Small::<M>::INDEX as i32));
+                    let index = _mm256_or_si256(index, _mm256_set1_epi16(i16::MIN));
+                    let mantissa = _mm256_srl_epi16($v, _mm_cvtsi32_si128(Small::<M>::SPARE as i32));
+                    let mantissa = _mm256_and_si256(mantissa, _mm256_set1_epi16((1 << M) - 1));
+                    let [low, high] = &Small::<M>::OFFSET_BYTES;
+                    let high = _mm256_slli_epi16::<8>(look_up!(high, index));
+                    let offset = _mm256_or_si256(look_up!(low, index), high);
+                    _mm256_add_epi16(_mm256_mullo_epi16(mantissa, look_up!(&Small::<M>::FACTORS, index)), offset)
+                }
+            };
         }
         run!([integers!(v[0]), integers!(v[1])])
     }

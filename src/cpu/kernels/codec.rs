@@ -254,8 +254,8 @@ impl Codec for Q6K {
         // SAFETY: inside the block.
         unsafe {
             let d = s.load_f16(p.add(3328));
-            for (i, scale) in scale.iter_mut().enumerate() {
-                *scale = s.mul(d, s.load_i8(p.add(3072 + 16 * i)));
+            for i in 0..16 {
+                scale[i] = s.mul(d, s.load_i8(p.add(3072 + 16 * i)));
             }
         }
     }
@@ -320,8 +320,8 @@ impl Codec for Q3K {
             s.store_bytes(sc.add(64), s.add_bytes(s.or(s.field(b, 0, 15), s.field(c, -2, 48)), 224));
             s.store_bytes(sc.add(128), s.add_bytes(s.or(s.field(a, 4, 15), s.field(c, 0, 48)), 224));
             s.store_bytes(sc.add(192), s.add_bytes(s.or(s.field(b, 4, 15), s.field(c, 2, 48)), 224));
-            for (i, scale) in scale.iter_mut().enumerate() {
-                *scale = s.mul(d, s.load_i8(sc.add(16 * i)));
+            for i in 0..16 {
+                scale[i] = s.mul(d, s.load_i8(sc.add(16 * i)));
             }
         }
     }
@@ -409,9 +409,9 @@ impl Codec for Nvfp4 {
         for i in 0..64 {
             halves[i] = fp4::small_scale(bytes[i]);
         }
-        for (scale, halves) in scale.iter_mut().zip(halves.as_chunks::<16>().0) {
+        for i in 0..4 {
             // Half of the scale, because the values are doubled. SAFETY: sixteen of 16 bits.
-            *scale = s.mul(unsafe { s.load_f16(halves.as_ptr().cast()) }, s.splat(128.0));
+            scale[i] = s.mul(unsafe { s.load_f16(halves.as_ptr().add(16 * i).cast()) }, s.splat(128.0));
         }
     }
     #[inline(always)]

@@ -44,19 +44,55 @@ pub fn kind(dtype: DType) -> Option<GroupedKind> {
     })
 }
 
+/// Runs `$run` with the code as a constant, of those of the kind `$K`. Where the decoders of several meet in a loop, places
+/// and shifts are numbers at run time, and the integers of a group move through memory.
+macro_rules! for_code {
+    ($K:ty, $code:expr, $run:ident) => {
+        match $code {
+            Code::Int(1) if const { <$K>::BITS == 4 } => $run!(Code::Int(1)),
+            Code::Int(2) if const { <$K>::BITS == 4 } => $run!(Code::Int(2)),
+            Code::Int(3) if const { <$K>::BITS == 4 } => $run!(Code::Int(3)),
+            Code::Int(4) if const { <$K>::BITS == 4 } => $run!(Code::Int(4)),
+            Code::Int(5) if const { <$K>::BITS == 5 } => $run!(Code::Int(5)),
+            Code::Int(6) if const { <$K>::BITS == 7 } => $run!(Code::Int(6)),
+            Code::Int(7) if const { <$K>::BITS == 7 } => $run!(Code::Int(7)),
+            Code::Int(8) if const { <$K>::BITS == 8 } => $run!(Code::Int(8)),
+            Code::Nf4 if const { <$K>::BITS == 16 } => $run!(Code::Nf4),
+            Code::Fp4 if const { <$K>::BITS == 16 } => $run!(Code::Fp4),
+            Code::E4m3 if const { <$K>::BITS == 16 } => $run!(Code::E4m3),
+            _ => {}
+        }
+    };
+}
+
 /// Unpacks `n` groups of 32 columns, whole blocks, as `gemm::unpack` does.
 ///
 /// # Safety
 /// `dtype` is of the kind `K`, `w` points to packed blocks of it and `tile` to a tile of their groups.
 #[inline(always)]
-pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(
+pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(s: S, dtype: DType, w: *const u8, n: usize, tile: *mut u8) {
+    let Some(grouped) = Grouped::of(dtype) else { return };
+    macro_rules! unpack {
+        ($code:expr) => {
+            // SAFETY: the same contract.
+            unsafe { unpack_blocks::<S, K, R>(s, Grouped { code: $code, ..grouped }, w, n, tile) }
+        };
+    }
+    for_code!(K, grouped.code, unpack);
+}
+
+/// Computes `unpack`.
+///
+/// # Safety
+/// As for `unpack`.
+#[inline(always)]
+unsafe fn unpack_blocks<S: Simd, K: Kind, const R: usize>(
     s: S,
-    dtype: DType,
+    grouped: Grouped,
     mut w: *const u8,
     n: usize,
     mut tile: *mut u8,
 ) {
-    let Some(grouped) = Grouped::of(dtype) else { return };
     let groups = grouped.columns / GROUP;
     for _ in 0..n / groups {
         // SAFETY: blocks and their groups are inside by this function's contract.
@@ -86,6 +122,33 @@ pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(
 pub unsafe fn gemv<S: Simd, K: Kind, const N: usize>(
     s: S,
     dtype: DType,
+    w: *const u8,
+    n: usize,
+    x: *const u8,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+) {
+    let Some(grouped) = Grouped::of(dtype) else { return };
+    macro_rules! multiply {
+        ($code:expr) => {
+            // SAFETY: the same contract.
+            unsafe { gemv_blocks::<S, K, N>(s, Grouped { code: $code, ..grouped }, w, n, x, sum, first, out, stride) }
+        };
+    }
+    for_code!(K, grouped.code, multiply);
+}
+
+/// Computes `gemv`.
+///
+/// # Safety
+/// As for `gemv`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+unsafe fn gemv_blocks<S: Simd, K: Kind, const N: usize>(
+    s: S,
+    grouped: Grouped,
     mut w: *const u8,
     n: usize,
     mut x: *const u8,
@@ -94,7 +157,6 @@ pub unsafe fn gemv<S: Simd, K: Kind, const N: usize>(
     out: *mut f32,
     stride: usize,
 ) {
-    let Some(grouped) = Grouped::of(dtype) else { return };
     let groups = grouped.columns / GROUP;
     // SAFETY: results, blocks and activations are inside by this function's contract.
     unsafe {
@@ -143,16 +205,26 @@ unsafe fn group<S: Simd, K: Kind>(
                 (quants, s.mul(scale, power), min)
             }
             (InputType::I16, code) => (indices(s, code, codes), s.mul(scale, s.splat(1.0 / steps(code))), min),
-            (InputType::I8, _) if K::WIDE => {
-                let mut quants = integers(s, 8, codes);
+            (InputType::I8, Code::Int(8)) => {
+                let mut quants = integers::<S, 8>(s, codes);
                 // Half of the codes become negative, which the min makes up for.
                 for j in 0..8 {
                     quants[j] = s.wide(s.add_bytes(quants[j], 128));
                 }
                 (quants, scale, s.fma(scale, s.splat(128.0), min))
             }
-            (InputType::I8, Code::Int(4)) if K::BITS == 4 => (nibbles(s, codes), scale, min),
-            (InputType::I8, code) => (integers(s, code.bits(), codes), scale, min),
+            (InputType::I8, code) => {
+                let quants = match code {
+                    Code::Int(1) => integers::<S, 1>(s, codes),
+                    Code::Int(2) => integers::<S, 2>(s, codes),
+                    Code::Int(3) => integers::<S, 3>(s, codes),
+                    Code::Int(5) => integers::<S, 5>(s, codes),
+                    Code::Int(6) => integers::<S, 6>(s, codes),
+                    Code::Int(7) => integers::<S, 7>(s, codes),
+                    _ => integers::<S, 4>(s, codes),
+                };
+                (quants, scale, min)
+            }
         }
     }
 }
@@ -194,42 +266,31 @@ unsafe fn load<S: Simd>(s: S, number: Number, p: *const u8) -> S::F {
     }
 }
 
-/// Decodes codes of 4 bits as `integers` does: the commonest width, whose shifts and places are constants here.
-///
-/// # Safety
-/// `p` points to the codes.
-#[inline(always)]
-unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 16] {
-    let mut out = [s.splat_i32(0); 16];
-    for j in 0..8 {
-        // SAFETY: four words.
-        let word = unsafe { s.load_bytes(p.add(64 * (j / 2))) };
-        out[j] = s.field(word, if j % 2 == 0 { 0 } else { 4 }, 15);
-    }
-    out
-}
-
 /// Decodes codes of 32 columns, columns `4 j .. 4 j + 4` to vector `j` of eight.
 ///
 /// # Safety
 /// `p` points to the codes.
 #[inline(always)]
-unsafe fn integers<S: Simd>(s: S, bits: usize, mut p: *const u8) -> [S::I; 16] {
+unsafe fn integers<S: Simd, const BITS: usize>(s: S, p: *const u8) -> [S::I; 16] {
     let mut out = [s.splat_i32(0); 16];
-    let mut at = 0;
-    for plane in [8, 4, 2, 1] {
-        if bits & plane == 0 {
-            continue;
-        }
-        let mask = (((1u16 << plane) - 1) << at) as u8;
-        for j in 0..8 {
-            // SAFETY: a plane has so many words.
-            let word = unsafe { s.load_bytes(p.add(64 * (j * plane / 8))) };
-            out[j] = s.or(out[j], s.field(word, (j * plane % 8) as i32 - at as i32, mask));
-        }
-        p = p.wrapping_add(64 * plane);
-        at += plane;
+    macro_rules! add_plane {
+        ($bits:literal) => {
+            if const { BITS & $bits != 0 } {
+                // Wider planes come first and have the lower bits.
+                let (first, at) = const { (64 * (BITS & !(2 * $bits - 1)), BITS & !(2 * $bits - 1)) };
+                let mask = const { ((1u32 << $bits) - 1) << (BITS & !(2 * $bits - 1)) };
+                for j in 0..8 {
+                    // SAFETY: a plane has so many words.
+                    let word = unsafe { s.load_bytes(p.add(first + 64 * (j * $bits / 8))) };
+                    out[j] = s.or(out[j], s.field(word, (j * $bits % 8) as i32 - at as i32, mask as u8));
+                }
+            }
+        };
     }
+    add_plane!(8);
+    add_plane!(4);
+    add_plane!(2);
+    add_plane!(1);
     out
 }
 
@@ -268,7 +329,7 @@ unsafe fn indices<S: Simd>(s: S, code: Code, p: *const u8) -> [S::I; 16] {
         _ => const { &bytes_of(Code::Nf4) },
     };
     // SAFETY: by this function's contract.
-    let quants = unsafe { nibbles(s, p) };
+    let quants = unsafe { integers::<S, 4>(s, p) };
     let mut out = [s.splat_i32(0); 16];
     for j in 0..8 {
         let [low, high] = [s.lookup(&table[0], quants[j]), s.lookup(&table[1], quants[j])];

@@ -57,6 +57,19 @@ impl<const M: u32> Small<M> {
         bytes
     };
 
+    /// The tables where there are eight indices, the low bytes and then the high ones: `OFFSETS`, and factors whose
+    /// products have the shifted mantissa in their high halves.
+    #[cfg(target_arch = "x86_64")]
+    pub const EIGHT: [[u8; 16]; 2] = {
+        let (mut tables, mut i) = ([[0; 16]; 2], 0);
+        while i < 8 {
+            [tables[0][i], tables[0][8 + i]] = Self::OFFSETS[i].to_le_bytes();
+            [tables[1][i], tables[1][8 + i]] = (((1u32 << 16) >> Self::SHIFTS[i]) as u16).to_le_bytes();
+            i += 1;
+        }
+        tables
+    };
+
     const TABLES: ([u8; 16], [i16; 16]) = {
         let (mut shifts, mut offsets) = ([0; 16], [0; 16]);
         let mut i = 0;
