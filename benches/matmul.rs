@@ -63,7 +63,7 @@ fn options() -> Options {
 }
 
 fn named(name: &str) -> Isa {
-    let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
+    let isa = Isa::available().into_iter().chain(Isa::in_bf16()).find(|isa| isa.name() == name);
     isa.unwrap_or_else(|| panic!("this machine has no {name}"))
 }
 

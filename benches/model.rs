@@ -78,7 +78,7 @@ fn options() -> Option<Options> {
             "--placement" => options.placement = Placement::parse(&args.next()?).ok()?,
             "--isa" => {
                 let name = args.next()?;
-                options.isa = Some(Isa::available().into_iter().find(|isa| isa.name() == name)?);
+                options.isa = Some(Isa::available().into_iter().chain(Isa::in_bf16()).find(|isa| isa.name() == name)?);
             }
             "--peer" => options.peer = Some(args.next()?.into()),
             _ if arg.starts_with('-') => return None,

@@ -369,6 +369,19 @@ void rz_cancel_reset(rz_cancel *cancel);
  * is refused all the same. */
 #define RZ_MODEL_ALLOW_UNKNOWN 32
 
+/* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
+ * product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
+ * "amx-bf16" then; else, and for layers on GPUs, the flag changes nothing.
+ *
+ * Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
+ * price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
+ * results are others than without the flag and than on other processors. They still depend neither on threads, nor on
+ * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower where
+ * few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with exact sums.
+ * The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an alternative
+ * stack for signals that is too small for them, it does not, and the flag changes nothing. */
+#define RZ_MODEL_BF16_PRODUCTS 64
+
 #define RZ_DEVICES_MAX 16      /* GPUs of one model, at most. */
 #define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
 
@@ -508,6 +521,8 @@ typedef struct rz_model_info {
   uint32_t experts_host_layers;
   /* 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens. */
   uint32_t reads_source;
+  /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
+  char isa[32];
 } rz_model_info;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */

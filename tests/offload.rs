@@ -743,6 +743,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             plan: false,
             beside: Vec::new(),
             isa: None,
+            bf16_products: false,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
             cache: SequenceSpec { layers, recurrent: vec![], capacity: 16, k_type, v_type, max_step: 8 },
         };

@@ -217,6 +217,7 @@ fn sums_have_the_bits_of_the_cpu() {
                 beside: Vec::new(),
                 tested_at: None,
                 isa: None,
+                bf16_products: false,
                 limits,
                 cache: cache.clone(),
             };

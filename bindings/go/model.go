@@ -43,6 +43,7 @@ type LoadOptions struct {
 	MTP           bool      // the layer too that predicts a further token, for DraftMTP
 	Profile       bool      // measure the parts of each step on a GPU, which takes longer
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
+	BF16Products  bool      // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
@@ -183,6 +184,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 		C.RZ_MODEL_MTP:           options.MTP,
 		C.RZ_MODEL_PROFILE:       options.Profile,
 		C.RZ_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
+		C.RZ_MODEL_BF16_PRODUCTS: options.BF16Products,
 	} {
 		if set {
 			params.flags |= flag
@@ -229,6 +231,7 @@ type Info struct {
 	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
 	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
 	ReadsSource                                           bool     // it writes a text of another one: MediaFromTokens
+	ISA                                                   string   // instruction set of products on the CPU; "": none are there
 }
 
 // NoToken stands where a model has no such token.
@@ -254,7 +257,7 @@ func (m *Model) Info() (Info, error) {
 		Device: uint32(c.device), GPULayers: int(c.gpu_layers),
 		HasTemplate: c.chat_template&C.RZ_TEMPLATE_PRESENT != 0, BOS: uint32(c.bos_token), EOS: uint32(c.eos_token),
 		TemplateWritesBOS: c.chat_template&C.RZ_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
-		ReadsSource: c.reads_source != 0,
+		ReadsSource: c.reads_source != 0, ISA: C.GoString(&c.isa[0]),
 	}, err
 }
 

@@ -57,6 +57,8 @@ export interface LoadOptions {
   textOnly?: boolean;
   mtp?: boolean;
   allowUnknown?: boolean;
+  /** Products on the CPU are in BF16 where that is faster for prompts, with other results. */
+  bf16Products?: boolean;
 }
 
 export interface Plan {

@@ -1,5 +1,6 @@
 //! The instruction set of a process: where the machine has several that may be the fastest, that which takes the least
-//! time for a product, measured once. All have the same bits, so that no result depends on the choice.
+//! time for a product, measured once. All have the same bits, so that no result depends on the choice. One with products
+//! in BF16 has other bits, and is measured where a caller lets a model use it.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use crate::quant;
 const ROWS: usize = 256;
 const COLS: usize = 1024;
 const TOKENS: usize = 32;
+/// Tokens of a prompt, which share weights in BF16.
+const PROMPT: usize = 256;
 /// Products of each instruction set, in turns; the first wake a unit of the processor up.
 const ROUNDS: usize = 6;
 
@@ -25,21 +28,31 @@ pub fn fastest() -> Isa {
         let candidates = Isa::candidates();
         match candidates[..] {
             [only] => only,
-            _ => measure(&candidates).unwrap_or_else(|_| Isa::detect()),
+            _ => measure(&candidates, TOKENS).unwrap_or_else(|_| Isa::detect()),
         }
     })
 }
 
+/// Returns the instruction set with products in BF16, where there is one that reads prompts faster than `fastest`.
+pub fn fastest_in_bf16() -> Option<Isa> {
+    static FOUND: OnceLock<Option<Isa>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // Of two alike the later one is taken, whose sums are exact.
+        let candidates = [Isa::in_bf16().last().copied()?, fastest()];
+        measure(&candidates, PROMPT).ok().filter(|found| found.is_in_bf16())
+    })
+}
+
 /// Returns the instruction set that takes the least time for a product of packed weights with some tokens.
-fn measure(candidates: &[Isa]) -> Result<Isa> {
+fn measure(candidates: &[Isa], tokens: usize) -> Result<Isa> {
     let matrix = WeightMatrix::packed(quant::Q4_K, ROWS, COLS)?;
     let (weights, x) =
-        (try_filled("a measurement", matrix.bytes(), 1u8)?, try_filled("a measurement", TOKENS * COLS, 1f32)?);
-    let mut out = try_filled("a measurement", TOKENS * ROWS, 0f32)?;
-    let mut workspace = MatmulWorkspace::new(1, TOKENS, COLS)?;
+        (try_filled("a measurement", matrix.bytes(), 1u8)?, try_filled("a measurement", tokens * COLS, 1f32)?);
+    let mut out = try_filled("a measurement", tokens * ROWS, 0f32)?;
+    let mut workspace = MatmulWorkspace::new(1, tokens, COLS)?;
     Ok(choose(candidates, |isa| {
         let started = Instant::now();
-        multiply_alone(isa, &mut workspace, &x, TOKENS, &mut [MatmulJob::new(matrix, &weights, None, &mut out)]);
+        multiply_alone(isa, &mut workspace, &x, tokens, &mut [MatmulJob::new(matrix, &weights, None, &mut out)]);
         started.elapsed()
     }))
 }
@@ -84,7 +97,8 @@ mod tests {
     #[test]
     fn a_measured_one_is_a_candidate() {
         let all = Isa::available();
-        assert!(all.contains(&measure(&all).unwrap()));
+        assert!(all.contains(&measure(&all, TOKENS).unwrap()));
         assert!(all.contains(&fastest()));
+        assert!(fastest_in_bf16().is_none_or(|isa| Isa::in_bf16().contains(&isa)));
     }
 }

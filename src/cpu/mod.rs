@@ -214,7 +214,13 @@ impl CpuBackend {
         self.vectors.iter().map(|v| 4 * v.len() as u64).sum()
     }
 
-    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped.
+    /// Name of the instruction set of its products.
+    pub fn isa(&self) -> &'static str {
+        self.isa.name()
+    }
+
+    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped, and
+    /// from themselves with products in BF16.
     /// Mapped ones are read as a whole for it, once.
     pub fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| {
@@ -228,6 +234,9 @@ impl CpuBackend {
                 }
             }
             hash.write_u64(matrices);
+            if self.isa.is_in_bf16() {
+                hash.write(b"products in BF16");
+            }
             for vector in &self.vectors {
                 hash.write_u64(vector.len() as u64);
                 vector.iter().for_each(|x| hash.write_u32(x.to_bits()));

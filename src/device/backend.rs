@@ -13,7 +13,7 @@ use super::select;
 use super::self_test::{self, Factored};
 use super::sequence::Sequence;
 use crate::cpu::executor::CpuExecutor;
-use crate::cpu::fastest::fastest;
+use crate::cpu::fastest::{fastest, fastest_in_bf16};
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
@@ -63,8 +63,10 @@ pub struct LoadOptions {
     pub plan: bool,
     /// Other programs of the same weights, where one device has all layers.
     pub beside: Vec<Arc<Program>>,
-    /// Instruction set of the CPU; `None`: the fastest. It changes no result.
+    /// Instruction set of the CPU; `None`: the fastest. It changes no result, unless its products are in BF16.
     pub isa: Option<Isa>,
+    /// Products on the CPU are in BF16 where that is faster for prompts.
+    pub bf16_products: bool,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
     pub limits: StepLimits,
     pub cache: SequenceSpec,
@@ -107,11 +109,13 @@ impl Backend {
         program.check(weights)?;
         options.beside.iter().try_for_each(|beside| beside.check(weights))?;
         options.placement.check(program)?;
-        let isa = options.isa.unwrap_or_else(fastest);
+        let in_bf16 = || options.bf16_products.then(fastest_in_bf16).flatten();
+        let isa = || options.isa.or_else(in_bf16).unwrap_or_else(fastest);
         let on_cpu = |progress: &mut Progress| {
             let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
             let programs: Vec<&Program> = [program].into_iter().chain(&options.beside).map(|p| &**p).collect();
-            let cpu = CpuBackend::load(pool, isa, &programs, weights, packed_at, options.host_bytes, follow, progress)?;
+            let cpu =
+                CpuBackend::load(pool, isa(), &programs, weights, packed_at, options.host_bytes, follow, progress)?;
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
@@ -140,7 +144,7 @@ impl Backend {
                         self_test::check(gpu, &part, &weights, kept)?;
                     }
                     let parts = (&division, placed.as_ref());
-                    let pipeline = Pipeline::load(parts, isa, program, weights, pool, *host_bytes, progress)?;
+                    let pipeline = Pipeline::load(parts, isa(), program, weights, pool, *host_bytes, progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }
@@ -239,6 +243,11 @@ impl Backend {
     /// host.
     pub fn taken(&self) -> Vec<[u64; 2]> {
         self.cuda().iter().map(|cuda| cuda.taken()).collect()
+    }
+
+    /// Name of the instruction set of products on the CPU, where there are some.
+    pub fn isa(&self) -> &'static str {
+        self.on_host().next().map_or("", |cpu| cpu.isa())
     }
 
     /// Names of the devices whose kind the model counts as: of a division the GPUs.

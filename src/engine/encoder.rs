@@ -136,6 +136,7 @@ impl Encoder {
             plan,
             beside: [&projector].into_iter().chain(convolutions.iter().map(|stage| &stage.program)).cloned().collect(),
             isa: None,
+            bf16_products: false,
             limits,
             cache: state_spec(&encoder, 1, &CacheParams::default(), limits),
         };

@@ -280,6 +280,7 @@ impl KvStore {
             plan: false,
             beside: Vec::new(),
             isa: None,
+            bf16_products: false,
             limits,
             cache: spec.clone(),
         };

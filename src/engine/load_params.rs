@@ -26,6 +26,8 @@ pub struct LoadParams<'a> {
     pub mtp: bool,
     /// Keys and tensors that are not known are passed over.
     pub allow_unknown: bool,
+    /// Products on the CPU are in BF16 where that is faster for prompts.
+    pub bf16_products: bool,
     /// Layers on GPUs, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
     /// The place of the experts of those.

@@ -58,6 +58,8 @@ pub struct ModelInfo {
     pub n_unknown: u32,
     /// Its caches begin with a source.
     pub reads_source: bool,
+    /// Instruction set of products on the CPU; empty where there are none.
+    pub isa: &'static str,
 }
 
 pub struct Model {
@@ -145,6 +147,7 @@ impl Model {
                 let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
                 describe_place(&mut info, &network, named, &runtime);
                 info.reads_source = network.reads_source;
+                info.isa = network.backend.isa();
                 Some(Arc::new(network))
             }
             None => None,

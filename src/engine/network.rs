@@ -112,6 +112,7 @@ impl Network {
             plan: params.plan,
             beside: beside.map(|program| Arc::new(program.clone())).into_iter().collect(),
             isa: params.isa,
+            bf16_products: params.bf16_products,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };

@@ -75,6 +75,19 @@ pub const RZ_MODEL_MTP: u32 = 16;
 /// is refused all the same.
 pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
+/// Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
+/// product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
+/// "amx-bf16" then; else, and for layers on GPUs, the flag changes nothing.
+///
+/// Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
+/// price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
+/// results are others than without the flag and than on other processors. They still depend neither on threads, nor on
+/// how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower where
+/// few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with exact sums.
+/// The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an alternative
+/// stack for signals that is too small for them, it does not, and the flag changes nothing.
+pub const RZ_MODEL_BF16_PRODUCTS: u32 = 64;
+
 /// GPUs of one model, at most.
 pub const RZ_DEVICES_MAX: u32 = 16;
 
@@ -255,6 +268,8 @@ pub struct rz_model_info {
     pub experts_host_layers: u32,
     /// 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens.
     pub reads_source: u32,
+    /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
+    pub isa: [c_char; 32],
 }
 
 versioned!(rz_model_info {
@@ -284,6 +299,7 @@ versioned!(rz_model_info {
     experts_device,
     experts_host_layers,
     reads_source,
+    isa,
 });
 
 /// Loads a model.
@@ -332,7 +348,7 @@ pub(super) fn with_params<T>(
 ) -> Result<T> {
     let params: rz_model_params = call.params(params)?;
     let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE | RZ_MODEL_MTP;
-    let known = known | RZ_MODEL_ALLOW_UNKNOWN;
+    let known = known | RZ_MODEL_ALLOW_UNKNOWN | RZ_MODEL_BF16_PRODUCTS;
     call.flags(params.flags, known, "rz_model_params.flags")?;
     let runtime = match call.optional(params.runtime)? {
         Some(runtime) => runtime.0.clone(),
@@ -376,6 +392,7 @@ pub(super) fn with_params<T>(
         profile: params.flags & RZ_MODEL_PROFILE != 0,
         mtp: params.flags & RZ_MODEL_MTP != 0,
         allow_unknown: params.flags & RZ_MODEL_ALLOW_UNKNOWN != 0,
+        bf16_products: params.flags & RZ_MODEL_BF16_PRODUCTS != 0,
         gpu_layers: params.gpu_layers,
         placement,
         prompt_tokens_beside: params.prompt_tokens_beside,
@@ -435,9 +452,11 @@ pub unsafe extern "C" fn rz_model_info_get(
             experts_device: from.experts.1[1],
             experts_host_layers: count(from.experts.0.len()),
             reads_source: u32::from(from.reads_source),
+            isa: [0; 32],
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));
+        write_text(&mut info.isa, format_args!("{}", from.isa));
         out.set(info);
         Ok(RZ_OK)
     })

@@ -90,6 +90,7 @@ namespace Realizar
         public ulong experts_device;
         public uint experts_host_layers;
         public uint reads_source;
+        public fixed byte isa[32];
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -659,6 +660,7 @@ namespace Realizar
         internal const int RZ_MODEL_PROFILE = 8;
         internal const int RZ_MODEL_MTP = 16;
         internal const int RZ_MODEL_ALLOW_UNKNOWN = 32;
+        internal const int RZ_MODEL_BF16_PRODUCTS = 64;
         internal const int RZ_DEVICES_MAX = 16;
         internal const int RZ_TEMPLATE_PRESENT = 1;
         internal const int RZ_TEMPLATE_WRITES_BOS = 2;

@@ -22,8 +22,9 @@ namespace Realizar
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of
         /// each step on a GPU, which takes longer. AllowUnknown: pass over keys and tensors that nothing knows;
-        /// ModelInfo.Unknown counts them.</summary>
-        public bool Mtp, Profile, AllowUnknown;
+        /// ModelInfo.Unknown counts them. Bf16Products: products on the CPU are in BF16 where that is faster for prompts,
+        /// with other results.</summary>
+        public bool Mtp, Profile, AllowUnknown, Bf16Products;
         /// <summary>GGML type that matrices of floats are converted to; 0: none.</summary>
         public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
@@ -199,7 +200,8 @@ namespace Realizar
                 quantize = checked((uint)options.Quantize), prompt_tokens_beside = checked((uint)options.PromptTokensBeside),
                 flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
-                    | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u),
+                    | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u)
+                    | (options.Bf16Products ? Native.RZ_MODEL_BF16_PRODUCTS : 0u),
             };
             using (var pins = new Pins())
             using (var cancelling = new Cancelling(cancellation))

@@ -39,6 +39,7 @@ const (
 	rz_MODEL_PROFILE              = 8
 	rz_MODEL_MTP                  = 16
 	rz_MODEL_ALLOW_UNKNOWN        = 32
+	rz_MODEL_BF16_PRODUCTS        = 64
 	rz_DEVICES_MAX                = 16
 	rz_TEMPLATE_PRESENT           = 1
 	rz_TEMPLATE_WRITES_BOS        = 2
@@ -205,6 +206,7 @@ type rz_model_info struct {
 	experts_device      uint64
 	experts_host_layers uint32
 	reads_source        uint32
+	isa                 [32]byte
 }
 
 type rz_model_sampling struct {

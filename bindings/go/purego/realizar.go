@@ -53,6 +53,7 @@ type LoadOptions struct {
 	Profile       bool      // measure the parts of each step on a GPU, which takes longer
 	MTP           bool      // the layer too that predicts a further token, for DraftMTP
 	AllowUnknown  bool      // pass over keys and tensors that nothing knows; Info.Unknown counts them
+	BF16Products  bool      // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
 	TestedPath    string    // file of the tests that GPUs have passed, which later processes need not make again; "": none
 
@@ -154,6 +155,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	for flag, set := range map[uint32]bool{
 		rz_MODEL_DETERMINISTIC: options.Deterministic, rz_MODEL_MMAP: options.Mmap, rz_MODEL_TEXT_ONLY: options.TextOnly,
 		rz_MODEL_PROFILE: options.Profile, rz_MODEL_MTP: options.MTP, rz_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
+		rz_MODEL_BF16_PRODUCTS: options.BF16Products,
 	} {
 		if set {
 			params.flags |= flag
@@ -232,6 +234,7 @@ type Info struct {
 	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
 	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
 	ReadsSource                                           bool     // it writes a text of another one: MediaFromTokens
+	ISA                                                   string   // instruction set of products on the CPU; "": none are there
 }
 
 // NoToken stands where a model has no such token.
@@ -249,7 +252,7 @@ func (m *Model) Info() (Info, error) {
 		text(x.architecture[:]), text(x.name[:]), int(x.n_layers), int(x.hidden_dim), int(x.ffn_dim), int(x.n_heads), int(x.n_kv_heads),
 		int(x.head_dim), int(x.vocab_size), int(x.context_length), x.n_params, x.weight_bytes, x.device, int(x.gpu_layers), devices, layers,
 		x.bos_token, x.eos_token, x.chat_template&rz_TEMPLATE_PRESENT != 0, x.chat_template&rz_TEMPLATE_WRITES_BOS != 0, int(x.n_unknown),
-		x.reads_source != 0,
+		x.reads_source != 0, text(x.isa[:]),
 	}, err
 }
 

@@ -36,6 +36,7 @@ final class Header {
     static final int RZ_MODEL_PROFILE = 8;
     static final int RZ_MODEL_MTP = 16;
     static final int RZ_MODEL_ALLOW_UNKNOWN = 32;
+    static final int RZ_MODEL_BF16_PRODUCTS = 64;
     static final int RZ_DEVICES_MAX = 16;
     static final int RZ_TEMPLATE_PRESENT = 1;
     static final int RZ_TEMPLATE_WRITES_BOS = 2;
@@ -196,7 +197,8 @@ final class Header {
         .field("experts_host", 8)
         .field("experts_device", 8)
         .field("experts_host_layers", 4)
-        .field("reads_source", 4);
+        .field("reads_source", 4)
+        .field("isa", 1 * 32);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)

@@ -130,6 +130,11 @@ public final class Model extends Handle {
             return flag(Header.RZ_MODEL_ALLOW_UNKNOWN);
         }
 
+        /** Products on the CPU are in BF16 where that is faster for prompts, with other results. */
+        public Load bf16Products() {
+            return flag(Header.RZ_MODEL_BF16_PRODUCTS);
+        }
+
         private Load flag(int flag) {
             flags |= flag;
             return this;

@@ -113,7 +113,8 @@ int32_t on_progress(uint64_t done, uint64_t total, void *user) {
 static void load_flags(task *t, napi_value options, rz_model_params *params) {
     static const choice flags[] = {{"deterministic", RZ_MODEL_DETERMINISTIC}, {"mmap", RZ_MODEL_MMAP},
                                    {"text_only", RZ_MODEL_TEXT_ONLY},         {"mtp", RZ_MODEL_MTP},
-                                   {"allow_unknown", RZ_MODEL_ALLOW_UNKNOWN}, {NULL, 0}};
+                                   {"allow_unknown", RZ_MODEL_ALLOW_UNKNOWN}, {"bf16_products", RZ_MODEL_BF16_PRODUCTS},
+                                   {NULL, 0}};
     for (const choice *flag = flags; flag->name; flag++)
         if (bool_member(t, options, flag->name)) params->flags |= flag->number;
 }

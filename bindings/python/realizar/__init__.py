@@ -281,6 +281,8 @@ class ModelInfo(NamedTuple):
     """Keys and tensors that `allow_unknown` passed over."""
     reads_source: bool
     """It writes a text of another one, with which its sessions begin: `Media.from_tokens`."""
+    isa: str
+    """Instruction set of products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none."""
 
 
 class Phase(NamedTuple):
@@ -369,13 +371,14 @@ class _Loading:
         profile: bool = False,
         mtp: bool = False,
         allow_unknown: bool = False,
+        bf16_products: bool = False,
         packed_path: Union[str, "os.PathLike[str]", None] = None,
         tested_path: Union[str, "os.PathLike[str]", None] = None,
         progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None,
     ) -> None:
         flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile, "mtp": mtp,
-                 "allow_unknown": allow_unknown}  # fmt: skip
+                 "allow_unknown": allow_unknown, "bf16_products": bf16_products}  # fmt: skip
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.watch = _Watch(progress, cancel)
@@ -523,7 +526,7 @@ class Model(Handle):
         free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, a GGML type id for matrices of floats; `prompt_tokens_beside`, how many
         tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
 
-        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`: the flags RZ_MODEL_... of the library.
+        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`, `bf16_products`: the flags RZ_MODEL_... of the library.
 
         `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read;
         processes share its memory. `tested_path` names a file of the tests that GPUs have passed, which later processes
@@ -559,7 +562,7 @@ class Model(Handle):
             info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
             token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, used, tuple(info.device_layers)[: len(used)],
             bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT), bool(info.chat_template & _c.RZ_TEMPLATE_WRITES_BOS), info.n_unknown,
-            bool(info.reads_source),
+            bool(info.reads_source), info.isa.decode(),
         )  # fmt: skip
 
     def advised_sampling(self) -> Optional[Sampling]:

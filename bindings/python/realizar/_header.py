@@ -45,6 +45,7 @@ RZ_MODEL_TEXT_ONLY = 4
 RZ_MODEL_PROFILE = 8
 RZ_MODEL_MTP = 16
 RZ_MODEL_ALLOW_UNKNOWN = 32
+RZ_MODEL_BF16_PRODUCTS = 64
 RZ_DEVICES_MAX = 16
 RZ_TEMPLATE_PRESENT = 1
 RZ_TEMPLATE_WRITES_BOS = 2
@@ -229,6 +230,7 @@ class rz_model_info(Sized):
         ("experts_device", c_uint64),
         ("experts_host_layers", c_uint32),
         ("reads_source", c_uint32),
+        ("isa", c_char * 32),
     ]
 
 

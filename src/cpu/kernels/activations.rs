@@ -31,6 +31,8 @@ pub enum InputType {
     I8,
     /// 14 bits in 16, for weights of floats of 16 and 8 bits.
     I16,
+    /// BF16, columns `k` and `k + 16` of a group side by side, for all weights where products are in BF16.
+    Bf16,
 }
 
 impl InputType {
@@ -39,22 +41,23 @@ impl InputType {
         match self {
             InputType::I8 => 60,
             InputType::I16 => 68,
+            InputType::Bf16 => 64,
         }
     }
 
-    /// Returns the offset of the step.
+    /// Returns the offset of the step, which BF16 does not have.
     pub const fn scale(self) -> usize {
         match self {
             InputType::I8 => offset::SCALE,
-            InputType::I16 => offset::SCALE_I16,
+            InputType::I16 | InputType::Bf16 => offset::SCALE_I16,
         }
     }
 
-    /// Returns the number of vectors of integers that a row panel has in a group.
+    /// Returns the number of vectors of weights that a row panel has in a group.
     pub const fn registers(self) -> usize {
         match self {
             InputType::I8 => 8,
-            InputType::I16 => 16,
+            InputType::I16 | InputType::Bf16 => 16,
         }
     }
 }

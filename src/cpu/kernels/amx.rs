@@ -25,28 +25,28 @@ use super::table::{BlockKernels, MatmulKernels};
 use super::weight_group;
 
 /// Row panels of a tile of weights.
-const PANELS: usize = 2;
+pub(super) const PANELS: usize = 2;
 /// Tokens in a tile of the processor, and tiles of tokens.
-const TILE_TOKENS: usize = 16;
+pub(super) const TILE_TOKENS: usize = 16;
 const TOKEN_TILES: usize = 2;
 /// Most tokens of a product: all eight tiles hold their operands and sums.
-const MANY_TOKENS: usize = TOKEN_TILES * TILE_TOKENS;
+pub(super) const MANY_TOKENS: usize = TOKEN_TILES * TILE_TOKENS;
 /// Most tokens of a product by vectors, of integers of 16 bits.
 const FEW: usize = 4;
 /// Products of tiles along the columns in a run, each a group or a half of one: the sums of two runs leave room for
 /// weights and activations in a first-level cache.
 const RUN: usize = 2;
 
-/// The token of AMX with tiles of integers, beside that of AVX-512 with VBMI.
+/// The token of AMX with tiles of integers and of BF16, beside those of AVX-512 with VBMI and of its BF16.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amx<T>(PhantomData<T>);
 
 impl Amx<Processor> {
     /// Returns the token where the processor has the instruction set and, by `is_allowed`, the process may use it.
     pub fn detect(is_allowed: fn() -> bool) -> Option<Self> {
-        const TILES_AND_INT8: u32 = 3 << 24;
-        Avx512Vnni::<true>::detect()?;
-        let found = __cpuid_count(7, 0).edx & TILES_AND_INT8 == TILES_AND_INT8 && is_allowed();
+        const TILES_INT8_AND_BF16: u32 = 3 << 24 | 1 << 22;
+        Avx512Vnni::<true>::detect().filter(|_| is_x86_feature_detected!("avx512bf16"))?;
+        let found = __cpuid_count(7, 0).edx & TILES_INT8_AND_BF16 == TILES_INT8_AND_BF16 && is_allowed();
         found.then_some(Amx(PhantomData))
     }
 
@@ -62,10 +62,25 @@ impl Amx<Processor> {
 }
 
 /// The kernels of vectors for a type of weights, which tiles take a part of.
-trait Base {
+pub(super) trait Base {
     type Kind: Kind;
     const VECTORS: BlockKernels;
 }
+
+/// Finds the constant `BLOCKS` of `$tiled` for the kernels of vectors of an element type, as `block_kernels`; those of
+/// `vbmi` where it has some.
+macro_rules! tiled_kernels {
+    ($dtype:expr, $tiled:ident, $blocks:ident, $grouped:ident) => {
+        match $dtype {
+            quant::IQ2_XXS => Some(&$tiled::<vbmi::Packed<codec_iq::Iq2Xxs>>::BLOCKS),
+            quant::IQ2_XS => Some(&$tiled::<vbmi::Packed<codec_iq::Iq2Xs>>::BLOCKS),
+            quant::IQ3_XXS => Some(&$tiled::<vbmi::Packed<codec_iq::Iq3Xxs>>::BLOCKS),
+            quant::IQ3_S => Some(&$tiled::<vbmi::Packed<codec_iq::Iq3S>>::BLOCKS),
+            dtype => block_kernels!(dtype, $blocks, $grouped),
+        }
+    };
+}
+pub(super) use tiled_kernels;
 
 /// Instantiates the kernels with the tiles `$tiles` as `KERNELS`. All else is that of the modules `plain` and `vbmi`,
 /// whose vectors have the token `$token`.
@@ -152,15 +167,9 @@ macro_rules! instantiate_tiles {
         type Blocks<Q> = Tiled<plain::Packed<Q>>;
         type Grouped<K> = Tiled<plain::Unpacked<K>>;
 
-        pub(super) const KERNELS: MatmulKernels = MatmulKernels {
+        pub const KERNELS: MatmulKernels = MatmulKernels {
             tokens: MANY_TOKENS,
-            blocks: |dtype| match dtype {
-                quant::IQ2_XXS => Some(&Tiled::<vbmi::Packed<codec_iq::Iq2Xxs>>::BLOCKS),
-                quant::IQ2_XS => Some(&Tiled::<vbmi::Packed<codec_iq::Iq2Xs>>::BLOCKS),
-                quant::IQ3_XXS => Some(&Tiled::<vbmi::Packed<codec_iq::Iq3Xxs>>::BLOCKS),
-                quant::IQ3_S => Some(&Tiled::<vbmi::Packed<codec_iq::Iq3S>>::BLOCKS),
-                _ => block_kernels!(dtype, Blocks, Grouped),
-            },
+            blocks: |dtype| tiled_kernels!(dtype, Tiled, Blocks, Grouped),
             floats: |dtype| {
                 Some(match dtype {
                     quant::F32 => &Blocks::<float::F32>::FLOATS,
@@ -175,7 +184,7 @@ macro_rules! instantiate_tiles {
     };
 }
 
-mod on_processor {
+pub(super) mod on_processor {
     use crate::cpu::kernels::avx512vnni::{Avx512Vnni, plain, vbmi};
     instantiate_tiles!(
         super::Processor,
@@ -381,7 +390,7 @@ unsafe fn add_scaled<S: Simd, K: Kind, const N: usize>(
 
 /// The first of two tiles of weights, `[four columns][row][column of the four]`. Ahead of them lie those of sums,
 /// `[token][row]`, two panels for each tile of tokens, and those of activations, `[token][column]`.
-const WEIGHTS: usize = 6;
+pub(super) const WEIGHTS: usize = 6;
 
 /// The operand of `ldtilecfg`.
 #[repr(C, align(64))]
@@ -396,7 +405,7 @@ pub struct Config {
 
 impl Config {
     /// Gives tiles their shapes for `4 * quads` columns.
-    fn new(tokens: usize, quads: usize) -> Config {
+    pub(super) fn new(tokens: usize, quads: usize) -> Config {
         let mut config = Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
         let first = tokens.min(TILE_TOKENS);
         let mut shape = |tile: usize, rows: usize, bytes: usize| {
@@ -427,6 +436,9 @@ pub trait Tiles {
     unsafe fn load<const TILE: usize>(&mut self, from: *const u8, stride: usize);
     /// Executes `tdpbssd`: adds the dot products of rows of `A` with columns of four bytes of `B`, signed, to `SUM`.
     unsafe fn dot<const SUM: usize, const A: usize, const B: usize>(&mut self);
+    /// Executes `tdpbf16ps`: adds the dot products of rows of `A` with columns of pairs of `B`, in BF16, to `SUM`. The
+    /// first elements of pairs and the second ones are summed apart, and denormal numbers count as 0.
+    unsafe fn dot_bf16<const SUM: usize, const A: usize, const B: usize>(&mut self);
     /// Executes `tilestored`.
     unsafe fn store<const TILE: usize>(&mut self, to: *mut u8, stride: usize);
     /// Executes `tilerelease`.
@@ -464,6 +476,10 @@ impl Tiles for Processor {
         instruction!("tdpbssd tmm{sum}, tmm{a}, tmm{b}", sum = const SUM, a = const A, b = const B);
     }
     #[inline(always)]
+    unsafe fn dot_bf16<const SUM: usize, const A: usize, const B: usize>(&mut self) {
+        instruction!("tdpbf16ps tmm{sum}, tmm{a}, tmm{b}", sum = const SUM, a = const A, b = const B);
+    }
+    #[inline(always)]
     unsafe fn store<const TILE: usize>(&mut self, to: *mut u8, stride: usize) {
         instruction!("tilestored [{} + {}*1], tmm{tile}", in(reg) to, in(reg) stride, tile = const TILE);
     }
@@ -478,7 +494,7 @@ impl Tiles for Processor {
 pub mod twin {
     use super::{Amx, Config, MatmulKernels, PhantomData, Tiles};
 
-    mod on_twin {
+    pub mod on_twin {
         use crate::cpu::kernels::scalar::{Scalar, pairs as plain, pairs as vbmi};
         instantiate_tiles!(super::Twin, Scalar,);
     }
@@ -541,6 +557,29 @@ pub mod twin {
                         sum = sum.wrapping_add(i32::from(a) * i32::from(b));
                     }
                     self.tiles[SUM][m][4 * n..][..4].copy_from_slice(&sum.to_le_bytes());
+                }
+            }
+        }
+        unsafe fn dot_bf16<const SUM: usize, const A: usize, const B: usize>(&mut self) {
+            assert!(SUM != A && A != B && SUM != B);
+            assert!(self.rows[SUM] == self.rows[A] && self.row_bytes[SUM] == self.row_bytes[B]);
+            assert!(self.row_bytes[A] == 4 * self.rows[B] && self.rows[SUM] > 0);
+            let normal = |x: f32| if x.is_subnormal() { 0f32.copysign(x) } else { x };
+            let bf16 = |row: &[u8; 64], at: usize| {
+                normal(f32::from_bits(u32::from(u16::from_le_bytes([row[2 * at], row[2 * at + 1]])) << 16))
+            };
+            for m in 0..self.rows[SUM] {
+                for n in 0..self.row_bytes[SUM] / 4 {
+                    let mut sums = [0f32; 2];
+                    for k in 0..self.rows[B] {
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            let (a, b) = (bf16(&self.tiles[A][m], 2 * k + i), bf16(&self.tiles[B][k], 2 * n + i));
+                            *sum = normal(a.mul_add(b, *sum));
+                        }
+                    }
+                    let sum = &mut self.tiles[SUM][m].as_chunks_mut::<4>().0[n];
+                    let so_far = normal(f32::from_le_bytes(*sum));
+                    *sum = normal(so_far + normal(sums[0] + sums[1])).to_le_bytes();
                 }
             }
         }

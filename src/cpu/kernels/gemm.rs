@@ -45,8 +45,8 @@ unsafe fn start<S: Simd, K: Kind>(s: S, x: *const u8, half: usize, zero: i32) ->
 fn dot<S: Simd, K: Kind>(s: S, acc: S::I, w: S::I, x: i32) -> S::I {
     match K::INPUT {
         InputType::I16 => s.dot_pairs(acc, s.pairs(w), s.splat_pair(x)),
-        InputType::I8 if K::WIDE => s.dot_wide(acc, w, x),
-        InputType::I8 => s.dot(acc, w, x),
+        _ if K::WIDE => s.dot_wide(acc, w, x),
+        _ => s.dot(acc, w, x),
     }
 }
 

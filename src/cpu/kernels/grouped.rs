@@ -205,7 +205,7 @@ unsafe fn group<S: Simd, K: Kind>(
                 (quants, s.mul(scale, power), min)
             }
             (InputType::I16, code) => (indices(s, code, codes), s.mul(scale, s.splat(1.0 / steps(code))), min),
-            (InputType::I8, Code::Int(8)) => {
+            (_, Code::Int(8)) => {
                 let mut quants = integers::<S, 8>(s, codes);
                 // Half of the codes become negative, which the min makes up for.
                 for j in 0..8 {
@@ -213,7 +213,7 @@ unsafe fn group<S: Simd, K: Kind>(
                 }
                 (quants, scale, s.fma(scale, s.splat(128.0), min))
             }
-            (InputType::I8, code) => {
+            (_, code) => {
                 let quants = match code {
                     Code::Int(1) => integers::<S, 1>(s, codes),
                     Code::Int(2) => integers::<S, 2>(s, codes),

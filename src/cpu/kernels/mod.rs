@@ -9,6 +9,7 @@ mod amx;
 pub(super) mod attention;
 mod avx2;
 mod avx512vnni;
+mod bf16;
 mod codec;
 mod codec_iq;
 pub(super) mod elementwise;
@@ -57,9 +58,14 @@ pub enum Isa {
     /// With VBMI and AMX.
     #[cfg(target_arch = "x86_64")]
     Amx(Amx<amx::Processor>),
-    /// The scalar twin of AMX.
+    /// The same, with products in BF16.
+    #[cfg(target_arch = "x86_64")]
+    AmxBf16(Amx<amx::Processor>),
+    /// The scalar twins of both.
     #[cfg(all(test, target_arch = "x86_64"))]
     AmxTwin(Amx<amx::twin::Twin>),
+    #[cfg(all(test, target_arch = "x86_64"))]
+    AmxBf16Twin(Amx<amx::twin::Twin>),
     #[cfg(target_arch = "aarch64")]
     Neon(Neon<BASE>),
     /// With the dot product instructions.
@@ -92,7 +98,29 @@ impl Isa {
         isas
     }
 
-    /// Lists every instruction set of this machine.
+    /// Lists those of this machine whose products are in BF16 and have other bits. Asks the system for AMX.
+    pub fn in_bf16() -> Vec<Isa> {
+        let isas: &[Option<Isa>] = &[
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Some(Isa::AmxBf16Twin(Amx::<amx::twin::Twin>::TOKEN)),
+            #[cfg(target_arch = "x86_64")]
+            Amx::<amx::Processor>::detect(os::enable_tiles).map(Isa::AmxBf16),
+        ];
+        isas.iter().flatten().copied().collect()
+    }
+
+    /// Tells whether products are in BF16.
+    pub fn is_in_bf16(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Isa::AmxBf16(_) => true,
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxBf16Twin(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Lists every instruction set of this machine whose products have the same bits.
     pub fn available() -> Vec<Isa> {
         let more: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
@@ -139,8 +167,12 @@ impl Isa {
             Isa::Avx512Vbmi(_) => "avx512-vbmi",
             #[cfg(target_arch = "x86_64")]
             Isa::Amx(_) => "amx",
+            #[cfg(target_arch = "x86_64")]
+            Isa::AmxBf16(_) => "amx-bf16",
             #[cfg(all(test, target_arch = "x86_64"))]
             Isa::AmxTwin(_) => "amx's twin",
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxBf16Twin(_) => "amx-bf16's twin",
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(_) => "neon",
             #[cfg(target_arch = "aarch64")]
@@ -164,8 +196,12 @@ impl Isa {
             Isa::Avx512Vbmi(token) => token.matmul(),
             #[cfg(target_arch = "x86_64")]
             Isa::Amx(token) => token.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::AmxBf16(_) => const { &bf16::on_processor::KERNELS },
             #[cfg(all(test, target_arch = "x86_64"))]
             Isa::AmxTwin(token) => token.matmul(),
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxBf16Twin(_) => const { &bf16::on_twin::KERNELS },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => token.matmul(),
             #[cfg(target_arch = "aarch64")]
@@ -207,9 +243,9 @@ macro_rules! dispatch {
             Isa::Avx512Vbmi(token) => unsafe { avx512(token.base(), $($arg),*) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Amx(token) => unsafe { avx512(token.base(), $($arg),*) },
+            Isa::Amx(token) | Isa::AmxBf16(token) => unsafe { avx512(token.base(), $($arg),*) },
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxTwin(_) => $body(kernels::scalar::Scalar, $($arg),*),
+            Isa::AmxTwin(_) | Isa::AmxBf16Twin(_) => $body(kernels::scalar::Scalar, $($arg),*),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => $body(token, $($arg),*),
             #[cfg(target_arch = "aarch64")]

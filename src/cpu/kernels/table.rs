@@ -17,8 +17,8 @@ pub type TileProduct = unsafe fn(*const u8, usize, *const u8, usize, *const f32,
 pub type FloatProduct = unsafe fn(&FloatPanels, usize, usize, *const f32, usize, *mut f32, bool);
 /// `activations::quantize_i8`.
 pub type QuantizeI8 = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
-/// `activations::quantize_i16`.
-pub type QuantizeI16 = unsafe fn(&[f32], &mut [u8], usize, usize);
+/// `activations::quantize_i16`, or `bf16::quantize`.
+pub type Quantize16 = unsafe fn(&[f32], &mut [u8], usize, usize);
 /// `small::Pack` of one type.
 pub type PackFloats = unsafe fn(&Columns, *mut u8);
 
@@ -56,7 +56,8 @@ pub struct MatmulKernels {
     /// Most tokens in a call of `gemv`, a power of two, or 0 where there is none.
     pub gemv_tokens: usize,
     pub quantize_i8: QuantizeI8,
-    pub quantize_i16: QuantizeI16,
+    /// To integers, or to BF16 where products are in it.
+    pub quantize_16: Quantize16,
     /// For types that are packed as small floats.
     pub pack: fn(DType) -> Option<PackFloats>,
     pub blocks: fn(DType) -> Option<&'static BlockKernels>,
@@ -263,7 +264,7 @@ macro_rules! instantiate {
         }
 
         $(#[$enable])*
-        unsafe fn quantize_i16(x: &[f32], out: &mut [u8], n: usize, t: usize) {
+        unsafe fn quantize_16(x: &[f32], out: &mut [u8], n: usize, t: usize) {
             activations::quantize_i16($token, x, out, n, t)
         }
 
@@ -285,7 +286,7 @@ macro_rules! instantiate {
             tokens: [$($n),*].len(),
             gemv_tokens: { let tokens: &[usize] = &[$($few),*]; if let Some(most) = tokens.last() { *most } else { 0 } },
             quantize_i8,
-            quantize_i16,
+            quantize_16,
             pack: |dtype| Some(match dtype {
                 quant::F16 => pack::<small::SmallF16>,
                 quant::BF16 => pack::<small::SmallBf16>,

@@ -18,6 +18,8 @@ pub const fn max_columns(input: InputType) -> usize {
     match input {
         InputType::I8 => 768,
         InputType::I16 => 384,
+        // With tiles a first-level cache is one of 48 KiB.
+        InputType::Bf16 => 512,
     }
 }
 /// Most columns of F32 weights that are multiplied at a time.
@@ -82,7 +84,7 @@ pub struct MatmulWorkspace {
     pub(crate) threads: Lines,
 }
 
-/// Activations of both integer types.
+/// Activations of both integer types; those in BF16, beside which there are no others, lie in place of 16 bits.
 pub struct QuantizedActivations {
     i8: Lines,
     i16: Lines,
@@ -92,14 +94,14 @@ impl QuantizedActivations {
     pub fn of(&self, input: InputType) -> &[u8] {
         match input {
             InputType::I8 => &self.i8,
-            InputType::I16 => &self.i16,
+            InputType::I16 | InputType::Bf16 => &self.i16,
         }
     }
 
     pub fn of_mut(&mut self, input: InputType) -> &mut [u8] {
         match input {
             InputType::I8 => &mut self.i8,
-            InputType::I16 => &mut self.i16,
+            InputType::I16 | InputType::Bf16 => &mut self.i16,
         }
     }
 }

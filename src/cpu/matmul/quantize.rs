@@ -16,7 +16,7 @@ pub fn quantize(
     jobs: &[MatmulJob],
     for_each: impl Fn(usize, &(dyn Fn(usize) + Sync)),
 ) {
-    for input in [InputType::I8, InputType::I16] {
+    for input in [InputType::I8, InputType::I16, InputType::Bf16] {
         let halves = jobs.iter().filter_map(|job| match JobKernels::of(kernels, &job.matrix) {
             JobKernels::Blocks(kernels) if kernels.input == input => Some(kernels.halves),
             _ => None,
@@ -35,7 +35,7 @@ pub fn quantize(
                     unsafe {
                         match input {
                             InputType::I8 => (kernels.quantize_i8)(x, out, slots, t, halves),
-                            InputType::I16 => (kernels.quantize_i16)(x, out, slots, t),
+                            InputType::I16 | InputType::Bf16 => (kernels.quantize_16)(x, out, slots, t),
                         }
                     }
                 }

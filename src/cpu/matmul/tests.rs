@@ -89,7 +89,7 @@ impl Product {
         let most = match input {
             Some(InputType::I8) => 127.0,
             Some(InputType::I16) => 8191.0,
-            None => f32::INFINITY,
+            None | Some(InputType::Bf16) => f32::INFINITY,
         };
         let max = |group: &[f32]| group.iter().fold(0f32, |m, v| m.max(v.abs()));
         // Computed in f32, so that values near a tie are rounded the same way.
@@ -142,6 +142,11 @@ impl Product {
     }
 }
 
+/// The instruction sets of this machine by their bits.
+fn families() -> impl Iterator<Item = Vec<Isa>> {
+    [Isa::available(), Isa::in_bf16()].into_iter().filter(|isas| !isas.is_empty())
+}
+
 fn bits(v: &[f32]) -> Vec<u32> {
     v.iter().map(|x| x.to_bits()).collect()
 }
@@ -163,6 +168,66 @@ fn products_agree_with_the_reference_codec() {
                     "{} {rows} x {cols}, {tokens} tokens, result {i}: {found}, {expected} expected",
                     format.name
                 );
+            }
+        }
+    }
+}
+
+/// Groups of 32 columns in BF16: the products of the first and of the last sixteen are summed apart.
+#[test]
+fn products_in_bf16_are_those_of_rounded_numbers() {
+    let round = |x: f32| half::bf16::from_f32(x).to_f32();
+    // Types whose reference codec rounds a value once.
+    for dtype in [quant::Q4_0, quant::Q8_0, quant::Q6_K, quant::IQ4_NL, quant::MXFP4, quant::NVFP4] {
+        let case = Product::new(quant::format(dtype).unwrap(), 35, 768, 21);
+        let mut expected = vec![0f32; 21 * 35];
+        let mut w = vec![0f32; 768];
+        for row in 0..35 {
+            case.format.dequantize(&case.raw[row * case.raw.len() / 35..][..case.raw.len() / 35], &mut w);
+            for (token, x) in case.x.chunks_exact(768).enumerate() {
+                let y = &mut expected[token * 35 + row];
+                for (w, x) in w.chunks_exact(32).zip(x.chunks_exact(32)) {
+                    let mut sums = [0f32; 2];
+                    for (i, (w, x)) in w.iter().zip(x).enumerate() {
+                        sums[i / 16] = round(*w).mul_add(round(*x), sums[i / 16]);
+                    }
+                    *y += sums[0] + sums[1];
+                }
+                *y += case.bias[row];
+            }
+        }
+        for isa in Isa::in_bf16() {
+            assert!(bits(&case.run(isa, 1, false)) == bits(&expected), "{} {}", case.format.name, isa.name());
+        }
+    }
+}
+
+/// Both factors have eight significant bits, and weights of 16 bits are integers of 14 bits before.
+#[test]
+fn products_in_bf16_are_near_those_of_the_reference_codec() {
+    for format in formats() {
+        for (rows, tokens) in [(1, 1), (35, 7), (70, 18)] {
+            let cols = if format.block_len == 1 { 32 * 3 } else { format.block_len * 2 };
+            let case = Product::new(format, rows, cols, tokens);
+            let mut w = vec![0f32; cols];
+            for isa in Isa::in_bf16() {
+                let found = case.run(isa, 2, false);
+                for (row, raw) in case.raw.chunks_exact(case.raw.len() / rows).enumerate() {
+                    format.dequantize(raw, &mut w);
+                    let most = w.chunks(32).map(|group| group.iter().fold(0f32, |m, v| m.max(v.abs())));
+                    let most: Vec<f32> = most.flat_map(|most| [most; 32]).collect();
+                    for (token, x) in case.x.chunks_exact(cols).enumerate() {
+                        let (mut expected, mut error) = (f64::from(case.bias[row]), 0.0);
+                        for ((w, x), most) in w.iter().zip(x).zip(&most) {
+                            let [w, x, most] = [*w, *x, *most].map(f64::from);
+                            expected += w * x;
+                            error += (w * x).abs() / 127.0 + (most * x).abs() / 8191.0;
+                        }
+                        let found = f64::from(found[token * rows + row]);
+                        let name = format.name;
+                        assert!((found - expected).abs() <= error + 1e-6, "{name} {row} {token}: {found}, {expected}");
+                    }
+                }
             }
         }
     }
@@ -196,21 +261,24 @@ fn nothing_changes_a_bit() {
     for format in formats() {
         let cols = if format.block_len == 256 { 1024 } else { 1024 - format.block_len.max(32) };
         let case = Product::new(format, 83, cols, 14);
-        let expected = bits(&case.run(Isa::Scalar, 1, false));
-        for isa in Isa::available() {
-            for (threads, mapped) in [(1, false), (3, false), (2, true)] {
-                let found = bits(&case.run(isa, threads, mapped));
-                assert!(found == expected, "{} {} {threads} threads, mapped {mapped}", format.name, isa.name());
-            }
-            for tokens in [1, 2, 3, 5, 8, 9] {
-                let part =
-                    Product { x: case.x[..tokens * cols].to_vec(), tokens, ..Product::new(format, 83, cols, 14) };
-                for mapped in [false, true] {
-                    let found = bits(&part.run(isa, 2, mapped));
-                    assert!(found == expected[..tokens * 83], "{} {} {tokens} tokens", format.name, isa.name());
+        for isas in families() {
+            let expected = bits(&case.run(isas[0], 1, false));
+            for isa in isas {
+                for (threads, mapped) in [(1, false), (3, false), (2, true)] {
+                    let found = bits(&case.run(isa, threads, mapped));
+                    assert!(found == expected, "{} {} {threads} threads, mapped {mapped}", format.name, isa.name());
+                }
+                for tokens in [1, 2, 3, 5, 8, 9] {
+                    let part =
+                        Product { x: case.x[..tokens * cols].to_vec(), tokens, ..Product::new(format, 83, cols, 14) };
+                    for mapped in [false, true] {
+                        let found = bits(&part.run(isa, 2, mapped));
+                        assert!(found == expected[..tokens * 83], "{} {} {tokens} tokens", format.name, isa.name());
+                    }
                 }
             }
         }
+        let expected = bits(&case.run(Isa::Scalar, 1, false));
         let mut y = vec![0f32; 83];
         matvec_raw(Isa::detect(), format.dtype, &case.raw, 83, &case.x[..cols], &mut y).unwrap();
         y.iter_mut().zip(&case.bias).for_each(|(y, b)| *y += b);
@@ -227,10 +295,12 @@ fn tiles_of_many_tokens_have_the_bits_of_few() {
         for tokens in [18, 31, 32, 45] {
             let x = few.x.iter().cycle().take(tokens * 512).copied().collect();
             let many = Product { x, tokens, ..Product::new(format, 40, 512, 4) };
-            let expected = few.run(Isa::Scalar, 1, false).repeat(tokens.div_ceil(4));
-            for isa in Isa::available() {
-                let found = bits(&many.run(isa, 1, false));
-                assert!(found == bits(&expected[..tokens * 40]), "{} {} {tokens}", format.name, isa.name());
+            for isas in families() {
+                let expected = few.run(isas[0], 1, false).repeat(tokens.div_ceil(4));
+                for isa in isas {
+                    let found = bits(&many.run(isa, 1, false));
+                    assert!(found == bits(&expected[..tokens * 40]), "{} {} {tokens}", format.name, isa.name());
+                }
             }
         }
     }
@@ -295,7 +365,7 @@ fn values_that_are_not_finite_show() {
         let format = quant::format(quant::Q4_0).unwrap();
         let mut case = Product::new(format, 16, 64, 2);
         case.x[64 + 40] = bad;
-        for isa in Isa::available() {
+        for isa in families().flatten() {
             let out = case.run(isa, 1, false);
             let shows = out[..16].iter().all(|y| y.is_finite()) && out[16..].iter().all(|y| !y.is_finite());
             assert!(shows, "{}", isa.name());

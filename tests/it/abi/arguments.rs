@@ -247,7 +247,7 @@ fn unknown_values_of_closed_sets_are_refused() {
     (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, RZ_MODEL_MTP);
     let message = expect(RZ_ERR_UNSUPPORTED, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     assert!(message.contains("multi-token prediction: the file has no layers for it"), "{message}");
-    params.flags = 64;
+    params.flags = 128;
     unsafe {
         let messages = [
             expect(RZ_ERR_VERSION, |e| rz_model_load(path.as_ptr(), &params, &mut null_mut(), e)),
@@ -315,6 +315,14 @@ fn the_cpu_is_device_one() {
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     assert_eq!((info.device, info.devices, info.device_layers), (1, [0; 16], [0; 16]));
     assert_eq!((info.experts_host_layers, info.experts_host, info.experts_device), (0, 0, 0));
+    assert_eq!(text_of(&info.isa), text_of(&cpu.isa));
+    unsafe { rz_model_free(model) };
+    // Where no product in BF16 is faster, those of the model are what they always are.
+    params.flags = RZ_MODEL_BF16_PRODUCTS;
+    expect(RZ_OK, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut model, e) });
+    expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
+    let isa = text_of(&info.isa);
+    assert!(isa == text_of(&cpu.isa) || isa == "amx-bf16", "{isa}");
     unsafe { rz_model_free(model) };
 }
 

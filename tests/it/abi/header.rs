@@ -148,6 +148,7 @@ fn the_constants_are_pinned() {
         ("RZ_MODEL_TEXT_ONLY", "4"),
         ("RZ_MODEL_PROFILE", "8"),
         ("RZ_MODEL_MTP", "16"),
+        ("RZ_MODEL_BF16_PRODUCTS", "64"),
         ("RZ_TEMPLATE_PRESENT", "1"),
         ("RZ_TEMPLATE_WRITES_BOS", "2"),
         ("RZ_TOKEN_NORMAL", "1"),

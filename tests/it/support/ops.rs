@@ -130,6 +130,7 @@ impl Model {
             plan: false,
             beside: Vec::new(),
             isa: self.isa,
+            bf16_products: false,
             limits,
             cache,
         };

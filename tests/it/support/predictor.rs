@@ -107,6 +107,7 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         plan: false,
         beside: vec![beside.clone()],
         isa: None,
+        bf16_products: false,
         limits: LIMITS,
         cache: spec(&trunk),
     };

@@ -90,6 +90,8 @@ public struct LoadOptions: Sendable {
     public var profile = false
     /// Pass over keys and tensors that nothing knows; `ModelInfo.unknown` counts them.
     public var allowUnknown = false
+    /// Products on the CPU are in BF16 where that is faster for prompts, with other results.
+    public var bf16Products = false
     /// GGML type that matrices of floats are converted to; 0: none.
     public var quantize: UInt32 = 0
     /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and
@@ -222,6 +224,7 @@ public final class Model: Sendable {
         for (flag, set) in [
             (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
             (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),
+            (RZ_MODEL_BF16_PRODUCTS, options.bf16Products),
         ] where set {
             params.flags |= UInt32(flag)
         }
