@@ -269,7 +269,7 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
     };
     for piece in pieces {
         let Piece::Text(text) = piece else { continue };
-        for name in text.split_inclusive(['>', ']']).map(str::trim).filter(|name| !name.is_empty()) {
+        for name in text.split_inclusive(['>', ']']).filter_map(|part| part.get(part.rfind(['<', '['])?..)) {
             let mut tokens = Vec::new();
             tokenizer.encode(name, false, true, &mut tokens)?;
             if tokens.len() != 1 {

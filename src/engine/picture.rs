@@ -37,6 +37,9 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
         let asked = or(bounds.max_rows, (*rows).max(bounds.min_rows));
         *rows = asked.min(*highest);
     }
+    if let Sizing::Padded { most: patches, .. } = &mut sizing {
+        *patches = (*patches).min(most.saturating_mul(facts.merge * facts.merge));
+    }
     loop {
         let layout = sizing.layout(width, height)?;
         let n_rows = facts.n_rows(&layout);
@@ -47,6 +50,12 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
             Sizing::LongestEdge { longest, grain: step, .. } | Sizing::SplitLongest { longest, tile: step, .. } => {
                 let (is_smaller, next) = (*longest > *step, (*longest - 1) / *step * *step);
                 *longest = next.max(1);
+                is_smaller
+            }
+            // Padding may have added more than the bound leaves room for.
+            Sizing::Padded { most, .. } => {
+                let is_smaller = *most > 1;
+                *most = (*most * 15 / 16).max(1);
                 is_smaller
             }
             Sizing::SplitRatio { min_tiles, max_tiles, .. } | Sizing::SplitLarge { min_tiles, max_tiles, .. } => {

@@ -12,8 +12,17 @@ use crate::graph::step::MEDIA_ROW;
 use crate::text::{Chat, MarkedText, Reply};
 
 /// Placeholders that templates write where a picture stands, and where a sound does.
-const PLACEHOLDERS: [&str; 7] =
-    ["<|image_pad|>", "<start_of_image>", "[IMG]", "<IMG_CONTEXT>", "<image>", "<|image|>", "<image_soft_token>"];
+const PLACEHOLDERS: [&str; 9] = [
+    "<|image_pad|>",
+    "<start_of_image>",
+    "[IMG]",
+    "<IMG_CONTEXT>",
+    "<image>",
+    "<|image|>",
+    "<image_soft_token>",
+    "<|media_pad|>",
+    "<|imgpad|>",
+];
 
 const SOUND_PLACEHOLDERS: [&str; 4] = ["<|AUDIO|>", "[AUDIO]", "<|audio|>", "<|audio_pad|>"];
 

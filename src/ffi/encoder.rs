@@ -237,8 +237,7 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             | Sizing::SplitRatio { tile, .. }
             | Sizing::Pinpoints { tile, .. }
             | Sizing::Canvas { tile, .. } => tile,
-            Sizing::Slices { .. } => 0,
-            Sizing::Area { .. } | Sizing::SplitLarge { .. } | Sizing::Rows { .. } | Sizing::LongestEdge { .. } => 0,
+            _ => 0,
         };
         let mut projector = [0; 32];
         write_text(&mut projector, format_args!("{}", facts.projector));

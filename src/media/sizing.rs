@@ -41,6 +41,11 @@ pub enum Sizing {
     Rows { grain: usize, rows: usize, most: usize, filter: Filter },
     /// Sides of at most `longest`, then up to multiples of `grain` (Pixtral, Mistral 3).
     LongestEdge { longest: usize, grain: usize, filter: Filter },
+    /// Never enlarged; sides of at most `longest` that have about `most` patches of the side `patch`, then padded with
+    /// black on the right and below, to multiples of `grain` (Kimi).
+    Padded { patch: usize, grain: usize, most: usize, longest: usize, filter: Filter },
+    /// As many patches of the side `patch` as there may be, in about the proportions of the picture (SigLIP 2).
+    Filled { patch: usize, most: usize, filter: Filter },
     /// The grid that shows most pixels, of equals the smallest; the picture is fitted into it in its proportions and
     /// padded with black, and an overview follows (LLaVA 1.6).
     Pinpoints { tile: usize, grids: Grids, filter: Filter },
@@ -142,6 +147,11 @@ impl Sizing {
             }
             Sizing::Rows { grain, rows, .. } => (within_rows(width, height, grain, rows)?, (1, 1)),
             Sizing::LongestEdge { longest, grain, .. } => (longest_edge(width, height, longest, grain), (1, 1)),
+            Sizing::Padded { patch, grain, most, longest, .. } => {
+                let (width, height) = shrunk(width, height, patch, most, longest);
+                ((width.next_multiple_of(grain), height.next_multiple_of(grain)), (1, 1))
+            }
+            Sizing::Filled { patch, most, .. } => (filled(width, height, patch, most), (1, 1)),
             Sizing::Pinpoints { tile, grids, .. } => ((tile, tile), pinpoint(width, height, tile, &grids)),
             Sizing::Canvas { tile, max_tiles, .. } => ((tile, tile), canvas(width, height, tile, max_tiles)),
             Sizing::Slices { side, patch, max_tiles, .. } => {
@@ -209,6 +219,10 @@ impl Sizing {
                 let middle = [(seen_width - width) / 2, (seen_height - height) / 2];
                 picture.resize(width, height, filter)?.padded(seen_width, seen_height, middle)?
             }
+            Sizing::Padded { patch, most, longest, .. } => {
+                let (width, height) = shrunk(width, height, patch, most, longest);
+                picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
+            }
             Sizing::Canvas { tile, .. } => {
                 let (width, height) = within_canvas([width, height], [seen_width, seen_height], tile);
                 picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
@@ -241,6 +255,8 @@ impl Sizing {
             | Sizing::SplitLarge { filter, .. }
             | Sizing::Rows { filter, .. }
             | Sizing::LongestEdge { filter, .. }
+            | Sizing::Padded { filter, .. }
+            | Sizing::Filled { filter, .. }
             | Sizing::Pinpoints { filter, .. }
             | Sizing::Canvas { filter, .. }
             | Sizing::Slices { filter, .. }
@@ -257,6 +273,8 @@ impl Sizing {
             Sizing::SplitLarge { grain, tile, .. } => [grain, tile],
             Sizing::Rows { grain, rows, .. } => [grain, rows],
             Sizing::LongestEdge { longest, grain, .. } => [longest, grain],
+            Sizing::Padded { patch, grain, .. } => [patch, grain],
+            Sizing::Filled { patch, .. } => [patch, 1],
             Sizing::SplitLongest { longest, tile, .. } => [longest, tile],
             Sizing::SplitRatio { tile, .. } => [tile, 1],
             Sizing::Canvas { tile, max_tiles, .. } => [tile, max_tiles],
@@ -265,6 +283,8 @@ impl Sizing {
         };
         let is_in_order = match *self {
             Sizing::Area { least, most, .. } => 0 < most && least <= most && most <= MAX_SEEN,
+            Sizing::Padded { most, longest, .. } => most > 0 && (1..=MAX_SEEN).contains(&longest),
+            Sizing::Filled { most, .. } => (1..=MAX_SEEN).contains(&most),
             Sizing::SplitRatio { min_tiles, max_tiles, .. } => min_tiles <= max_tiles && max_tiles <= MAX_TILES,
             Sizing::Canvas { max_tiles, .. } | Sizing::Slices { max_tiles, .. } => (1..=MAX_TILES).contains(&max_tiles),
             Sizing::SplitLarge { least, most, min_tiles, max_tiles, .. } => {
@@ -357,6 +377,33 @@ fn longest_edge(width: usize, height: usize, longest: usize, grain: usize) -> (u
     let ratio = (height as f64 / longest as f64).max(width as f64 / longest as f64);
     let side = |x: usize| if ratio > 1.0 { (x as f64 / ratio).floor() as usize } else { x };
     (side(width).next_multiple_of(grain), side(height).next_multiple_of(grain))
+}
+
+/// `navit_resize`
+fn shrunk(width: usize, height: usize, patch: usize, most: usize, longest: usize) -> (usize, usize) {
+    let patches = (width / patch).max(1) as f64 * (height / patch).max(1) as f64;
+    let [across, down] = [width, height].map(|side| longest as f64 / side as f64);
+    let scale = (most as f64 / patches).sqrt().min(1.0).min(across).min(down);
+    let side = |side: usize| ((side as f64 * scale) as usize).max(1).min(longest);
+    (side(width), side(height))
+}
+
+/// `get_image_size_for_max_num_patches`
+fn filled(width: usize, height: usize, patch: usize, most: usize) -> (usize, usize) {
+    const PRECISION: f64 = 1e-5;
+    let patches = |scale: f64| [width, height].map(|side| (side as f64 * scale / patch as f64).ceil().max(1.0));
+    let (mut low, mut high) = (PRECISION / 10.0, 100.0);
+    while high - low >= PRECISION {
+        let scale = (low + high) / 2.0;
+        let [columns, lines] = patches(scale);
+        if columns * lines <= most as f64 {
+            low = scale;
+        } else {
+            high = scale;
+        }
+    }
+    let [width, height] = patches(low).map(|n| (n as usize).saturating_mul(patch));
+    (width, height)
 }
 
 /// The size after the first resize, and that after the second, whole tiles.

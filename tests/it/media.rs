@@ -71,6 +71,10 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
             };
             Sizing::Area { grain: of("grain"), least: of("least"), most: of("most"), narrow, filter }
         }
+        Some("padded") => {
+            Sizing::Padded { patch: of("patch"), grain: of("grain"), most: of("most"), longest: of("longest"), filter }
+        }
+        Some("filled") => Sizing::Filled { patch: of("patch"), most: of("most"), filter },
         Some("rows") => Sizing::Rows { grain: of("grain"), rows: of("rows"), most: of("rows"), filter },
         Some("pinpoints") => {
             let mut grids = Grids::default();

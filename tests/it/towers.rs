@@ -53,7 +53,7 @@ pub fn off(got: &[f32], expected: &Value) -> f64 {
 
 #[test]
 fn vectors_are_those_of_the_makers() {
-    for family in ["clip", "siglip"] {
+    for family in ["clip", "siglip", "siglip2"] {
         let data = data(family);
         let (model, encoder) = open(&folder(&data, |_| true)).unwrap_or_else(|e| panic!("{family}: {e}"));
         for case in data["pictures"].as_array().unwrap() {
@@ -134,6 +134,10 @@ fn towers_that_lack_something_are_refused_by_name() {
     siglip["config"]["vision_config"]["vision_use_head"] = json!(false);
     let e = load(&model, folder(&siglip, |_| true).0.path()).err().unwrap().to_string();
     assert!(e.contains("vision_use_head"), "{e}");
+    let mut siglip = data("siglip2");
+    siglip["pixels"]["patch_size"] = json!(16);
+    let e = load(&model, folder(&siglip, |_| true).0.path()).err().unwrap().to_string();
+    assert!(e.contains("patch_size"), "{e}");
 }
 
 #[test]

@@ -574,7 +574,7 @@ pub mod twin {
                     for k in 0..self.rows[B] {
                         for (i, sum) in sums.iter_mut().enumerate() {
                             let (a, b) = (bf16(&self.tiles[A][m], 2 * k + i), bf16(&self.tiles[B][k], 2 * n + i));
-                            *sum = normal(a.mul_add(b, *sum));
+                            *sum = normal(libm::fmaf(a, b, *sum));
                         }
                     }
                     let sum = &mut self.tiles[SUM][m].as_chunks_mut::<4>().0[n];

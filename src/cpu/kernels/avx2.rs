@@ -459,7 +459,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         macro_rules! integers {
             ($v:expr) => {
                 if const { Small::<M>::INDEX == 13 } {
-                    // Eight indices, so that a table holds words: `i` is the low byte of an index, `8 + i` the high one.
+                    // Eight indices, so that a table holds words: `i` is the low byte of one, `8 + i` the high byte.
                     let [offsets, factors] = &Small::<M>::EIGHT;
                     let index = _mm256_and_si256($v, _mm256_set1_epi16(-1 << 13));
                     let index = _mm256_mulhi_epu16(index, _mm256_set1_epi16(0x0101 << 3));

@@ -134,24 +134,6 @@ pub mod on_processor {
     );
 }
 
-/// The scalar twin.
-#[cfg(test)]
-pub mod on_twin {
-    use half::bf16 as Bf16;
-
-    use super::RoundBf16;
-    use crate::cpu::kernels::amx::twin::{Twin, on_twin as of_tiles};
-    use crate::cpu::kernels::scalar::{Scalar, pairs as plain, pairs as vbmi};
-    instantiate_bf16!(Twin, Scalar,);
-
-    impl RoundBf16 for Scalar {
-        unsafe fn bf16_pairs(self, low: Self::F, high: Self::F) -> Self::I {
-            let round = |x: f32| Bf16::from_f32(if x.is_subnormal() { 0f32.copysign(x) } else { x }).to_bits();
-            std::array::from_fn(|i| i32::from(round(low[i])) | i32::from(round(high[i])) << 16)
-        }
-    }
-}
-
 /// Returns the bytes of a row panel in a group of a tile, which are integers and scales before they are BF16.
 pub const fn tile_bytes<K: Kind>() -> usize {
     let unpacked = weight_group::tile_bytes::<K>();
@@ -290,5 +272,23 @@ pub unsafe fn multiply<T: Tiles>(
             tiles.store::<{ SUMS + 1 }>(out.add(PANEL_ROWS).cast(), 4 * stride);
         });
         tiles.release();
+    }
+}
+
+/// The scalar twin.
+#[cfg(test)]
+pub mod on_twin {
+    use half::bf16 as Bf16;
+
+    use super::RoundBf16;
+    use crate::cpu::kernels::amx::twin::{Twin, on_twin as of_tiles};
+    use crate::cpu::kernels::scalar::{Scalar, pairs as plain, pairs as vbmi};
+    instantiate_bf16!(Twin, Scalar,);
+
+    impl RoundBf16 for Scalar {
+        unsafe fn bf16_pairs(self, low: Self::F, high: Self::F) -> Self::I {
+            let round = |x: f32| Bf16::from_f32(if x.is_subnormal() { 0f32.copysign(x) } else { x }).to_bits();
+            std::array::from_fn(|i| i32::from(round(low[i])) | i32::from(round(high[i])) << 16)
+        }
     }
 }

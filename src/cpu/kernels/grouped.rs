@@ -44,8 +44,8 @@ pub fn kind(dtype: DType) -> Option<GroupedKind> {
     })
 }
 
-/// Runs `$run` with the code as a constant, of those of the kind `$K`. Where the decoders of several meet in a loop, places
-/// and shifts are numbers at run time, and the integers of a group move through memory.
+/// Runs `$run` with the code as a constant, of those of the kind `$K`. Where the decoders of several meet in a loop,
+/// places and shifts are numbers at run time, and the integers of a group move through memory.
 macro_rules! for_code {
     ($K:ty, $code:expr, $run:ident) => {
         match $code {

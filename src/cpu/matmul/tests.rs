@@ -189,7 +189,7 @@ fn products_in_bf16_are_those_of_rounded_numbers() {
                 for (w, x) in w.chunks_exact(32).zip(x.chunks_exact(32)) {
                     let mut sums = [0f32; 2];
                     for (i, (w, x)) in w.iter().zip(x).enumerate() {
-                        sums[i / 16] = round(*w).mul_add(round(*x), sums[i / 16]);
+                        sums[i / 16] = libm::fmaf(round(*w), round(*x), sums[i / 16]);
                     }
                     *y += sums[0] + sums[1];
                 }

@@ -1,9 +1,10 @@
 //! The part of a folder that sees pictures, under the keys and names of a GGUF file of its own (`clip`). Refuses each
 //! key of its configuration, and of that of its pixels, that is neither translated nor in the tables here.
 //!
-//! Five keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
+//! Seven keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
 //! `clip.vision.resample`: the number that Pillow gives the filter. `clip.vision.rope.freq_base`: of a 2-D rotation.
 //! `clip.vision.max_rows`: the rows of a picture of Gemma 4. `clip.vision.split_pixels`: beyond them LFM2 makes tiles.
+//! `clip.vision.max_patches`: those of a picture of SigLIP 2. `clip.vision.max_side_patches`: those of a side of Kimi.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -33,13 +34,16 @@ const EFFECTLESS: &str = "model_type projection_dim out_hidden_size vocab_size t
      use_clipped_linears standardize position_embedding_size mm_posemb_size output_proj_dims \
      max_position_embeddings num_patches qk_normalization qkv_bias use_flash_attn initializer_factor dropout \
      default_output_length global_head_dim norm_eps vision_output_dim projector_input_dim projector_output_dim \
-     projector_dropout";
+     projector_dropout init_pos_emb_time pos_emb_time video_attn_type mm_hidden_size text_hidden_size \
+     init_merger_std";
 const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_extractor_type do_convert_rgb do_pad pad_size \
      image_seq_length data_format input_data_format return_tensors device disable_grouping default_to_square \
      temporal_patch_size merge_size patch_size min_patches max_patches crop_to_patches size max_image_size \
      num_image_tokens image_token max_image_tokens video_sampling do_sample_frames fps num_frames return_row_col_info \
      pan_and_scan_min_crop_size pan_and_scan_max_num_crops pan_and_scan_min_ratio_to_activate do_image_splitting \
-     max_num_patches aspect_ratio_setting use_image_id im_id_start im_id_end unk version";
+     max_num_patches aspect_ratio_setting use_image_id im_id_start im_id_end unk version num_pooled_tokens \
+     in_patch_limit_each_frame in_patch_limit_video sample_fps max_num_frames_each_video temporal_merge_kernel_size \
+     timestamp_mode";
 /// Keys that change no result where they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("temporal_patch_size", "2", "pictures of other than two frames"),
@@ -59,6 +63,9 @@ const PIXELS_NEUTRAL: &[(&str, &str, &str)] = &[
     ("resize_to_max_canvas", "false", "pictures that are enlarged"),
 ];
 
+const LAYERS: &[&str] = &["num_hidden_layers", "depth", "vt_num_hidden_layers"];
+const HEADS: &[&str] = &["num_attention_heads", "num_heads", "vt_num_attention_heads"];
+
 /// Sets the keys that all encoders have.
 fn common(c: &mut Config) -> Result<()> {
     let activation = c
@@ -70,13 +77,12 @@ fn common(c: &mut Config) -> Result<()> {
         return Err(c.vision.unsupported(&format!("\"hidden_act\" with the value {activation:?}")));
     }
     let widths = ["embed_dim", "mm_embed_dim"].into_iter().find(|name| c.default(&[name]).is_some());
-    let width = c.require(&[widths.unwrap_or("hidden_size")])?;
+    let width = c.require(&[widths.unwrap_or("hidden_size"), "vt_hidden_size"])?;
     let inner = match c.default(&["mlp_ratio"]) {
         Some(ratio) => whole(c.vision.number(&["mlp_ratio"])?.unwrap_or(ratio)).unwrap_or(0).saturating_mul(width),
-        None => c.require(&["intermediate_size"])?,
+        None => c.require(&["intermediate_size", "vt_intermediate_size"])?,
     };
-    let (layers, heads) =
-        (c.require(&["num_hidden_layers", "depth"])?, c.require(&["num_attention_heads", "num_heads"])?);
+    let (layers, heads) = (c.require(LAYERS)?, c.require(HEADS)?);
     let patch = c.require(&["patch_size"])?;
     let epsilons = ["layer_norm_eps", "rms_norm_eps"];
     let epsilon = c.vision.number(&epsilons)?.or(c.default(&epsilons)).unwrap_or(1e-6);
@@ -156,7 +162,7 @@ fn pictures(place: &Place) -> Result<Part> {
         }
     };
     let pixels = Json::parse_python(&pixels_path, &text)?;
-    let pixels = pixels.get("image_processor").unwrap_or(&pixels);
+    let pixels = pixels.get("image_processor").or(pixels.get("media_proc_cfg")).unwrap_or(&pixels);
     let Some(vision) = config.get("vision_config") else {
         return Err(Error::unsupported(format!("{}: no vision_config, no encoder", config_path.display())));
     };

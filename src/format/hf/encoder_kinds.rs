@@ -14,6 +14,9 @@ const SIGLIP: &str = "hidden_size=1152 intermediate_size=3072 num_hidden_layers=
 const PIXTRAL: &str = "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 patch_size=16 \
                        layer_norm_eps=1e-5 rope_theta=10000 image_size=1024";
 
+const KIMI: &str = "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27 num_attention_heads=16 patch_size=14 \
+                    layer_norm_eps=1e-5 init_pos_emb_height=64 init_pos_emb_width=64";
+
 /// All kinds, those of one `model_type` in the order in which they are tried.
 pub const KINDS: &[Kind] = &[
     Kind {
@@ -112,6 +115,44 @@ pub const KINDS: &[Kind] = &[
         activations: &["gelu_pytorch_tanh", "gelu"],
         resample: 3,
         extras: siglip,
+    },
+    Kind {
+        model_types: &["siglip2"],
+        encoder: None,
+        projector: "siglip",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh", "gelu"],
+        resample: 2,
+        extras: siglip2,
+    },
+    Kind {
+        model_types: &["kimi_vl"],
+        encoder: None,
+        projector: "kimivl",
+        defaults: KIMI,
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: kimi,
+    },
+    Kind {
+        model_types: &["kimi_k25"],
+        encoder: None,
+        projector: "kimik25",
+        defaults: KIMI,
+        activations: &["gelu_pytorch_tanh"],
+        resample: 3,
+        extras: kimi,
+    },
+    Kind {
+        model_types: &["dots_ocr"],
+        encoder: None,
+        projector: "dots_ocr",
+        defaults: "embed_dim=1536 intermediate_size=4224 num_hidden_layers=42 num_attention_heads=12 patch_size=14 \
+                   rms_norm_eps=1e-5 spatial_merge_size=2 temporal_patch_size=1",
+        activations: &["silu"],
+        resample: 3,
+        extras: dots,
     },
     Kind {
         model_types: &["llava"],
@@ -368,6 +409,85 @@ fn siglip(c: &mut Config) -> Result<()> {
         return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
     }
     c.set("image_size", side);
+    Ok(())
+}
+
+/// Pictures in their own proportions, of as many patches as there may be.
+fn siglip2(c: &mut Config) -> Result<()> {
+    if c.vision.bool(&["vision_use_head"])? == Some(false) {
+        return Err(c.vision.unsupported("\"vision_use_head\" with the value false"));
+    }
+    if c.pixels.int(&["patch_size"])?.unwrap_or(16) != c.require(&["patch_size"])? {
+        return Err(c.pixels.unsupported("\"patch_size\" with another value than that of the encoder"));
+    }
+    let most = c.pixels.int(&["max_num_patches"])?.unwrap_or(256);
+    c.set("max_patches", most);
+    Ok(())
+}
+
+/// Kimi-VL and Kimi K2.5, whose bounds are numbers of patches.
+fn kimi(c: &mut Config) -> Result<()> {
+    let is_old = c.kind.projector == "kimivl";
+    let sides = ["init_pos_emb_height", "init_pos_emb_width"];
+    let [height, width] = [c.require(&[sides[0], "pos_emb_height"])?, c.require(&[sides[1], "pos_emb_width"])?];
+    if height != width {
+        return Err(c.vision.unsupported("places of a grid that is no square"));
+    }
+    for (name, expected) in [
+        ("pos_emb_type", "divided_fixed"),
+        ("merge_type", "sd2_tpool"),
+        ("mm_projector_type", "patchmerger"),
+        ("projector_hidden_act", "gelu"),
+    ] {
+        if let Some(told) = c.vision.text(&[name])?.filter(|told| *told != expected) {
+            return Err(c.vision.unsupported(&format!("{name:?} with the value {told:?}")));
+        }
+    }
+    let epsilons = [c.vision.number(&["projector_ln_eps"])?, c.top.number(&["projection_layer_norm_eps"])?];
+    if epsilons.into_iter().flatten().any(|epsilon| epsilon != 1e-5) {
+        return Err(c.vision.unsupported("a projector whose norm has another epsilon than 1e-5"));
+    }
+    let merges = [c.vision.find(&["merge_kernel_size"]), c.pixels.find(&["merge_kernel_size", "merge_size"])];
+    // A side, or both.
+    let merge = |value: &Json| match value.as_array() {
+        Some([a, b]) if a == b => a.as_u64(),
+        _ => value.as_u64(),
+    };
+    let [of_encoder, of_pixels] = merges.map(|found| found.map_or(Some(2), |(_, value)| merge(value)));
+    let patch = c.require(&["patch_size"])?;
+    let Some(merge) = of_encoder.filter(|n| of_pixels == Some(*n)) else {
+        return Err(c.vision.unsupported("blocks that are no squares, or others of the pixels"));
+    };
+    if c.pixels.int(&["patch_size"])?.unwrap_or(14) != patch {
+        return Err(c.pixels.unsupported("\"patch_size\" with another value than that of the encoder"));
+    }
+    if is_old && c.pixels.bool(&["pad_input"])? != Some(true) {
+        return Err(c.pixels.unsupported("pictures whose borders are cut off (\"pad_input\")"));
+    }
+    let limits = ["in_token_limit", "in_patch_limit", "max_patches"];
+    let most = c.pixels.int(&limits)?.unwrap_or(if is_old { 4096 } else { 16_384 });
+    let longest = c.pixels.int(&["patch_limit_on_one_side"])?.or(c.side("size", "max_height")?).unwrap_or(512);
+    c.set("projector.scale_factor", merge);
+    c.set("image_max_pixels", most.saturating_mul(patch.saturating_mul(patch)));
+    c.set("max_side_patches", longest);
+    rotation(c)
+}
+
+fn dots(c: &mut Config) -> Result<()> {
+    for (name, value, expected) in
+        [("post_norm", c.vision.bool(&["post_norm"])?, true), ("is_causal", c.vision.bool(&["is_causal"])?, false)]
+    {
+        if value.is_some_and(|value| value != expected) {
+            return Err(c.vision.unsupported(&format!("{name:?} with the value {}", !expected)));
+        }
+    }
+    if c.require(&["temporal_patch_size"])? != 1 {
+        return Err(c.vision.unsupported("pictures of several frames"));
+    }
+    bounds(c, 1)?;
+    let merge = c.require(&["spatial_merge_size"])?;
+    c.keys.retain(|(key, _)| key != "clip.vision.spatial_merge_size");
+    c.set("projector.scale_factor", merge);
     Ok(())
 }
 

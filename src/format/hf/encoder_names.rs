@@ -31,12 +31,14 @@ const PROJECTORS: &[&str] = &[
     "mlp1.",
     "image_newline",
     "projector.",
+    "mm_projector.",
     "resampler.",
     "visual_projection.",
 ];
 
 /// Beginnings of the names of layers.
-const LAYERS: &[&str] = &["encoder.layers.", "encoder.layer.", "transformer.layers.", "model.layers.", "blocks."];
+const LAYERS: &[&str] =
+    &["encoder.layers.", "encoder.layer.", "transformer.layers.", "model.layers.", "encoder.blocks.", "blocks."];
 
 /// Modules of a layer.
 const LAYER: &[(&str, &str)] = &[
@@ -87,6 +89,11 @@ const LAYER: &[(&str, &str)] = &[
     ("mlp.down_proj", "ffn_down"),
     ("mlp.linear_fc1", "ffn_up"),
     ("mlp.linear_fc2", "ffn_down"),
+    // Kimi.
+    ("norm0", "ln1"),
+    ("wqkv", "attn_qkv"),
+    ("wo", "attn_out"),
+    ("mlp.fc0", "ffn_up"),
 ];
 
 /// Modules of an encoder outside of its layers.
@@ -115,6 +122,9 @@ const TOP: &[(&str, &str)] = &[
     ("merger.mlp.2", "mm.2"),
     ("merger.linear_fc1", "mm.0"),
     ("merger.linear_fc2", "mm.2"),
+    // Kimi.
+    ("patch_embed.pos_emb", "v.position_embd"),
+    ("encoder.final_layernorm", "v.post_ln"),
     // Llama 4.
     ("patch_embedding", "v.patch_embd"),
     ("layernorm_pre", "v.pre_ln"),
@@ -197,6 +207,23 @@ const PROJECTOR: &[(&str, &str, &str)] = &[
     ("paddleocr", "projector.pre_norm", "mm.input_norm"),
     ("paddleocr", "projector.linear_1", "mm.1"),
     ("paddleocr", "projector.linear_2", "mm.2"),
+    ("kimivl", "norm1", "ln2"),
+    ("kimivl", "mlp.fc1", "ffn_down"),
+    ("kimivl", "multi_modal_projector.pre_norm", "mm.input_norm"),
+    ("kimivl", "multi_modal_projector.linear_1", "mm.1"),
+    ("kimivl", "multi_modal_projector.linear_2", "mm.2"),
+    ("kimik25", "norm1", "ln2"),
+    ("kimik25", "mlp.fc1", "ffn_down"),
+    ("kimik25", "mm_projector.pre_norm", "mm.input_norm"),
+    ("kimik25", "mm_projector.proj.0", "mm.1"),
+    ("kimik25", "mm_projector.proj.2", "mm.2"),
+    ("dots_ocr", "patch_embed.patchifier.proj", "v.patch_embd"),
+    ("dots_ocr", "patch_embed.patchifier.norm", "v.pre_ln"),
+    ("dots_ocr", "mlp.fc1", "ffn_gate"),
+    ("dots_ocr", "mlp.fc2", "ffn_down"),
+    ("dots_ocr", "mlp.fc3", "ffn_up"),
+    ("dots_ocr", "post_trunk_norm", "mm.post_norm"),
+    ("dots_ocr", "merger.ln_q", "mm.input_norm"),
 ];
 
 /// The tensors of an encoder and its projector, those of the text model left out. One whose name has no translation
@@ -283,7 +310,7 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
         let part = look_up(&parts, part).or(look_up(&of_omni, part))?;
         return Some(format!("v.deepstack.{layer}.{part}.{leaf}"));
     }
-    let ours = look_up(TOP, part).or(of_kind(part))?;
+    let ours = of_kind(part).or(look_up(TOP, part))?;
     Some(format!("{ours}.{leaf}"))
 }
 

@@ -100,7 +100,9 @@ const EFFECTLESS: &[(&str, &str)] = &[
          image_seq_length downsample_ratio perceiver_config pixel_shuffle_factor image_grid_pinpoints \
          use_image_newline_parameter downsample_factor projector_bias projector_hidden_size projector_use_layernorm \
          do_image_splitting encoder_patch_size max_image_tokens max_num_patches max_pixels_tolerance max_tiles \
-         min_image_tokens min_tiles tile_size use_image_special_tokens timestamp_token_id token_classification_bias",
+         min_image_tokens min_tiles tile_size use_image_special_tokens timestamp_token_id token_classification_bias \
+         media_placeholder_token_id projection_hidden_size projection_layer_norm_eps use_unified_vision_chunk \
+         video_placeholder",
     ),
 ];
 

@@ -1,5 +1,6 @@
 //! CLIP and SigLIP alone: one vector of a picture, to be compared with that of a text. CLIP takes the class token,
-//! SigLIP what a learned query finds in all patches.
+//! SigLIP what a learned query finds in all patches. SigLIP 2 may see pictures in their own proportions, to which its
+//! learned places are stretched.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch};
@@ -8,6 +9,9 @@ use crate::graph::op::Activation::{Gelu, QuickGelu};
 use crate::graph::op::{Mask, Op};
 use crate::media::{Filter, Layout, Sizing};
 use crate::model::builder::Attention;
+
+/// The most patches that a file may ask for, far above those of any model.
+const MAX_PATCHES: usize = 1 << 16;
 
 pub fn clip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let side = e.square(1)?;
@@ -26,11 +30,15 @@ pub fn clip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 }
 
 pub fn siglip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
-    let side = e.square(1)?;
-    let sizing = Sizing::Square { side, filter: e.filter(Filter::Bicubic)? };
+    let filter = e.filter(Filter::Bicubic)?;
+    let (sizing, stretch) = match e.told("max_patches", MAX_PATCHES)? {
+        Some(most) => (Sizing::Filled { patch: e.patch(), most, filter }, Stretch::Antialiased),
+        None => (Sizing::Square { side: e.square(1)?, filter }, Stretch::Never),
+    };
+    e.colours_last = stretch == Stretch::Antialiased;
     let activation = e.activation(Gelu)?;
     let x = e.embed()?;
-    e.add_places(x, Stretch::Never)?;
+    e.add_places(x, stretch)?;
     e.layers(x, activation, None, |_| true, |_, _| Ok(()))?;
     let x = e.b.layer_norm(x, "v.post_ln")?;
     let (width, heads, ffn) = (e.width(), e.b.hyper.heads, e.b.hyper.ffn);

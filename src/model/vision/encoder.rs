@@ -130,8 +130,13 @@ impl<'a> EncoderBuilder<'a> {
     pub fn new(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
         let mut e = Self::of(source, ("clip.vision", "v."), projector, hidden, quantize)?;
         e.patch = e.require("patch_size", Self::MAX_GRAIN)?;
-        e.told("image_size", Self::MAX_SIDE)?;
         let keys = &e.b.keys;
+        if projector == "dots_ocr" {
+            // Its files have 0 there.
+            keys.get("image_size");
+        } else {
+            e.told("image_size", Self::MAX_SIDE)?;
+        }
         let numbers = e.patch.checked_mul(e.patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
         let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
         // Gemma 4 takes colours from 0 to 1, whether its files say so or not.

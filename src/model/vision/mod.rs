@@ -4,6 +4,7 @@
 //! from top to bottom as its network.
 
 mod clip;
+mod dots;
 mod encoder;
 mod facts;
 mod gemma3;
@@ -12,6 +13,7 @@ mod glm4v;
 mod idefics3;
 mod inputs;
 mod internvl;
+mod kimi;
 mod lfm2;
 mod llama4;
 mod llava;
@@ -51,6 +53,8 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["clip"], clip::clip),
     (&["siglip"], clip::siglip),
     (&["llama4"], llama4::build),
+    (&["kimivl", "kimik25"], kimi::build),
+    (&["dots_ocr"], dots::build),
     (&["resampler"], minicpm::build),
     (&["internvl"], internvl::build),
     (&["qwen2vl_merger", "qwen2.5vl_merger", OMNI], qwen2::build),

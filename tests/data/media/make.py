@@ -14,11 +14,13 @@ from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ra
 from transformers.models.glm4v.image_processing_pil_glm4v import smart_resize as smart_resize_glm4v
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3
+from transformers.models.kimi_k25.image_processing_kimi_k25 import navit_resize
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
 from transformers.models.llama4 import image_processing_llama4 as llama4
 from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize as smart_resize_paddleocr
 from transformers.models.pixtral import image_processing_pil_pixtral as pixtral
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
+from transformers.models.siglip2.image_processing_pil_siglip2 import get_image_size_for_max_num_patches
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILTERS = {"bilinear": 2, "bicubic": 3, "lanczos": 1}
@@ -154,6 +156,18 @@ def sizes():
             return [W, H, 1, 1]
         return f
 
+    def padded(patch, grain, most, longest):
+        def f(w, h):
+            _, (H, W) = navit_resize(h, w, patch, grain // patch, most, longest // patch)
+            return [W, H, 1, 1]
+        return f
+
+    def filled(patch, most):
+        def f(w, h):
+            H, W = get_image_size_for_max_num_patches(h, w, patch, most)
+            return [W, H, 1, 1]
+        return f
+
     rules = [
         ({"rule": "area", "grain": 28, "least": 3136, "most": 12845056}, area),
         ({"rule": "area", "grain": 32, "least": 65536, "most": 16777216}, area),
@@ -165,6 +179,10 @@ def sizes():
         ({"rule": "canvas", "tile": 28, "max_tiles": 5}, canvas),
         ({"rule": "slices", "side": 448, "patch": 14, "max_tiles": 9}, slices),
         ({"rule": "slices", "side": 70, "patch": 14, "max_tiles": 12}, slices),
+        ({"rule": "padded", "patch": 14, "grain": 28, "most": 16384, "longest": 7168}, padded),
+        ({"rule": "padded", "patch": 14, "grain": 28, "most": 100, "longest": 210}, padded),
+        ({"rule": "filled", "patch": 16, "most": 256}, filled),
+        ({"rule": "filled", "patch": 14, "most": 1000}, filled),
         ({"rule": "rows", "grain": 48, "rows": 280}, rows),
         ({"rule": "rows", "grain": 48, "rows": 1120}, rows),
         ({"rule": "split_large", "grain": 32, "patch": 16, "least": 65536, "most": 262144, "large": 524288, "tile": 512, "min_tiles": 2,

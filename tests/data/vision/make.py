@@ -100,7 +100,7 @@ class Family:
             model.save_pretrained(folder)
             path = os.path.join(folder, "model.safetensors")
             with safe_open(path, "np") as f:
-                shapes = {name: list(f.get_slice(name).get_shape()) for name in f.keys()}
+                shapes = {self.renamed(name): list(f.get_slice(name).get_shape()) for name in f.keys()}
             self.saved = json.load(open(os.path.join(folder, "config.json")))
             base, gguf, in_folder, text, tensors = [], [], [], [], {}
             for name, shape in shapes.items():
@@ -127,20 +127,35 @@ class Family:
                     tensors[name] = made(op, values, shape)
                 in_folder.append([name, ours, op, shape])
             save_file({name: torch.from_numpy(np.array(a, order="C")) for name, a in tensors.items()}, path, metadata={"format": "pt"})
-            loaded = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+            loaded, info = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager",
+                                                                       output_loading_info=True)
+            assert not info["missing_keys"] and not info["unexpected_keys"], info
             single = torch.float32
             with Float64():
                 # Frequencies are computed anew.
-                self.model = AutoModelForImageTextToText.from_config(loaded.config, attn_implementation="eager").eval()
+                self.model = AutoModelForImageTextToText.from_config(loaded.config, attn_implementation="eager", experts_implementation="eager").eval()
                 self.model.load_state_dict(loaded.state_dict())
                 assert all(p.dtype != single for p in [*self.model.buffers(), *self.model.parameters()])
                 with torch.no_grad():
                     cases = [self.case(i, size) for i, size in enumerate(self.sizes)]
+                    prompts = self.prompts()
         out = {"family": self.name, "keys": self.keys(), "config": self.saved, "pixels": self.pixels, "base": base, "gguf": gguf,
                "folder": in_folder, "text": text, "pictures": cases}
+        out |= {"prompts": prompts} if prompts else {}
+        self.published(out)
         with open(os.path.join(HERE, self.name + ".json"), "w") as f:
             f.write(json.dumps(out, separators=(",", ":")) + "\n")
         print(self.name, os.path.getsize(os.path.join(HERE, self.name + ".json")), [(c["size"], c["n_rows"]) for c in cases])
+
+    def prompts(self):
+        """Logits of prompts: numbers of pictures between tokens."""
+
+    def renamed(self, name):
+        """The name of a tensor in published checkpoints."""
+        return name
+
+    def published(self, out):
+        """Puts what transformers saves in the form that the makers published."""
 
     def case(self, i, size):
         rows, runs, logits = self.run(picture(*size), i == 0)
@@ -720,7 +735,221 @@ def minicpm_size(w, h, side, patch, enlarge):
     return tuple(max(round(x / patch) * patch, patch) for x in (w, h))
 
 
-FAMILIES = [MiniCpm(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), PaddleOcr()]
+class KimiK25(Plain):
+    """Kimi K2.5, of at most 64 patches, 16 of a side."""
+    name, projector, epsilon, image_size, image_token = "kimi_k25", "kimik25", 1e-5, 64, 92
+    sizes = [[90, 70], [64, 48], [64, 64], [50, 30], [200, 9], [5, 40]]
+    scale = Family.scale | {"attn_qkv.weight": 2.0}
+    encoder = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 8, "pos_emb_height": 8,
+               "pos_emb_width": 8, "pos_emb_time": 4, "merge_kernel_size": [2, 2]}
+    config = {"model_type": "kimi_k25", "tie_word_embeddings": False, "image_token_id": 92, "video_token_id": 93, "vision_start_token_id": 90,
+              "vision_end_token_id": 91, "projection_hidden_size": 48, "projection_layer_norm_eps": 1e-5, "vision_config": encoder,
+              "text_config": {"model_type": "deepseek_v3", **LLAMA_LIKE, "num_key_value_heads": 4, "head_dim": 8, "moe_intermediate_size": 32,
+                              "n_shared_experts": 1, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+                              "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.446, "kv_lora_rank": 32,
+                              "q_lora_rank": None, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}}
+    pixels = {"media_proc_cfg": {"in_patch_limit": 64, "patch_size": 8, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "merge_kernel_size": 2,
+                                 "fixed_output_tokens": None, "patch_limit_on_one_side": 16, "in_patch_limit_each_frame": 32,
+                                 "in_patch_limit_video": None, "sample_fps": 2.0, "max_num_frames_each_video": None,
+                                 "temporal_merge_kernel_size": 4, "timestamp_mode": "hh:mm:ss.fff"}}
+    normal = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    more = {"projector.scale_factor": 2, "image_min_pixels": 512, "image_max_pixels": 4096, "max_side_patches": 16}
+    names = [("patch_embed.proj", "v.patch_embd"), ("patch_embed.pos_emb", "v.position_embd"), ("encoder.final_layernorm", "v.post_ln"),
+             *((f"encoder.blocks.N.{a}", f"v.blk.N.{b}") for a, b in
+               [("norm0", "ln1"), ("norm1", "ln2"), ("wqkv", "attn_qkv"), ("wo", "attn_out"), ("mlp.fc0", "ffn_up"), ("mlp.fc1", "ffn_down")])]
+    names = [*((f"vision_tower.{theirs}", ours) for theirs, ours in names), ("mm_projector.pre_norm", "mm.input_norm"),
+             ("mm_projector.proj.0", "mm.1"), ("mm_projector.proj.2", "mm.2")]
+    start = "<|media_begin|>"
+
+    def renamed(self, name):
+        """transformers 5.24 saves some names in none of the forms that it reads."""
+        for wrong, right in [("model.blocks", "model.layers"), ("self_wqkv", "self_attn.q_proj"), ("model.mm_projector", "mm_projector"),
+                             ("tower.encoder.patch_embed", "tower.patch_embed")]:
+            name = name.replace(wrong, right)
+        return name
+
+    def vision(self):
+        self_pixels, self.pixels = self.pixels, self.normal
+        out = super().vision()
+        self.pixels = self_pixels
+        return out
+
+    def keys(self):
+        return super().keys() | {"vision.pos_emb_height": 8, "vision.pos_emb_width": 8, "vision.pos_emb_time": 4}
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        return ours and (ours, "", shape)
+
+    def gguf_op(self, ours):
+        return "apart 2" if ".attn_qkv." in ours else ""
+
+    def processed(self, image):
+        from transformers.models.kimi_k25.image_processing_kimi_k25 import navit_resize
+        (h, w), (H, W) = navit_resize(image.size[1], image.size[0], 8, 2, 64, 16)
+        padded = Image.new("RGB", (W, H))
+        padded.paste(image.resize((w, h), 3), (0, 0))
+        a, grid = blocks(normalised(self.normal, np.asarray(padded).transpose(2, 0, 1)), 8, 1)
+        return dict(pixel_values=torch.from_numpy(a), image_grid_thw=grid)
+
+    def run(self, image, with_logits):
+        inputs = self.processed(image)
+        rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
+        runs = [ids(self.start, *"image", "<|media_content|>"), len(rows), ids("<|media_end|>")]
+        return rows, runs, self.logits(len(rows), **inputs) if with_logits else None
+
+    def logits(self, n, **inputs):
+        before, after = PROMPT
+        tokens = before + [self.image_token] * n + after
+        return self.model(input_ids=torch.tensor([tokens]), **inputs).logits[0, -1].tolist()
+
+    def prompts(self):
+        both = [self.processed(picture(*size)) for size in self.sizes[:2]]
+        a, b = (int(inputs["image_grid_thw"].prod()) // 4 for inputs in both)
+        before, after = PROMPT
+        out = []
+        for parts, tokens, inputs in [([before, 0, [33], 1, after], [*before, *[92] * a, 33, *[92] * b, *after],
+                                       {key: torch.cat([one[key] for one in both]) for key in both[0]}), ([before + after], before + after, {})]:
+            logits = self.model(input_ids=torch.tensor([tokens]), **inputs).logits[0, -1].tolist()
+            out.append({"parts": parts, "logits": [float("%.7g" % x) for x in logits]})
+        return out
+
+    def published(self, out):
+        vision = self.encoder
+        out["config"]["vision_config"] = {
+            "_attn_implementation": "flash_attention_2", "init_pos_emb_height": 8, "init_pos_emb_time": 4, "init_pos_emb_width": 8,
+            "merge_kernel_size": [2, 2], "merge_type": "sd2_tpool", "mm_hidden_size": 48, "mm_projector_type": "patchmerger", "patch_size": 8,
+            "pos_emb_type": "divided_fixed", "projector_hidden_act": "gelu", "projector_ln_eps": 1e-05, "text_hidden_size": 64,
+            "video_attn_type": "spatial_temporal", "vt_hidden_size": 48, "vt_intermediate_size": 80, "vt_num_attention_heads": 2,
+            "vt_num_hidden_layers": 2}
+        out["config"] |= {"media_placeholder_token_id": 92, "use_unified_vision_chunk": True, "ignore_index": -100,
+                          "video_placeholder": "<|kimi_k25_video_placeholder|>"}
+
+
+class KimiVl(KimiK25):
+    """Kimi-VL, the network of Kimi K2.5 under other names, after its makers' code (modeling_kimi_vl.py)."""
+    name, projector, start = "kimi_vl", "kimivl", "<|media_start|>"
+    pixels = CLIP | {"auto_map": {}, "image_processor_type": "KimiVLImageProcessor", "in_token_limit": 64, "patch_size": 8, "num_pooled_tokens": 1024,
+                     "pad_input": True, "merge_kernel_size": [2, 2]}
+    normal = CLIP
+    sizes = [[90, 70], [64, 48], [64, 64], [50, 30], [5, 40]]
+    more = {"projector.scale_factor": 2, "image_max_pixels": 4096}
+
+    def keys(self):
+        return {name: value for name, value in super().keys().items() if not name.startswith("vision.")}
+
+    def gguf_op(self, ours):
+        return ""
+
+    def published(self, out):
+        names = {"mm_projector.pre_norm": "multi_modal_projector.pre_norm", "mm_projector.proj.0": "multi_modal_projector.linear_1",
+                 "mm_projector.proj.2": "multi_modal_projector.linear_2"}
+        for row in out["folder"]:
+            module, _, leaf = row[0].rpartition(".")
+            row[0] = f"{names.get(module, module)}.{leaf}"
+        gguf = []
+        for name, ours, op, shape in out["gguf"]:
+            if ".attn_qkv." in name:
+                gguf += [[name.replace("qkv", part), ours, f"part {i}", [shape[0] // 3, *shape[1:]]] for i, part in enumerate("qkv")]
+            else:
+                gguf.append([name, ours, op, [64, 48] if ours == "v.position_embd.weight" else shape])
+        out["gguf"] = gguf
+        out["config"] = {"architectures": ["KimiVLForConditionalGeneration"], "model_type": "kimi_vl", "ignore_index": -100,
+                         "media_placeholder_token_id": 92, "tie_word_embeddings": False, "text_config": out["config"]["text_config"],
+                         "vision_config": {"model_type": "moonvit", "hidden_size": 48, "init_pos_emb_height": 8, "init_pos_emb_width": 8,
+                                           "intermediate_size": 80, "merge_kernel_size": [2, 2], "num_attention_heads": 2,
+                                           "num_hidden_layers": 2, "patch_size": 8}}
+
+
+class Dots(Plain):
+    """dots.ocr, which transformers does not have: the formulas of its makers' code (modeling_dots_vision.py) in 64-bit floats, and
+    the makers' Qwen 2 behind them."""
+    name, projector, epsilon, image_size, gelu = "dots", "dots_ocr", 1e-5, 0, False
+    sizes = [[90, 70], [80, 64], [64, 48], [200, 9]]
+    encoder = {"attn_implementation": "flash_attention_2", "embed_dim": 48, "gradient_checkpointing": False, "hidden_size": 64,
+               "init_merger_std": 0.02, "initializer_range": 0.02, "intermediate_size": 80, "is_causal": False, "num_attention_heads": 2,
+               "num_channels": 3, "num_hidden_layers": 2, "patch_size": 8, "post_norm": True, "rms_norm_eps": 1e-5, "spatial_merge_size": 2,
+               "temporal_patch_size": 1, "use_bias": False}
+    text = {key: value for key, value in LLAMA_LIKE.items() if key != "head_dim"} | {"rms_norm_eps": 1e-6, "rope_theta": 1000000}
+    config = {"architectures": ["DotsOCRForCausalLM"], "model_type": "dots_ocr", "auto_map": {}, "attention_bias": True, "attention_dropout": 0.0,
+              "hidden_act": "silu", "image_token_id": 92, "video_token_id": 93, "max_window_layers": 28, "sliding_window": 131072,
+              "use_sliding_window": False, "use_cache": True, **text, "vision_config": encoder}
+    pixels = PIXELS | CLIP | {"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 4096, "max_pixels": 5120, "merge_size": 2, "patch_size": 8,
+                              "temporal_patch_size": 1, "resample": 3, "size": {"min_pixels": 4096, "max_pixels": 5120}}
+    more = {"projector.scale_factor": 2, "image_min_pixels": 4096, "image_max_pixels": 5120}
+    scale = Family.scale | {"attn_qkv.weight": 2.0}
+
+    def vision(self):
+        self.encoder = self.encoder | {"hidden_size": 48}
+        return super().vision()
+
+    def keys(self):
+        return super().keys() | {"clip.use_silu": True}
+
+    def write(self):
+        d, p = 48, 8
+        linear = lambda name, rows, cols: {name + ".weight": [rows, cols], name + ".bias": [rows]}
+        shapes = {"v.patch_embd.weight": [d, 3, p, p], "v.patch_embd.bias": [d], "v.pre_ln.weight": [d], "mm.post_norm.weight": [d],
+                  "mm.input_norm.weight": [d], "mm.input_norm.bias": [d], **linear("mm.0", 4 * d, 4 * d), **linear("mm.2", 64, 4 * d)}
+        theirs = {"v.patch_embd": "patch_embed.patchifier.proj", "v.pre_ln": "patch_embed.patchifier.norm", "mm.post_norm": "post_trunk_norm",
+                  "mm.input_norm": "merger.ln_q", "mm.0": "merger.mlp.0", "mm.2": "merger.mlp.2"}
+        for i in range(2):
+            b = f"v.blk.{i}."
+            shapes |= {b + "ln1.weight": [d], b + "ln2.weight": [d], b + "attn_qkv.weight": [3 * d, d], b + "attn_out.weight": [d, d],
+                       b + "ffn_gate.weight": [80, d], b + "ffn_up.weight": [80, d], b + "ffn_down.weight": [d, 80]}
+            parts = {"ln1": "norm1", "ln2": "norm2", "attn_qkv": "attn.qkv", "attn_out": "attn.proj", "ffn_gate": "mlp.fc1", "ffn_up": "mlp.fc3",
+                     "ffn_down": "mlp.fc2"}
+            theirs |= {b + ours: f"blocks.{i}.{part}" for ours, part in parts.items()}
+        base, folder, self.w = [], [], {}
+        for name, shape in shapes.items():
+            scale, offset = self.base(name, shape)
+            base.append([name, shape, scale, offset])
+            self.w[name] = torch.from_numpy((offset + scale * weights(name, shape).astype(np.float64)).astype(np.float32)).double()
+            module, _, leaf = name.rpartition(".")
+            folder.append([f"vision_tower.{theirs[module]}.{leaf}", name, "", shape])
+        with Float64(), torch.no_grad():
+            self.qwen = transformers.Qwen2ForCausalLM._from_config(transformers.Qwen2Config(**self.text), attn_implementation="eager").eval()
+            text = [[name, list(tensor.shape)] for name, tensor in self.qwen.state_dict().items()]
+            self.qwen.load_state_dict({name: torch.from_numpy(weights(name, shape)).double() for name, shape in text})
+            cases = [self.case(i, size) for i, size in enumerate(self.sizes)]
+        out = {"family": self.name, "keys": self.keys(), "config": self.config, "pixels": self.pixels, "base": base,
+               "gguf": [[name, name, "", shape] for name, shape in shapes.items()], "folder": folder, "text": text, "pictures": cases}
+        with open(os.path.join(HERE, self.name + ".json"), "w") as f:
+            f.write(json.dumps(out, separators=(",", ":")) + "\n")
+        print(self.name, [(c["size"], c["n_rows"], c["runs"]) for c in cases])
+
+    def run(self, image, with_logits):
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+        F, w = torch.nn.functional, self.w
+        H, W = smart_resize(image.size[1], image.size[0], 16, 4096, 5120)
+        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
+        rms = lambda x, name: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * w[name + ".weight"]
+        linear = lambda x, name: x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
+        x = rms(torch.from_numpy(a).flatten(1) @ w["v.patch_embd.weight"].flatten(1).T + w["v.patch_embd.bias"], "v.pre_ln")
+        _, lines, columns = grid[0].tolist()
+        order = lambda places: places.reshape(lines // 2, 2, columns // 2, 2).transpose(1, 2).flatten().double()
+        row, column = torch.meshgrid(torch.arange(lines), torch.arange(columns), indexing="ij")
+        freq = 10000.0 ** (-torch.arange(0, 12, 2, dtype=torch.float64) / 12)
+        angles = torch.cat([order(row)[:, None] * freq, order(column)[:, None] * freq], 1)
+        cos, sin = (torch.cat([f(angles)] * 2, 1)[:, None] for f in (torch.cos, torch.sin))
+        turn = lambda x: x * cos + torch.cat([-x[..., 12:], x[..., :12]], -1) * sin
+        for i in range(2):
+            b = f"v.blk.{i}."
+            q, k, v = linear(rms(x, b + "ln1"), b + "attn_qkv").reshape(-1, 3, 2, 24).unbind(1)
+            scores = torch.einsum("ihd,jhd->hij", turn(q), turn(k)) / 24 ** 0.5
+            x = x + linear(torch.einsum("hij,jhd->ihd", F.softmax(scores, -1), v).flatten(1), b + "attn_out")
+            h = rms(x, b + "ln2")
+            x = x + linear(F.silu(linear(h, b + "ffn_gate")) * linear(h, b + "ffn_up"), b + "ffn_down")
+        x = F.layer_norm(rms(x, "mm.post_norm"), [48], w["mm.input_norm.weight"], w["mm.input_norm.bias"], 1e-6)
+        rows = linear(F.gelu(linear(x.reshape(-1, 192), "mm.0")), "mm.2")
+        logits = None
+        if with_logits:
+            before, after = (self.qwen.get_input_embeddings()(torch.tensor(tokens)) for tokens in PROMPT)
+            logits = self.qwen(inputs_embeds=torch.cat([before, rows, after])[None]).logits[0, -1].tolist()
+        return rows, [ids("<|img|>"), len(rows), ids("<|endofimg|>")], logits
+
+
+FAMILIES = [MiniCpm(), KimiK25(), KimiVl(), Dots(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), PaddleOcr()]
 
 for name in sys.argv[1:]:
     next(family for family in FAMILIES if family.name == name).write()

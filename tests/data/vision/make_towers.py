@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes clip.json, siglip.json, clip_tokenizer.json and qwen3_embedding.json of this folder: vectors of pictures and
+"""Writes clip.json, siglip.json, siglip2.json, clip_tokenizer.json and qwen3_embedding.json of this folder: vectors of pictures and
 of texts by small models of the makers' code (transformers 5.24, torch 2.15, Pillow 12), computed in 64-bit floats, with
 weights that follow from names; and tokens of CLIP."""
 import json, os, tempfile
@@ -8,7 +8,7 @@ import torch
 from make import CLIP, HERE, PIXELS, Float64, picture, weights
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
+from transformers import CLIPConfig, CLIPModel, Siglip2Config, Siglip2Model, SiglipConfig, SiglipModel
 
 HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 TOWER = {"intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 3}
@@ -21,6 +21,10 @@ FAMILIES = {
     "siglip": (SiglipConfig, SiglipModel, {"text_config": READS | {"max_position_embeddings": 10, "hidden_size": 48, "projection_size": 48, "pad_token_id": 5},
                                            "vision_config": EYES},
                PIXELS | HALF | {"image_processor_type": "SiglipImageProcessor", "size": {"height": 32, "width": 32}, "resample": 3}),
+    "siglip2": (Siglip2Config, Siglip2Model,
+                {"text_config": READS | {"max_position_embeddings": 10, "hidden_size": 48, "projection_size": 48, "pad_token_id": 5},
+                 "vision_config": TOWER | {"hidden_size": 48, "num_patches": 16, "patch_size": 8}},
+                PIXELS | HALF | {"image_processor_type": "Siglip2ImageProcessor", "max_num_patches": 30, "patch_size": 8, "resample": 2}),
 }
 SIZES = [[32, 32], [70, 45], [20, 61]]
 TEXTS = [[0, 17, 4, 98], [0, 98], [0, 3, 50, 61, 20, 7, 33, 98]]
@@ -29,7 +33,8 @@ TEXTS = [[0, 17, 4, 98], [0, 98], [0, 3, 50, 61, 20, 7, 33, 98]]
 def processor(name, pixels):
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
     from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
-    made = {"clip": CLIPImageProcessorPil, "siglip": SiglipImageProcessorPil}[name]
+    from transformers.models.siglip2.image_processing_pil_siglip2 import Siglip2ImageProcessorPil
+    made = {"clip": CLIPImageProcessorPil, "siglip": SiglipImageProcessorPil, "siglip2": Siglip2ImageProcessorPil}[name]
     return made(**{k: v for k, v in pixels.items() if k != "image_processor_type"})
 
 
@@ -54,10 +59,11 @@ def write(name):
         model.load_state_dict(loaded.state_dict())
         pictures, texts = [], []
         for size in SIZES:
-            values = np.asarray(processor(name, pixels)(picture(*size), return_tensors="np")["pixel_values"], np.float64)
-            pictures.append({"size": size, "vector": unit(model.get_image_features(torch.from_numpy(values)))})
+            inputs = processor(name, pixels)(picture(*size), return_tensors="np")
+            inputs = {key: torch.from_numpy(np.asarray(value, np.float64 if key == "pixel_values" else None)) for key, value in inputs.items()}
+            pictures.append({"size": size, "vector": unit(model.get_image_features(**inputs))})
         for tokens in TEXTS:
-            padded = tokens + [5] * (10 - len(tokens)) if name == "siglip" else tokens
+            padded = tokens + [5] * (10 - len(tokens)) if name != "clip" else tokens
             texts.append({"tokens": tokens, "vector": unit(model.get_text_features(torch.tensor([padded])))})
     out = {"config": saved, "pixels": pixels, "tensors": list(shapes.items()), "pictures": pictures, "texts": texts}
     with open(os.path.join(HERE, name + ".json"), "w") as f:
@@ -120,5 +126,6 @@ def write_embedding():
 
 write("clip")
 write("siglip")
+write("siglip2")
 write_tokenizer()
 write_embedding()

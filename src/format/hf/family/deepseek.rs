@@ -82,7 +82,7 @@ pub const ALL: &[Family] = &[
         extras: second,
         ..LATENT
     },
-    Family { model_types: &["deepseek_v3", "kimi_k2"], ..THIRD },
+    Family { model_types: &["deepseek_v3", "kimi_k2", "kimi_vl", "kimi_k25"], ..THIRD },
     Family {
         model_types: &["deepseek_v32"],
         arch: "deepseek32",

@@ -65,7 +65,7 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
     Family {
-        model_types: &["siglip_text_model", "siglip"],
+        model_types: &["siglip_text_model", "siglip", "siglip2_text_model", "siglip2"],
         arch: "siglip-text",
         activations: &["gelu_pytorch_tanh", "gelu"],
         epsilon: 1e-6,

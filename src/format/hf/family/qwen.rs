@@ -71,7 +71,7 @@ const TOLD_BY_TENSORS: &str = " mlp_only_layers decoder_sparse_step ";
 const MIXTURE: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM];
 
 pub const ALL: &[Family] = &[
-    Family { model_types: &["qwen2"], arch: "qwen2", ..QWEN },
+    Family { model_types: &["qwen2", "dots_ocr"], arch: "qwen2", ..QWEN },
     Family { model_types: &["qwen3"], arch: "qwen3", ..QWEN },
     Family { model_types: &["qwen3_moe"], arch: "qwen3moe", keys: MIXTURE, effectless: TOLD_BY_TENSORS, ..QWEN },
     Family {
