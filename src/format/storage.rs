@@ -92,18 +92,20 @@ pub(super) enum TensorStorage {
 }
 
 /// A function of a stored value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Function {
     /// `1 + x`
     OnePlus,
     /// `-exp(x)`
     NegativeExp,
+    Times(f32),
 }
 
 impl Function {
     fn of(self, x: f32) -> f32 {
         match self {
             Function::OnePlus => 1.0 + x,
+            Function::Times(factor) => factor * x,
             Function::NegativeExp => narrow(-libm::exp(f64::from(x))),
         }
     }

@@ -25,7 +25,7 @@ const KEYS: &[Key] = &[
     ("attention.head_count_kv", Int, &["num_key_value_heads"]),
     ("attention.key_length", Int, &["head_dim"]),
     ("attention.value_length", Int, &["head_dim"]),
-    ("attention.layer_norm_rms_epsilon", Number, &["rms_norm_eps"]),
+    ("attention.layer_norm_rms_epsilon", Number, &["rms_norm_eps", "layernorm_epsilon"]),
     ("attention.layer_norm_epsilon", Number, &["layer_norm_epsilon", "norm_epsilon", "layer_norm_eps", "norm_eps"]),
 ];
 
@@ -95,6 +95,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let is_headless = |class: &Json| class.as_str().is_some_and(|class| class.ends_with("Model"));
     let embeds = !classes.is_empty() && classes.iter().all(is_headless);
     known::check(&t.config, family.effectless, &t.passed)?;
+    let embeds = embeds || t.facts.embeds;
     t.facts = Facts { tied, n_layers, width, predicts, group, embeds, ..t.facts };
     Ok(t)
 }
@@ -139,7 +140,8 @@ fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> 
 
 /// Sets the epsilon that `transformers` has for models of a type whose configuration tells none.
 fn epsilon(t: &mut Translator, model_type: &str) {
-    let names = ["rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layer_norm_eps", "norm_eps"];
+    let names =
+        ["rms_norm_eps", "layernorm_epsilon", "layer_norm_epsilon", "norm_epsilon", "layer_norm_eps", "norm_eps"];
     if t.config.find(&names).is_some() {
         return;
     }

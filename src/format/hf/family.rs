@@ -2,6 +2,8 @@
 
 mod common;
 mod deepseek;
+mod encoder;
+mod experts;
 mod gemma;
 mod gpt;
 mod hybrid;
@@ -21,10 +23,12 @@ const FAMILIES: &[&[Family]] = &[
     qwen::ALL,
     gemma::ALL,
     deepseek::ALL,
+    experts::ALL,
     streams::ALL,
     kimi::ALL,
     hybrid::ALL,
     rwkv::ALL,
+    encoder::ALL,
     gpt::ALL,
     t5::ALL,
 ];

@@ -5,7 +5,7 @@ mod tables;
 use std::borrow::Cow;
 use std::path::Path;
 
-use self::tables::Mark::{Ends, EndsQuantised, Starts, StartsEncoder, StartsTower, StartsUnclassified};
+use self::tables::Mark::{Ends, EndsQuantised, Starts, StartsIn, StartsUnclassified};
 use self::tables::{EFFECTLESS, ENDLESS, LAYER, MIXERS, MTP, Mark, TOP, WITHIN, WRAPPERS};
 use super::family::PLAIN;
 use super::parts;
@@ -83,6 +83,9 @@ pub(super) fn translate(
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
         let Some(one @ (_, expert, first)) = group.first() else { continue };
         let mut tensor = read(one)?;
+        if expert.is_none() {
+            parts::separate(t, &mut tensor)?;
+        }
         if expert.is_some() {
             stack(path, &mut tensor, group, &mut read)?;
         } else if parts::is_transposed(path, t, &tensor)? {
@@ -242,15 +245,14 @@ pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
 fn meaning(full: &str, t: &Translator) -> Meaning {
     let full = without_training(full);
     let mut name = unwrapped(&full);
-    let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t));
+    let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t)).or_else(|| of_stack(name, t));
     name = behind.as_deref().unwrap_or(name);
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),
         EndsQuantised(end) => t.facts.quantised && name.ends_with(end),
         StartsUnclassified(start) => !t.facts.classifies && name.starts_with(start),
-        StartsEncoder(start) => t.family.arch == "t5" && name.starts_with(start),
-        StartsTower(start) => ["clip-text", "siglip-text"].contains(&t.family.arch) && name.starts_with(start),
+        StartsIn(archs, start) => archs.contains(&t.family.arch) && name.starts_with(start),
     };
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
@@ -285,10 +287,19 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
     Some(format!("layers.{first}.{ours}.{leaf}"))
 }
 
+/// The name of a tensor of one of two stacks as that of a layer, of which the second stack has those behind the first.
+fn of_stack(name: &str, t: &Translator) -> Option<String> {
+    let low = name.strip_prefix("L_module.layers.").map(|rest| (rest, 0));
+    let (rest, before) = low.or_else(|| Some((name.strip_prefix("H_module.layers.")?, t.facts.stack)))?;
+    let (layer, rest) = rest.split_once('.')?;
+    Some(format!("layers.{}.{rest}", before.checked_add(number(layer)?.into())?))
+}
+
 fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     let own = |name: &str| family.names.iter().find_map(|table| look_up(table, name));
-    let layers = ["layers.", "h.", "blocks.", "encoder.layer.", "encoder.layers."].map(|prefix| (prefix, "blk"));
+    let layers =
+        ["layers.", "h.", "blocks.", "layer.", "encoder.layer.", "encoder.layers."].map(|prefix| (prefix, "blk"));
     let layers = layers.iter().chain(&[("encoder.block.", "enc.blk"), ("decoder.block.", "dec.blk")]);
     let (prefix, rest) = match layers.copied().find_map(|(theirs, ours)| Some((name.strip_prefix(theirs)?, ours))) {
         Some((rest, ours)) => {

@@ -5,14 +5,30 @@ use std::path::Path;
 
 use super::translator::{Family, Translator};
 use crate::error::{Error, Result, try_vec};
-use crate::format::TensorInfo;
 use crate::format::safetensors::Entry;
 use crate::format::storage::{Function, Picked, TensorStorage};
+use crate::format::value::narrow;
+use crate::format::{TensorInfo, Value};
 use crate::quant;
 use crate::tensor::Shape;
 
 /// More experts than any layer has.
 const MAX_EXPERTS: u64 = 4096;
+
+/// Gives matrices of experts that lie one below another a dimension of their own.
+pub(super) fn separate(t: &Translator, tensor: &mut TensorInfo) -> Result<()> {
+    let count = |(key, value): &(String, Value)| match value {
+        Value::Int(n) if key.ends_with(".expert_count") => u64::try_from(*n).ok(),
+        _ => None,
+    };
+    if let [rows, cols] = *tensor.shape.dims()
+        && tensor.name.ends_with("_exps.weight")
+        && let Some(n) = t.keys.iter().find_map(count).filter(|n| *n > 1 && rows.is_multiple_of(*n))
+    {
+        tensor.shape = Shape::new(&[n, rows / n, cols])?;
+    }
+    Ok(())
+}
 
 /// True where a tensor is stored the other way round. Checkpoints of some networks are of both kinds; the width tells
 /// them apart.
@@ -53,7 +69,13 @@ pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> 
 }
 
 /// The function of a tensor's values that a GGUF file has in their place.
-fn function(t: &Translator, name: &str) -> Option<Function> {
+fn function(t: &Translator, tensor: &TensorInfo) -> Option<Function> {
+    let name = tensor.name.as_str();
+    let is_of_rank = ["attn_q_a_norm.weight", "attn_kv_a_norm.weight"].iter().any(|end| name.ends_with(end));
+    if t.family.scaled_ranks && is_of_rank {
+        let rank = tensor.shape.n_elements().max(1) as f64;
+        return Some(Function::Times(narrow((t.facts.width as f64 / rank).sqrt())));
+    }
     let is_norm = name.ends_with(".weight") && name.contains("norm");
     if name.ends_with(".ssm_a") {
         Some(Function::NegativeExp)
@@ -84,7 +106,11 @@ struct Part {
 
 /// The products that absorb a query and make a value, from the one for keys and values of all heads.
 fn latent(path: &Path, t: &Translator, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
-    let ([keys, values], [rows, rank]) = (t.facts.latent, [tensor.shape.rows(), tensor.shape.cols()]);
+    let [rows, rank] = [tensor.shape.rows(), tensor.shape.cols()];
+    let [keys, values] = match t.facts.windowed_latent {
+        [windowed, keys, values] if windowed == rank => [keys, values],
+        _ => t.facts.latent,
+    };
     let stride = keys + values;
     let heads = rows.checked_div(stride).filter(|n| rows.is_multiple_of(stride) && (1..=MAX_EXPERTS).contains(n));
     let (Some(heads), 1) = (heads, quant::format(tensor.dtype)?.block_len) else {
@@ -168,7 +194,7 @@ pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mu
             tensor.name = tensor.name.replace(theirs, ours);
         }
     }
-    if let Some(function) = function(t, &tensor.name) {
+    if let Some(function) = function(t, &tensor) {
         out.push(computed(path, tensor, function)?);
         return Ok(());
     }
@@ -198,6 +224,12 @@ pub(super) fn divide(
             let part = |name, first, n| Part { name, first: first * width, run: n * width };
             let parts = [part("attn_q", 0, heads), part("attn_k", heads, 1), part("attn_v", heads + 1, 1)];
             ((heads + 2) * width, Vec::from(parts))
+        }
+        "attn_gqkv" => {
+            let run = rows / 4;
+            let names = ["attn_gate", "attn_q", "attn_k", "attn_v"];
+            let part = |(i, name)| Part { name, first: i * run, run };
+            (run * 4, (0..).zip(names).map(part).collect())
         }
         "ffn_gate_up_exps" if family.alternating_gate_up => {
             let part = |name, first| Part { name, first, run: 1 };

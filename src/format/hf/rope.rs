@@ -40,13 +40,20 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     };
     let base = number(&full, "rope_theta")?.or(t.number(&["rotary_emb_base"])?);
     let beside = t.number(t.family.turning_part)?;
-    let partial = full.number(&["partial_rotary_factor"])?.or(beside);
+    let [partial, local] = [&full, &windowed].map(|set| set.number(&["partial_rotary_factor"]));
+    let (partial, local) = (partial?.or(beside), local?);
     let trained = number(&full, "original_max_position_embeddings")?;
     if let Some(dims) = t.int(&["rotary_dim"])? {
         t.set("rope.dimension_count", Some(dims));
-    } else if let Some(partial) = partial.filter(|&p| p != 1.0) {
+    } else if let Some(partial) = partial.filter(|&p| p != 1.0 && t.facts.latent == [0; 2]) {
         let dims = (head_dim(t)? as f64 * partial).floor();
         t.set("rope.dimension_count", whole(dims));
+    }
+    if t.family.windowed_part {
+        let dims = (head_dim(t)? as f64 * local.unwrap_or(1.0)).floor();
+        t.set("rope.dimension_count_swa", whole(dims));
+    } else if local.is_some_and(|local| local != partial.unwrap_or(1.0)) {
+        return Err(t.config.unsupported("two values of \"partial_rotary_factor\""));
     }
     t.set("rope.freq_base", base);
     sections(t, &full)?;

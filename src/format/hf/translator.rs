@@ -13,11 +13,12 @@ use crate::format::{TensorInfo, Value};
 
 /// Names of the number of heads, of the width and of the number of layers.
 pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
-pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd", "n_embed", "d_model"];
-pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers"];
+pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd", "n_embed", "d_model", "dim"];
+pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 /// Names of the width of the feed-forward block. Llama 4's `intermediate_size` is that of experts.
-pub(super) const FFN: &[&str] = &["intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size"];
+pub(super) const FFN: &[&str] =
+    &["intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim"];
 
 /// More layers than any model has.
 pub(super) const MAX_LAYERS: u64 = 1024;
@@ -70,6 +71,8 @@ pub(super) struct Family {
     pub turning_part: &'static [&'static str],
     /// Layers with a window may have a rotary base of their own.
     pub windowed_base: bool,
+    /// Another part of a head may turn in layers with a window.
+    pub windowed_part: bool,
     /// True for sections of positions in pictures that change nothing in text, by whether they are interleaved and by
     /// the number of their pairs.
     pub sections: fn(&Translator, Option<bool>, Option<u64>) -> Result<bool>,
@@ -81,6 +84,8 @@ pub(super) struct Family {
     pub post_norms: bool,
     /// Norm weights are stored less 1.
     pub norms_less_one: bool,
+    /// Narrow vectors of latent attention are multiplied by the root of how much narrower than the model they are.
+    pub scaled_ranks: bool,
     /// The rotary embedding pairs neighbours rather than halves of a head.
     pub adjacent: bool,
     /// Endings of the names of matrices that are stored `[in, out]`.
@@ -120,6 +125,10 @@ pub(super) struct Facts {
     /// Rows of keys and of values of a head in a product of latent attention, where keys and values are products of one
     /// narrow vector.
     pub latent: [u64; 2],
+    /// Width of the narrow vector, and `latent`, of layers with a window where these differ.
+    pub windowed_latent: [u64; 3],
+    /// Layers of each of two stacks, where there are two.
+    pub stack: u64,
     /// Groups of the inner norm of Mamba 2, where there are several.
     pub groups: u64,
     /// The shared expert is all there is of a feed-forward block.

@@ -9,7 +9,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    let curves = curves(b)?;
     // The network has no place for them.
     b.leave_out(&["attn_q_norm.bias", "attn_k_norm.bias"]);
     let x = b.embed(1.0)?;
@@ -23,7 +22,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let up = b.project(h, "ffn_up", b.hyper.ffn)?;
-        b.bend(up, curves[i]);
+        let curve = curve(b, i)?;
+        b.bend(up, curve);
         let o = b.project(up, "ffn_down", b.hyper.hidden)?;
         b.add(x, o);
         Ok(())
@@ -32,28 +32,29 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// Reads the activation of each layer. Its keys have no prefix of an architecture.
-fn curves(b: &Builder) -> Result<Vec<Xielu>> {
-    let n = b.hyper.n_layers;
-    let numbers = |name: &str| -> Result<Vec<f32>> {
-        let key = format!("xielu.{name}");
-        match b.keys.metadata.f32s(&key)?.as_deref() {
-            Some([one]) => Ok(vec![*one; n]),
-            Some(list) if list.len() >= n => Ok(list[..n].to_vec()),
-            Some(list) => Err(b.keys.metadata.error(format!("{key} has {} values for {n} layers", list.len()))),
-            None => Err(b.keys.metadata.missing(&key)),
-        }
-    };
-    let [alpha_p, alpha_n] = [numbers("alpha_p")?, numbers("alpha_n")?];
-    let (beta, eps) = (numbers("beta")?, numbers("eps")?);
+/// Reads the activation of a layer.
+fn curve(b: &mut Builder, layer: usize) -> Result<Xielu> {
+    let [alpha_p, alpha_n] = [number(b, layer, "alpha_p")?, number(b, layer, "alpha_n")?];
+    let (slope, eps) = (number(b, layer, "beta")?, number(b, layer, "eps")?);
     let softplus = |x: f32| libm::log1p(libm::exp(f64::from(x))) as f32;
-    let curve = |i: usize| {
-        let (rise, fall) = (softplus(alpha_p[i]), beta[i] + softplus(alpha_n[i]));
-        let curve = Xielu { rise, fall, slope: beta[i], eps: eps[i] };
-        match [rise, fall, curve.slope].iter().all(|x| x.abs() <= 1e3) && (-1.0..=0.0).contains(&curve.eps) {
-            true => Ok(curve),
-            false => Err(Error::unsupported(format!("the activation {curve:?} of layer {i}"))),
-        }
-    };
-    (0..n).map(curve).collect()
+    let curve = Xielu { rise: softplus(alpha_p), fall: slope + softplus(alpha_n), slope, eps };
+    match [curve.rise, curve.fall, slope].iter().all(|x| x.abs() <= 1e3) && (-1.0..=0.0).contains(&eps) {
+        true => Ok(curve),
+        false => Err(Error::unsupported(format!("the activation {curve:?} of layer {layer}"))),
+    }
+}
+
+/// Reads a number of a layer's activation: a tensor of a folder, or one of a key's, which has no prefix.
+fn number(b: &mut Builder, layer: usize, name: &str) -> Result<f32> {
+    let key = format!("xielu.{name}");
+    if b.has(&key) {
+        return Ok(b.all_values(&key, 1)?.first().copied().unwrap_or_default());
+    }
+    match b.keys.metadata.f32s(&key)?.as_deref() {
+        Some([one]) => Ok(*one),
+        Some(list) => list.get(layer).copied().ok_or_else(|| {
+            b.keys.metadata.error(format!("{key} has {} values for {} layers", list.len(), b.hyper.n_layers))
+        }),
+        None => Err(b.keys.metadata.missing(&key)),
+    }
 }

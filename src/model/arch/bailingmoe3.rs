@@ -16,7 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("attention.head_count"));
     }
     let Some(bound) = gate_bound(b)? else { return Err(b.keys.unsupported("kda.gate_lower_bound")) };
-    let kda = Kda { negative: false, ..Kda::read(b, Some(bound))? };
+    let kda = Kda { negative: b.is_folder(), ..Kda::read(b, Some(bound))? };
     let sections = sections(&b.keys, false)?;
     let pairs = if sections.is_some() { RopePairs::Halves } else { RopePairs::Adjacent };
     let mut config = b.rope_config(pairs)?;

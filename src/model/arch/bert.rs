@@ -1,6 +1,8 @@
 //! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries
-//! and keys where BERT has learned positions, the second of Jina's has linear biases.
+//! and keys where BERT has learned positions, the second of Jina's has linear biases, and MPNet adds to scores by
+//! distance.
 
+use super::t5;
 use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::Mask;
@@ -22,12 +24,18 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.keys.get("moe_every_n_layers");
     }
     let x = b.embed(1.0)?;
-    b.add_token_type(x)?;
+    b.add_first_type(x, "token_types.weight")?;
+    b.add_first_type(x, "task_types.weight")?;
     if is(&["bert"]) {
         b.add_positions(x)?;
     }
     b.layer_norm_in_place(x, "token_embd_norm")?;
-    b.layers(|b, _| {
+    // One table for all layers.
+    let mut distances = None;
+    b.layers(|b, i| {
+        if i == 0 && b.has("attn_rel_b.weight") {
+            distances = Some(t5::distances(b)?);
+        }
         let [q, k, v] = b.qkv(x, heads)?;
         for (x, part) in [(q, "attn_q_norm"), (k, "attn_k_norm")] {
             if b.has(&format!("{part}.weight")) {
@@ -37,7 +45,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         if let Some(rope) = rope {
             b.rotate(rope, q, k);
         }
-        let a = b.attend([q, k, v], Attention { mask: Mask::All, max_alibi, ..Attention::new(heads) })?;
+        let a = b.attend([q, k, v], Attention { mask: Mask::All, max_alibi, distances, ..Attention::new(heads) })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(o, x);
         if b.has("attn_norm_2.weight") {

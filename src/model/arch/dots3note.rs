@@ -9,15 +9,15 @@ use crate::model::builder::{Builder, Traits};
 pub const TRAITS: fn(&str) -> Traits =
     |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
 
-/// Implementations differ in this, on the same weights; it shows in texts of more tokens than an indexer chooses.
-const INDEXER_PAIRS: RopePairs = RopePairs::Halves;
-
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.heads_per_layer()?;
     let windows = b.windows_if_told()?;
     let latent = b.latent(RopePairs::Adjacent, None)?;
     let windowed = b.windowed_latent(RopePairs::Adjacent)?;
-    let indexer = b.indexer(latent, INDEXER_PAIRS)?;
+    // Programs differ in this on the same weights, which shows in texts of more tokens than an indexer chooses: those
+    // that read folders pair neighbours, those that read GGUF files halves.
+    let pairs = if b.is_folder() { RopePairs::Adjacent } else { RopePairs::Halves };
+    let indexer = b.indexer(latent, pairs)?;
     let key = "attention.indexer.types";
     let types = b.keys.per_layer_sizes(key, b.hyper.n_layers)?;
     if types.is_some_and(|types| types.iter().zip(&windows).any(|(own, window)| (*own > 0) == (*window > 0))) {

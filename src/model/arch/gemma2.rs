@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
+use crate::graph::op::TensorId;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
@@ -17,16 +18,24 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.rotary_attention(h, Attention { scale, softcap, ..Attention::windowed(heads, windows[i]) }, rope)?;
-        b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        norm_behind(b, o, "post_attention_norm")?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.gated_ffn(h, Gelu)?;
-        b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        norm_behind(b, o, "post_ffw_norm")?;
         b.add(x, o);
         Ok(())
     })?;
     let h = b.rms_norm(x, "output_norm")?;
     b.head(h, 1.0, logit_softcap)
+}
+
+/// Normalises what a block gives, but in VaultGemma, which has no such norms.
+fn norm_behind(b: &mut Builder, o: TensorId, part: &str) -> Result<()> {
+    match b.is_folder() && !b.has(&format!("{part}.weight")) {
+        true => Ok(()),
+        false => b.rms_norm_groups(o, part, b.hyper.hidden),
+    }
 }
 
 /// The largest Gemma of a generation, known by its number of layers, scales by the width of the model a head.

@@ -15,6 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         base: b.keys.float("rope.freq_base_swa")?.unwrap_or(config.base),
         n_dims: b.windowed_rope_dims(config.n_dims)?,
         scaling: RopeScaling::None,
+        magnitude: 1.0,
         ..config.clone()
     };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);

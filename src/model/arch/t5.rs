@@ -114,6 +114,12 @@ fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     Ok((n, (0..=REACH).rev().map(bucket).chain((1..=REACH).map(ahead)).collect()))
 }
 
+/// Returns the terms of an encoder whose tokens have positions as well.
+pub(super) fn distances(b: &mut Builder) -> Result<Vector> {
+    let buckets = buckets(b, true)?;
+    table(b, &buckets)
+}
+
 /// Returns the terms that each head adds to the score of a key, by distance.
 fn table(b: &mut Builder, (n, buckets): &(usize, Vec<usize>)) -> Result<Vector> {
     let heads = b.hyper.heads.n_heads;

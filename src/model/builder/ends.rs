@@ -77,13 +77,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds the embedding of the first type of tokens, where the file has types.
-    pub fn add_token_type(&mut self, x: TensorId) -> Result<()> {
-        if !self.has("token_types.weight") {
+    /// Adds the embedding of the first type, of tokens or of tasks, where the file has a table of such.
+    pub fn add_first_type(&mut self, x: TensorId, table: &str) -> Result<()> {
+        if !self.has(table) {
             return Ok(());
         }
-        let rows = self.tensors.rows("token_types.weight")?;
-        let table = self.matrix("token_types.weight", rows, self.hyper.hidden)?;
+        let rows = self.tensors.rows(table)?;
+        let table = self.matrix(table, rows, self.hyper.hidden)?;
         let out = self.program.tensor(self.hyper.hidden);
         self.program.push(Op::Embed { table, rows, index: Index::Zero, scale: 1.0, out });
         self.program.push(Op::Add { x, delta: out, scale: 1.0 });

@@ -286,8 +286,9 @@ impl Builder<'_> {
         let Latent { heads, rank, query_rank, turning, rope, scale, growth, period, window } = latent;
         let HeadShape { n_heads, head_dim, value_dim, .. } = heads;
         let still = head_dim - turning;
-        // That of GGUF files is the one of all norms, that of checkpoints a constant.
-        let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
+        // That of GGUF files is the one of all norms, that of most checkpoints a constant.
+        let is_constant = self.is_folder() && self.keys.architecture != "dots3note";
+        let eps = if is_constant { 1e-6 } else { self.rms_eps };
         let mut input = x;
         let q = if self.has("attn_q_a.weight") {
             input = self.project(x, "attn_q_a", query_rank)?;

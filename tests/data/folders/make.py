@@ -19,7 +19,10 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
+from newer import MODELS as NEWER, THEIRS
+from transformers import (
+    AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM, AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification)
 
 PROMPT = [1, 5, 9, 3, 7, 2, 11, 4, 8, 6]
 
@@ -40,6 +43,9 @@ def weights(name, shape):
         lower = name.lower()
         is_norm = name.endswith("weight") and any(part in lower for part in ["norm", "ln_", "ln."])
         values = 1 + 0.25 * u if is_norm else 0.25 * u
+        if name.endswith("act_fn.eps"):
+            # A bound below 0.
+            values = -abs(values)
     else:
         values = u * math.sqrt(3 / shape[-1])
     return values.astype(np.float32).reshape(shape)
@@ -773,6 +779,10 @@ def saved(config, folder):
         classes = [AutoModelForSeq2SeqLM]
     elif "thinker" in config["model_type"]:
         classes = [Thinker(config)]
+    elif any(name.endswith("ForMaskedLM") for name in config["architectures"]):
+        classes = [AutoModelForMaskedLM]
+    elif any(name.endswith("ForSequenceClassification") for name in config["architectures"]):
+        classes = [AutoModelForSequenceClassification]
     elif any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in config["architectures"]):
         classes = [AutoModel]
     elif "vision_config" in config:
@@ -806,10 +816,14 @@ def saved(config, folder):
 
 def make(name, config, generation):
     with tempfile.TemporaryDirectory() as folder:
-        tensors, kind, again, integers = saved(json.loads(json.dumps(config)), folder)
+        read = THEIRS.get(name, config)
+        tensors, kind, again, integers = saved(json.loads(json.dumps(read)), folder)
         if kind is AutoModelForSeq2SeqLM and config.get("tie_word_embeddings") is False:
             # As published files have it: transformers 5 makes none.
             tensors["lm_head.weight"] = tensors["shared.weight"]
+
+        # What follows from the configuration is in no published file.
+        tensors = {n: shape for n, shape in tensors.items() if not n.endswith(("_decay", "slope_rate"))}
 
         # Names in the published file where the package is given others. Those of a part of a model begin with its name.
         # The embedding of MADLAD has the decoder's name, which releases 5.0 to 5.16 did not read as the encoder's too.
@@ -825,8 +839,14 @@ def make(name, config, generation):
             os.remove(os.path.join(folder, old))
         save_file(values, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
         with open(os.path.join(folder, "config.json"), "w") as f:
-            json.dump(config.get("thinker_config", config) | {"torch_dtype": "float32"}, f)
+            json.dump(read.get("thinker_config", read) | {"torch_dtype": "float32"}, f)
+        # The hidden states of an encoder are its results, whatever it guesses of them.
+        kind = AutoModel if kind is AutoModelForMaskedLM else kind
         model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        for module in (m for m in model.modules() if hasattr(m, "decay_factors")):
+            rate = module.get_slope_rate()
+            module.slope_rate = rate
+            module.query_decay, module.key_decay, module.diagonal_decay = module.decay_factors(rate)
         with torch.no_grad():
             if kind is AutoModelForSeq2SeqLM:
                 head = values.get("lm_head.weight", values["shared.weight"])
@@ -837,7 +857,8 @@ def make(name, config, generation):
             else:
                 places = {"position_ids": torch.arange(len(PROMPT)).expand(3, 1, -1)} if is_part else {}
                 out = model(input_ids=torch.tensor([PROMPT]), **places)
-        logits = out.logits[0, -1] if hasattr(out, "logits") else None
+        ranks = kind is AutoModelForSequenceClassification
+        logits = (out.logits[0] if ranks else out.logits[0, -1]) if hasattr(out, "logits") else None
         states = out.last_hidden_state[0, -1] if logits is None else None
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),
               "generation_config": json.dumps(generation),
@@ -845,14 +866,14 @@ def make(name, config, generation):
     if integers:
         result["integers"] = integers
     expected = logits if logits is not None else states
-    result["logits" if logits is not None else "states"] = [float(f"{x:.7g}") for x in expected.tolist()]
+    result["scores" if ranks else "logits" if logits is not None else "states"] = [float(f"{x:.7g}") for x in expected.tolist()]
     return result
 
 
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     wanted = sys.argv[1:]
-    for name, (config, generation) in MODELS.items():
+    for name, (config, generation) in (MODELS | NEWER).items():
         if wanted and not any(w in name for w in wanted):
             continue
         try:

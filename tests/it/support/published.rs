@@ -22,9 +22,10 @@ pub struct Published {
     pub generation: String,
     pub tensors: Vec<Tensor>,
     /// Logits of the last token, in a decoder with an encoder of the prompt as a source and behind it, or its hidden
-    /// state where the model has no head.
+    /// state where the model has no head; the scores of a classifier.
     pub expected: Vec<f32>,
     pub is_headless: bool,
+    pub ranks: bool,
 }
 
 impl Published {
@@ -40,8 +41,8 @@ impl Published {
             let bytes = weights(name, &shape).iter().flat_map(|x| x.to_le_bytes()).collect();
             (name.clone(), "F32", shape, bytes)
         };
-        let is_headless = data["logits"].is_null();
-        let expected = data[if is_headless { "states" } else { "logits" }].as_array().unwrap();
+        let [is_headless, ranks] = ["states", "scores"].map(|key| !data[key].is_null());
+        let expected = ["logits", "states", "scores"].iter().find_map(|key| data[key].as_array()).unwrap();
         Published {
             config: text("config"),
             saved_again: text("saved_again"),
@@ -49,6 +50,7 @@ impl Published {
             tensors: data["tensors"].as_object().unwrap().iter().map(tensor).collect(),
             expected: expected.iter().map(|x| x.as_f64().unwrap() as f32).collect(),
             is_headless,
+            ranks,
         }
     }
 
@@ -75,6 +77,8 @@ pub fn weights(name: &str, shape: &[u64]) -> Vec<f32> {
     uniform
         .map(|u| match shape {
             [] | [_] if is_norm => 1.0 + 0.25 * u,
+            // A bound below 0.
+            [] | [_] if name.ends_with("act_fn.eps") => -(0.25 * u).abs(),
             [] | [_] => 0.25 * u,
             [.., last] => u * (3.0 / *last as f64).sqrt(),
         } as f32)

@@ -1,11 +1,14 @@
 //! DeepSeek, and the families that have its latent attention or the router of its third generation.
 
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
-use crate::error::Result;
-use crate::format::hf::known;
+use crate::error::{Result, try_vec};
+use crate::format::Value;
+use crate::format::hf::members::Members;
 use crate::format::hf::rope::head_dim;
 use crate::format::hf::translator::KeyType::{Bool, Int, Number};
-use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, Translator, WIDTH};
+use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, Translator, WIDTH, signed};
+use crate::format::hf::{known, rope};
+use crate::format::json::Json;
 use crate::format::value::whole;
 
 /// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the
@@ -84,6 +87,24 @@ pub const ALL: &[Family] = &[
     },
     Family { model_types: &["deepseek_v3", "kimi_k2", "kimi_vl", "kimi_k25"], ..THIRD },
     Family {
+        model_types: &["mistral4"],
+        arch: "mistral4",
+        defaults: "rope_theta=1e4 kv_lora_rank=256 qk_nope_head_dim=64 qk_rope_head_dim=64 v_head_dim=128 \
+                   norm_topk_prob=1",
+        effectless: " head_dim qk_head_dim ",
+        extras: mistral_4,
+        growing_queries: true,
+        ..THIRD
+    },
+    // Dense in all layers.
+    Family {
+        model_types: &["youtu"],
+        keys: &[],
+        extras: attention,
+        effectless: " embedding_initializer_range ",
+        ..THIRD
+    },
+    Family {
         model_types: &["deepseek_v32"],
         arch: "deepseek32",
         extras: |t| {
@@ -105,6 +126,21 @@ pub const ALL: &[Family] = &[
         },
         ..INDEXED
     },
+    Family {
+        model_types: &["dots3_note_text", "dots3_note"],
+        arch: "dots3note",
+        epsilon: 1e-5,
+        defaults: "rope_theta=8e7 swa_rope_theta=5e4 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 \
+                   v_head_dim=128 norm_topk_prob=1",
+        effectless: " head_dim qk_head_dim mlp_layer_types moe_layer_freq use_dsa use_sliding_window \
+                     moe_shared_expert_intermediate_size shared_experts_intermediate_size ",
+        extras: dots_note,
+        windows: |_| Ok(()),
+        rope: dots_note_rope,
+        scaled_ranks: true,
+        names: &[&[("self_attn.k_rope_only_layernorm", "attn_k_norm"), ("self_attn.g_proj", "attn_gate")]],
+        ..INDEXED
+    },
     Family { model_types: &["glm4_moe_lite"], epsilon: 1e-5, ..THIRD },
     Family {
         model_types: &["glm4_moe"],
@@ -116,6 +152,15 @@ pub const ALL: &[Family] = &[
             predicting_layers(t)?;
             sigmoid_router(t, &["sigmoid"])
         },
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["solar_open"],
+        arch: "glm4moe",
+        keys: GROUPED,
+        defaults: "rope_theta=1e6 head_dim=128 norm_topk_prob=1",
+        extras: |t| sigmoid_router(t, &["sigmoid"]),
         post_norms: true,
         ..PLAIN
     },
@@ -390,10 +435,91 @@ fn second(t: &mut Translator) -> Result<()> {
     }
 }
 
+/// Queries that grow with the logarithm of their position in contexts of the training.
+fn mistral_4(t: &mut Translator) -> Result<()> {
+    latent_attention(t)?;
+    t.set("expert_gating_func", Some(1u64));
+    let period = t.part("rope_parameters").int(&["original_max_position_embeddings"])?;
+    t.set("attention.temperature_length", period);
+    Ok(())
+}
+
 fn third(t: &mut Translator) -> Result<()> {
     attention(t)?;
     predicting_layers(t)?;
     sigmoid_router(t, &["sigmoid"])
+}
+
+const DOTS_KINDS: &[&str] = &["indexed_attention", "full_attention", "sliding_attention"];
+
+/// dots3 note: layers with a window have heads and widths of their own, the others an indexer.
+fn dots_note(t: &mut Translator) -> Result<()> {
+    sigmoid_router(t, &["sigmoid"])?;
+    latent_attention(t)?;
+    let kinds = t.layers("layer_types", DOTS_KINDS)?;
+    let kinds = kinds.ok_or_else(|| t.config.wrong("layer_types", "given"))?;
+    if t.config.bool(&["use_dsa"])? == Some(false) {
+        return Err(t.config.unsupported("\"use_dsa\" with the value false"));
+    }
+    let windowed: Vec<bool> = kinds.iter().map(|kind| *kind == 2).collect();
+    let nothing = Json::Null;
+    // What a saved configuration tells layer by layer is one set for all of those with a window.
+    let sets = t.config.find(&["per_layer_config"]).map_or(&nothing, |(_, sets)| sets);
+    let mut of_layers = sets.members().iter().map(|(_, set)| set);
+    let set = of_layers.next().unwrap_or(&nothing);
+    let is_saved = set != &nothing;
+    if of_layers.any(|other| other != set) {
+        return Err(t.config.unsupported("\"per_layer_config\" other than one set for all layers with a window"));
+    }
+    let set = Members::new(t.path, set, &nothing);
+    // A saved set leaves out what is common to all layers.
+    let own = |name: &str, default: u64| -> Result<u64> {
+        let common = if is_saved { t.int(&[name])? } else { None };
+        let beside = t.config.int(&[&format!("swa_{name}")])?;
+        Ok(set.int(&[name])?.or(beside).or(common).unwrap_or(default))
+    };
+    let (rank, still, values) = (own("kv_lora_rank", 1024)?, own("qk_nope_head_dim", 192)?, own("v_head_dim", 128)?);
+    let (width, heads) = (own("head_dim", 256)?, own("num_attention_heads", 64)?);
+    let kv_heads = own("num_key_value_heads", heads)?;
+    let turning = own("qk_rope_head_dim", width.saturating_sub(still))?;
+    let (query_rank, common_query) = (own("q_lora_rank", 1024)?, t.int(&["q_lora_rank"])?.unwrap_or(1024));
+    let common_rank = t.int(&["kv_lora_rank"])?;
+    known::check(&set, "", &t.passed)?;
+    let is_known = Some(turning) == t.int(&["qk_rope_head_dim"])? && query_rank == common_query && kv_heads == heads;
+    if !is_known || Some(rank) == common_rank && t.facts.latent != [still, values] {
+        return Err(t.config.unsupported("widths of layers with a window, of what turns or of narrow vectors,"));
+    }
+    let common = t.size("num_attention_heads")?;
+    let mut list = try_vec("layers", windowed.len())?;
+    list.extend(windowed.iter().map(|windowed| signed(if *windowed { heads } else { common })));
+    t.facts.windowed_latent = [rank, still, values];
+    t.replace("attention.head_count", Some(list));
+    t.set("attention.kv_lora_rank_swa", Some(rank));
+    t.set("attention.key_length_mla_swa", Some(still + turning));
+    t.set("attention.value_length_mla_swa", Some(values));
+    t.set("attention.sliding_window", t.int(&["sliding_window", "sliding_window_size"])?.or(Some(512)));
+    t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
+    Ok(())
+}
+
+/// A base of each kind of layers.
+fn dots_note_rope(t: &mut Translator) -> Result<()> {
+    let nothing = Json::Null;
+    let sets = t.config.find(&["rope_parameters"]).map_or(&nothing, |(_, sets)| sets);
+    let beside = [t.number(&["rope_theta"])?, t.number(&["swa_rope_theta"])?];
+    for ((key, kind), beside) in
+        [("rope.freq_base", "indexed_attention"), ("rope.freq_base_swa", "sliding_attention")].into_iter().zip(beside)
+    {
+        let set = Members::new(t.path, sets.get(kind).unwrap_or(&nothing), &nothing);
+        if rope::kind(&set)? != "default" {
+            return Err(t.config.unsupported("scaled rope"));
+        }
+        // The widths tell the part that turns.
+        set.skip(&["partial_rotary_factor"]);
+        t.set(key, set.number(&["rope_theta"])?.or(beside));
+        known::check_rope(&set, &t.passed)?;
+    }
+    Ok(())
 }
 
 fn minicpm(t: &mut Translator) -> Result<()> {

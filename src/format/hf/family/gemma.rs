@@ -33,6 +33,12 @@ pub const ALL: &[Family] = &[
         ..GEMMA
     },
     Family {
+        model_types: &["vaultgemma"],
+        arch: "gemma2",
+        keys: &[&[("attn_logit_softcapping", Cap, &["attn_logit_softcapping"])], LOGIT_CAP, SCALE],
+        ..GEMMA
+    },
+    Family {
         model_types: &["gemma3_text", "gemma3"],
         arch: "gemma3",
         keys: &[LOGIT_CAP, SCALE],

@@ -1,81 +1,12 @@
-//! Networks from the time before Llama, and encoders: LayerNorm, feed-forward blocks without a gate, biases.
+//! Networks from the time before Llama: LayerNorm, feed-forward blocks without a gate, biases.
 
 use super::common::{EXACT_GELU, PLAIN};
 use crate::error::Result;
-use crate::format::Value;
+use crate::format::hf::known;
 use crate::format::hf::translator::KeyType::{Bool, Int};
 use crate::format::hf::translator::{Family, HEADS, Translator};
-use crate::format::hf::{known, rope};
-
-const MODERN_NAMES: &[(&str, &str)] = &[
-    ("embeddings.tok_embeddings", "token_embd"),
-    ("embeddings.norm", "token_embd_norm"),
-    ("final_norm", "output_norm"),
-    ("attn_norm", "attn_norm"),
-    ("attn.Wo", "attn_output"),
-    ("mlp_norm", "ffn_norm"),
-    ("mlp.Wi", "ffn_up"),
-    ("mlp.Wo", "ffn_down"),
-];
 
 pub const ALL: &[Family] = &[
-    Family {
-        model_types: &["bert"],
-        arch: "bert",
-        activations: &["gelu"],
-        epsilon: 1e-12,
-        defaults: "max_position_embeddings=512",
-        extras: encoder,
-        ..PLAIN
-    },
-    Family {
-        model_types: &["xlm-roberta", "roberta"],
-        arch: "bert",
-        activations: &["gelu"],
-        epsilon: 1e-12,
-        defaults: "max_position_embeddings=512 pad_token_id=1",
-        effectless: " output_past ",
-        extras: roberta,
-        names: &[&[("classifier.dense", "cls"), ("classifier.out_proj", "cls.output")]],
-        ..PLAIN
-    },
-    Family {
-        model_types: &["modernbert"],
-        arch: "modern-bert",
-        activations: &["gelu", "silu"],
-        defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=1e4",
-        effectless: " initializer_cutoff_factor norm_bias decoder_bias deterministic_flash_attn sparse_prediction \
-                     sparse_pred_ignore_index reference_compile repad_logits_with_grad classifier_pooling \
-                     classifier_bias classifier_activation position_embedding_type ",
-        extras: modern_encoder,
-        windows: modern_windows,
-        rope: modern_rope,
-        windowed_base: true,
-        names: &[MODERN_NAMES],
-        ..PLAIN
-    },
-    Family {
-        model_types: &["clip_text_model", "clip"],
-        arch: "clip-text",
-        activations: &["quick_gelu", "gelu"],
-        defaults: "vocab_size=49408 hidden_size=512 intermediate_size=2048 num_hidden_layers=12 num_attention_heads=8 \
-                   max_position_embeddings=77",
-        effectless: OF_TOWERS,
-        extras: tower,
-        ..PLAIN
-    },
-    Family {
-        model_types: &["siglip_text_model", "siglip", "siglip2_text_model", "siglip2"],
-        arch: "siglip-text",
-        activations: &["gelu_pytorch_tanh", "gelu"],
-        epsilon: 1e-6,
-        defaults: "vocab_size=32000 hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 \
-                   max_position_embeddings=64",
-        effectless: OF_TOWERS,
-        extras: tower,
-        names: &[&[("head", "dense_2")]],
-        ..PLAIN
-    },
     Family {
         model_types: &["gpt2"],
         arch: "gpt2",
@@ -132,75 +63,6 @@ pub const ALL: &[Family] = &[
         ..EXACT_GELU
     },
 ];
-
-/// Keys of CLIP and SigLIP: widths that tensors tell, and the scale of the comparison.
-const OF_TOWERS: &str = " projection_dim projection_size logit_scale_init_value text_config_dict vision_config_dict ";
-
-/// The text tower of a model that compares texts with pictures.
-fn tower(t: &mut Translator) -> Result<()> {
-    let activation = t.config.text(&["hidden_act"])?.or(t.family.activations.first().copied());
-    t.set("hidden_act", activation.map(str::to_owned));
-    t.set("pooling_type", Some(3u64));
-    Ok(())
-}
-
-/// Sets the keys of an encoder, which may be a classifier.
-fn encoder(t: &mut Translator) -> Result<()> {
-    if t.config.bool(&["is_decoder"])? == Some(true) {
-        return Err(t.config.unsupported("an encoder that is a decoder (\"is_decoder\")"));
-    }
-    if t.config.text(&["position_embedding_type"])?.is_some_and(|kind| kind != "absolute") {
-        return Err(t.config.unsupported("positions other than learned ones (\"position_embedding_type\")"));
-    }
-    t.set("attention.causal", Some(false));
-    let classes = t.config.list(&["architectures"])?.unwrap_or_default();
-    let is_classifier = |class: &str| class.ends_with("ForSequenceClassification");
-    t.facts.classifies = classes.iter().any(|class| class.as_str().is_some_and(is_classifier));
-    t.set("pooling_type", t.facts.classifies.then_some(4u64));
-    Ok(())
-}
-
-/// BERT whose positions are counted from behind the number of the token that pads.
-fn roberta(t: &mut Translator) -> Result<()> {
-    encoder(t)?;
-    let first = t.int(&["pad_token_id"])?.unwrap_or(0).saturating_add(1);
-    t.facts.first_position = first;
-    t.replace("context_length", t.int(&["max_position_embeddings"])?.and_then(|n| n.checked_sub(first)));
-    Ok(())
-}
-
-/// ModernBERT, without the heads of classifiers.
-fn modern_encoder(t: &mut Translator) -> Result<()> {
-    let classes = t.config.list(&["architectures"])?.unwrap_or_default();
-    let is_other = |class: &str| class.contains("Classification") || class.contains("QuestionAnswering");
-    if classes.iter().any(|class| class.as_str().is_some_and(is_other)) {
-        return Err(t.config.unsupported("a classifier (\"architectures\")"));
-    }
-    t.set("hidden_activation", t.config.text(&["hidden_activation"])?);
-    Ok(())
-}
-
-fn modern_windows(t: &mut Translator) -> Result<()> {
-    t.set("attention.sliding_window", t.int(&["local_attention"])?);
-    let period = t.int(&["global_attn_every_n_layers"])?;
-    match t.layers("layer_types", &["full_attention", "sliding_attention"])? {
-        Some(kinds) => {
-            let windowed = kinds.into_iter().map(|kind| kind == 1).collect();
-            t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
-        }
-        None => t.set("attention.sliding_window_pattern", period),
-    }
-    Ok(())
-}
-
-fn modern_rope(t: &mut Translator) -> Result<()> {
-    if t.config.find(&["rope_parameters"]).is_some() {
-        return rope::translate(t);
-    }
-    t.set("rope.freq_base", t.number(&["global_rope_theta"])?);
-    t.set("rope.freq_base_swa", t.number(&["local_rope_theta"])?);
-    Ok(())
-}
 
 /// Falcon and the first StarCoder: one key-value head for all, for groups, or one each.
 fn multi_query(t: &mut Translator) -> Result<()> {

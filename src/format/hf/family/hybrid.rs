@@ -2,7 +2,7 @@
 //! of their mixers. Granite stands here with its older generations.
 
 use super::common::{EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
-use crate::error::{Result, try_vec};
+use crate::error::{Error, Result, try_vec};
 use crate::format::hf::rope;
 use crate::format::hf::translator::KeyType::{Int, Number};
 use crate::format::hf::translator::{Family, HEADS, Key, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed};
@@ -66,6 +66,14 @@ pub const ALL: &[Family] = &[
     },
     Family { model_types: &["granite"], arch: "granite", epsilon: 1e-6, keys: &[FACTORS], ..PLAIN },
     Family {
+        model_types: &["granite_swa"],
+        arch: "granite_swa",
+        keys: &[FACTORS],
+        defaults: "rope_theta=1e4 attention_multiplier=1 sliding_window=128",
+        extras: turning_layers,
+        ..PLAIN
+    },
+    Family {
         model_types: &["granitemoe", "granitemoeshared"],
         arch: "granitemoe",
         epsilon: 1e-6,
@@ -84,6 +92,21 @@ pub const ALL: &[Family] = &[
         extras: granite,
         windows: |_| Ok(()),
         ..MAMBA
+    },
+    Family {
+        model_types: &["minimax", "minimax_text_01", "minimax_m1"],
+        arch: "minimax-01",
+        keys: &[EXPERTS],
+        defaults: "rope_theta=1e6",
+        effectless: " block_size ",
+        extras: lightning,
+        windows: |_| Ok(()),
+        names: &[&[
+            ("self_attn.norm", "attn_norm_2"),
+            ("self_attn.qkv_proj", "attn_qkv"),
+            ("self_attn.output_gate", "attn_gate"),
+        ]],
+        ..PLAIN
     },
     Family {
         model_types: &["lfm2"],
@@ -274,6 +297,56 @@ fn granite(t: &mut Translator) -> Result<()> {
         t.keys.retain(|(key, _)| !key.contains(".expert_"));
     }
     Ok(())
+}
+
+/// Granite with windows: layers whose rotary base is 0 or absent do not turn.
+fn turning_layers(t: &mut Translator) -> Result<()> {
+    let Some(list) = t.config.list(&["layer_rope_theta"])? else { return Ok(()) };
+    let base = t.part("rope_parameters").number(&["rope_theta"])?.or(t.number(&["rope_theta"])?);
+    let bases = list.iter().map(|base| base.as_f64().filter(|base| *base != 0.0));
+    if bases.clone().flatten().any(|own| Some(own) != base) || list.len() as u64 != t.n_layers()? {
+        return Err(t.config.unsupported("\"layer_rope_theta\" other than 0 or \"rope_theta\" for each layer"));
+    }
+    t.set("attention.rope_pattern", Some(bases.map(|base| i64::from(base.is_some())).collect::<Vec<_>>()));
+    Ok(())
+}
+
+/// MiniMax 01 and M1: lightning attention in most layers, and one factor on all that blocks add to.
+fn lightning(t: &mut Translator) -> Result<()> {
+    let n = usize::try_from(t.n_layers()?).unwrap_or(0);
+    let layers: Vec<i64> = match (
+        t.layers("layer_types", &["full_attention", "linear_attention"])?,
+        t.config.list(&["attn_type_list"])?,
+    ) {
+        (Some(kinds), _) => kinds.into_iter().map(|kind| i64::from(kind == 1)).collect(),
+        (None, Some(kinds)) if kinds.len() == n => {
+            kinds.iter().map(|kind| i64::from(kind.as_u64() == Some(0))).collect()
+        }
+        _ => return Err(t.config.wrong("layer_types", "one for each layer")),
+    };
+    t.set("attention.recurrent_layers", Some(layers));
+    let mut scale = None;
+    for (ours, theirs) in [
+        ("full_attn", "layernorm_full_attention"),
+        ("linear_attn", "layernorm_linear_attention"),
+        ("mlp", "layernorm_mlp"),
+    ] {
+        let factor = |end: &str| {
+            let [ours, theirs] = [format!("{ours}_{end}_factor"), format!("{theirs}_{end}")];
+            Ok::<_, Error>(t.config.number(&[&ours, &theirs])?.unwrap_or(1.0))
+        };
+        let (alpha, beta) = (factor("alpha")?, factor("beta")?);
+        if beta != 1.0 || *scale.get_or_insert(alpha) != alpha {
+            return Err(t.config.unsupported("factors of blocks other than one alpha for all and a beta of 1"));
+        }
+    }
+    t.set("residual_scale", scale);
+    t.expect("postnorm", true)?;
+    t.expect_text("shared_moe_mode", &["sigmoid"])?;
+    match t.int(&["shared_intermediate_size"])? {
+        None | Some(0) => Ok(()),
+        Some(_) => Err(t.config.unsupported("a \"shared_intermediate_size\" other than 0")),
+    }
 }
 
 /// Layers of convolutions have no key-value heads.

@@ -59,6 +59,29 @@ const K3_NAMES: &[(&str, &str)] = &[
     ("block_sparse_moe.routed_expert_norm", "ffn_routed_norm"),
 ];
 
+/// Ling 3.0 names modules of both kinds of attention alike.
+const BAILING_NAMES: &[(&str, &str)] = &[
+    ("attention.q_proj", "attn_q"),
+    ("attention.k_proj", "attn_k"),
+    ("attention.v_proj", "attn_v"),
+    ("attention.q_a_proj", "attn_q_a"),
+    ("attention.q_a_layernorm", "attn_q_a_norm"),
+    ("attention.q_b_proj", "attn_q_b"),
+    ("attention.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+    ("attention.kv_a_layernorm", "attn_kv_a_norm"),
+    ("attention.kv_b_proj", "attn_kv_b"),
+    ("attention.q_conv1d", "ssm_conv1d_q"),
+    ("attention.k_conv1d", "ssm_conv1d_k"),
+    ("attention.v_conv1d", "ssm_conv1d_v"),
+    ("attention.b_proj", "ssm_beta"),
+    ("attention.f_proj", "ssm_f_a"),
+    ("attention.g_proj", "attn_gate"),
+    ("attention.o_norm", "ssm_norm"),
+    ("attention.A_log", "ssm_a"),
+    ("attention.dt_bias", "ssm_dt.bias"),
+    ("mlp.gate.expert_bias", "exp_probs_b.bias"),
+];
+
 const KIMI: Family = Family {
     keys: &[KEYS, EXPERT_WIDTH],
     defaults: "moe_renormalize=1 routed_scaling_factor=2.446",
@@ -79,6 +102,19 @@ pub const ALL: &[Family] = &[
         names: &[DELTA_NAMES, EXPERT_NAMES, K3_NAMES],
         ..KIMI
     },
+    Family {
+        model_types: &["bailing_hybrid"],
+        arch: "bailingmoe3",
+        epsilon: 1e-6,
+        keys: &[KEYS, EXPERT_WIDTH],
+        defaults: "rope_theta=6e6 norm_topk_prob=1 routed_scaling_factor=2.5 layer_group_size=6",
+        effectless: " head_dim qk_head_dim mlp_layer_types num_nextn_predict_layers num_mtp_layers router_dtype ",
+        extras: bailing,
+        windows: |_| Ok(()),
+        adjacent: true,
+        names: &[BAILING_NAMES],
+        ..PLAIN
+    },
 ];
 
 fn kimi(t: &mut Translator) -> Result<()> {
@@ -87,6 +123,32 @@ fn kimi(t: &mut Translator) -> Result<()> {
     t.set("expert_gating_func", Some(2u64));
     latent_attention(t)?;
     delta_rules(t, None)
+}
+
+/// Ling 3.0: delta rules, and attention in the last layer of each group.
+fn bailing(t: &mut Translator) -> Result<()> {
+    t.expect_text("score_function", &["sigmoid"])?;
+    t.expect("moe_router_enable_expert_bias", true)?;
+    t.replace("context_length", t.int(&["max_position_embeddings", "model_max_length"])?);
+    t.set("expert_gating_func", Some(2u64));
+    latent_attention(t)?;
+    let (dim, saved) = (t.int(&["linear_head_dim"])?, t.int(&["head_dim"])?);
+    t.set("kda.head_dim", dim.or(saved).or(Some(128)));
+    t.set("ssm.conv_kernel", t.int(&["short_conv_kernel_size", "linear_conv_kernel_dim"])?.or(Some(4)));
+    if t.config.int(&["linear_num_heads"])?.is_some_and(|heads| t.int(HEADS).ok().flatten() != Some(heads)) {
+        return Err(t.config.unsupported("a \"linear_num_heads\" other than \"num_attention_heads\""));
+    }
+    t.expect("kda_safe_gate", true)?;
+    t.set("kda.gate_lower_bound", t.number(&["kda_lower_bound"])?.or(Some(-5.0)));
+    let (n, group) = (usize::try_from(t.n_layers()?).unwrap_or(0), t.size("layer_group_size")?);
+    let kinds = t.layers("layer_types", &["linear_attention", "full_attention"])?;
+    let mut kv_heads = try_vec("layers", n)?;
+    match kinds {
+        Some(kinds) => kv_heads.extend(kinds.into_iter().map(|kind| i64::from(kind > 0))),
+        None => kv_heads.extend((1..=n as u64).map(|i| i64::from(i.is_multiple_of(group)))),
+    }
+    t.replace("attention.head_count_kv", Some(kv_heads));
+    Ok(())
 }
 
 /// Refuses rotary positions, which the network has none of, and passes over keys that describe them.

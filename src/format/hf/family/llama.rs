@@ -10,6 +10,24 @@ use crate::format::json::Json;
 
 const LOGIT_SCALE: &[Key] = &[("logit_scale", Number, &["logit_scale"])];
 
+const APERTUS_NAMES: &[(&str, &str)] = &[
+    ("attention_layernorm", "attn_norm"),
+    ("feedforward_layernorm", "ffn_norm"),
+    ("mlp.act_fn.alpha_p", "xielu.alpha_p"),
+    ("mlp.act_fn.alpha_n", "xielu.alpha_n"),
+    ("mlp.act_fn.beta", "xielu.beta"),
+    ("mlp.act_fn.eps", "xielu.eps"),
+];
+
+const EXAONE_NAMES: &[(&str, &str)] = &[
+    ("attn.attention.q_proj", "attn_q"),
+    ("attn.attention.k_proj", "attn_k"),
+    ("attn.attention.v_proj", "attn_v"),
+    ("attn.attention.out_proj", "attn_output"),
+    ("mlp.c_fc_0", "ffn_gate"),
+    ("mlp.c_fc_1", "ffn_up"),
+];
+
 const HUNYUAN: Family = Family { effectless: EFFECTLESS_HUNYUAN, own_rope: hunyuan_rope, ..PLAIN };
 
 pub const ALL: &[Family] = &[
@@ -183,7 +201,100 @@ pub const ALL: &[Family] = &[
     },
     Family { model_types: &["hunyuan_v1_dense"], arch: "hunyuan-dense", extras: hunyuan, ..HUNYUAN },
     Family { model_types: &["hunyuan_v1_moe"], arch: "hunyuan-moe", extras: hunyuan_moe, ..HUNYUAN },
+    Family {
+        model_types: &["ministral", "cwm"],
+        arch: "llama",
+        epsilon: 1e-6,
+        defaults: "rope_theta=1e4 sliding_window=4096",
+        ..PLAIN
+    },
+    Family {
+        model_types: &["helium"],
+        arch: "llama",
+        epsilon: 1e-8,
+        defaults: "rope_theta=1e5 head_dim=128",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["glm"],
+        arch: "chatglm",
+        epsilon: 1.5625e-7,
+        defaults: "rope_theta=1e4 partial_rotary_factor=0.5 head_dim=128",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family { model_types: &["exaone"], arch: "exaone", defaults: "rope_theta=5e5", names: &[EXAONE_NAMES], ..PLAIN },
+    Family {
+        model_types: &["apertus"],
+        arch: "apertus",
+        activations: &["xielu"],
+        defaults: "rope_theta=12e6",
+        extras: |t| {
+            t.expect("qk_norm", true)?;
+            t.expect("post_norm", false)
+        },
+        names: &[APERTUS_NAMES],
+        ..PLAIN
+    },
+    Family { model_types: &["jais2"], arch: "jais2", activations: &["relu2"], ..PLAIN },
+    Family {
+        model_types: &["bitnet"],
+        arch: "bitnet",
+        activations: &["relu2", "silu"],
+        defaults: "rope_theta=5e5",
+        extras: |t| {
+            let activation = t.config.text(&["hidden_act"])?.unwrap_or("relu2");
+            t.set("hidden_activation", Some(activation.to_owned()));
+            Ok(())
+        },
+        names: &[&[("self_attn.attn_sub_norm", "attn_sub_norm"), ("mlp.ffn_sub_norm", "ffn_sub_norm")]],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["mellum"],
+        arch: "mellum",
+        epsilon: 1e-6,
+        keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM],
+        defaults: "rope_theta=5e5 head_dim=128 norm_topk_prob=1",
+        // The tensors tell which layers have experts, and those behind the trunk are not read.
+        effectless: " mlp_layer_types mtp_layer_types mtp_mlp_layer_types num_mtp_layers num_nextn_predict_layers ",
+        ..PLAIN
+    },
+    Family {
+        model_types: &["hrm_text"],
+        arch: "hrm_text",
+        epsilon: 1e-6,
+        effectless: " prefix_lm L_bp_cycles ",
+        extras: turns_of_stacks,
+        names: &[&[
+            ("z_L_init", "hrm.z_l_init"),
+            ("attn.gqkv_proj", "attn_gqkv"),
+            ("attn.o_proj", "attn_output"),
+            ("self_attn.gate_proj", "attn_gate"),
+        ]],
+        ..PLAIN
+    },
 ];
+
+/// HRM: two stacks of layers, which take turns. Texts are read from left to right; the masks of training, in which
+/// tokens of a prompt see each other, are for inputs of kinds that there are none of here.
+fn turns_of_stacks(t: &mut Translator) -> Result<()> {
+    let (high, low) = (t.size("H_cycles")?, t.size("L_cycles")?);
+    let told = t.n_layers()?;
+    let depth = match t.int(&["num_layers_per_stack"])? {
+        Some(_) => t.size("num_layers_per_stack")?,
+        None => told,
+    };
+    t.facts.stack = depth;
+    t.set("hrm.layers_per_stack", Some(depth));
+    t.set("hrm.h_cycles", Some(high));
+    t.set("hrm.l_cycles", Some(low));
+    t.replace("block_count", Some(depth.saturating_mul(high).saturating_mul(low + 1)));
+    let spread = t.number(&["initializer_range"])?.unwrap_or(0.02);
+    t.set("embedding_scale", t.number(&["embedding_scale"])?.or(Some(1.0 / spread)));
+    Ok(())
+}
 
 /// The first generation alone: the second has output rows of length 1, which its files do not.
 fn baichuan(t: &mut Translator) -> Result<()> {

@@ -6,7 +6,6 @@ use crate::format::hf::translator::KeyType::Int;
 use crate::format::hf::translator::{Family, Key, Translator};
 
 const KEYS: &[Key] = &[
-    ("block_count", Int, &["num_layers"]),
     ("decoder_block_count", Int, &["num_decoder_layers"]),
     ("decoder_start_token_id", Int, &["decoder_start_token_id"]),
     ("attention.head_count", Int, &["num_heads"]),

@@ -305,6 +305,10 @@ pub const WRAPPERS: &[&str] = &[
     "gpt_neox.",
     "bert.",
     "roberta.",
+    "mpnet.",
+    "distilbert.",
+    "nomic_bert.",
+    "ernie.",
     "backbone.",
     "rwkv.",
     // Training: the base of an adapter, and models of several devices.
@@ -326,32 +330,42 @@ pub enum Mark {
     EndsQuantised(&'static str),
     /// `Starts`, in a model that is no classifier.
     StartsUnclassified(&'static str),
-    /// `Starts`, in a model that may have an encoder and a decoder.
-    StartsEncoder(&'static str),
-    /// `Starts`, in a text tower beside one of pictures.
-    StartsTower(&'static str),
+    /// `Starts`, in models of these architectures.
+    StartsIn(&'static [&'static str], &'static str),
 }
-use Mark::{Ends, EndsQuantised, Starts, StartsEncoder, StartsTower, StartsUnclassified};
+use Mark::{Ends, EndsQuantised, Starts, StartsIn, StartsUnclassified};
+
+/// Text towers beside those of pictures.
+const TOWERS: &[&str] = &["clip-text", "siglip-text"];
+
+/// Encoders that may have been trained to guess masked tokens.
+const GUESSING: &[&str] = &["bert", "eurobert", "jina-bert-v3"];
 
 /// Tensors without effect on text, and why.
 pub const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".rotary_emb.inv_freq"), "computed from the configuration"),
+    (Ends(".self_attn.slope_rate"), "computed from the configuration"),
+    (Ends(".self_attn.query_decay"), "computed from the configuration"),
+    (Ends(".self_attn.key_decay"), "computed from the configuration"),
+    (Ends(".self_attn.diagonal_decay"), "computed from the configuration"),
     (Ends(".attn.bias"), "the causal mask of GPT-2"),
     (Ends(".attn.masked_bias"), "the score of what the causal mask hides"),
     (Ends(".attention.bias"), "the causal mask of GPT-NeoX"),
     (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
     (Ends("embeddings.position_ids"), "the numbers from 0 on"),
     (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
-    (Starts("head.dense."), "guesses masked tokens"),
-    (Starts("head.norm."), "guesses masked tokens"),
+    (StartsUnclassified("head.dense."), "guesses masked tokens"),
+    (StartsUnclassified("head.norm."), "guesses masked tokens"),
+    (StartsIn(GUESSING, "lm_head."), "guesses masked tokens"),
+    (StartsIn(GUESSING, "vocab_"), "guesses masked tokens"),
     (Starts("decoder.bias"), "guesses masked tokens"),
-    (StartsEncoder("encoder.embed_tokens."), "the shared embedding again"),
-    (StartsEncoder("decoder.embed_tokens."), "the shared embedding again"),
+    (StartsIn(&["t5"], "encoder.embed_tokens."), "the shared embedding again"),
+    (StartsIn(&["t5"], "decoder.embed_tokens."), "the shared embedding again"),
     (Starts("vision_tower."), "sees pictures"),
     (Starts("vision_model."), "sees pictures"),
     (Starts("visual_projection."), "sees pictures"),
-    (StartsTower("logit_scale"), "the scale of a comparison"),
-    (StartsTower("logit_bias"), "the scale of a comparison"),
+    (StartsIn(TOWERS, "logit_scale"), "the scale of a comparison"),
+    (StartsIn(TOWERS, "logit_bias"), "the scale of a comparison"),
     (Starts("embed_vision."), "sees pictures"),
     (Starts("vision_embedder."), "sees pictures"),
     (Starts("vision_encoder."), "sees pictures"),
@@ -362,6 +376,7 @@ pub const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("apm."), "hears"),
     (Starts("audio_projection_layer."), "hears"),
     (Starts("vpm."), "sees pictures"),
+    (Starts("vit_large_projector."), "sees pictures"),
     (Starts("resampler."), "sees pictures"),
     (Starts("talker."), "speaks"),
     (Starts("token2wav."), "speaks"),
