@@ -22,6 +22,10 @@ constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that 
 
 constexpr u32 kMediaRow = 4294967294;  // The id that stands for a row of media instead of a token.
 
+constexpr u32 kNgram = 8;  // Numbers of a hash of ids, at most.
+
+constexpr u32 kNgramHeads = 16;  // Heads that one launch embeds.
+
 // Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
 constexpr u32 kInputStep = 256;
 
@@ -43,6 +47,10 @@ constexpr u32 kAttendWarps = 4;  // Warps of a block of attention for few tokens
 constexpr u32 kPromptRows = 128;  // Rows of a block of attention for prompts; half as many for heads longer than 128.
 
 constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
+
+constexpr u32 kSelectKeys = 256;  // Keys whose scores a block of `choose_keys` has at once, and threads of one.
+
+constexpr u32 kSelectDim = 128;  // Numbers of the longest key of `choose_keys`.
 
 // Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
 constexpr u32 kHeadTokens = 8;
@@ -125,6 +133,12 @@ enum Mask : u32 {
     kAround = 2,  // Those of the sequence at most `window` away on either side.
 };
 
+// The groups of keys that are chosen as one.
+enum GroupKind : u32 {
+    kPools = 0,  // Ranked by the last of their keys; after them all keys of an unfinished one.
+    kBlocks = 1,  // Ranked by the best of their keys.
+};
+
 // A change of the values of an activation.
 enum Modification : u32 {
     kScale = 0,  // x *= factor
@@ -144,6 +158,7 @@ enum RouterScore : u32 {
     kSoftmaxOfChosen = 1,
     kSigmoidOfScore = 2,
     kRootOfSoftplus = 3,  // sqrt(ln(1 + e^x))
+    kSparseMixer = 4,  // Softmax over those left, in the order of their scores, that lie within a fiftieth.
 };
 
 // How the token after a row of logits is chosen.
@@ -201,6 +216,8 @@ struct KvPlace {
     u32 v_stride;
     u32 is_ring;  // Boolean.
     u32 is_latent;  // Boolean: values are the first numbers of their keys, whose place `v` repeats.
+    u32 pool;  // Positions that share a key, which their last one stores.
+    u32 pad;
 };
 
 // Consecutive tokens of one sequence: those of a tile of attention, or all of the step.
@@ -242,6 +259,31 @@ struct EmbedArgs {
     u32 accumulate;  // Boolean: adds to x instead of replacing it.
     float scale;
     u32 media_width;
+};
+
+// A head of an embedding of n-grams.
+struct NgramHead {
+    u64 first;  // Its first row of the table.
+    u64 rows;  // Number of its rows.
+    u32 n;  // Number of ids in a hash.
+    u32 pad;
+};
+
+// out = rows of a table side by side, by hashes of a token's id and of those before it.
+struct NgramArgs {
+    StepArgs step;
+    DeviceMatrix table;
+    ConstPtr<u32> following;  // `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    Ptr<float> out;  // `[n, stride]`, from the first head on.
+    u64 memory;  // Place of the memory, `[kept]`: one more than the ids of the last tokens, 0 where there are none.
+    u64 multipliers[kNgram];
+    NgramHead heads[kNgramHeads];
+    u32 width;  // Numbers of a row of the table.
+    u32 stride;
+    u32 kept;
+    u32 end;  // The id that ends what is hashed.
+    u32 keeps;  // Boolean: keeps the ids for the next step.
+    u32 pad;
 };
 
 // Copies rows of two activations: to[i][r] = from[i][rows[r]].
@@ -353,6 +395,8 @@ struct HeadsArgs {
     u32 value_dim;
     u32 store;  // Boolean: writes k and v to the cache.
     u32 own_norms;  // Bits: each head has norm weights of its own, of q (1), of k (2).
+    u32 behind;  // Less than a turn counts, down to 0.
+    u32 pad;
     KvPlace layer;
 };
 
@@ -369,6 +413,13 @@ struct AttendArgs {
     ConstPtr<float> sinks;  // `[heads]`, or null: one more score, without a value.
     // `[heads, 2 * distance_reach + 1]`, or null: added to a score by the distance of the position behind the token's.
     ConstPtr<float> distances;
+    // `[n, top]`, or null: the positions that a token with more than `top` keys sees, in ascending order, -1 behind
+    // them.
+    ConstPtr<float> among;
+    // `[n, heads]`, or null: logarithms, to base 2, of sums of weights that a softmax goes on from, and from what
+    // `out` holds.
+    ConstPtr<float> sums_before;
+    Ptr<float> sums;  // `[n, heads]`, or null: those that it ends with.
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
@@ -380,6 +431,27 @@ struct AttendArgs {
     float softcap;  // Scores become softcap * tanh(score / softcap); 0: they stay.
     u32 first_tile;  // Tile of the first block of this launch.
     u32 distance_reach;  // Greatest distance in `distances`.
+    u32 top;
+    KvPlace layer;
+};
+
+// out = the keys with the greatest sums over heads of weight * max(q . k, 0), of equal ones the first.
+struct SelectArgs {
+    StepArgs step;
+    ConstPtr<float> q;  // `[n, heads, dim]`
+    ConstPtr<float> weights;  // `[n, heads]`
+    Ptr<float> out;  // `[n, top]`, in ascending order, -1 behind them.
+    Ptr<u64> found;  // `[n, splits, groups]`, what each share of the keys has found.
+    Ptr<u32> counters;  // `[n]`, zero between launches.
+    u32 heads;
+    u32 dim;
+    u32 top;
+    u32 groups;  // Number of groups to choose.
+    u32 size;  // Keys of a group.
+    u32 kind;  // `GroupKind`.
+    u32 local;  // Last groups that are always chosen.
+    u32 splits;  // Blocks that share the keys of a token.
+    u32 room;  // Groups that a block keeps, a power of two.
     u32 pad;
     KvPlace layer;
 };
@@ -534,6 +606,9 @@ struct RouteArgs {
     ConstPtr<float> bias;  // `[n_experts]`, or null: added for the choice, not to the weights.
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
     ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`, or null where no row is padding.
+    ConstPtr<float> by_id;  // `[ids, n_used]`, or null: the experts of each token by its id.
+    ConstPtr<u32> ids;  // `[n]`, `StepArgs::ids`.
+    ConstPtr<u32> following;  // `[n]`, the ids that `CHOSEN_BEFORE` stands for.
     u32 n_experts;
     u32 n_used;
     u32 score;  // `RouterScore`.
@@ -595,6 +670,20 @@ struct ConvArgs {
     u32 width;
     u32 taps;
     u32 silu;  // Boolean: the result goes through SiLU.
+    u32 pad;
+};
+
+// Sums of groups of positions, weighted channel by channel.
+struct PoolArgs {
+    StepArgs step;
+    ConstPtr<float> gate;  // `[n, width]`
+    ConstPtr<float> x;  // `[n, width]`
+    ConstPtr<float> bias;  // `[size, width]`
+    Ptr<float> out;  // `[n, out_width]`
+    u64 memory;  // The memory is `[members - 1, 2, width]`: gates and values of the last tokens.
+    u32 width;
+    u32 out_width;
+    u32 size;
     u32 pad;
 };
 

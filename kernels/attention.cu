@@ -23,6 +23,9 @@
 // Invariants: a position's warp and block depend on its place in the sequence alone, and parts are joined in the order
 // of their indices by the block that ends last; so the bits do not depend on timing.
 //
+// Where few of the keys are chosen, positions share keys, or keys of two layers one softmax, a tile has one token, and
+// a block walks through the list of its keys in the manner of wide heads (`attend_among`).
+//
 // Shapes: those of `AttendArgs`. Grid: (tiles * splits, KV heads * groups of 16 query heads); 4 warps a block.
 #include "attention.cuh"
 #include "rope.cuh"
@@ -49,16 +52,36 @@ struct Walk {
         k_last = ceil_div(a.head_dim, 8) * 8 - 8;
         v_last = ceil_div(a.value_dim, 8) * 8 - 8;
     }
+    // Walks through the keys of a tile of one token in place of its positions: the chosen ones, which it returns, where
+    // it has more keys than these, or all.
+    DEVICE_MEMBER const float* take_chosen(const AttendArgs& a, const Rows& rows, u32 unit) {
+        const u32 keys = keys_up_to(a.layer, a.step.positions[rows.first_token]);
+        const float* list = a.among && keys > a.top ? a.among + (u64)rows.first_token * a.top : nullptr;
+        if (!list && a.layer.pool <= 1) return nullptr;
+        u32 n = list ? 0 : keys;
+        // The first of the list that is none.
+        for (u32 left = list ? a.top : 0; left > 0;) {
+            const float at = list[n + left / 2];
+            if (at >= 0.f && at < (float)keys) n += left / 2 + 1, left -= left / 2 + 1;
+            else left /= 2;
+        }
+        begin = kAttendRows * unit, end = n;
+        UNROLL for (u32 i = 0; i < 2; i++) {
+            const bool sees = rows.row(i) < rows.used() && n > 0;
+            seen.first[i] = sees ? 0 : 1, seen.last[i] = sees ? n - 1 : 0;
+        }
+        return list;
+    }
 };
 
-// Loads a lane's values of 16 positions, the first of which begins at `at`, of 64 dimensions from `dim` on.
-template <bool kHalves>
-DEVICE void load_values(const DeviceKv& kv, u64 at, u32 stride, u32 dim, u32 last, u32 valid, uint4 (&v)[4]) {
+// Loads a lane's values of 16 positions, of which `place` tells where in the cache they begin, of 64 dimensions from
+// `dim` on.
+template <bool kHalves, class F>
+DEVICE void load_values(const DeviceKv& kv, u32 dim, u32 last, F&& place, uint4 (&v)[4]) {
     const u32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
-    UNROLL for (u32 i = 0; i < 4; i++) {
-        const u64 row = at + min_u32(2 * t + i % 2 + 8 * (i / 2), valid) * stride;
-        v[i] = load_cached8<kHalves>(kv.v, kv.v_scales, row + min_u32(dim + 8 * g, last), kv.v_type);
-    }
+    UNROLL for (u32 i = 0; i < 4; i++)
+        v[i] = load_cached8<kHalves>(kv.v, kv.v_scales,
+                                     place(2 * t + i % 2 + 8 * (i / 2)) + min_u32(dim + 8 * g, last), kv.v_type);
 }
 // Adds these, weighted, to the accumulators of their dimensions.
 DEVICE void add_values(const uint4 (&v)[4], const uint4& weights, float (*sums)[4]) {
@@ -81,12 +104,13 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
         const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
+        auto value_at = [&](u32 i) { return row0 * a.layer.v_stride + min_u32(i, valid) * a.layer.v_stride; };
         float scores[2][4] = {};
         // Where registers are left, values are loaded with the keys.
         constexpr bool kEarly = kDim <= 128;
         uint4 v[kDim / 64][4];
         auto load_values_of = [&](u32 e) {
-            load_values<kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, 64 * e, walk.v_last, valid, v[e]);
+            load_values<kHalves>(kv, 64 * e, walk.v_last, value_at, v[e]);
         };
         if (kEarly) UNROLL for (u32 e = 0; e < kDim / 64; e++) load_values_of(e);
         UNROLL for (u32 h = 0; h < 2; h++) {
@@ -250,10 +274,24 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     join_warps(a, work, part, (float*)(shared + 32 * kDim));
 }
 
+// Goes on from the softmax of the first half of the keys: its sum, as one weight, and its result.
+template <u32 kDim, class Dim>
+DEVICE void go_on(const AttendArgs& a, const AttendWork<kAttendRows>& work, Dim&& dim, Part<kDim>& part) {
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        const u32 row = work.rows.row(i);
+        if (row >= work.rows.used()) continue;
+        part.peak[i] = *sum_of(a, work.rows, row, a.sums_before);
+        part.sum[i] = threadIdx.x % 4 == 0 ? 1.f : 0.f;
+        const float* out = work.out(a, row);
+        UNROLL for (u32 n = 0; n < kDim / 8; n++) UNROLL for (u32 j = 0; j < 2; j++)
+            part.values[n][2 * i + j] = dim(n, j) < a.value_dim ? out[dim(n, j)] : 0.f;
+    }
+}
+
 // Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every
 // fourth 32 dimensions of the keys, the products are summed in the order of the warps, and each has a quarter of the
 // values.
-template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared) {
+template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const AttendArgs& a, u8* shared) {
     constexpr u32 kDim = 128;  // values of a warp
     let_next_start();
     wait_for_previous();
@@ -265,6 +303,8 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     if (!kv.capacity) return;
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
+    auto dim = [&](u32 n, u32 j) { return kDim * warp + permuted(n, j); };
+    if (kAmong && a.sums_before && work.split == 0) go_on<kDim>(a, work, dim, part);
 
     // Queries: what a lane multiplies, [chunk of 32 dimensions][half][lane], which no other lane reads. Scores:
     // [turn % 2][warp][lane], so that a barrier a turn is enough.
@@ -280,16 +320,21 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
         store(queries + 1024 * c + 512 * h, words);
     }
 
-    const Walk walk(a, rows, work.split, a.splits);
+    Walk walk(a, rows, work.split, a.splits);
+    const float* list = kAmong ? walk.take_chosen(a, rows, work.split) : nullptr;
     u32 turn = 0;
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride, turn++) {
         const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
+        auto row_at = [&](u32 i) {
+            return kAmong && list ? (u64)list[p0 + min_u32(i, valid)] : row0 + min_u32(i, valid);
+        };
+        auto value_at = [&](u32 i) { return row_at(i) * a.layer.v_stride; };
         float scores[2][4] = {};
         for (u32 c = warp; c < chunks; c += kAttendWarps) {
             const uint4 q0 = load<uint4>(queries + 1024 * c), q1 = load<uint4>(queries + 1024 * c + 512);
             UNROLL for (u32 h = 0; h < 2; h++) {
-                const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
+                const u64 row = row_at(8 * h + g) * a.layer.k_stride;
                 const uint4 k =
                     load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
                 mma16x8x16(scores[h], q0, k.x, k.y);
@@ -312,16 +357,16 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
         weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
         UNROLL for (u32 e = 0; e < kDim / 64; e++) {
             uint4 v[4];
-            load_values<kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp + 64 * e, walk.v_last,
-                                 valid, v);
+            load_values<kHalves>(kv, kDim * warp + 64 * e, walk.v_last, value_at, v);
             add_values(v, weights[0], part.values + 8 * e);
         }
     }
     sum_quads(part);
 
     const u32 used = rows.used();
-    auto dim = [&](u32 n, u32 j) { return kDim * warp + permuted(n, j); };
     if (a.splits == 1) {
+        if (kAmong && a.sums && warp == 0 && t == 0) UNROLL for (u32 i = 0; i < 2; i++)
+            if (rows.row(i) < used) *sum_of(a, rows, rows.row(i), a.sums) = part.peak[i] + log2f(part.sum[i]);
         write_rows<kDim>(part, rows, used, a.value_dim, {1.f / part.sum[0], 1.f / part.sum[1]}, dim,
                          [&](u32 row) { return work.out(a, row); });
         return;
@@ -345,3 +390,4 @@ KERNEL(attend_256_alone, AttendAloneArgs, 128, 1) { DYNAMIC_SHARED(shared); atte
 KERNEL(attend_256_alone_any, AttendAloneArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_alone<256, false>(a, shared); }
 KERNEL(attend_wide, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<true>(a, shared); }
 KERNEL(attend_wide_any, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<false>(a, shared); }
+KERNEL(attend_among, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<false, true>(a, shared); }

@@ -215,6 +215,11 @@ DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
 // The row of a position; those of a step never wrap around the end of a ring.
 DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
 
+// The place of a row in sums of a softmax.
+template <class T> DEVICE T* sum_of(const AttendArgs& a, const Rows& rows, u32 row, T* sums) {
+    return sums + (u64)rows.token(row) * a.heads + rows.head(row);
+}
+
 // Writes a lane's values, whose dimensions are `dim(n, j)`, of rows before `end`, times `factor[i]`, to
 // `place(row)`.
 template <u32 kDim, class Dim, class F>
@@ -288,7 +293,9 @@ template <u32 kRows> struct AttendWork {
                         if (lane + kWarp * i < d) values[i] = fmaf(w, part[lane + kWarp * i], values[i]);
                 }
             }
-            const float inverse = 1.f / warp_sum(sum);
+            sum = warp_sum(sum);
+            if (a.sums && lane == 0) *sum_of(a, rows, row, a.sums) = peak + log2f(sum);
+            const float inverse = 1.f / sum;
             UNROLL for (u32 i = 0; i < kDim / kWarp; i++)
                 if (lane + kWarp * i < d) out(a, row)[lane + kWarp * i] = values[i] * inverse;
         }

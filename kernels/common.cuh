@@ -398,6 +398,17 @@ DEVICE float any_gated(float gate, float up, u32 kind, float limit, float up_lim
 // The `up` of an activation without one.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }
 
+// Grows with a number and, among equals, falls with an id.
+DEVICE u64 rank_of(float x, u32 id) {
+    const u32 bits = float_to_bits(x);
+    return (u64)(bits >> 31 ? ~bits : bits | 0x80000000u) << 32 | (u32)~id;
+}
+DEVICE u32 id_of(u64 rank) { return ~(u32)rank; }
+
+// Number of keys of a layer up to a position; 0 ahead of the first.
+DEVICE u32 keys_up_to(const KvPlace& layer, u32 position) {
+    return layer.pool > 1 ? (position + 1) / layer.pool : position + 1;
+}
 // Number of rows of one head of a layer.
 DEVICE u32 kept(const DeviceKv& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
 // Place of a head's first position, in values.

@@ -1,8 +1,9 @@
 // Mixture of experts: choose experts, sort their picks, apply the gate, add up the results. A pick is one chosen expert
 // of a token; the products between are those of `gemv.cu`, `small_batch.cu`, `gemm.cu` and `wgmma.cu`.
 //
-//     route:       weight = softmax, sigmoid or root of a score; keep the best groups; n_used times: the best expert
-//                  left; scale the weights, divided by their sum where asked
+//     route:       weight = softmax, sigmoid or root of a score, or softmax over scores near it; keep the best groups;
+//                  n_used times: the best expert left, or the next of the token's id; scale the weights, divided by
+//                  their sum where asked
 //     group:       counting sort of the picks by expert, stable
 //     expert_glu:  gate = activation(gate * factor + bias) * (up * factor + bias)
 //     combine:     out = sum over the picks of a token of weight * (part * factor + bias), in the order of the choice
@@ -43,6 +44,17 @@ KERNEL(route, RouteArgs, 32, 1) {
     }
     // Those of `kSoftmaxOfChosen` are divided by their sum at the end.
     auto weight_of = [&](u32 e) {
+        if (a.score == kSparseMixer) {
+            // Sums over the expert and those behind it in the order of scores.
+            float sum = 0.f;
+            for (u32 other = 0; other < a.n_experts; other++) {
+                const float s = scores[other], far = (scores[e] - s) / fmaxf(fabsf(s), scores[e]);
+                const bool is_left = s < scores[e] || (s == scores[e] && other >= e);
+                // False of scores of 0 alone, which make no number.
+                if (is_left && !(far > 0.02f)) sum += expf(s - scores[e]);
+            }
+            return 1.f / sum;
+        }
         if (a.score == kRootOfSoftplus) return sqrtf(activate(scores[e], kSoftplus));
         return a.score == kSigmoidOfScore ? 1.f / (1.f + expf(-scores[e])) : expf(scores[e] - peak) / all;
     };
@@ -86,6 +98,13 @@ KERNEL(route, RouteArgs, 32, 1) {
         }
         // NaN scores still choose an expert that exists.
         if (where >= a.n_experts) where = i;
+        if (a.by_id) {
+            u32 id = a.ids[token];
+            if (id == kChosenBefore) id = a.following[token];
+            // The same number follows where no token could be chosen; results of such rows are not used.
+            if (id == kChosenBefore) id = 0;
+            where = (u32)a.by_id[(u64)id * a.n_used + i];
+        }
         const float weight = weight_of(where);
         chosen += weight;
         sync_warp();

@@ -13,6 +13,7 @@
 #include "rope.cu"
 #include "rows.cu"
 #include "sample.cu"
+#include "select.cu"
 #include "small_batch.cu"
 #include "streams.cu"
 #include "turn.cu"

@@ -3,6 +3,7 @@
 //     conv:   x[t] = silu(bias + sum over j of kernel[j] * input[t - taps + 1 + j])
 //     delta:  S = exp(rate * dt[t]) S;  d = beta[t] (v[t] - S^T k[t]);  S += k[t] d^T;  out[t] = S^T q[t]
 //     scan:   S = exp(rate * dt[t]) S + b[t] (dt[t] x[t])^T;  out[t] = S^T c[t] + skip * x[t]
+//     pool:   out[t] = sum over i of softmax(gate[i] + bias[i]) x[i], over the group of positions that t ends, or 0
 //     wkv:    S = diag(w[t]) S + b[t] (S^T a[t])^T + k[t] v[t]^T;  out[t] = S^T r[t]
 //
 // Optimisations:
@@ -13,7 +14,7 @@
 // Invariants: results do not depend on where a prompt is cut. The state before the step is read from one buffer and the
 // state after it written to another.
 //
-// Shapes: those of `ConvArgs`, `DeltaArgs`, `ScanArgs`, `WkvArgs`. Grid: (columns, sequences).
+// Shapes: those of `ConvArgs`, `PoolArgs`, `DeltaArgs`, `ScanArgs`, `WkvArgs`. Grid: (columns, sequences).
 #include "common.cuh"
 
 constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together
@@ -189,6 +190,53 @@ template <u32 kRows> DEVICE void advance_wkv(const WkvArgs& a) {
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
         if (i < a.dim) memory.to[place + (u64)i * a.dim] = s[r];
+    }
+}
+
+// A channel of a sum a thread, token after token. Gates and values of rows of the sequence count from the first that is
+// kept, of which memory has those ahead of the step.
+KERNEL(pool, PoolArgs, 128, 4) {
+    let_next_start();
+    wait_for_previous();
+    const u32 channel = blockIdx.x * blockDim.x + threadIdx.x, members = a.size * (a.width / a.out_width);
+    const DeviceTile run = a.step.tiles[blockIdx.y];
+    const DeviceKv memory = a.step.kvs[run.slot];
+    if (channel >= a.width || !memory.capacity) return;
+    auto member = [&](u32 row, u32 of, float& gate, float& x) {
+        if (row < members - 1) {
+            const u64 at = a.memory + (u64)row * 2 * a.width + of;
+            gate = memory.from ? memory.from[at] : 0.f, x = memory.from ? memory.from[at + a.width] : 0.f;
+        } else {
+            const u64 at = (u64)(run.first + row - (members - 1)) * a.width + of;
+            gate = a.gate[at], x = a.x[at];
+        }
+    };
+    for (u32 t = 0; t < run.count && channel < a.out_width; t++) {
+        const u32 token = run.first + t, so_far = a.step.positions[token] + 1;
+        float& out = a.out[(u64)token * a.out_width + channel];
+        out = 0.f;
+        if (so_far % a.size) continue;
+        float peak = kNegativeInfinity, total = 0.f, sum = 0.f;
+        // Groups take their channels in turn. The largest gate, then the sums.
+        for (u32 turn = 0; turn < 2; turn++) {
+            for (u32 i = members - min_u32(members, so_far); i < members; i++) {
+                const u32 of = i / a.size * a.out_width + channel;
+                float gate, x;
+                member(t + i, of, gate, x);
+                gate += a.bias[(u64)(i % a.size) * a.width + of];
+                if (turn == 0) {
+                    peak = fmaxf(peak, gate);
+                } else {
+                    const float weight = expf(gate - peak);
+                    total += weight, sum += weight * x;
+                }
+            }
+        }
+        out = sum / total;
+    }
+    for (u32 row = 0; row < members - 1; row++) {
+        const u64 at = a.memory + (u64)row * 2 * a.width + channel;
+        member(run.count + row, channel, memory.to[at], memory.to[at + a.width]);
     }
 }
 

@@ -21,7 +21,8 @@ DEVICE void angle(const HeadsArgs& a, u32 turn, double inv_freq, float& sine, fl
 }
 // The turn of pair `i` of a token at a position.
 DEVICE u32 turn_of(const HeadsArgs& a, u32 token, u32 position, u32 i) {
-    return a.step.turns ? position + a.step.turns[3 * token + (a.axes ? a.axes[i] : 0)] : position;
+    const u32 turn = a.step.turns ? position + a.step.turns[3 * token + (a.axes ? a.axes[i] : 0)] : position;
+    return turn - min_u32(turn, a.behind);
 }
 DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
 
@@ -97,9 +98,10 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
     }
 }
 
-// Writes the key, or the value, of a token with a head of the cache.
+// Writes the key, or the value, of a token with a head of the cache. Of positions that share a key the last one has it.
 DEVICE void store_key(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
-    const u64 row = position % kept(kv, a.layer),
+    if (keys_up_to(a.layer, position) == keys_up_to(a.layer, position - 1)) return;
+    const u64 row = (keys_up_to(a.layer, position) - 1) % kept(kv, a.layer),
               first = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
     store_head(x, a.head_dim, kv.k, kv.k_scales, first + row * a.layer.k_stride, a.layer.k_stride, kv.k_type,
                !a.layer.is_latent, lane);

@@ -327,16 +327,10 @@ KERNEL(weigh, ChooseArgs, kSampleThreads, 1) {
     else weigh_bins(a, shared);
 }
 
-// Grows with the logit and, among equals, falls with the id.
-DEVICE u64 rank_of(float logit, u32 id) {
-    const u32 bits = float_to_bits(logit);
-    return (u64)(bits >> 31 ? ~bits : bits | 0x80000000u) << 32 | (u32)~id;
-}
 DEVICE float logit_of(u64 rank) {
     const u32 key = (u32)(rank >> 32);
     return bits_to_float(key >> 31 ? key & 0x7fffffffu : ~key);
 }
-DEVICE u32 id_of(u64 rank) { return ~(u32)rank; }
 
 enum Measure : u32 { kCount, kPlain, kWeight };
 DEVICE u64 measured(const Row& row, u64 rank, u32 measure) {

@@ -1,6 +1,6 @@
 //! The instruction set of a process: where the machine has several that may be the fastest, that which takes the least
-//! time for a product, measured once. All have the same bits, so that no result depends on the choice. One with products
-//! in BF16 has other bits, and is measured where a caller lets a model use it.
+//! time for a product, measured once. All have the same bits, so that no result depends on the choice. One with
+//! products in BF16 has other bits, and is measured where a caller lets a model use it.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -161,6 +161,9 @@ pub struct KvPlace {
     pub is_ring: u32,
     /// Boolean: values are the first numbers of their keys, whose place `v` repeats.
     pub is_latent: u32,
+    /// Positions that share a key, which their last one stores.
+    pub pool: u32,
+    pub pad: u32,
 }
 
 /// Consecutive tokens of one sequence: those of a tile of attention, or all of the step.
@@ -231,6 +234,50 @@ pub struct EmbedArgs {
     pub accumulate: u32,
     pub scale: f32,
     pub media_width: u32,
+}
+
+/// Numbers of a hash of ids, at most.
+pub const NGRAM: usize = 8;
+
+/// A head of an embedding of n-grams.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct NgramHead {
+    /// Its first row of the table.
+    pub first: u64,
+    /// Number of its rows.
+    pub rows: u64,
+    /// Number of ids in a hash.
+    pub n: u32,
+    pub pad: u32,
+}
+
+/// Heads that one launch embeds.
+pub const NGRAM_HEADS: usize = 16;
+
+/// out = rows of a table side by side, by hashes of a token's id and of those before it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NgramArgs {
+    pub step: StepArgs,
+    pub table: DeviceMatrix,
+    /// `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    pub following: ConstPtr<u32>,
+    /// `[n, stride]`, from the first head on.
+    pub out: Ptr<f32>,
+    /// Place of the memory, `[kept]`: one more than the ids of the last tokens, 0 where there are none.
+    pub memory: u64,
+    pub multipliers: [u64; NGRAM],
+    pub heads: [NgramHead; NGRAM_HEADS],
+    /// Numbers of a row of the table.
+    pub width: u32,
+    pub stride: u32,
+    pub kept: u32,
+    /// The id that ends what is hashed.
+    pub end: u32,
+    /// Boolean: keeps the ids for the next step.
+    pub keeps: u32,
+    pub pad: u32,
 }
 
 /// Copies rows of two activations: to[i][r] = from[i][rows[r]].
@@ -453,6 +500,9 @@ pub struct HeadsArgs {
     pub store: u32,
     /// Bits: each head has norm weights of its own, of q (1), of k (2).
     pub own_norms: u32,
+    /// Less than a turn counts, down to 0.
+    pub behind: u32,
+    pub pad: u32,
     pub layer: KvPlace,
 }
 
@@ -499,6 +549,14 @@ pub struct AttendArgs {
     pub sinks: ConstPtr<f32>,
     /// `[heads, 2 * distance_reach + 1]`, or null: added to a score by the distance of the position behind the token's.
     pub distances: ConstPtr<f32>,
+    /// `[n, top]`, or null: the positions that a token with more than `top` keys sees, in ascending order, -1 behind
+    /// them.
+    pub among: ConstPtr<f32>,
+    /// `[n, heads]`, or null: logarithms, to base 2, of sums of weights that a softmax goes on from, and from what
+    /// `out` holds.
+    pub sums_before: ConstPtr<f32>,
+    /// `[n, heads]`, or null: those that it ends with.
+    pub sums: Ptr<f32>,
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
@@ -515,6 +573,55 @@ pub struct AttendArgs {
     pub first_tile: u32,
     /// Greatest distance in `distances`.
     pub distance_reach: u32,
+    pub top: u32,
+    pub layer: KvPlace,
+}
+
+/// Keys whose scores a block of `choose_keys` has at once, and threads of one.
+pub const SELECT_KEYS: usize = 256;
+
+/// Numbers of the longest key of `choose_keys`.
+pub const SELECT_DIM: usize = 128;
+
+/// The groups of keys that are chosen as one.
+#[repr(u32)]
+pub enum GroupKind {
+    /// Ranked by the last of their keys; after them all keys of an unfinished one.
+    Pools = 0,
+    /// Ranked by the best of their keys.
+    Blocks = 1,
+}
+
+/// out = the keys with the greatest sums over heads of weight * max(q . k, 0), of equal ones the first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SelectArgs {
+    pub step: StepArgs,
+    /// `[n, heads, dim]`
+    pub q: ConstPtr<f32>,
+    /// `[n, heads]`
+    pub weights: ConstPtr<f32>,
+    /// `[n, top]`, in ascending order, -1 behind them.
+    pub out: Ptr<f32>,
+    /// `[n, splits, groups]`, what each share of the keys has found.
+    pub found: Ptr<u64>,
+    /// `[n]`, zero between launches.
+    pub counters: Ptr<u32>,
+    pub heads: u32,
+    pub dim: u32,
+    pub top: u32,
+    /// Number of groups to choose.
+    pub groups: u32,
+    /// Keys of a group.
+    pub size: u32,
+    /// `GroupKind`.
+    pub kind: u32,
+    /// Last groups that are always chosen.
+    pub local: u32,
+    /// Blocks that share the keys of a token.
+    pub splits: u32,
+    /// Groups that a block keeps, a power of two.
+    pub room: u32,
     pub pad: u32,
     pub layer: KvPlace,
 }
@@ -770,6 +877,8 @@ pub enum RouterScore {
     SigmoidOfScore = 2,
     /// sqrt(ln(1 + e^x))
     RootOfSoftplus = 3,
+    /// Softmax over those left, in the order of their scores, that lie within a fiftieth.
+    SparseMixer = 4,
 }
 
 /// The number in place of an expert for rows of padding, which have none; larger than that of any.
@@ -792,6 +901,12 @@ pub struct RouteArgs {
     pub slots: ConstPtr<u32>,
     /// `StepArgs::kvs`, or null where no row is padding.
     pub kvs: ConstPtr<DeviceKv>,
+    /// `[ids, n_used]`, or null: the experts of each token by its id.
+    pub by_id: ConstPtr<f32>,
+    /// `[n]`, `StepArgs::ids`.
+    pub ids: ConstPtr<u32>,
+    /// `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    pub following: ConstPtr<u32>,
     pub n_experts: u32,
     pub n_used: u32,
     /// `RouterScore`.
@@ -901,6 +1016,27 @@ pub struct ConvArgs {
     pub taps: u32,
     /// Boolean: the result goes through SiLU.
     pub silu: u32,
+    pub pad: u32,
+}
+
+/// Sums of groups of positions, weighted channel by channel.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PoolArgs {
+    pub step: StepArgs,
+    /// `[n, width]`
+    pub gate: ConstPtr<f32>,
+    /// `[n, width]`
+    pub x: ConstPtr<f32>,
+    /// `[size, width]`
+    pub bias: ConstPtr<f32>,
+    /// `[n, out_width]`
+    pub out: Ptr<f32>,
+    /// The memory is `[members - 1, 2, width]`: gates and values of the last tokens.
+    pub memory: u64,
+    pub width: u32,
+    pub out_width: u32,
+    pub size: u32,
     pub pad: u32,
 }
 

@@ -10,18 +10,18 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use super::adapter::CudaAdapter;
-use super::args::ProjectArgs;
+use super::args::{NGRAM, ProjectArgs, SELECT_DIM, SELECT_KEYS};
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
 use super::probe::{self, Driver};
-use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
+use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, select_shared};
 use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::graph::op::{Mask, Op, Projection, RouterScore, Routing, Vector, Weight};
+use crate::graph::op::{Mask, Op, Projection, RouterScore, Routing, Select, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
@@ -38,6 +38,9 @@ pub const WGMMA: &str = "wgmma_256";
 /// Experts of a router, and numbers of a row of a scan's state, at most.
 const MAX_EXPERTS: usize = 4096;
 const MAX_STATE: usize = 256;
+
+/// Bytes of shared memory of a choice of positions, at most: what every supported GPU has.
+const MAX_SELECT: usize = 96 << 10;
 
 /// The choices of those who open a device.
 #[derive(Clone, Copy, Default, Debug)]
@@ -83,7 +86,7 @@ impl CudaDevice {
         let kernels = KernelTable::load(&current, image)?;
         let k = &kernels;
         let attention = k.attention().into_iter().flat_map(|(_, kernels)| kernels).flatten();
-        for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any]) {
+        for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any, &k.attend_among]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
         for kernel in k.attention_alone().into_iter().flat_map(|(_, kernels)| kernels) {
@@ -92,6 +95,7 @@ impl CudaDevice {
         for kernel in k.products() {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
+        current.allow_shared(&k.choose_keys, properties.shared_per_block)?;
         for kernel in [&k.delta_chunks_128, &k.delta_chunks_256] {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
@@ -127,11 +131,14 @@ impl CudaDevice {
     pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
         let mut layers: Vec<KvLayer> = Vec::new();
         for op in &program.ops[ops] {
-            if let Some(what) = lacking(weights, op)? {
+            if let Some(what) = lacking(program, weights, op)? {
                 return Err(Error::unsupported(format!("{what} on a GPU")));
             }
             let mut op = op.clone();
             layers.extend(op.layer_mut().and_then(|state| program.kv_layers.get(state.0 as usize)));
+        }
+        if layers.iter().any(|l| l.pool > 1 && (l.n_kv_heads > 1 || !l.is_latent)) {
+            return Err(Error::unsupported("keys of several positions for several heads on a GPU"));
         }
         if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
             let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
@@ -306,24 +313,29 @@ impl CudaDevice {
 }
 
 /// The part of an op that there are no kernels for.
-fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
+fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
     let routing_is_known = |r: &Routing| match r.score {
-        _ if r.by_id.is_some() => false,
-        RouterScore::SoftmaxOfChosen => r.bias.is_none() && r.groups == 1,
-        RouterScore::SparseMixer => false,
-        RouterScore::Softmax | RouterScore::Sigmoid | RouterScore::RootOfSoftplus => true,
+        RouterScore::SoftmaxOfChosen => r.bias.is_none() && r.groups == 1 && r.by_id.is_none(),
+        RouterScore::Softmax | RouterScore::Sigmoid | RouterScore::RootOfSoftplus | RouterScore::SparseMixer => true,
+    };
+    let width = |tensor| program.width(tensor);
+    let chooses = |s: &Select| {
+        let KvLayer { head_dim: dim, is_latent, .. } = program.kv_layers[s.layer.0 as usize];
+        let (heads, size) = (width(s.weights), s.groups.size());
+        // Caches of 4 bits turn the keys of other layers.
+        let fits = is_latent && dim <= SELECT_DIM && size <= SELECT_KEYS;
+        fits && select_shared(width(s.out) / size, heads, dim) <= MAX_SELECT
     };
     Ok(match op {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
             Some("norms whose bias is not as long as their weights")
         }
-        Op::Pool(_) => Some("sums of groups of positions"),
-        Op::EmbedNgrams(_) => Some("embeddings of n-grams"),
-        Op::Rope { rope, .. } if weights.rope(rope.table)?.behind > 0 => Some("rotations by positions before"),
-        Op::Attend(a) if a.half.is_some() => Some("one softmax over the keys of two layers"),
-        Op::Select(_) => Some("choosing positions to attend to"),
-        Op::Attend(a) if a.among.is_some() => Some("attention to chosen positions"),
+        Op::EmbedNgrams(e) if e.multipliers.len() > NGRAM => Some("embeddings of more than 8 ids"),
+        Op::Select(s) if !chooses(s) => Some("such a choice of positions"),
+        Op::Attend(a) if a.among.is_some() && (a.slopes.is_some() || a.distances.is_some()) => {
+            Some("scores by distances of chosen positions")
+        }
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
         Op::OfMedia { .. } => Some("ops of rows of media alone"),
         Op::Attend(a) if matches!(a.mask, Mask::Spans | Mask::Source | Mask::Behind) => Some("attention within spans"),

@@ -38,6 +38,7 @@ macro_rules! kernels {
 
 kernels! {
     embed: EmbedArgs,
+    ngrams: NgramArgs,
     keep_rows: KeepRowsArgs,
     add_norm: NormArgs,
     prepare: PrepareArgs,
@@ -95,6 +96,8 @@ kernels! {
     attend_256_alone_any: AttendAloneArgs,
     attend_wide: AttendArgs,
     attend_wide_any: AttendArgs,
+    attend_among: AttendArgs,
+    choose_keys: SelectArgs,
     glu: GluArgs,
     modify: ModifyArgs,
     join: JoinArgs,
@@ -110,6 +113,7 @@ kernels! {
     group: GroupArgs,
     expert_glu: ExpertGluArgs,
     combine: CombineArgs,
+    pool: PoolArgs,
     conv_4: ConvArgs,
     conv_16: ConvArgs,
     delta_64: DeltaArgs,

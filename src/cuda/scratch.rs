@@ -5,7 +5,9 @@
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::arena::Arena;
-use super::args::{ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SMALL_BATCH_TURN};
+use super::args::{
+    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SELECT_KEYS, SMALL_BATCH_TURN,
+};
 use super::probe::Address;
 use crate::error::{Error, Result};
 use crate::graph::op::{Attend, Op};
@@ -34,6 +36,17 @@ pub fn padded(cols: usize) -> usize {
     cols.next_multiple_of(INPUT_STEP)
 }
 
+/// Groups that a block of `choose_keys` keeps.
+pub fn select_room(groups: usize) -> usize {
+    groups.saturating_add(SELECT_KEYS).next_power_of_two()
+}
+
+/// Bytes of shared memory of a block of `choose_keys`, for a choice of so many groups by so many heads.
+pub fn select_shared(groups: usize, heads: usize, dim: usize) -> usize {
+    let (heads, row) = (heads.next_multiple_of(8), 64 * dim.div_ceil(32) + 32);
+    8 * select_room(groups) + heads.saturating_mul(row + 4) + 4 * SELECT_KEYS + 8
+}
+
 /// Shared memory of a product with some rows of `cols` values, in bytes: the rows in f32 for `plain` matrices, in 8
 /// bits with scales for those of blocks.
 pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
@@ -54,12 +67,15 @@ pub struct AttentionShape {
     pub kv_heads: usize,
     pub head_dim: usize,
     pub value_dim: usize,
+    /// Tokens have lists of the keys that they see: chosen ones, those of several positions, or of two layers.
+    pub is_among: bool,
 }
 
 impl AttentionShape {
     pub fn new(program: &Program, op: &Attend) -> AttentionShape {
-        let KvLayer { n_kv_heads, head_dim, value_dim, .. } = program.kv_layers[op.layer.0 as usize];
-        AttentionShape { heads: program.width(op.q) / head_dim, kv_heads: n_kv_heads, head_dim, value_dim }
+        let KvLayer { n_kv_heads: kv_heads, head_dim, value_dim, .. } = program.kv_layers[op.layer.0 as usize];
+        let is_among = op.among.is_some() || op.half.is_some();
+        AttentionShape { heads: program.width(op.q) / head_dim, kv_heads, head_dim, value_dim, is_among }
     }
 
     /// Most query heads that share a key-value head.
@@ -69,7 +85,7 @@ impl AttentionShape {
 
     /// Tokens whose query heads fit into the rows of a tile.
     pub fn tile_tokens(&self) -> usize {
-        (ATTEND_ROWS / self.group()).max(1)
+        if self.is_among { 1 } else { (ATTEND_ROWS / self.group()).max(1) }
     }
 
     /// Second dimension of the grid.
@@ -89,7 +105,7 @@ impl AttentionShape {
 
     /// The warps of a block share the dimensions of a head, and not the positions.
     pub fn is_wide(&self) -> bool {
-        self.head_dim.max(self.value_dim) > REGISTER_DIM
+        self.is_among || self.head_dim.max(self.value_dim) > REGISTER_DIM
     }
 }
 
@@ -100,6 +116,8 @@ pub struct ExecutorDims {
     pub tilings: Vec<usize>,
     /// Width of the widest value of attention.
     value_dim: usize,
+    /// Most groups that a token chooses.
+    chosen: usize,
     /// Multiprocessors of the device.
     pub processors: usize,
     /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
@@ -123,7 +141,7 @@ struct ExpertDims {
 impl ExecutorDims {
     /// Checks the dimensions against the limits of the kernels and of a device with so many multiprocessors.
     pub fn new(program: &Program, limits: StepLimits, multiprocessors: u32, fixed: bool) -> Result<ExecutorDims> {
-        let (mut tilings, mut value_dim, mut attention_rows) = (Vec::new(), 0, 0);
+        let (mut tilings, mut value_dim, mut attention_rows, mut chosen) = (Vec::new(), 0, 0, 0);
         let mut experts = ExpertDims::default();
         for op in &program.ops {
             match op {
@@ -133,7 +151,8 @@ impl ExecutorDims {
                     tilings.extend((!fixed && !shape.is_wide()).then_some(PROMPT_TOKENS));
                     (value_dim, attention_rows) = (value_dim.max(shape.value_dim), attention_rows.max(shape.rows()));
                 }
-                Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => tilings.push(WHOLE),
+                Op::Select(s) => chosen = chosen.max(program.width(s.out) / s.groups.size()),
+                Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => tilings.push(WHOLE),
                 Op::Experts(e) => {
                     experts.n = experts.n.max(e.n_experts);
                     experts.used = experts.used.max(e.routing.n_used);
@@ -161,7 +180,7 @@ impl ExecutorDims {
         let processors = multiprocessors as usize;
         let parts = 4 * processors;
         let max_parts = if fixed { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
-        Ok(ExecutorDims { limits, tilings, value_dim, processors, max_parts, fixed, experts })
+        Ok(ExecutorDims { limits, tilings, value_dim, chosen, processors, max_parts, fixed, experts })
     }
 
     /// The tiling of tiles of so many tokens.
@@ -186,6 +205,11 @@ impl ExecutorDims {
     /// else be read more than twice. Rows of prompts have other bits than single tokens.
     pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
         !self.fixed && !shape.is_wide() && n * shape.group() > 2 * ATTEND_ROWS * n_tiles
+    }
+
+    /// Shares into which the keys of each of `n` tokens are divided where some of them are chosen.
+    pub fn select_splits(&self, n: usize, reach: usize) -> usize {
+        (self.max_parts / (2 * n)).min(reach.div_ceil(4)).max(1)
     }
 
     /// Shares into which the positions of tiles of prompts are divided: some steps each, and at most a block for each
@@ -237,7 +261,8 @@ pub struct DeviceScratch {
     pub expert_up: Address,
     /// `[tokens, used, hidden]`
     pub expert_out: Address,
-    /// `[parts, 16, 2 + value_dim]`, or of prompts `[processors, 128, 2 + value_dim]`
+    /// `[parts, 16, 2 + value_dim]`, of prompts `[processors, 128, 2 + value_dim]`, or of choices `[parts, groups]` of
+    /// 64 bits
     pub partials: Address,
     /// Sums of the shares of a product's columns: 128 rows by 256 tokens a processor, or as many by fewer.
     pub product_parts: Address,
@@ -288,7 +313,11 @@ impl DeviceScratch {
             expert_gate: add(picks.saturating_mul(e.gate), 4)?,
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
-            partials: add((dims.max_parts * ATTEND_ROWS).max(dims.processors * PROMPT_ROWS) * (2 + dims.value_dim), 4)?,
+            partials: add(
+                ((dims.max_parts * ATTEND_ROWS).max(dims.processors * PROMPT_ROWS) * (2 + dims.value_dim))
+                    .max(dims.max_parts.saturating_mul(2 * dims.chosen)),
+                4,
+            )?,
             product_parts: add(dims.processors, 128 * 256 * 4)?,
             attention_counters: counters,
             product_counters: counters + 4 * dims.max_parts as Address,

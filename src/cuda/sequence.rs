@@ -66,18 +66,22 @@ pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
         let (k_stride, is_ring) = (stride(layer.head_dim)?, layer.window > 0);
         let v_stride = if layer.is_latent { k_stride } else { stride(layer.value_dim)? };
         let (is_latent, v) = (layer.is_latent, if layer.is_latent { next.k } else { next.v });
+        let pool = u32::try_from(layer.pool).map_err(|_| too_large())?;
         places.push(KvPlace {
             k_stride,
             v_stride,
             v,
             is_ring: u32::from(is_ring),
             is_latent: u32::from(is_latent),
+            pool,
             ..next
         });
+        // Positions that share a key have a part of its values each.
         let add = |before: &mut ValuesBefore, stride: u32| {
             let before = if is_ring { &mut before.rings } else { &mut before.whole };
-            let values =
-                u32::try_from(layer.n_kv_heads).ok().and_then(|heads| heads.checked_mul(stride)?.checked_add(*before));
+            let each = |values: u32| values.div_ceil(pool).checked_next_multiple_of(WIDTH as u32);
+            let heads = u32::try_from(layer.n_kv_heads).ok();
+            let values = heads.and_then(|heads| each(heads.checked_mul(stride)?)?.checked_add(*before));
             *before = values.ok_or_else(too_large)?;
             Ok::<_, Error>(())
         };
@@ -179,7 +183,8 @@ impl CudaSequence {
     pub fn token_bytes(&self) -> Result<u64> {
         let mut sum = 0;
         for (i, layer) in self.spec.layers.iter().enumerate().filter(|(_, layer)| layer.window == 0) {
-            sum += self.arrays(i)?.iter().map(|(_, row)| (layer.n_kv_heads * row) as u64).sum::<u64>();
+            let rows = self.arrays(i)?.iter().map(|(_, row)| (layer.n_kv_heads * row) as u64).sum::<u64>();
+            sum += rows.div_ceil(layer.pool as u64);
         }
         Ok(sum)
     }
@@ -277,7 +282,8 @@ impl CudaSequence {
     /// Offset and bytes of the rows of positions of a layer: array by array, head by head, in pieces where a ring goes
     /// round.
     fn runs(&self, layer: usize, positions: Range<usize>) -> Result<Vec<(usize, usize)>> {
-        let (heads, kept) = (self.spec.layers[layer].n_kv_heads, self.kept(layer));
+        let (KvLayer { n_kv_heads: heads, pool, .. }, kept) = (self.spec.layers[layer], self.kept(layer));
+        let positions = positions.start / pool..positions.end / pool;
         let mut runs = Vec::new();
         for (array, row) in self.arrays(layer)? {
             for head in 0..heads {

@@ -128,6 +128,7 @@ pub struct DeviceRope {
     /// `[pairs]` bytes, or null.
     pub axes: Address,
     pub magnitude: f32,
+    pub behind: u32,
 }
 
 /// Matrices, vectors and rotary tables on a device, by their handles.
@@ -253,6 +254,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         inv_freq: base + *offset as Address,
         axes: if rope.axes.is_empty() { 0 } else { base + (*offset + 8 * rope.inv_freq.len()) as Address },
         magnitude: rope.magnitude,
+        behind: rope.behind,
     };
     Ok(DeviceWeights {
         matrices: layout.matrices.iter().zip(bounds).map(|(l, bound)| l.matrix(base, bound)).collect(),

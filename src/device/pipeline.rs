@@ -242,7 +242,7 @@ impl PipelineExecutor {
             let width: usize = part.crossing.iter().map(|tensor| part.program.width(*tensor)).sum();
             ways.push(Transfer::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
         }
-        let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id | Index::Token, .. });
+        let looks_up = |op: &Op| op.reads_ids() || matches!(op, Op::Embed { index: Index::Id | Index::Token, .. });
         if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
             for (i, other) in others.iter().enumerate() {
                 if on_gpus[i].program.ops.iter().any(looks_up) {

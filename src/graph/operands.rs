@@ -205,13 +205,21 @@ impl Op {
         }
     }
 
+    /// True where the op reads ids of tokens other than to look them up.
+    pub fn reads_ids(&self) -> bool {
+        match self {
+            Op::EmbedNgrams(_) => true,
+            Op::Experts(e) => e.routing.by_id.is_some(),
+            _ => false,
+        }
+    }
+
     /// True where the op reads or writes what belongs to a token, or sees all tokens of the step.
     pub fn is_by_token(&self) -> bool {
         match self {
             Op::Embed { .. } | Op::AddMedia { .. } | Op::OfMedia { .. } | Op::StoreKv { .. } => true,
             Op::Attend(a) => !a.mask.is_causal(),
-            Op::Experts(e) => e.routing.by_id.is_some(),
-            _ => self.clone().recurrent_mut().is_some(),
+            _ => self.reads_ids() || self.clone().recurrent_mut().is_some(),
         }
     }
 }

@@ -44,7 +44,7 @@ pub enum Sizing {
     /// Never enlarged; sides of at most `longest` that have about `most` patches of the side `patch`, then padded with
     /// black on the right and below, to multiples of `grain` (Kimi).
     Padded { patch: usize, grain: usize, most: usize, longest: usize, filter: Filter },
-    /// As many patches of the side `patch` as there may be, in about the proportions of the picture (SigLIP 2).
+    /// At most `most` patches of the side `patch`, about as many, in about the proportions of the picture (SigLIP 2).
     Filled { patch: usize, most: usize, filter: Filter },
     /// The grid that shows most pixels, of equals the smallest; the picture is fitted into it in its proportions and
     /// padded with black, and an overview follows (LLaVA 1.6).

@@ -11,7 +11,9 @@ use realizar::device::{Kept, select};
 use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
-use realizar::graph::op::{Attend, Op, RopeChoice, RopeTable, Vector};
+use realizar::graph::op::{
+    Attend, EmbedNgrams, Groups, Half, NgramHead, Op, Pool, RopeChoice, RopeTable, Select, Vector, Weight,
+};
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::KvLayer;
 use realizar::graph::weights::{Rope, RopePairs, Weights};
@@ -19,6 +21,7 @@ use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
 
+use crate::support::matrix::Matrix;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
 use crate::support::shim::{self, Shim, shim};
@@ -116,7 +119,7 @@ fn pictures_and_adapters_pass() {
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there, or that the address there
 /// becomes null.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 77] = [
     // The scale, a tenth larger.
     (c"embed", 88, 1 << 20),
     // The width of a row of media, and these rows.
@@ -142,20 +145,20 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The magnitude of a rotation.
     (c"heads", 184, 1 << 20),
     // The factor on scores.
-    (c"attend_64", 172, 1 << 22),
-    (c"attend_64_any", 172, 1 << 22),
-    (c"attend_128", 172, 1 << 22),
-    (c"attend_128_any", 172, 1 << 22),
-    (c"attend_256", 172, 1 << 22),
-    (c"attend_256_any", 172, 1 << 22),
-    (c"attend_64_alone", 172, 1 << 22),
-    (c"attend_64_alone_any", 172, 1 << 22),
-    (c"attend_128_alone", 172, 1 << 22),
-    (c"attend_128_alone_any", 172, 1 << 22),
-    (c"attend_256_alone", 172, 1 << 22),
-    (c"attend_256_alone_any", 172, 1 << 22),
+    (c"attend_64", 196, 1 << 22),
+    (c"attend_64_any", 196, 1 << 22),
+    (c"attend_128", 196, 1 << 22),
+    (c"attend_128_any", 196, 1 << 22),
+    (c"attend_256", 196, 1 << 22),
+    (c"attend_256_any", 196, 1 << 22),
+    (c"attend_64_alone", 196, 1 << 22),
+    (c"attend_64_alone_any", 196, 1 << 22),
+    (c"attend_128_alone", 196, 1 << 22),
+    (c"attend_128_alone_any", 196, 1 << 22),
+    (c"attend_256_alone", 196, 1 << 22),
+    (c"attend_256_alone_any", 196, 1 << 22),
     // The magnitude of a rotation.
-    (c"attend_128_alone", 408, 1 << 20),
+    (c"attend_128_alone", 440, 1 << 20),
     // Turns, and the last position of a span.
     (c"heads", 56, shim::NULL),
     (c"attend_64", 64, shim::NULL),
@@ -163,12 +166,26 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The number of heads whose keys are in 4 bits.
     (c"turn_heads", 24, -1),
     // The factor on scores.
-    (c"attend_prompt_64", 172, 1 << 22),
-    (c"attend_prompt_64_any", 172, 1 << 22),
-    (c"attend_prompt_128", 172, 1 << 22),
-    (c"attend_prompt_128_any", 172, 1 << 22),
-    (c"attend_prompt_256", 172, 1 << 22),
-    (c"attend_prompt_256_any", 172, 1 << 22),
+    (c"attend_prompt_64", 196, 1 << 22),
+    (c"attend_prompt_64_any", 196, 1 << 22),
+    (c"attend_prompt_128", 196, 1 << 22),
+    (c"attend_prompt_128_any", 196, 1 << 22),
+    (c"attend_prompt_256", 196, 1 << 22),
+    (c"attend_prompt_256_any", 196, 1 << 22),
+    // The factor on scores, the chosen keys, and the sums that a softmax goes on from and ends with.
+    (c"attend_among", 196, 1 << 22),
+    (c"attend_among", 144, shim::NULL),
+    (c"attend_among", 152, shim::NULL),
+    (c"attend_among", 160, 4),
+    // The number of heads that choose keys.
+    (c"choose_keys", 128, -1),
+    // A multiplier of n-grams, and the id that ends them.
+    (c"ngrams", 160, 2),
+    (c"ngrams", 620, 1),
+    // The positions of a group.
+    (c"pool", 136, -1),
+    // Positions behind which heads turn.
+    (c"heads", 216, -1),
     // The activation.
     (c"glu", 24, 1),
     (c"expert_glu", 80, 1),
@@ -185,7 +202,7 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 68] = [
     // The number of columns.
     (c"project_heads", 76, -1),
     // The number of experts.
-    (c"route", 48, -1),
+    (c"route", 72, -1),
     // The number of choices.
     (c"group", 24, -1),
     (c"combine", 52, -1),
@@ -227,6 +244,59 @@ fn of_pictures() -> (Program, Weights<'static>) {
     (b.finish(0, &[q, k, v, out]), Weights { ropes: vec![rope], ..Weights::default() })
 }
 
+/// A program of what networks with few of many keys have, by ids and positions of tokens.
+fn of_sparse() -> (Program, Weights<'static>) {
+    let mut b = ProgramBuilder::default();
+    let layer =
+        |head_dim, value_dim, pool| KvLayer { is_latent: true, value_dim, pool, ..KvLayer::new(1, head_dim, 0) };
+    let [index, near, far] = [layer(40, 40, 3), layer(44, 36, 1), layer(44, 36, 3)].map(|layer| b.kv_layer(layer));
+    let [iq, weights, ik, among] = [120, 3, 40, 12].map(|width| b.tensor(width));
+    let [q, k, far_k, sums, out] = [5 * 44, 44, 44, 5, 5 * 36].map(|width| b.tensor(width));
+    b.push(Op::Rope { rope: RopeChoice { table: RopeTable(0), long: None }, head_dim: 44, first: 0, q, k: None });
+    b.push(Op::StoreKv { layer: index, k: ik, v: None });
+    b.push(Op::Select(Select { layer: index, q: iq, weights, out: among, groups: Groups::One }));
+    b.push(Op::StoreKv { layer: near, k, v: None });
+    b.push(Op::Attend(Attend { half: Some(Half::First(sums)), ..Attend::new(near, q, out, 0.15) }));
+    b.push(Op::StoreKv { layer: far, k: far_k, v: None });
+    let half = Some(Half::Second(sums));
+    b.push(Op::Attend(Attend { half, among: Some(among), ..Attend::new(far, q, out, 0.15) }));
+    let (recurrent, ngrams) = (b.recurrent(2), b.tensor(64));
+    let heads = [(2, 0, 50), (3, 50, 47)].map(|(n, first, rows)| NgramHead { n, first, rows }).into();
+    let (table, multipliers, end) = (Weight(0), [7_000_009, 20_003, 12_345_678_901].into(), 61);
+    b.push(Op::EmbedNgrams(EmbedNgrams { recurrent, table, out: ngrams, multipliers, heads, end }.into()));
+    let (recurrent, pooled) = (b.recurrent(5 * 2 * 40), b.tensor(20));
+    let [gate, x] = [40, 40].map(|width| b.tensor(width));
+    b.push(Op::Pool(Pool { recurrent, gate, x, bias: Vector(0), out: pooled, size: 3 }));
+    let values = |n: usize| (0..n).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect::<Vec<f32>>();
+    let table: &Matrix = Box::leak(Box::new(Matrix::new(quant::Q8_0, 97, 32, &values(97 * 32))));
+    let inv_freq = (0..22).map(|i| 0.9f64.powi(i)).collect();
+    let rope = Rope { pairs: RopePairs::Adjacent, inv_freq, axes: vec![], magnitude: 1.0, behind: 2 };
+    let of = Weights { matrices: vec![table], vectors: vec![values(3 * 40)], ropes: vec![rope] };
+    (b.finish(0, &[iq, weights, ik, among, q, k, far_k, sums, out, ngrams, gate, x, pooled]), of)
+}
+
+/// Networks of files pass, where a GPU has kernels for all their ops.
+#[test]
+fn networks_of_files_pass() {
+    let Some(shim) = shim() else { return };
+    let (sparse, weights) = of_sparse();
+    for deterministic in [false, true] {
+        let error = self_test::check(&open(&shim, deterministic).unwrap(), &sparse, &weights, None).unwrap();
+        assert!(error < 0.7, "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut n, mut failed) = (0, Vec::new());
+    for (name, _, gguf) in crate::architectures::files(folder.path()) {
+        match check(&shim, &gguf, false) {
+            Err(Error::Unsupported(why)) => println!("{name}: {why}"),
+            Ok(error) if error < 0.7 => n += 1,
+            other => failed.push((name, other)),
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+    assert!(n > 30, "{n}");
+}
+
 /// Products of an adapter beside others, and beside those of a head.
 fn of_adapters(types: [DType; 2]) -> [Factored; 2] {
     [false, true].map(|is_head| Factored { types, cols: 72, rank: 6, is_head })
@@ -255,6 +325,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
     let factor = b.finish(0, &[x, out]);
     let places = Weights { vectors: vec![(0..40).map(|i| ((7 * i + 3) % 50) as f32).collect()], ..Weights::default() };
     let (pictures, of_pictures) = of_pictures();
+    let (sparse, of_sparse) = of_sparse();
     let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();
     for &(kernel, at, by) in faults {
         let Some(shim) = shim() else { return };
@@ -266,6 +337,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
         let few = [
             self_test::check(&device, &factor, &places, None),
             self_test::check(&device, &pictures, &of_pictures, None),
+            self_test::check(&device, &sparse, &of_sparse, None),
             self_test::check_adapter(&device, of_adapters([quant::F16; 2])),
         ];
         let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());

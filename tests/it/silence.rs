@@ -269,6 +269,7 @@ const NOT_OPTIONAL: &[&str] = &[
     "attention.causal",
     "rope.scaling.finetuned",
     "use_parallel_residual",
+    "post_norms",
     "attention.clamp_kqv",
     "rope.scaling.yarn_truncate",
     "full_attention_interval",

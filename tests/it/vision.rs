@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use realizar::device::StepBudget;
 use realizar::engine::{
-    CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadParams, MediaKind, MediaWork, Model, PictureBounds,
-    Prompt, PromptPart, Run, Session, measure_picture, media_from_rows,
+    CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadParams, MediaKind, Model, PictureBounds, Prompt,
+    PromptPart, Run, Session, measure_picture, media_from_rows,
 };
 use realizar::error::Error;
 use realizar::media::{Picture, PixelFormat};
 use realizar::quant;
-use realizar::text::Chat;
 use serde_json::Value;
 
 use crate::media::{random_numbers, rounds};
@@ -544,34 +543,6 @@ fn folders_of_paddleocr_have_two_forms() {
     let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
     let encoder = load(&model, folder.0.path()).unwrap();
     assert_eq!((encoder.facts().row_dim as u64, encoder.facts().is_grid), (HIDDEN, true));
-}
-
-/// Templates that write what stands around a picture themselves, as those of the makers do.
-#[test]
-fn templates_have_the_placeholders_of_kimi_and_dots() {
-    for (family, written) in [
-        ("kimi_vl", "<|media_start|>image<|media_content|><|media_pad|><|media_end|>"),
-        ("kimi_k25", "<|media_begin|>image<|media_content|><|media_pad|><|media_end|>"),
-        ("dots", "<|img|><|imgpad|><|endofimg|>"),
-    ] {
-        let at = tempfile::tempdir().unwrap();
-        let around = "<|vision_start|><|image_pad|><|vision_end|>";
-        let model = model_with(at.path(), family, HIDDEN, &[], &TEMPLATE.replace(around, written));
-        let path = at.path().join("mmproj.gguf");
-        fs::write(&path, gguf(&data(family)).build().0).unwrap();
-        let encoder = load(&model, &path).unwrap();
-        let mut work = MediaWork::picture(&encoder, &picture([64, 48]), PictureBounds::default()).unwrap();
-        let medium = work.advance(None, None, None).unwrap().unwrap();
-        let message = serde_json::json!({"role": "user", "content": [
-            {"type": "text", "text": "a"}, {"type": "image", "media": 0}, {"type": "text", "text": "b"},
-        ]});
-        let chat =
-            Chat::parse_with_media(&serde_json::json!({"messages": [message]}).to_string(), false, Some(1)).unwrap();
-        let prompt = Prompt::of_chat(&model, &chat, std::slice::from_ref(&medium)).unwrap();
-        // A token, the letters of the role, two texts and a token beside the medium.
-        let beside = 1 + "user".len() + 2 + 1;
-        assert_eq!(prompt.tokens().len(), medium.layout().n_tokens() + beside, "{family}: {:?}", prompt.tokens());
-    }
 }
 
 /// Configurations as transformers writes them.

@@ -220,7 +220,8 @@ pub(super) fn keys_of(position: u32, pool: usize) -> usize {
 /// Returns the keys of `len` that token `t` of the step, at `position`, sees.
 pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) -> Range<usize> {
     let end = keys_of(position, scoring.pool);
-    let span = scoring.spans.get(t).map_or(0..0, |[from, to]| *from as usize..*to as usize);
+    let span =
+        scoring.spans.get(t).map_or(0..0, |[from, to]| *from as usize / scoring.pool..*to as usize / scoring.pool);
     match scoring.mask {
         Mask::Causal => 0..end.max(span.end),
         Mask::Source if !span.is_empty() => span,

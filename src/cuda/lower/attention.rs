@@ -3,15 +3,16 @@
 //! Relies on `fuse` for the ops that a launch stands for.
 
 use crate::cuda::args::{
-    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, HeadsArgs, PROMPT_TOKENS, StepArgs, TurnArgs,
+    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HeadsArgs, PROMPT_TOKENS, SELECT_KEYS,
+    SelectArgs, StepArgs, TurnArgs,
 };
 use crate::cuda::fuse::HeadOps;
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
 use crate::cuda::lower::Lowering;
-use crate::cuda::scratch::AttentionShape;
+use crate::cuda::scratch::{AttentionShape, select_room, select_shared};
 use crate::error::Result;
-use crate::graph::op::{Attend, Mask, Norm, RopeChoice, TensorId};
+use crate::graph::op::{Attend, Groups, Half, Mask, Norm, RopeChoice, Select, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;
 
@@ -50,6 +51,8 @@ impl Lowering<'_> {
             value_dim: ops.store.map_or(0, |(layer, _)| program.kv_layers[layer.0 as usize].value_dim) as u32,
             store: u32::from(ops.store.is_some()),
             own_norms: own(ops.q_norm) + 2 * own(ops.k_norm),
+            behind: 0,
+            pad: 0,
             layer: ops.store.map(|(layer, _)| self.kv_places[layer.0 as usize]).unwrap_or_default(),
         };
         if let Some(RopeChoice { table, long }) = ops.rope {
@@ -60,7 +63,7 @@ impl Lowering<'_> {
             let rope = weights.rope(table);
             (args.inv_freq, args.axes, args.n_pairs) = (rope.inv_freq, rope.axes, rope.pairs as u32);
             args.adjacent = u32::from(rope.order == RopePairs::Adjacent);
-            args.magnitude = rope.magnitude;
+            (args.magnitude, args.behind) = (rope.magnitude, rope.behind);
         }
         args
     }
@@ -113,6 +116,8 @@ impl Lowering<'_> {
             0 => splits,
             window => splits.min(window.div_ceil(64).next_power_of_two()),
         };
+        let top = op.among.map_or(0, |among| self.program.width(among));
+        let splits = if top > 0 { splits.min(top.div_ceil(64).next_power_of_two()) } else { splits };
         let (mask, window) = match op.mask {
             Mask::Causal | Mask::Past => (args::Mask::Newest, 0),
             Mask::Window(n) => (args::Mask::Newest, n),
@@ -133,8 +138,11 @@ impl Lowering<'_> {
             slopes: weights.vector(op.slopes),
             sinks: weights.vector(op.sinks),
             distances: weights.vector(op.distances),
+            among: op.among.map_or(0, |among| self.tensor(among)),
+            sums_before: if let Some(Half::Second(sums)) = op.half { self.tensor(sums) } else { 0 },
+            sums: if let Some(Half::First(sums)) = op.half { self.tensor(sums) } else { 0 },
             distance_reach: op.distances.map_or(0, |table| weights.vector_len(table) / shape.heads / 2) as u32,
-            pad: 0,
+            top: top as u32,
             heads: shape.heads as u32,
             kv_heads: shape.kv_heads as u32,
             head_dim: shape.head_dim as u32,
@@ -159,10 +167,15 @@ impl Lowering<'_> {
             let of = |attend| AttendAloneArgs { attend, ..args };
             return self.attend_tiles(kernels[usize::from(!s.halves)], &shape, n_tiles, shared, args.attend, of);
         }
-        let Some((dim, kernels)) = k.attention().into_iter().find(|(dim, _)| widest <= *dim) else {
+        let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_among);
+        let Some((dim, kernels)) = narrow else {
             // Queries, [32 dimensions][1024 bytes], two turns of scores, and a flag.
             let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
-            let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
+            let kernel = match (shape.is_among, s.halves) {
+                (true, _) => &k.attend_among,
+                (false, true) => &k.attend_wide,
+                (false, false) => &k.attend_wide_any,
+            };
             return self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args);
         };
         let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
@@ -182,6 +195,40 @@ impl Lowering<'_> {
         }
         let shared = queries + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
         self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
+    }
+
+    /// The keys that tokens attend to.
+    pub(crate) fn select(&mut self, op: &Select) -> Result<()> {
+        let head_dim = self.program.kv_layers[op.layer.0 as usize].head_dim;
+        let (top, size, heads) = (self.program.width(op.out), op.groups.size(), self.program.width(op.weights));
+        let (kind, local) = match op.groups {
+            Groups::One | Groups::Pools(_) => (GroupKind::Pools, 0),
+            Groups::Blocks { local, .. } => (GroupKind::Blocks, local),
+        };
+        let splits = self.dims.select_splits(self.shape.n, self.shape.reach);
+        let room = select_room(top / size);
+        let args = SelectArgs {
+            step: self.step.0,
+            q: self.tensor(op.q),
+            weights: self.tensor(op.weights),
+            out: self.tensor(op.out),
+            found: self.scratch.partials,
+            counters: self.scratch.attention_counters,
+            heads: heads as u32,
+            dim: head_dim as u32,
+            top: top as u32,
+            groups: (top / size) as u32,
+            size: size as u32,
+            kind: kind as u32,
+            local,
+            splits: splits as u32,
+            room: room as u32,
+            pad: 0,
+            layer: self.kv_places[op.layer.0 as usize],
+        };
+        let shared = select_shared(top / size, heads, head_dim);
+        let kernel = &self.model.device.kernels.choose_keys;
+        self.launch(kernel, [self.shape.n * splits, 1, 1], SELECT_KEYS as u32, shared, &args)
     }
 
     /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts;

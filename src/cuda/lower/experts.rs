@@ -7,7 +7,7 @@ use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Weight};
 
 impl Lowering<'_> {
@@ -20,6 +20,9 @@ impl Lowering<'_> {
             bias: self.model.weights.vector(routing.bias),
             slots: self.step.0.slots,
             kvs: if self.shape.padded { self.step.0.kvs } else { 0 },
+            by_id: self.model.weights.vector(routing.by_id),
+            ids: self.step.0.ids,
+            following: self.scratch.tokens,
             n_experts: n_experts as u32,
             n_used: routing.n_used as u32,
             score: match routing.score {
@@ -27,7 +30,7 @@ impl Lowering<'_> {
                 RouterScore::SoftmaxOfChosen => args::RouterScore::SoftmaxOfChosen,
                 RouterScore::Sigmoid => args::RouterScore::SigmoidOfScore,
                 RouterScore::RootOfSoftplus => args::RouterScore::RootOfSoftplus,
-                RouterScore::SparseMixer => return Err(Error::unsupported("this routing to experts on a GPU")),
+                RouterScore::SparseMixer => args::RouterScore::SparseMixer,
             } as u32,
             renormalise: u32::from(routing.renormalise),
             groups: routing.groups as u32,

@@ -344,9 +344,10 @@ impl Lowering<'_> {
                 self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            Op::Pool(_) | Op::Select(_) | Op::EmbedNgrams(_) | Op::OfMedia { .. } => {
-                Err(Error::unsupported(format!("{op:?} on a GPU")))
-            }
+            Op::Pool(op) => self.pool(op),
+            Op::Select(op) => self.select(op),
+            Op::EmbedNgrams(op) => self.embed_ngrams(op),
+            Op::OfMedia { .. } => Err(Error::unsupported("ops of rows of media alone on a GPU")),
             // `HeadOps` has the former, the caller the latter.
             Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
         }

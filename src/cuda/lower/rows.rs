@@ -2,14 +2,15 @@
 
 use crate::cuda::args::{
     CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, DotArgs, HEAD_TOKENS, JoinArgs, MixArgs, MixByScoreArgs,
-    Modification, ModifyArgs, ProjectHeadsArgs, RescaleArgs, SCAN_COLUMNS, ScanArgs, SinkhornArgs, StepArgs, WkvArgs,
+    Modification, ModifyArgs, NGRAM, NGRAM_HEADS, NgramArgs, NgramHead, PoolArgs, ProjectHeadsArgs, RescaleArgs,
+    SCAN_COLUMNS, ScanArgs, SinkhornArgs, StepArgs, WkvArgs,
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::lower::Lowering;
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
-use crate::graph::op::{Conv, DeltaRule, Mix, Scan, TensorId, Vector, Weight, Wkv};
+use crate::graph::op::{Conv, DeltaRule, EmbedNgrams, Mix, Pool, Scan, TensorId, Vector, Weight, Wkv};
 
 /// Tokens of a sequence from which on a chunk of them is faster than a step for each.
 const CHUNK_PAYS: usize = 16;
@@ -196,6 +197,56 @@ impl Lowering<'_> {
         let k = &self.model.device.kernels;
         let kernel = if op.taps <= 4 { &k.conv_4 } else { &k.conv_16 };
         self.launch(kernel, [width.div_ceil(128), args.step.n_tiles as usize, 1], 128, 0, &args)
+    }
+
+    /// Rows of a table by hashes of the last ids.
+    pub(crate) fn embed_ngrams(&mut self, op: &EmbedNgrams) -> Result<()> {
+        let (table, stride) = (self.model.weights.matrix(op.table), self.program.width(op.out));
+        let width = stride / op.heads.len().max(1);
+        let mut multipliers = [0; NGRAM];
+        multipliers.iter_mut().zip(&op.multipliers).for_each(|(to, from)| *to = *from);
+        for (i, chunk) in op.heads.chunks(NGRAM_HEADS).enumerate() {
+            let mut heads = [NgramHead::default(); NGRAM_HEADS];
+            for (to, from) in heads.iter_mut().zip(chunk) {
+                *to = NgramHead { first: from.first, rows: from.rows, n: from.n as u32, pad: 0 };
+            }
+            let args = NgramArgs {
+                step: self.step.0,
+                table,
+                following: self.scratch.tokens,
+                out: self.tensor(op.out) + (4 * i * NGRAM_HEADS * width) as Address,
+                memory: self.memory_places[op.recurrent.0 as usize],
+                multipliers,
+                heads,
+                width: width as u32,
+                stride: stride as u32,
+                kept: op.multipliers.len() as u32 - 1,
+                end: op.end,
+                keeps: u32::from(i == 0),
+                pad: 0,
+            };
+            self.launch(&self.model.device.kernels.ngrams, [self.shape.n, chunk.len(), 1], 128, 0, &args)?;
+        }
+        Ok(())
+    }
+
+    /// Sums of the groups of positions that tokens end.
+    pub(crate) fn pool(&mut self, op: &Pool) -> Result<()> {
+        let [width, out_width] = [op.x, op.out].map(|tensor| self.program.width(tensor));
+        let args = PoolArgs {
+            step: self.sequences(),
+            gate: self.tensor(op.gate),
+            x: self.tensor(op.x),
+            bias: self.model.weights.vector(Some(op.bias)),
+            out: self.tensor(op.out),
+            memory: self.memory_places[op.recurrent.0 as usize],
+            width: width as u32,
+            out_width: out_width as u32,
+            size: op.size as u32,
+            pad: 0,
+        };
+        let blocks = [width.div_ceil(128), args.step.n_tiles as usize, 1];
+        self.launch(&self.model.device.kernels.pool, blocks, 128, 0, &args)
     }
 
     /// Chunks that a block has room for and their bytes of shared memory, where a recurrence with one decay a head goes

@@ -22,6 +22,8 @@ pub enum Input {
     Positive,
     /// Scores of experts, no two of a row alike.
     Scores,
+    /// Every second position.
+    Places,
 }
 
 impl Input {
@@ -30,6 +32,7 @@ impl Input {
         match self {
             Input::Values(factor) => factor * value,
             Input::Positive => value.abs() / 2.0,
+            Input::Places => 2.0 * i as f32,
             // Multiples of the golden ratio lie apart.
             Input::Scores => ((i + 3 * row) % width) as f32 * 0.618_034 % 1.0 * 4.0 - 2.0,
         }
@@ -102,9 +105,15 @@ pub fn input_of(ops: &[Op], tensor: TensorId) -> Input {
     for op in ops {
         match op {
             Op::Experts(e) if e.scores == tensor => return Input::Scores,
+            Op::Attend(a) if a.among == Some(tensor) => return Input::Places,
             Op::DeltaRule(d) if [d.dt, d.beta].contains(&tensor) => return Input::Positive,
             Op::DeltaRule(d) if [d.q, d.k].contains(&tensor) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
             Op::Scan(s) if s.dt == tensor => return Input::Positive,
+            // No state grows.
+            Op::Wkv(w) if w.dt == tensor && w.rate.is_some() => return Input::Positive,
+            Op::Wkv(w) if w.moved.is_some_and(|moved| moved.contains(&tensor)) => {
+                return Input::Values(0.5 / (w.dim as f32).sqrt());
+            }
             // A query that equals the key of its position would see that position alone.
             Op::StoreKv { k, .. } if *k == tensor => return Input::Values(-1.0),
             _ => {}
@@ -146,6 +155,10 @@ impl Made<'_> {
         };
         match op {
             Op::Embed { table, rows, out, .. } => matrix(table, *rows, width(*out))?,
+            Op::EmbedNgrams(e) => {
+                let rows = e.heads.iter().map(|head| head.first + head.rows).max().unwrap_or(1);
+                matrix(&mut e.table, rows as usize, width(e.out) / e.heads.len().max(1))?;
+            }
             Op::Norm { norm, x, .. } => {
                 for v in norm.weight.iter_mut().chain(&mut norm.bias) {
                     // One for each group, or one for all.

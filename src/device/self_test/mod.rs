@@ -65,6 +65,9 @@ const PICTURE_STEPS: &[Counts] = &[[4, 3], [37, 0]];
 const TYPES: &[[DType; 2]] =
     &[[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::Q4_0], [quant::Q4_0, quant::F32]];
 
+/// Types of caches that choices of positions are tested with: floats, which nothing rounds.
+const EXACT: &[[DType; 2]] = &[[quant::F32; 2]];
+
 /// The relative error, root mean square, that the rounding of products to binary16 and of accumulation explains.
 const CLOSE: f64 = 4e-3;
 /// That of activations or keys that one of the two rounds to 8 bits and the other does not, or otherwise.
@@ -100,7 +103,11 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
     for (i, group) in groups.iter().enumerate() {
         let Some(ops) = with_keys(program, &groups[..i], group)? else { continue };
         let mut case = Case::new(device, program, weights, &ops, &named)?;
-        let types = if case.stores > 0 { TYPES } else { &TYPES[..1] };
+        let types = match case.stores {
+            _ if case.program.ops.iter().any(|op| matches!(op, Op::Select(_))) => EXACT,
+            0 => &TYPES[..1],
+            _ => TYPES,
+        };
         for types in types {
             largest = largest.max(case.check(device, &pool, *types)?);
         }
@@ -135,6 +142,7 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
     };
     let read = group.iter().find_map(|i| match &program.ops[*i] {
         Op::Attend(a) => Some(a.layer),
+        Op::Select(s) => Some(s.layer),
         _ => None,
     });
     match group.iter().find_map(stored) {
@@ -144,7 +152,12 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
     }
     let Some(layer) = read else { return Ok(Some(group.to_vec())) };
     let stores = before.iter().rev().find(|ops| ops.iter().any(|i| stored(i) == Some(layer)));
-    let stores = stores.ok_or_else(|| Error::Mismatch(format!("attention to {layer:?}, which no op writes")))?;
+    let mut stores =
+        stores.cloned().ok_or_else(|| Error::Mismatch(format!("attention to {layer:?}, which no op writes")))?;
+    if group.iter().any(|i| matches!(program.ops[*i], Op::Select(_))) {
+        // Keys as they are: others are rounded, by which other ones may be chosen.
+        stores.retain(|i| stored(i) == Some(layer));
+    }
     Ok(Some([&stores[..], group].concat()))
 }
 
@@ -216,8 +229,9 @@ impl Case {
             let moves: Vec<[TensorId; 2]> = moves.collect();
             b.push(Op::KeepOutputs { moves: moves.into() });
         }
-        let stores = ops.iter().position(|op| matches!(op, Op::Attend(_))).unwrap_or(0);
-        let has_products = !made.matrices.is_empty() && !ops.iter().any(|op| matches!(op, Op::Embed { .. }));
+        let stores = ops.iter().position(|op| matches!(op, Op::Attend(_) | Op::Select(_))).unwrap_or(0);
+        let is_table = |op: &Op| matches!(op, Op::Embed { .. } | Op::EmbedNgrams(_));
+        let has_products = !made.matrices.is_empty() && !ops.iter().any(is_table);
         let is_block = |m: &MadeUp| quant::format(m.dtype).is_ok_and(|f| f.block_len > 1);
         let is_rounded = delayed.is_some() && !signs || ops.iter().any(|op| matches!(op, Op::Experts(_)));
         // Few results may all be small by chance.
@@ -264,7 +278,7 @@ impl Case {
     fn number(&self, device: &CudaDevice, types: [DType; 2]) -> u64 {
         let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
         let shapes: Vec<_> = self.matrices.iter().chain(&self.factors).map(|m| (m.dtype, m.rows, m.cols)).collect();
-        let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len(), r.axes.len())).collect();
+        let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len(), r.axes.len(), r.behind)).collect();
         let Program { ops, tensors, kv_layers, recurrent, .. } = &*self.program;
         hash.write(
             format!("{ops:?} {tensors:?} {kv_layers:?} {recurrent:?} {shapes:?} {pairs:?} {types:?}").as_bytes(),
@@ -421,7 +435,10 @@ impl Case {
         let reads = |op: &Op| match op {
             Op::Embed { index, .. } => *index == Index::Id,
             Op::Rope { rope, .. } => !self.ropes[rope.table.0 as usize].axes.is_empty(),
-            Op::Attend(a) => matches!(a.mask, Mask::Causal | Mask::Window(_)),
+            // No network with keys of several positions sees.
+            Op::Attend(a) => {
+                self.program.kv_layers[a.layer.0 as usize].pool == 1 && matches!(a.mask, Mask::Causal | Mask::Window(_))
+            }
             Op::AddMedia { .. } => true,
             _ => false,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::made_up::Made;
 use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
-use crate::graph::op::{Op, TensorId, Weight};
+use crate::graph::op::{Groups, Op, TensorId, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::Weights;
@@ -15,6 +15,8 @@ use crate::quant;
 const ROWS: usize = 131;
 /// Rows of a table of embeddings.
 pub const TABLE: usize = 107;
+/// Positions that are chosen, fewer than keys stand ahead of the tested ones where a few positions share each.
+const CHOSEN: usize = 40;
 /// Width of experts whose types have no blocks.
 const EXPERT: [usize; 2] = [52, 44];
 
@@ -60,10 +62,27 @@ pub fn shrink(
                 let in_group = (r.n_used.div_ceil(r.groups_used) + 2).next_multiple_of(r.sharing);
                 let in_group = in_group.min(e.n_experts / r.groups);
                 e.n_experts = r.groups * in_group;
+                // No id has a bound without a table of tokens.
+                e.routing.by_id = None;
                 let hidden = cols(&[e.gate.unwrap_or(e.up), e.up], EXPERT[0])?.min(program.width(e.x));
                 e.ffn = cols(&[e.down], EXPERT[1])?.min(e.ffn);
                 widths.extend([(e.x, hidden), (e.out, hidden), (e.scores, e.n_experts)]);
             }
+            Op::EmbedNgrams(e) => {
+                for (head, first) in e.heads.iter_mut().zip((0..).step_by(TABLE)) {
+                    (head.first, head.rows) = (first, head.rows.min(TABLE as u64));
+                }
+            }
+            Op::Select(s) => {
+                let (top, size) = (program.width(s.out), s.groups.size());
+                let (least, tail) = match s.groups {
+                    Groups::One => (1, 0),
+                    Groups::Pools(_) => (1, size - 1),
+                    Groups::Blocks { local, .. } => (local as usize, 0),
+                };
+                widths.insert(s.out, (CHOSEN / size).max(least).min(top / size) * size + tail);
+            }
+            Op::Attend(a) => widths.extend(a.among.map(|among| (among, program.width(among).min(CHOSEN / 4)))),
             _ => {}
         }
     }

@@ -93,9 +93,8 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     }
     let classes = t.config.list(&["architectures"])?.unwrap_or_default();
     let is_headless = |class: &Json| class.as_str().is_some_and(|class| class.ends_with("Model"));
-    let embeds = !classes.is_empty() && classes.iter().all(is_headless);
+    let embeds = t.facts.embeds || !classes.is_empty() && classes.iter().all(is_headless);
     known::check(&t.config, family.effectless, &t.passed)?;
-    let embeds = embeds || t.facts.embeds;
     t.facts = Facts { tied, n_layers, width, predicts, group, embeds, ..t.facts };
     Ok(t)
 }

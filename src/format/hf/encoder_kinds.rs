@@ -356,23 +356,23 @@ fn lfm2(c: &mut Config) -> Result<()> {
 
 /// Bounds are areas of two frames.
 fn glm4v(c: &mut Config) -> Result<()> {
-    bounds(c, 2)?;
+    bounds(c, 2, "spatial_merge_size")?;
     rotation(c)
 }
 
 fn paddleocr(c: &mut Config) -> Result<()> {
-    bounds(c, 1)?;
+    bounds(c, 1, "spatial_merge_size")?;
     rotation(c)
 }
 
-/// Bounds on areas in pixels, whatever their names say, of so many frames.
-fn bounds(c: &mut Config, frames: u64) -> Result<()> {
+/// Sets bounds on areas in pixels, whatever their names say, of so many frames, and the side of blocks under its key.
+fn bounds(c: &mut Config, frames: u64, merge_key: &str) -> Result<()> {
     let least = c.pixels.int(&["min_pixels"])?.map_or_else(|| c.require_side("size", "shortest_edge"), Ok)?;
     let most = c.pixels.int(&["max_pixels"])?.map_or_else(|| c.require_side("size", "longest_edge"), Ok)?;
     let merge = c.require(&["spatial_merge_size"])?;
     c.set("image_min_pixels", least.div_ceil(frames));
     c.set("image_max_pixels", most / frames);
-    c.set("spatial_merge_size", merge);
+    c.set(merge_key, merge);
     Ok(())
 }
 
@@ -484,11 +484,7 @@ fn dots(c: &mut Config) -> Result<()> {
     if c.require(&["temporal_patch_size"])? != 1 {
         return Err(c.vision.unsupported("pictures of several frames"));
     }
-    bounds(c, 1)?;
-    let merge = c.require(&["spatial_merge_size"])?;
-    c.keys.retain(|(key, _)| key != "clip.vision.spatial_merge_size");
-    c.set("projector.scale_factor", merge);
-    Ok(())
+    bounds(c, 1, "projector.scale_factor")
 }
 
 fn llava(c: &mut Config) -> Result<()> {
@@ -622,7 +618,7 @@ fn internvl_chat(c: &mut Config) -> Result<()> {
 
 /// Qwen 2, 2.5 and 3. Bounds are areas in pixels, whatever their names say.
 fn qwen(c: &mut Config) -> Result<()> {
-    bounds(c, 1)?;
+    bounds(c, 1, "spatial_merge_size")?;
     let (patch, layers) = (c.require(&["patch_size"])?, c.require(&["depth"])?);
     let numbers = |c: &Config, name: &str| -> Result<Vec<u64>> {
         let list = c.vision.list(&[name])?.unwrap_or_default();

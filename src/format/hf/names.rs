@@ -83,13 +83,13 @@ pub(super) fn translate(
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
         let Some(one @ (_, expert, first)) = group.first() else { continue };
         let mut tensor = read(one)?;
-        if expert.is_none() {
-            parts::separate(t, &mut tensor)?;
-        }
         if expert.is_some() {
             stack(path, &mut tensor, group, &mut read)?;
-        } else if parts::is_transposed(path, t, &tensor)? {
-            tensor = parts::transposed(path, tensor, first)?;
+        } else {
+            parts::separate(t, &mut tensor)?;
+            if parts::is_transposed(path, t, &tensor)? {
+                tensor = parts::transposed(path, tensor, first)?;
+            }
         }
         parts::push(path, t, tensor, &mut tensors)?;
     }

@@ -1,8 +1,8 @@
 //! Gemma 2: norms on both sides of each block, soft-capped scores and logits, every other layer sees a window.
+//! VaultGemma has no norms behind blocks.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
-use crate::graph::op::TensorId;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
@@ -14,28 +14,25 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
     let scale = attention_scale(b, 46)?;
     let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(4096), 2)?;
+    let post_norms = b.keys.flag("post_norms")?.unwrap_or(true);
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.rotary_attention(h, Attention { scale, softcap, ..Attention::windowed(heads, windows[i]) }, rope)?;
-        norm_behind(b, o, "post_attention_norm")?;
+        if post_norms {
+            b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.gated_ffn(h, Gelu)?;
-        norm_behind(b, o, "post_ffw_norm")?;
+        if post_norms {
+            b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         Ok(())
     })?;
     let h = b.rms_norm(x, "output_norm")?;
     b.head(h, 1.0, logit_softcap)
-}
-
-/// Normalises what a block gives, but in VaultGemma, which has no such norms.
-fn norm_behind(b: &mut Builder, o: TensorId, part: &str) -> Result<()> {
-    match b.is_folder() && !b.has(&format!("{part}.weight")) {
-        true => Ok(()),
-        false => b.rms_norm_groups(o, part, b.hyper.hidden),
-    }
 }
 
 /// The largest Gemma of a generation, known by its number of layers, scales by the width of the model a head.

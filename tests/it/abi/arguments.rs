@@ -301,8 +301,8 @@ fn the_cpu_is_device_one() {
     refused("a list of devices", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     (params.device, params.shares) = (0, shares[1..].as_ptr());
     refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
-    let cpu = [1];
-    (params.devices, params.shares) = (cpu.as_ptr(), null());
+    let only = [1];
+    (params.devices, params.shares) = (only.as_ptr(), null());
     for (text, why) in [(c"experts=disk", "experts=disk"), (c"experts=cpu:1", "0 layers have experts")] {
         params.placement = text.as_ptr();
         refused(why, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });

@@ -192,8 +192,7 @@ fn decoders_that_see_agree_with_the_cpu() {
     program.check(weights).unwrap();
     let pool = Arc::new(Pool::new(1).unwrap());
     let isa = Isa::detect();
-    let cpu = CpuBackend::load(&pool, isa, &[program], weights, None, u64::MAX, true, &mut |_, _| Ok(())).unwrap();
-    let cpu = Backend::Cpu(Arc::new(cpu));
+    let cpu = cpu_backend(program, weights);
     let pieces: [&[[usize; 2]]; 2] = [&[PROMPTS], &[[7, 1], [3, 4], [1, 1], [13, 6]]];
     let run = |backend: &Backend, pieces: &[[usize; 2]]| {
         let mut run = Run::new(backend, program);

@@ -113,13 +113,10 @@ pub const ALL: &[Family] = &[
         rope: |t| {
             rope::translate(t)?;
             let base = t.number(&["swa_rope_theta"])?;
-            match t.config.find(&["rope_parameters"]) {
-                Some(_) => Ok(()),
-                None => {
-                    t.replace("rope.freq_base_swa", base);
-                    Ok(())
-                }
+            if t.config.find(&["rope_parameters"]).is_none() {
+                t.replace("rope.freq_base_swa", base);
             }
+            Ok(())
         },
         windowed_base: true,
         names: &[&[("self_attn.attention_sink_bias", "attn_sinks.weight")]],
@@ -346,20 +343,20 @@ fn step_rope(t: &mut Translator) -> Result<()> {
     let [full, local] = [0, 1].map(|kind| KINDS.get(kind).and_then(|kind| sets.get(kind)).unwrap_or(&nothing));
     let full = Members::new(t.path, full, scaling);
     let local = Members::new(t.path, local, &nothing);
-    let mut numbers = [[1e4, 1.0]; 2];
-    for (set, (is_local, numbers)) in [&full, &local].into_iter().zip([false, true].into_iter().zip(&mut numbers)) {
-        for ((name, beside), number) in
-            [("rope_theta", "rope_theta"), ("partial_rotary_factor", "partial_rotary_factors")].iter().zip(numbers)
-        {
-            let at = windowed.iter().position(|windowed| *windowed == is_local);
+    // The numbers of a kind of layers: those of its set, or those of its first layer where there is one for each layer.
+    let read = |set: &Members, is_local: bool| -> Result<[f64; 2]> {
+        let first = windowed.iter().position(|windowed| *windowed == is_local);
+        let number = |name: &str, beside: &str, default: f64| -> Result<f64> {
             let told = t.config.find(&[beside]).and_then(|(_, value)| match value.as_array() {
-                Some(list) => list.get(at?)?.as_f64(),
+                Some(list) => list.get(first?)?.as_f64(),
                 None => value.as_f64(),
             });
-            *number = set.number(&[name])?.or(told).unwrap_or(*number);
-        }
-    }
-    let [[base, part], [local_base, local_part]] = numbers;
+            Ok(set.number(&[name])?.or(told).unwrap_or(default))
+        };
+        let base = number("rope_theta", "rope_theta", 1e4)?;
+        Ok([base, number("partial_rotary_factor", "partial_rotary_factors", 1.0)?])
+    };
+    let ([base, part], [local_base, local_part]) = (read(&full, false)?, read(&local, true)?);
     let has_windows = windowed.contains(&true);
     if part != 0.5 || (has_windows && local_part != 1.0) {
         return Err(t.config.unsupported("\"partial_rotary_factors\" other than 0.5, and 1 in layers with a window"));

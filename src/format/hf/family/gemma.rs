@@ -25,18 +25,14 @@ const SCALE: &[Key] = &[("attention.scale", InverseRoot, &["query_pre_attn_scala
 pub const ALL: &[Family] = &[
     // The first configurations say "gelu" and mean its approximation.
     Family { model_types: &["gemma"], arch: "gemma", activations: &["gelu", "gelu_pytorch_tanh"], ..GEMMA },
-    Family {
-        model_types: &["gemma2"],
-        arch: "gemma2",
-        keys: &[&[("attn_logit_softcapping", Cap, &["attn_logit_softcapping"])], LOGIT_CAP, SCALE],
-        post_norms: true,
-        ..GEMMA
-    },
+    Family { model_types: &["gemma2"], post_norms: true, ..SECOND },
     Family {
         model_types: &["vaultgemma"],
-        arch: "gemma2",
-        keys: &[&[("attn_logit_softcapping", Cap, &["attn_logit_softcapping"])], LOGIT_CAP, SCALE],
-        ..GEMMA
+        extras: |t| {
+            t.set("post_norms", Some(false));
+            Ok(())
+        },
+        ..SECOND
     },
     Family {
         model_types: &["gemma3_text", "gemma3"],
@@ -75,6 +71,12 @@ pub const ALL: &[Family] = &[
         ..FOURTH
     },
 ];
+
+const SECOND: Family = Family {
+    arch: "gemma2",
+    keys: &[&[("attn_logit_softcapping", Cap, &["attn_logit_softcapping"])], LOGIT_CAP, SCALE],
+    ..GEMMA
+};
 
 const FOURTH: Family = Family {
     model_types: &["gemma4_text", "gemma4"],
