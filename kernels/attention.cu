@@ -327,7 +327,7 @@ template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const Atten
         const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
         auto row_at = [&](u32 i) {
-            return kAmong && list ? (u64)list[p0 + min_u32(i, valid)] : row0 + min_u32(i, valid);
+            return kAmong && list ? (u32)list[p0 + min_u32(i, valid)] : row0 + min_u32(i, valid);
         };
         auto value_at = [&](u32 i) { return row_at(i) * a.layer.v_stride; };
         float scores[2][4] = {};

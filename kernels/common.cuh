@@ -62,6 +62,15 @@ DEVICE void add_to_shared(u32* p, u32 v) {
 DEVICE void add_to_shared(u64* p, u64 v) {
     asm volatile("red.relaxed.cta.shared.add.u64 [%0], %1;" ::"r"(shared_address(p)), "l"(v) : "memory");
 }
+// And with what was there before.
+DEVICE u32 fetch_add_shared(u32* p, u32 v) {
+    u32 old;
+    asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "r"(shared_address(p)), "r"(v)
+                 : "memory");
+    return old;
+}
 
 // Operations that are rounded one by one, whatever stands beside them.
 DEVICE float rounded_add(float a, float b) { return __fadd_rn(a, b); }

@@ -44,7 +44,7 @@ KERNEL(ngrams, NgramArgs, 128, 1) {
     while (ahead < min_u32(a.kept, token) && a.step.slots[token - ahead - 1] == slot) ahead++;
     // One more than the id so far back, 0 where there is none.
     auto known = [&](u32 back) -> u64 {
-        if (back > ahead) return memory.from ? (u64)memory.from[a.memory + a.kept + ahead - back] : 0;
+        if (back > ahead) return memory.from ? (u64)(u32)memory.from[a.memory + a.kept + ahead - back] : 0;
         const u32 id = a.step.ids[token - back];
         return (u64)(id == kChosenBefore ? a.following[token - back] : id) + 1;
     };

@@ -46,11 +46,11 @@ struct Chosen {
         if (is_full) sort();
     }
     DEVICE_MEMBER void add(u64 rank) {
-        if (rank > limit) list[atomic_add(filled, 1)] = rank;
+        if (rank > limit) list[fetch_add_shared(filled, 1)] = rank;
     }
 };
 
-// Bytes of a query in shared memory; `select_shared` in `src/cuda/lower/attention.rs` counts the same.
+// Bytes of a query in shared memory; `select_shared` in `src/cuda/scratch.rs` counts the same.
 DEVICE u32 row_bytes(u32 dim) { return 64 * ceil_div(dim, 32) + 32; }
 
 // Scores of keys `k0 + 16 * warp` and the 15 behind it and of those 128 further on, to `scores`.

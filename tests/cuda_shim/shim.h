@@ -68,6 +68,7 @@ DEVICE u32 atomic_add(u32* p, u32 v) {
     *p += v;
     return old;
 }
+DEVICE u32 fetch_add_shared(u32* p, u32 v) { return atomic_add(p, v); }
 template <class T> static inline void add_to(T* p, T v) { *p += v; }
 template <class T> static inline void add_to_shared(T* p, T v) { *p += v; }
 // Compiled without contraction.

@@ -418,28 +418,29 @@ static void note_global_atomic(uint64_t address, uint32_t size, At at) {
     if (!me().waited) fault(at, "an atomic operation ahead of griddepcontrol.wait");
     note_atomic(r.writers + (address - r.low), r.readers + (address - r.low), size, grid_base, at);
 }
-template <class T> static void add_at(uint8_t* p, T v) {
+template <class T> static T add_at(uint8_t* p, T v) {
     T old;
     memcpy(&old, p, sizeof(T));
-    old += v;
-    memcpy(p, &old, sizeof(T));
+    v += old;
+    memcpy(p, &v, sizeof(T));
+    return old;
 }
 template <class T> void reduce_add(uint64_t address, T v, At at) {
     note_global_atomic(address, sizeof(T), at);
     add_at((uint8_t*)address, v);
 }
-template <class T> void shared_reduce_add(uint32_t address, T v, At at) {
+template <class T> T shared_add(uint32_t address, T v, At at) {
     const uint32_t i = shared_offset(address, sizeof(T), at);
     check_unread(i, sizeof(T), at);
     for (uint32_t j = 0; j < sizeof(T); j++)
         if (shared_writers[i + j] < block_base) fault(at, "adds to shared memory that nobody wrote");
     note_atomic(&shared_writers[i], &shared_readers[i], sizeof(T), block_base, at);
-    add_at(shim::state.shared + i, v);
+    return add_at(shim::state.shared + i, v);
 }
 template void reduce_add(uint64_t, uint32_t, At);
 template void reduce_add(uint64_t, uint64_t, At);
-template void shared_reduce_add(uint32_t, uint32_t, At);
-template void shared_reduce_add(uint32_t, uint64_t, At);
+template uint32_t shared_add(uint32_t, uint32_t, At);
+template uint64_t shared_add(uint32_t, uint64_t, At);
 
 uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at) {
     Thread& t = me();

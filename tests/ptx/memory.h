@@ -45,9 +45,9 @@ void warp_barrier(uint32_t lanes, At at);
 void fence();
 enum Order { k_relaxed, k_acquire = 1, k_release = 2, k_acq_rel = 3 };
 uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at);
-// Without an order, and without what was there before.
+// Without an order; the former without what was there before.
 template <class T> void reduce_add(uint64_t address, T v, At at);
-template <class T> void shared_reduce_add(uint32_t address, T v, At at);
+template <class T> T shared_add(uint32_t address, T v, At at);
 
 struct Shuffled { uint32_t word; bool inside; };
 enum Shuffle { kShuffle_bfly, kShuffle_idx, kShuffle_up, kShuffle_down };

@@ -385,9 +385,14 @@ def _(k, a, order):
     return k.write(a[0], f'atomic_add({k.address(a[1])}, {k.read(a[2], "u32")}, k_{order or "relaxed"}, {k.at})', 'u32')
 
 
+@operation(r'atom\.relaxed\.cta\.shared\.add\.u32')
+def _(k, a):
+    return k.write(a[0], f'shared_add<uint32_t>({k.address(a[1])}, {k.read(a[2], "u32")}, {k.at})', 'u32')
+
+
 @operation(r'red\.relaxed\.(gpu\.global|cta\.shared)\.add\.(u32|u64)')
 def _(k, a, space, type_):
-    verb = 'reduce_add' if space == 'gpu.global' else 'shared_reduce_add'
+    verb = 'reduce_add' if space == 'gpu.global' else 'shared_add'
     return f'{verb}<{CPP[type_]}>({k.address(a[0])}, {k.read(a[1], type_)}, {k.at});'
 
 
