@@ -41,7 +41,7 @@ def families():
     text = "\n".join(path.read_text() for path in sorted(FAMILIES.glob("*.rs")))
     bases = {name: (arch, base) for name, arch, base in
              ((name, re.search(r'arch: "([^"]*)"', body), re.search(r"\.\.(\w+)", body))
-              for name, body in re.findall(r"const (\w+): Family = Family \{(.*?)\};", text, re.S))}  # fmt: skip
+              for name, body in re.findall(r"const (\w+): Family =\s+Family \{(.*?)\};", text, re.S))}  # fmt: skip
 
     def inherited(base):
         arch, above = bases[base]
