@@ -29,8 +29,9 @@ struct Chosen {
         sync_block();
         for (u32 run = 2; run <= room; run *= 2) for (u32 far = run / 2; far > 0; far /= 2) {
             for (u32 i = threadIdx.x; i < room; i += blockDim.x) {
+                if ((i ^ far) < i) continue;  // the other thread's
                 const u64 a = list[i], b = list[i ^ far];
-                if ((i ^ far) > i && (a < b) == !(i & run)) list[i] = b, list[i ^ far] = a;
+                if ((a < b) == !(i & run)) list[i] = b, list[i ^ far] = a;
             }
             sync_block();
         }
