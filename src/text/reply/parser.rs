@@ -2,23 +2,20 @@
 //! character is looked at once, but for the few of a tag that is not yet complete. Relies on `reply` for what a reply
 //! may be; what is not understood is content.
 
+mod calls;
+
 use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use crate::error::{Error, Result, secured};
-use crate::text::reply::form::{Argument, Body, CallForm};
+use crate::text::reply::form::{Body, CallForm};
 use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
-use crate::text::reply::nested;
-use crate::text::reply::object::{ObjectCall, Step};
-use crate::text::reply::replies::{
-    Behind, Event, EventKind, Found, MESSAGE, Reply, Then, Tool, is_text, resolved, value,
-};
-use crate::text::reply::search::{earlier, end_of_value, find, key, unclosed};
-use crate::text::reply::tags::{Match, matches};
+use crate::text::reply::object::ObjectCall;
+use crate::text::reply::replies::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then};
+use crate::text::reply::search::find;
+use crate::text::reply::tags::Match;
 use crate::text::{Stops, TextStream, TokenKind, Tokenizer};
 
 /// Most bytes that a parser holds, taken and not yet taken.
@@ -409,205 +406,6 @@ impl ReplyParser {
         Some(at + MESSAGE.len())
     }
 
-    fn object(&mut self, mut object: Box<ObjectCall>, rest: &str) -> Option<usize> {
-        let reply = self.reply.clone();
-        let Some(Body::Object { name, arguments, .. }) = reply.form.calls.as_ref().map(|calls| &calls.body) else {
-            return None;
-        };
-        let mut json = String::new();
-        for (i, c) in rest.char_indices() {
-            let was_named = object.is_named();
-            let step = object.push(c, name, arguments, &reply.tools, &mut json);
-            if let Some(name) = object.name().filter(|_| !was_named) {
-                self.emit(EventKind::ToolName, false, name);
-            }
-            if step == Step::More {
-                continue;
-            }
-            self.emit(EventKind::ToolArguments, false, &json);
-            match step {
-                Step::Failed if object.is_named() => self.give_up_call(object.raw()),
-                Step::Failed => self.give_up(object.raw()),
-                _ => {
-                    self.calls += 1;
-                    self.state = State::CallEnd;
-                    return Some(i + c.len_utf8());
-                }
-            }
-            return Some(i);
-        }
-        self.emit(EventKind::ToolArguments, false, &json);
-        self.state = State::Object(object);
-        (!rest.is_empty()).then_some(rest.len())
-    }
-
-    fn named(&mut self, mut literal: Literal, rest: &str) -> Option<usize> {
-        let mut json = String::new();
-        for (i, c) in rest.char_indices() {
-            if literal.push(c, &mut json).is_err() {
-                self.emit(EventKind::ToolArguments, false, &json);
-                self.give_up_call("");
-                return Some(i);
-            }
-            if literal.is_done() {
-                self.emit(EventKind::ToolArguments, false, &json);
-                self.calls += 1;
-                self.state = State::CallEnd;
-                return Some(i + c.len_utf8());
-            }
-        }
-        self.emit(EventKind::ToolArguments, false, &json);
-        self.state = State::Named(literal);
-        (!rest.is_empty()).then_some(rest.len())
-    }
-
-    fn arguments(&mut self, tool: usize, mut keys: Vec<String>, rest: &str, behind: Behind) -> Option<usize> {
-        let reply = self.reply.clone();
-        let (calls, argument) = tagged(&reply)?;
-        let text = rest.trim_start();
-        let blank = rest.len() - text.len();
-        if let Match::Full(n) = matches(calls.after.trim(), text) {
-            self.emit(EventKind::ToolArguments, false, "}");
-            self.calls += 1;
-            self.state = State::BehindCall;
-            return Some(blank + n);
-        }
-        let found = match matches(argument.before.trim(), text) {
-            Match::Full(n) => key(argument, &text[n..]).map(|found| (n, found)),
-            other => Err(other),
-        };
-        match found {
-            Ok((n, (name, end, is_text_tag))) if !keys.contains(&name) => {
-                let comma = if keys.is_empty() { "" } else { ", " };
-                self.emit(EventKind::ToolArguments, false, &format!("{comma}{}: ", Json::from(name.as_str())));
-                let is_text = match argument.other {
-                    Some(_) => is_text_tag,
-                    None => is_text(&schema(&reply.tools[tool], &name)),
-                };
-                let kind =
-                    if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new(), 0) };
-                keys.push(name);
-                self.state = State::Value { tool, keys, kind, begun: false };
-                Some(blank + n + end)
-            }
-            Err(Match::Partial) if behind != Behind::End => {
-                self.state = State::Arguments { tool, keys };
-                None
-            }
-            _ if matches(calls.after.trim(), text) == Match::Partial && behind != Behind::End => {
-                self.state = State::Arguments { tool, keys };
-                None
-            }
-            _ if text.is_empty() => {
-                self.state = State::Arguments { tool, keys };
-                None
-            }
-            _ => {
-                self.give_up_call("");
-                Some(0)
-            }
-        }
-    }
-
-    fn value(
-        &mut self,
-        tool: usize,
-        keys: Vec<String>,
-        mut kind: ValueKind,
-        mut begun: bool,
-        rest: &str,
-        behind: Behind,
-    ) -> Option<usize> {
-        let reply = self.reply.clone();
-        let (calls, argument) = tagged(&reply)?;
-        let mut at = 0;
-        if !begun && !rest.is_empty() {
-            let in_front = &argument.text[argument.text.trim_end().len()..];
-            if rest.len() < in_front.len() && in_front.starts_with(rest) && behind == Behind::More {
-                self.state = State::Value { tool, keys, kind, begun };
-                return None;
-            }
-            begun = true;
-            if rest.starts_with(in_front) {
-                at = in_front.len();
-            }
-            if matches!(kind, ValueKind::Text) {
-                self.emit(EventKind::ToolArguments, false, "\"");
-            }
-        }
-        let text = &rest[at..];
-        let name = keys.last().map_or("", String::as_str);
-        let close = argument.close(name);
-        let space = &close[..close.len() - close.trim_start().len()];
-        let nested = match (&argument.nested, &kind) {
-            (Some(mark), ValueKind::Other(_, open)) => Some((mark.as_str(), *open)),
-            _ => None,
-        };
-        let found = end_of_value(text, behind, calls, argument, nested, &close);
-        // Models leave the tag out that ends a value, before the next argument or the end of the call.
-        let found = match argument.nested.is_some() || argument.in_cdata {
-            true => found,
-            false => earlier(found, unclosed(text, behind, calls, &reply.tools[tool], &keys)),
-        };
-        let (end, next) = match found {
-            Found::At(end, next, _) => (end, next),
-            Found::Wait(end) => (end, end),
-            Found::None => (text.len(), text.len()),
-        };
-        let (is_complete, is_closed) = (matches!(found, Found::At(..)), next > end);
-        let mut part = mem::take(&mut self.gap) + &text[..end];
-        match (is_complete, is_closed) {
-            (true, true) => part.truncate(part.strip_suffix(space).unwrap_or(&part).len()),
-            (true, false) => part.truncate(part.trim_end().len()),
-            (false, _) => self.gap = part.split_off(part.trim_end().len()),
-        }
-        match &mut kind {
-            ValueKind::Text => {
-                let mut json = String::new();
-                part.chars().for_each(|c| escape(c, &mut json));
-                if is_complete {
-                    json.push('"');
-                }
-                self.emit(EventKind::ToolArguments, false, &json);
-            }
-            ValueKind::Other(value, open) => {
-                value.push_str(&part);
-                *open += nested.map_or(0, |(mark, _)| nested::balance(&part, mark));
-            }
-        }
-        if !is_complete {
-            self.state = State::Value { tool, keys, kind, begun };
-            return (at + end > 0).then_some(at + end);
-        }
-        if let ValueKind::Other(text, _) = kind {
-            let json = json_of(&text, argument, &reply.tools[tool], name);
-            self.emit(EventKind::ToolArguments, false, &json);
-        }
-        self.state = State::Arguments { tool, keys };
-        Some(at + next)
-    }
-
-    fn call_end(&mut self, rest: &str, behind: Behind) -> Option<usize> {
-        let reply = self.reply.clone();
-        let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());
-        let text = rest.trim_start();
-        match matches(after, text) {
-            Match::Full(n) => {
-                self.state = State::BehindCall;
-                Some(rest.len() - text.len() + n)
-            }
-            Match::Partial if behind != Behind::End || text.is_empty() => {
-                self.state = State::CallEnd;
-                None
-            }
-            _ => {
-                self.is_unparsed = true;
-                self.state = State::BehindCall;
-                Some(0)
-            }
-        }
-    }
-
     fn behind_call(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let text = rest.trim_start();
@@ -755,25 +553,4 @@ fn address(header: &str) -> Option<(&str, Option<&str>)> {
         to = words.find_map(|word| word.strip_prefix("to=")).or(to);
     }
     Some((channel, to))
-}
-
-fn tagged(reply: &Reply) -> Option<(&CallForm, &Argument)> {
-    match reply.form.calls.as_ref() {
-        Some(calls @ CallForm { body: Body::Tagged { argument, .. }, .. }) => Some((calls, argument)),
-        _ => None,
-    }
-}
-
-fn schema(tool: &Tool, argument: &str) -> Json {
-    resolved(&tool.parameters["properties"][argument], &tool.parameters)
-}
-
-/// The value of an argument that is no text, as JSON.
-fn json_of(text: &str, argument: &Argument, tool: &Tool, name: &str) -> String {
-    let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
-    match (data.filter(|_| argument.in_cdata), &argument.nested) {
-        (Some(data), _) => Json::from(data).to_string(),
-        (None, Some(mark)) => nested::json(text, mark, &schema(tool, name), &tool.parameters),
-        (None, None) => value(text, &schema(tool, name)),
-    }
 }

@@ -23,8 +23,8 @@ use crate::text::template::error::{MAX_OUTPUT, refuse, unsupported};
 use crate::text::template::filters::{FILTERS, TESTS};
 use crate::text::template::functions::{Cycler, FUNCTIONS};
 use crate::text::template::marks::{RenderMarks, marks_of};
-use crate::text::template::values::{self as values, BoundMethod, Kind, Sequence, kind, type_name};
-use crate::text::template::{format, methods};
+use crate::text::template::values::{self, BoundMethod, Kind, Sequence, kind, type_name};
+use crate::text::template::{format, items, methods, operators};
 
 /// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
 const MADE: usize = 64 << 20;
@@ -265,13 +265,13 @@ fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value
     match (op, kind(a)) {
         // What is safe in HTML keeps so, and the other operand is made so.
         ("+", Kind::Str(text)) if b.is_safe() && !a.is_safe() => {
-            values::add(&Value::from_safe_string(marks_of(state)?.escaped(text)), b)
+            operators::add(&Value::from_safe_string(marks_of(state)?.escaped(text)), b)
         }
         ("+", Kind::Str(_)) if a.is_safe() && !b.is_safe() => match b.as_str() {
-            Some(text) => values::add(a, &Value::from_safe_string(marks_of(state)?.escaped(text))),
-            None => values::add(a, b),
+            Some(text) => operators::add(a, &Value::from_safe_string(marks_of(state)?.escaped(text))),
+            None => operators::add(a, b),
         },
-        ("+", _) => values::add(a, b),
+        ("+", _) => operators::add(a, b),
         ("*", _) => {
             let budget = Budget::of(state)?;
             let mut bytes = 1usize;
@@ -282,27 +282,27 @@ fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value
             if bytes > budget.largest && !(a.is_number() && b.is_number()) {
                 return Err(too_much("\"*\" makes", budget.largest));
             }
-            values::mul(a, b)
+            operators::mul(a, b)
         }
         ("%", Kind::Str(_)) => {
             let args = Arguments::new("format", &[a.clone(), b.clone()])?;
             marks_of(state)?
                 .call(&args, |args| format::percent(args.placed[0].as_str().unwrap_or_default(), &args.placed[1]))
         }
-        _ => values::arithmetic(op, a, b),
+        _ => operators::arithmetic(op, a, b),
     }
 }
 
 /// Calls a method of a value, the first of `all`.
 fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Error> {
     let Some((value, rest)) = all.split_first() else { return Err(refuse("a method of nothing")) };
-    if values::has_method(value, name) {
+    if items::has_method(value, name) {
         return call_builtin(state, &Arguments::new(name, all)?, |_, args| methods::call(args));
     }
     if value.is_undefined() {
         return Err(values::undefined(&format!("the value of which {name:?} is called")));
     }
-    if values::is_unsafe_method(value, name) {
+    if items::is_unsafe_method(value, name) {
         let kind = type_name(value);
         return Err(refuse(format!("access to attribute '{name}' of '{kind}' object is unsafe")));
     }
@@ -317,7 +317,7 @@ fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Er
             Err(e) => Err(e),
         };
     }
-    let found = values::attr(value, name)?;
+    let found = items::attr(value, name)?;
     if found.is_undefined() {
         let what = format!("'{} object' has no attribute '{name}'", type_name(value));
         return Err(Error::new(ErrorKind::UnknownMethod, what));
@@ -400,12 +400,12 @@ pub fn environment() -> Environment<'static> {
         });
     }
     e.add_filter(CONCAT, operation(concat));
-    e.add_filter(NEGATE, operation(|_, operands| values::neg(&operands[0])));
+    e.add_filter(NEGATE, operation(|_, operands| operators::neg(&operands[0])));
     e.add_filter(
         SLICE,
-        operation(|_, operands| values::slice(&operands[0], [&operands[1], &operands[2], &operands[3]])),
+        operation(|_, operands| items::slice(&operands[0], [&operands[1], &operands[2], &operands[3]])),
     );
-    e.add_filter(ATTRIBUTE, |_: &mut State, value: Value, name: &str| values::attr(&value, name));
+    e.add_filter(ATTRIBUTE, |_: &mut State, value: Value, name: &str| items::attr(&value, name));
     e.add_filter(ITEM, item);
     e.add_filter(ITERATE, iterate);
     e.add_filter(UNPACK, unpack);
@@ -441,7 +441,7 @@ fn begin(state: &mut State, marks: Value, input: usize) -> Result<usize, Error> 
 
 fn compare(state: &mut State, op: &str, operands: &[Value]) -> Result<bool, Error> {
     let marks = marks_of(state)?;
-    values::compare(op, &marks.unmarked(&operands[0]), &marks.unmarked(&operands[1]))
+    operators::compare(op, &marks.unmarked(&operands[0]), &marks.unmarked(&operands[1]))
 }
 
 fn concat(state: &mut State, operands: &[Value]) -> Result<Value, Error> {
@@ -455,7 +455,7 @@ fn item(state: &mut State, value: Value, key: Value) -> Result<Value, Error> {
     budget.look(value.as_str().map_or(0, str::len))?;
     budget.read(&key)?;
     let key = budget.marks.item(&value, &key);
-    values::item(&value, &key)
+    items::item(&value, &key)
 }
 
 /// What a loop goes over.

@@ -10,15 +10,16 @@ use minijinja::{Error, ErrorKind, State, Value};
 use crate::text::template::arguments::{Arguments, Builtin, count, text};
 use crate::text::template::error::{MAX_OUTPUT, refuse};
 use crate::text::template::format::{Bounded, percent};
+use crate::text::template::items::{attr, has_method};
 use crate::text::template::json::{Style, to_json};
 use crate::text::template::marks::marks_of;
 use crate::text::template::methods::{capitalized, is_of_case, is_space, lines, padded, replaced, stripped};
+use crate::text::template::operators::{Number, arithmetic, compare, equal};
 use crate::text::template::sequences::{
     Keys, batch, dictsort, groupby, join, least, reverse, slice, sort, sum, unique,
 };
 use crate::text::template::values::{
-    Form, Kind, Number, Sequence, attr, compare, equal, escaped, int, items, kind, length, pairs, show, tuple,
-    type_name, undefined,
+    Form, Kind, Sequence, escaped, int, items, kind, length, pairs, show, tuple, type_name, undefined,
 };
 
 pub const FILTERS: &[(&str, Builtin)] = &[
@@ -28,7 +29,7 @@ pub const FILTERS: &[(&str, Builtin)] = &[
         let (value, name) = (value.unwrap_or_default(), name.unwrap_or_default());
         let name = text(&name, "the name of an attribute")?;
         match kind(&value) {
-            Kind::Dict if !crate::text::template::values::has_method(&value, name) => Ok(Value::UNDEFINED),
+            Kind::Dict if !has_method(&value, name) => Ok(Value::UNDEFINED),
             _ => attr(&value, name),
         }
     }),
@@ -122,7 +123,7 @@ pub const TESTS: &[(&str, Builtin)] = &[
     ("defined", |_, args| is(args, |value| !matches!(value, Kind::Undefined))),
     ("divisibleby", |_, args| {
         let [value, by] = args.bind(["value", "num"], 2)?;
-        let rest = crate::text::template::values::arithmetic("%", &value.unwrap_or_default(), &by.unwrap_or_default())?;
+        let rest = arithmetic("%", &value.unwrap_or_default(), &by.unwrap_or_default())?;
         Ok(Value::from(equal(&rest, &Value::from(0))))
     }),
     ("escaped", |_, args| Ok(Value::from(args.alone()?.is_safe()))),
@@ -199,7 +200,7 @@ fn compared(args: &Arguments, op: &str) -> Result<Value, Error> {
 }
 
 fn parity(args: &Arguments, rest: i64) -> Result<Value, Error> {
-    let of = crate::text::template::values::arithmetic("%", args.alone()?, &Value::from(2))?;
+    let of = arithmetic("%", args.alone()?, &Value::from(2))?;
     Ok(Value::from(equal(&of, &Value::from(rest))))
 }
 

@@ -3,7 +3,9 @@
 use minijinja::{Error, Value};
 
 use crate::text::template::error::{MAX_OUTPUT, refuse};
-use crate::text::template::values::{Kind, Number, item, items, kind, repr, show, type_name};
+use crate::text::template::items::item;
+use crate::text::template::operators::Number;
+use crate::text::template::values::{Kind, items, kind, repr, show, type_name};
 
 /// Digits after the point; no float has more that are not 0.
 const MAX_PRECISION: usize = 1100;

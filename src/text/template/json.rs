@@ -4,7 +4,8 @@ use minijinja::{Error, Value};
 
 use crate::text::template::error::refuse;
 use crate::text::template::format::Bounded;
-use crate::text::template::values::{Form, Kind, Sequence, float_text, items, kind, order, pairs, type_name};
+use crate::text::template::operators::order;
+use crate::text::template::values::{Form, Kind, Sequence, float_text, items, kind, pairs, type_name};
 
 /// The arguments of `json.dumps`.
 pub struct Style {

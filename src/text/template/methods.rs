@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use crate::text::template::arguments::{Arguments, count, text};
 use crate::text::template::error::refuse;
 use crate::text::template::format::{Bounded, str_format};
-use crate::text::template::values::{Form, Kind, Sequence, equal, is_printable, items, kind, pairs, tuple, type_name};
+use crate::text::template::operators::equal;
+use crate::text::template::values::{Form, Kind, Sequence, is_printable, items, kind, pairs, tuple, type_name};
 
 /// Calls a method of which `has_method` is true; the first argument is its value.
 pub fn call(args: &Arguments) -> Result<Value, Error> {

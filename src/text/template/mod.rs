@@ -1,9 +1,8 @@
 //! Chat templates: programs in Jinja's language that make one text of a conversation.
 //!
 //! `chat_template` finds, compiles and renders them; `source` rewrites what the parser does not know, `budget` bounds
-//! what they may take, `values`, `methods`, `filters`, `sequences`,
-//! `functions`, `format` and `json` give them Python's semantics, `marks` keeps
-//! apart what they write and what the conversation says.
+//! what they may take, `values`, `operators`, `items`, `methods`, `filters`, `sequences`, `functions`, `format` and
+//! `json` give them Python's semantics, `marks` keeps apart what they write and what the conversation says.
 
 mod arguments;
 mod budget;
@@ -12,9 +11,11 @@ mod error;
 mod filters;
 mod format;
 mod functions;
+mod items;
 mod json;
 mod marks;
 mod methods;
+mod operators;
 mod sequences;
 mod source;
 mod values;

@@ -7,10 +7,10 @@ use minijinja::{Error, State, Value};
 
 use crate::text::template::arguments::{Arguments, count};
 use crate::text::template::error::refuse;
+use crate::text::template::items::item;
 use crate::text::template::marks::marks_of;
-use crate::text::template::values::{
-    Form, Kind, Number, Sequence, add, equal, int, item, items, kind, order, pairs, show, tuple, type_name,
-};
+use crate::text::template::operators::{Number, add, equal, order};
+use crate::text::template::values::{Form, Kind, Sequence, int, items, kind, pairs, show, tuple, type_name};
 
 /// The keys by which items are compared: attributes, of which several are separated by commas, in lower case unless
 /// given otherwise, without marks.
