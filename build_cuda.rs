@@ -1,4 +1,4 @@
-//! Writes `kernels/args.cuh` from `src/cuda/args.rs`, and compiles `kernels/` into one image for every supported GPU,
+//! Writes `kernels/args.cuh` from `src/cuda/args/`, and compiles `kernels/` into one image for every supported GPU,
 //! where an nvcc can be found.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +20,7 @@ const IMAGE: &str = r#"{
 /// What stands above the declarations of `kernels/args.cuh`.
 const ARGS_HEAD: &str = "\
 // What the host and the kernels share: the parameters of kernels, what they point to, and constants. The build writes
-// this file from src/cuda/args.rs.
+// this file from src/cuda/args/.
 #pragma once
 
 #include <stdint.h>
@@ -38,6 +38,9 @@ template <class T> using Ptr = T*;
 
 ";
 
+/// The files of `src/cuda/args/`, in the order of their declarations in `kernels/args.cuh`.
+const ARGS: [&str; 7] = ["mod", "rows", "products", "attention", "experts", "recurrent", "choose"];
+
 /// Types of cbindgen, and those of kernels, which count in 32 bits.
 const TYPES: &[(&str, &str)] = &[
     ("static const uintptr_t", "u32"),
@@ -50,8 +53,9 @@ const TYPES: &[(&str, &str)] = &[
 
 /// The text of `kernels/args.cuh`. cbindgen translates items; names of constants and variants, `kName`, are made here.
 pub fn arguments(root: &Path) -> String {
-    let source = root.join("src/cuda/args.rs");
-    let text = fs::read_to_string(&source).expect("src/cuda/args.rs is readable");
+    let sources = ARGS.map(|name| root.join("src/cuda/args").join(name).with_extension("rs"));
+    let text =
+        sources.each_ref().map(|source| fs::read_to_string(source).expect("src/cuda/args/ is readable")).concat();
     let named = |keyword: &str| {
         let items = text.lines().filter_map(|line| line.strip_prefix(keyword)?.split([' ', ':']).next());
         items.map(str::to_owned).collect::<Vec<_>>()
@@ -71,9 +75,10 @@ pub fn arguments(root: &Path) -> String {
     // Those of C++ are in the head.
     config.export.exclude = vec!["ConstPtr".to_owned(), "Ptr".to_owned()];
     config.export.rename = constants.iter().map(|name| (name.clone(), camel(name))).collect();
-    let bindings = cbindgen::Builder::new().with_config(config).with_src(&source).generate();
+    let builder = cbindgen::Builder::new().with_config(config);
+    let bindings = sources.iter().fold(builder, |builder, source| builder.with_src(source)).generate();
     let mut written = Vec::new();
-    bindings.unwrap_or_else(|e| panic!("src/cuda/args.rs: {e}")).write(&mut written);
+    bindings.unwrap_or_else(|e| panic!("src/cuda/args/: {e}")).write(&mut written);
     let written = String::from_utf8(written).expect("cbindgen writes UTF-8");
     let is_comment = |line: &String| line.trim_start().starts_with("//");
     let (mut lines, mut in_enum) = (Vec::<String>::new(), false);
@@ -107,7 +112,7 @@ fn camel(constant: &str) -> String {
 /// Writes `OUT_DIR/args.cuh` and `OUT_DIR/kernels.rs`: the constants `IMAGE` and `COMPILER` of `cuda/module.rs`.
 pub fn build(root: &Path, out: &Path) {
     println!("cargo:rerun-if-changed=kernels");
-    println!("cargo:rerun-if-changed=src/cuda/args.rs");
+    println!("cargo:rerun-if-changed=src/cuda/args");
     println!("cargo:rerun-if-changed=build_cuda.rs");
     for variable in ["NVCC", "CUDA_HOME", "PATH", "REALIZAR_CUDA_TARGETS"] {
         println!("cargo:rerun-if-env-changed={variable}");

@@ -1,5 +1,5 @@
 // What the host and the kernels share: the parameters of kernels, what they point to, and constants. The build writes
-// this file from src/cuda/args.rs.
+// this file from src/cuda/args/.
 #pragma once
 
 #include <stdint.h>
@@ -22,9 +22,27 @@ constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that 
 
 constexpr u32 kMediaRow = 4294967294;  // The id that stands for a row of media instead of a token.
 
-constexpr u32 kNgram = 8;  // Numbers of a hash of ids, at most.
+// Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
+constexpr u32 kAttendRows = 16;
 
-constexpr u32 kNgramHeads = 16;  // Heads that one launch embeds.
+constexpr u32 kAttendWarps = 4;  // Warps of a block of attention for few tokens.
+
+constexpr u32 kPromptRows = 128;  // Rows of a block of attention for prompts; half as many for heads longer than 128.
+
+constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
+
+constexpr u32 kSelectKeys = 256;  // Keys whose scores a block of `choose_keys` has at once, and threads of one.
+
+constexpr u32 kSelectDim = 128;  // Numbers of the longest key of `choose_keys`.
+
+constexpr u32 kSampleThreads = 256;  // Threads of a block of `sample.cu`.
+
+constexpr u32 kBins = 512;  // Bins of logits, by their distance from the largest.
+
+constexpr u32 kListed = 2048;  // Tokens that a block sorts, at most.
+
+// The number in place of an expert for rows of padding, which have none; larger than that of any.
+constexpr u32 kNoExpert = 4294967295;
 
 // Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
 constexpr u32 kInputStep = 256;
@@ -39,24 +57,8 @@ constexpr u32 kSmallBatchRows = 64;  // Rows of input of a block of `small_batch
 
 constexpr u32 kSmallBatchTurn = 128;  // Columns of a turn of `small_batch.cu`.
 
-// Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
-constexpr u32 kAttendRows = 16;
-
-constexpr u32 kAttendWarps = 4;  // Warps of a block of attention for few tokens.
-
-constexpr u32 kPromptRows = 128;  // Rows of a block of attention for prompts; half as many for heads longer than 128.
-
-constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
-
-constexpr u32 kSelectKeys = 256;  // Keys whose scores a block of `choose_keys` has at once, and threads of one.
-
-constexpr u32 kSelectDim = 128;  // Numbers of the longest key of `choose_keys`.
-
 // Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
 constexpr u32 kHeadTokens = 8;
-
-// The number in place of an expert for rows of padding, which have none; larger than that of any.
-constexpr u32 kNoExpert = 4294967295;
 
 constexpr u32 kScanColumns = 16;  // Columns of the matrix of a head that a block of `recurrent.cu` has.
 
@@ -64,11 +66,9 @@ constexpr u32 kChunkSize = 32;  // Tokens of a chunk of `recurrent_chunks.cu`, a
 
 constexpr u32 kChunkThreads = 256;  // Threads of a block of `recurrent_chunks.cu`.
 
-constexpr u32 kSampleThreads = 256;  // Threads of a block of `sample.cu`.
+constexpr u32 kNgram = 8;  // Numbers of a hash of ids, at most.
 
-constexpr u32 kBins = 512;  // Bins of logits, by their distance from the largest.
-
-constexpr u32 kListed = 2048;  // Tokens that a block sorts, at most.
+constexpr u32 kNgramHeads = 16;  // Heads that one launch embeds.
 
 // Types of matrices and caches, by GGML's numbers.
 enum Type : u32 {
@@ -111,6 +111,19 @@ enum Activation : u32 {
     kTanhSwiglu = 14,
 };
 
+// A change of the values of an activation.
+enum Modification : u32 {
+    kScale = 0,  // x *= factor
+    kLimit = 1,  // x = min(max(x, slope), factor)
+    kByColumn = 2,  // x *= by[column]
+    kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
+    kBySigmoid = 4,  // x *= sigmoid(by[row, column / length])
+    kByGate = 5,  // x *= by[row, column / length]
+    kXielu = 6,  // x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
+    kAddMedia = 7,  // x += by[row, column] for rows of media, with `length` columns
+    kSoftcap = 8,  // x = eps * tanh(factor * x / eps), or factor * x where eps is 0
+};
+
 // The operation on the result y of a product.
 enum Epilogue : u32 {
     kStore = 0,  // out = y
@@ -137,19 +150,6 @@ enum Mask : u32 {
 enum GroupKind : u32 {
     kPools = 0,  // Ranked by the last of their keys; after them all keys of an unfinished one.
     kBlocks = 1,  // Ranked by the best of their keys.
-};
-
-// A change of the values of an activation.
-enum Modification : u32 {
-    kScale = 0,  // x *= factor
-    kLimit = 1,  // x = min(max(x, slope), factor)
-    kByColumn = 2,  // x *= by[column]
-    kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
-    kBySigmoid = 4,  // x *= sigmoid(by[row, column / length])
-    kByGate = 5,  // x *= by[row, column / length]
-    kXielu = 6,  // x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
-    kAddMedia = 7,  // x += by[row, column] for rows of media, with `length` columns
-    kSoftcap = 8,  // x = eps * tanh(factor * x / eps), or factor * x where eps is 0
 };
 
 // How scores of experts become weights.
@@ -306,6 +306,99 @@ struct NormArgs {
     u32 of_delta;  // Boolean: x += scale * norm(delta), and no more.
 };
 
+// gate = activation(gate) * up
+struct GluArgs {
+    Ptr<float> gate;  // `[n]`
+    ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
+    u64 n;
+    u32 activation;  // `Activation`.
+    float limit;  // Limit of the activation.
+    float up_limit;  // Limit of `up` in the activation `TanhSwiglu`.
+    u32 pad;
+};
+
+// Changes rows of `width` values in place.
+struct ModifyArgs {
+    Ptr<float> x;  // `[rows, width]`
+    ConstPtr<float> by;  // `[width]`, `[rows, width / length]`, or `[rows, length]`.
+    ConstPtr<u32> ids;  // `[rows]`
+    ConstPtr<u32> positions;  // `[rows]`
+    u32 width;
+    u32 kind;  // `Modification`.
+    float factor;
+    u32 length;
+    u32 offset;
+    float fall;
+    float slope;
+    float eps;
+};
+
+// out[row, head] = x[row, head][..part], or x[row, head][by], then tail[row].
+struct JoinArgs {
+    ConstPtr<float> x;  // `[rows, heads, x_stride]`
+    ConstPtr<float> tail;  // `[rows, tail_width]`
+    Ptr<float> out;  // `[rows, heads, part + tail_width]`
+    u32 heads;
+    u32 part;
+    u32 x_stride;
+    u32 tail_width;
+    ConstPtr<float> by;  // `[part]`, the place in `x` of each value, or null: in order.
+};
+
+// Sums of streams of a row, each times a factor of the row's.
+struct MixArgs {
+    ConstPtr<float> x;  // `[n, from, width]`
+    ConstPtr<float> by;  // `[n, to, from]`, or null for ones.
+    Ptr<float> out;  // `[n, out_width]`
+    u32 width;  // Values of a stream.
+    u32 from;  // Streams of `x`, and sums.
+    u32 to;
+    u32 first;  // Value of a row of `out` that its first sum begins with.
+    u32 out_width;
+    u32 adds;  // Boolean: what `out` holds is a part of the sum.
+    float factor;  // Factor on the sums.
+    u32 pad;
+};
+
+// Scales parts of rows to the size of a row of another activation, or leaves of rows what is far above their mean.
+struct RescaleArgs {
+    Ptr<float> x;  // `[n, parts, width]`
+    ConstPtr<float> like;  // `[n, width]`, or null.
+    u32 width;
+    u32 parts;
+    float deviations;  // Deviations above the mean that a value has to have, without `like`.
+    u32 pad;
+};
+
+// The sum of streams, weighted by a softmax of the product of each, over its root mean square, with a vector.
+struct MixByScoreArgs {
+    ConstPtr<float> x;  // `[n, streams, width]`
+    ConstPtr<float> by;  // `[width]`
+    Ptr<float> out;  // `[n, width]`
+    u32 width;
+    u32 streams;
+    float eps;
+    u32 pad;
+};
+
+// Makes a matrix of logits one whose rows and columns have the sum 1, and transposes it.
+struct SinkhornArgs {
+    Ptr<float> x;  // `[n, size, size]`
+    u32 size;
+    u32 rounds;
+    float eps;
+    u32 pad;
+};
+
+// The dot products of heads of two activations.
+struct DotArgs {
+    ConstPtr<float> x;  // `[n, heads, dim]`
+    ConstPtr<float> y;  // `[n, heads, dim]`
+    Ptr<float> out;  // `[n, heads]`
+    u32 heads;
+    u32 dim;
+};
+
 // One of the matrices of a product.
 struct Segment {
     DeviceMatrix w;
@@ -373,6 +466,37 @@ struct HalvesArgs {
     u32 padded;
     u32 x_stride;
     u32 order;  // `ColumnOrder`.
+};
+
+// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
+struct ProjectHeadsArgs {
+    DeviceMatrix w;  // `[heads * rows, cols]`
+    ConstPtr<float> x;  // `[n, heads, from]`
+    Ptr<float> out;  // `[n, heads, to]`
+    u32 n;
+    u32 heads;
+    u32 rows;  // Of the matrix of one head.
+    u32 cols;
+    u32 from;
+    u32 to;
+};
+
+// A product with a factor of an adapter.
+struct AdaptSegment {
+    DeviceMatrix w;
+    ConstPtr<float> x;  // `[n, cols]`
+    Ptr<float> out;  // `[n, rows of w]`
+    u32 cols;  // Columns of the input, without padding.
+    float factor;  // Factor on the result where that is added.
+};
+
+// Products with factors of an adapter, for rows of sequences that have it.
+struct AdaptArgs {
+    AdaptSegment segments[4];
+    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
+    ConstPtr<float> factors;  // The factor on the adapter for each sequence of the step; 0: it has not the adapter.
+    u32 n;
+    u32 adds;  // Boolean: results are added, times both factors.
 };
 
 // Queries and keys between their projection and attention: norm, rotation, then keys and values into the cache.
@@ -462,58 +586,6 @@ struct AttendAloneArgs {
     HeadsArgs heads;
 };
 
-// gate = activation(gate) * up
-struct GluArgs {
-    Ptr<float> gate;  // `[n]`
-    ConstPtr<float> up;  // `[n]`, or null: gate = activation(gate).
-    u64 n;
-    u32 activation;  // `Activation`.
-    float limit;  // Limit of the activation.
-    float up_limit;  // Limit of `up` in the activation `TanhSwiglu`.
-    u32 pad;
-};
-
-// Changes rows of `width` values in place.
-struct ModifyArgs {
-    Ptr<float> x;  // `[rows, width]`
-    ConstPtr<float> by;  // `[width]`, `[rows, width / length]`, or `[rows, length]`.
-    ConstPtr<u32> ids;  // `[rows]`
-    ConstPtr<u32> positions;  // `[rows]`
-    u32 width;
-    u32 kind;  // `Modification`.
-    float factor;
-    u32 length;
-    u32 offset;
-    float fall;
-    float slope;
-    float eps;
-};
-
-// out[row, head] = x[row, head][..part], or x[row, head][by], then tail[row].
-struct JoinArgs {
-    ConstPtr<float> x;  // `[rows, heads, x_stride]`
-    ConstPtr<float> tail;  // `[rows, tail_width]`
-    Ptr<float> out;  // `[rows, heads, part + tail_width]`
-    u32 heads;
-    u32 part;
-    u32 x_stride;
-    u32 tail_width;
-    ConstPtr<float> by;  // `[part]`, the place in `x` of each value, or null: in order.
-};
-
-// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
-struct ProjectHeadsArgs {
-    DeviceMatrix w;  // `[heads * rows, cols]`
-    ConstPtr<float> x;  // `[n, heads, from]`
-    Ptr<float> out;  // `[n, heads, to]`
-    u32 n;
-    u32 heads;
-    u32 rows;  // Of the matrix of one head.
-    u32 cols;
-    u32 from;
-    u32 to;
-};
-
 // Turns heads of sequences whose cache holds them in 4 bits: the Hadamard transform of each 32 values, divided by the
 // root of 32, which is its own inverse.
 struct TurnArgs {
@@ -524,78 +596,6 @@ struct TurnArgs {
     u32 dim;  // Values after the last whole 32 stay as they are.
     u32 by_values;  // Boolean: where values are in 4 bits, and not keys.
     u32 pad;
-};
-
-// Sums of streams of a row, each times a factor of the row's.
-struct MixArgs {
-    ConstPtr<float> x;  // `[n, from, width]`
-    ConstPtr<float> by;  // `[n, to, from]`, or null for ones.
-    Ptr<float> out;  // `[n, out_width]`
-    u32 width;  // Values of a stream.
-    u32 from;  // Streams of `x`, and sums.
-    u32 to;
-    u32 first;  // Value of a row of `out` that its first sum begins with.
-    u32 out_width;
-    u32 adds;  // Boolean: what `out` holds is a part of the sum.
-    float factor;  // Factor on the sums.
-    u32 pad;
-};
-
-// Scales parts of rows to the size of a row of another activation, or leaves of rows what is far above their mean.
-struct RescaleArgs {
-    Ptr<float> x;  // `[n, parts, width]`
-    ConstPtr<float> like;  // `[n, width]`, or null.
-    u32 width;
-    u32 parts;
-    float deviations;  // Deviations above the mean that a value has to have, without `like`.
-    u32 pad;
-};
-
-// The sum of streams, weighted by a softmax of the product of each, over its root mean square, with a vector.
-struct MixByScoreArgs {
-    ConstPtr<float> x;  // `[n, streams, width]`
-    ConstPtr<float> by;  // `[width]`
-    Ptr<float> out;  // `[n, width]`
-    u32 width;
-    u32 streams;
-    float eps;
-    u32 pad;
-};
-
-// Makes a matrix of logits one whose rows and columns have the sum 1, and transposes it.
-struct SinkhornArgs {
-    Ptr<float> x;  // `[n, size, size]`
-    u32 size;
-    u32 rounds;
-    float eps;
-    u32 pad;
-};
-
-// The dot products of heads of two activations.
-struct DotArgs {
-    ConstPtr<float> x;  // `[n, heads, dim]`
-    ConstPtr<float> y;  // `[n, heads, dim]`
-    Ptr<float> out;  // `[n, heads]`
-    u32 heads;
-    u32 dim;
-};
-
-// A product with a factor of an adapter.
-struct AdaptSegment {
-    DeviceMatrix w;
-    ConstPtr<float> x;  // `[n, cols]`
-    Ptr<float> out;  // `[n, rows of w]`
-    u32 cols;  // Columns of the input, without padding.
-    float factor;  // Factor on the result where that is added.
-};
-
-// Products with factors of an adapter, for rows of sequences that have it.
-struct AdaptArgs {
-    AdaptSegment segments[4];
-    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
-    ConstPtr<float> factors;  // The factor on the adapter for each sequence of the step; 0: it has not the adapter.
-    u32 n;
-    u32 adds;  // Boolean: results are added, times both factors.
 };
 
 // Chooses experts by scores.

@@ -60,7 +60,7 @@ fn the_header_is_up_to_date() {
 fn the_arguments_of_kernels_are_up_to_date() {
     let committed = fs::read_to_string(Path::new(ROOT).join("kernels/args.cuh")).expect("kernels/args.cuh");
     let generated = include_str!(concat!(env!("OUT_DIR"), "/args.cuh"));
-    assert!(committed == generated, "kernels/args.cuh differs from src/cuda/args.rs: build once and commit it");
+    assert!(committed == generated, "kernels/args.cuh differs from src/cuda/args/: build once and commit it");
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! Routing to experts, and what they make.
+
+use super::{ConstPtr, DeviceKv, Ptr};
+
+/// How scores of experts become weights.
+#[repr(u32)]
+pub enum RouterScore {
+    Softmax = 0,
+    SoftmaxOfChosen = 1,
+    SigmoidOfScore = 2,
+    /// sqrt(ln(1 + e^x))
+    RootOfSoftplus = 3,
+    /// Softmax over those left, in the order of their scores, that lie within a fiftieth.
+    SparseMixer = 4,
+}
+
+/// The number in place of an expert for rows of padding, which have none; larger than that of any.
+#[expect(dead_code, reason = "kernels alone have it")]
+pub const NO_EXPERT: u32 = 0xffffffff;
+
+/// Chooses experts by scores.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RouteArgs {
+    /// `[n, n_experts]`
+    pub scores: ConstPtr<f32>,
+    /// `[n, n_used]`
+    pub experts: Ptr<u32>,
+    /// `[n, n_used]`
+    pub weights: Ptr<f32>,
+    /// `[n_experts]`, or null: added for the choice, not to the weights.
+    pub bias: ConstPtr<f32>,
+    /// `[n]`, `StepArgs::slots`.
+    pub slots: ConstPtr<u32>,
+    /// `StepArgs::kvs`, or null where no row is padding.
+    pub kvs: ConstPtr<DeviceKv>,
+    /// `[ids, n_used]`, or null: the experts of each token by its id.
+    pub by_id: ConstPtr<f32>,
+    /// `[n]`, `StepArgs::ids`.
+    pub ids: ConstPtr<u32>,
+    /// `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    pub following: ConstPtr<u32>,
+    pub n_experts: u32,
+    pub n_used: u32,
+    /// `RouterScore`.
+    pub score: u32,
+    /// Boolean: weights are divided by their sum.
+    pub renormalise: u32,
+    /// Groups of equally many experts.
+    pub groups: u32,
+    /// Groups that are chosen from: those with the largest sums of their two best.
+    pub groups_used: u32,
+    /// Factor on the weights.
+    pub scale: f32,
+    /// Experts that have the same matrices, of which `experts` gets the numbers.
+    pub sharing: u32,
+}
+
+/// Sorts picks by expert and keeps their order within an expert. A pick is one chosen expert of a token.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct GroupArgs {
+    /// `[picks]`
+    pub experts: ConstPtr<u32>,
+    /// `[picks]`, indices of picks.
+    pub order: Ptr<u32>,
+    /// `[n_experts + 1]`, where those of an expert begin in `order`.
+    pub starts: Ptr<u32>,
+    pub picks: u32,
+    pub pad: u32,
+}
+
+/// gate = activation(gate) * up for chosen experts, after factors and biases on both products.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ExpertGluArgs {
+    /// `[picks, stride]`
+    pub gate: Ptr<f32>,
+    /// `[picks, stride]`, or null: gate = activation(gate).
+    pub up: ConstPtr<f32>,
+    /// `[picks]`
+    pub experts: ConstPtr<u32>,
+    /// `[picks]`, or null: factors on the input of the products.
+    pub weights: ConstPtr<f32>,
+    /// `[n_experts]` each, or null: factors on gate and up.
+    pub factors: [ConstPtr<f32>; 2],
+    /// `[n_experts, ffn]` each, or null.
+    pub biases: [ConstPtr<f32>; 2],
+    /// picks * ffn
+    pub n: u64,
+    pub ffn: u32,
+    pub stride: u32,
+    /// `Activation`.
+    pub activation: u32,
+    /// `GluArgs::limit`.
+    pub limit: f32,
+    /// `GluArgs::up_limit`.
+    pub up_limit: f32,
+    pub pad: u32,
+}
+
+/// out = the weighted sum of the results of a token's experts.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CombineArgs {
+    /// `[n, n_used, width]`
+    pub parts: ConstPtr<f32>,
+    /// `[n, n_used]`, or null for ones.
+    pub weights: ConstPtr<f32>,
+    /// `[n, n_used]`
+    pub experts: ConstPtr<u32>,
+    /// `[n_experts]`, or null: factors on the parts.
+    pub factors: ConstPtr<f32>,
+    /// `[n_experts, width]`, or null.
+    pub biases: ConstPtr<f32>,
+    /// `[n, width]`
+    pub out: Ptr<f32>,
+    pub width: u32,
+    pub n_used: u32,
+    /// Boolean: adds `scale` times the sum to out instead of replacing it.
+    pub accumulate: u32,
+    pub scale: f32,
+}
