@@ -12,8 +12,8 @@ pub const TRAITS: fn(&str) -> Traits =
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.heads_per_layer()?;
     let windows = b.windows_if_told()?;
-    let latent = b.latent(RopePairs::Adjacent, None)?;
-    let windowed = b.windowed_latent(RopePairs::Adjacent)?;
+    let latent = b.latent(RopePairs::Adjacent, None)?.with_common_epsilon(b);
+    let windowed = b.windowed_latent(RopePairs::Adjacent)?.with_common_epsilon(b);
     // Programs differ in this on the same weights, which shows in texts of more tokens than an indexer chooses: those
     // that read folders pair neighbours, those that read GGUF files halves.
     let pairs = if b.is_folder() { RopePairs::Adjacent } else { RopePairs::Halves };

@@ -29,6 +29,8 @@ pub struct Latent {
     turning: usize,
     rope: Option<RopeChoice>,
     scale: f32,
+    /// The epsilon of the norms of narrow vectors.
+    eps: f32,
     /// Queries grow with the logarithm of their position in periods of some length.
     growth: f32,
     period: usize,
@@ -64,6 +66,11 @@ impl Latent {
     /// The same attention without positions.
     pub fn without_rotation(self) -> Latent {
         Latent { rope: None, ..self }
+    }
+
+    /// The same attention, whose narrow vectors have the epsilon of all norms.
+    pub fn with_common_epsilon(self, b: &Builder) -> Latent {
+        Latent { eps: b.rms_eps, ..self }
     }
 
     /// The same attention with so many heads and a window, or 0.
@@ -122,7 +129,9 @@ impl Builder<'_> {
             None if rotates => Some(self.rope(&config)?),
             None => None,
         };
-        Ok(Latent { heads, rank, query_rank, turning, rope, scale, growth: growth_of_queries, period, window: 0 })
+        // That of GGUF files is the one of all norms, that of most checkpoints a constant.
+        let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
+        Ok(Latent { heads, rank, query_rank, turning, rope, scale, eps, growth: growth_of_queries, period, window: 0 })
     }
 
     /// Heads, width and number of chosen positions of an indexer that a file tells, so many numbers of whose keys turn.
@@ -283,12 +292,9 @@ impl Builder<'_> {
         indexer: Option<Indexer>,
         among: &mut Option<TensorId>,
     ) -> Result<TensorId> {
-        let Latent { heads, rank, query_rank, turning, rope, scale, growth, period, window } = latent;
+        let Latent { heads, rank, query_rank, turning, rope, scale, eps, growth, period, window } = latent;
         let HeadShape { n_heads, head_dim, value_dim, .. } = heads;
         let still = head_dim - turning;
-        // That of GGUF files is the one of all norms, that of most checkpoints a constant.
-        let is_constant = self.is_folder() && self.keys.architecture != "dots3note";
-        let eps = if is_constant { 1e-6 } else { self.rms_eps };
         let mut input = x;
         let q = if self.has("attn_q_a.weight") {
             input = self.project(x, "attn_q_a", query_rank)?;
