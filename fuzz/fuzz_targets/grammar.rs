@@ -38,7 +38,7 @@ fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
         return Ok((GRAMMARS.compile(kind, white_space, text, tokenizer())?, None));
     }
     let reply = style(choice / (KINDS.len() + 1)).reply(&Chat::parse(text, true)?)?;
-    Ok((GRAMMARS.compile_tools(&reply, white_space, tokenizer())?, Some(Arc::new(reply))))
+    Ok((GRAMMARS.compile_reply(&reply, None, white_space, tokenizer())?, Some(Arc::new(reply))))
 }
 
 /// The tokens that may follow a timeline, of which there are some; `None` beyond the bounds.
