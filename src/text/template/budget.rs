@@ -1,14 +1,17 @@
 //! The budget of memory, time and stack within which a chat template, a stranger's program, is rendered.
 //!
-//! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
-//! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
-//! program is copied (`guarded`) with a filter in place of each instruction that computes something, which has
-//! Python's semantics (`template/values.rs`) and charges, in a match that names every instruction there is. Operations
-//! that make much of little, a product or a join, are refused before they run. So no value is larger than `largest`,
-//! counted as a tree, which bounds what one instruction can do; all values ever made are together within `made`, and
-//! with them what is alive; all that was ever looked at is within `read`, and with it the time. No value nests deeper
-//! than `MAX_NESTING` or holds what can change after it was counted (a loop, a namespace), so that nothing recurses
-//! far to show or drop it.
+//! `minijinja` counts steps, but a step may double a string. So every render has a `Budget` besides a number of steps,
+//! and everything that makes a value passes it: functions and filters, which are all registered here, charge what they
+//! make, and the compiled program is copied (`guarded`) with a filter in place of each instruction that computes
+//! something, which has Python's semantics (`template/values.rs`) and charges, in a match that names every instruction
+//! there is. Operations that make much of little, a product or a join, are refused before they run. So no value is
+//! larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made are
+//! together within `made`, and with them what is alive; all that was ever looked at is within `read`, and with it the
+//! time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a namespace),
+//! so that nothing recurses far to show or drop it.
+//!
+//! Each bound is a constant, which is small because a template is run several times to find what it reads
+//! (`find_text_form`), and a multiple of the bytes of the conversation, because it may go over all messages for each.
 
 use std::sync::Arc;
 
@@ -26,11 +29,14 @@ use crate::text::template::marks::{RenderMarks, marks_of};
 use crate::text::template::values::{self, BoundMethod, Kind, Sequence, kind, type_name};
 use crate::text::template::{format, items, methods, operators};
 
-/// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
+/// Instructions that a template may execute.
+const STEPS: u64 = 100_000;
+const STEPS_TIMES: u64 = 32;
+/// Bytes of the values that a template may make.
 const MADE: usize = 64 << 20;
 const MADE_TIMES: usize = 512;
-/// Bytes of the values that a template may read: a constant, and a multiple of its conversation.
-const READ: usize = 1 << 30;
+/// Bytes of the values that a template may read.
+const READ: usize = 64 << 20;
 const READ_TIMES: usize = 16_384;
 /// Bytes of a value besides its text: itself, its place in a list or a map, its allocation. Enough for a number's text.
 const NODE: usize = 64;
@@ -502,14 +508,20 @@ impl Object for Begin {
     }
 }
 
-/// Copies a program and adds the charges. `input`: the variables it starts with, whose texts have `marks`.
+/// Copies a program and adds the charges; with it, the steps that it may take. `input`: the variables it starts with,
+/// whose texts have `marks`.
 ///
 /// # Errors
 /// A program that needs other templates than this one.
-pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>) -> Result<Instructions<'s>, Error> {
+pub fn guarded<'s>(
+    program: &Instructions<'s>,
+    input: &Value,
+    marks: &Arc<Marks>,
+) -> Result<(Instructions<'s>, u64), Error> {
     use Instruction as I;
     let mut size = Size::default();
     size.add(input, 0, usize::MAX)?;
+    let steps = (size.bytes() as u64).saturating_mul(STEPS_TIMES).saturating_add(STEPS);
     let mut out = Instructions::new(program.name(), program.source());
     let marks = I::LoadConst(Value::from_object(Begin(marks.clone())));
     for instruction in [marks, I::LoadConst(size.bytes().into()), I::ApplyFilter(BEGIN, Some(2), !0), I::DiscardTop] {
@@ -538,7 +550,7 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>
             *to = places.get(*to as usize).copied().unwrap_or(end);
         }
     }
-    Ok(out)
+    Ok((out, steps))
 }
 
 /// The instructions that run in place of one of a template's.

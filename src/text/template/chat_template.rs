@@ -31,7 +31,6 @@ use crate::text::template::source::prepared;
 
 const MAX_SOURCE: usize = 1 << 20;
 const MAX_DEPTH: usize = 100;
-const MAX_STEPS: u64 = 10_000_000;
 
 /// The template of the models that files of RWKV name by a word alone. A blank line ends each turn.
 const RWKV_WORLD: (&str, &str) = (
@@ -207,10 +206,12 @@ impl ChatTemplate {
         let text = caught(|| {
             let template = environment.get_template(NAME).map_err(innermost)?;
             let instructions = &get_compiled_template(&template).instructions;
-            let program = guarded(instructions, &variables, &marks).map_err(innermost)?;
+            let (program, steps) = guarded(instructions, &variables, &marks).map_err(innermost)?;
             let (mut text, blocks) = (String::new(), BTreeMap::new());
             let mut out = make_string_output(&mut text);
-            eval(environment, &program, variables, &blocks, &mut out, AutoEscape::None).map_err(innermost)?;
+            let mut bounded = environment.clone();
+            bounded.set_fuel(Some(steps));
+            eval(&bounded, &program, variables, &blocks, &mut out, AutoEscape::None).map_err(innermost)?;
             // A marked character has four bytes.
             match text.len() > 4 * MAX_OUTPUT {
                 true => Err(Failure::Failed(format!("more than {MAX_OUTPUT} bytes of text"))),
@@ -298,7 +299,6 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
     let mut environment = budget::environment();
     environment.set_syntax(syntax);
     environment.set_recursion_limit(MAX_DEPTH);
-    environment.set_fuel(Some(MAX_STEPS));
     environment.add_function(
         "strftime_now",
         charged("strftime_now".to_owned(), |_, args| {
