@@ -133,8 +133,8 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         format!(", resident memory {:.2} times the weights", m as f64 / info.weight_bytes as f64)
     });
     println!("loaded in {:.0} ms{memory}", load.as_secs_f64() * 1e3);
-    let roofs = match device.kind {
-        DeviceKind::Cpu => Some(Roofs::measure(options, &model)?),
+    let mut roofs = match device.kind {
+        DeviceKind::Cpu => Some(Roofs::new(options, &model)?),
         DeviceKind::Cuda => None,
     };
     if let Some(roofs) = &roofs {
@@ -163,46 +163,29 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
 
     let on_gpu = roofs.is_none();
     let peer = options.peer.as_deref().map(|program| Peer { program, file: &options.file, threads, on_gpu });
-    let roofs = roofs.as_ref();
-    let mut prompts = Test::new(
-        format!("prompt of {}", options.prompt),
-        options.prompt,
-        roofs.and_then(|roofs| roofs.prompt(options.prompt)),
-        "the peer's",
-    );
+    let mut prompts = Test::new(format!("prompt of {}", options.prompt), options.prompt, "the peer's");
     // Recurrent states are read and written.
     let recurrent = 2.0 * one.memory_bytes() as f64;
-    let mut answers = Test::new(
-        format!("{} tokens", options.generate),
-        options.generate,
-        roofs.map(|roofs| roofs.token(recurrent)),
-        "the peer's",
-    );
-    let mut batches = Test::new(
-        format!("{} sequences", options.sequences),
-        options.sequences * FEW,
-        roofs.map(|roofs| options.sequences as f64 * roofs.token(0.0)),
-        "one sequence's",
-    );
+    let mut answers = Test::new(format!("{} tokens", options.generate), options.generate, "the peer's");
+    let mut batches = Test::new(format!("{} sequences", options.sequences), options.sequences * FEW, "one sequence's");
     let kv = f64::from(info.n_layers * info.n_kv_heads * info.head_dim) * 2.0 * 2.0;
-    let mut behind = Test::new(
-        format!("behind {}", options.depth),
-        FEW,
-        roofs.map(|roofs| roofs.token(recurrent + kv * options.depth as f64)),
-        "one near the beginning's",
-    );
-    // One turn to warm up, then ours and the peer's alternate, so that a busy neighbour disturbs both.
+    let mut behind = Test::new(format!("behind {}", options.depth), FEW, "one near the beginning's");
+    // One turn to warm up, then the roof, ours and the peer's alternate, so that a busy neighbour disturbs all.
     for turn in 0..=options.repeat {
+        if let Some(roofs) = &mut roofs {
+            roofs.measure_read()?;
+        }
+        let roofs = roofs.as_ref();
         one.truncate(0)?;
         let seconds = time(|| one.prefill(&prompt, None))?;
-        prompts.record(turn, seconds, &one);
+        prompts.record(turn, seconds, &one, roofs.and_then(|roofs| roofs.prompt(options.prompt)));
         prompts.peer(turn, &peer, &["-p", &options.prompt.to_string(), "-n", "0"])?;
 
         one.truncate(0)?;
         let mut token = prompt[0];
         let seconds =
             time(|| (0..options.generate).try_for_each(|_| one.decode(token, None).map(|next| token = next)))?;
-        answers.record(turn, seconds, &one);
+        answers.record(turn, seconds, &one, roofs.map(|roofs| roofs.token(recurrent)));
         answers.peer(turn, &peer, &["-p", "0", "-n", &options.generate.to_string()])?;
 
         let near = answers.ours.last().copied();
@@ -219,14 +202,16 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
                     Ok(())
                 })
             })?;
-            batches.record(turn, seconds, &several[0]);
+            let roof = roofs.map(|roofs| options.sequences as f64 * roofs.token(0.0));
+            batches.record(turn, seconds, &several[0], roof);
             batches.theirs.extend(near);
         }
         if options.depth > 0 {
             deep.truncate(options.depth as u32)?;
             let mut token = prompt[0];
             let seconds = time(|| (0..FEW).try_for_each(|_| deep.decode(token, None).map(|next| token = next)))?;
-            behind.record(turn, seconds, &deep);
+            let roof = roofs.map(|roofs| roofs.token(recurrent + kv * options.depth as f64));
+            behind.record(turn, seconds, &deep, roof);
             behind.theirs.extend(near);
         }
     }
@@ -265,10 +250,12 @@ struct Roofs {
     token_products: f64,
     /// Those that only the last token needs: with the last layer's weights after keys and values, and for the logits.
     last_products: f64,
+    pool: Arc<Pool>,
+    pages: Pages,
 }
 
 impl Roofs {
-    fn measure(options: &Options, model: &Arc<Model>) -> realizar::error::Result<Roofs> {
+    fn new(options: &Options, model: &Arc<Model>) -> realizar::error::Result<Roofs> {
         let info = model.info();
         let source = Source::open(&options.file, Access::Read)?;
         let table = f64::from(info.vocab_size) * f64::from(info.hidden_dim);
@@ -293,16 +280,26 @@ impl Roofs {
         };
         let last_products = table + of_last.map(|t| chosen(&t.name) * t.shape.n_elements() as f64).sum::<f64>();
         let pool = Arc::new(Pool::new(options.threads as usize)?);
-        let team = pool.enter()?;
         let mut pages = Pages::new(info.weight_bytes as usize);
         pages.bytes().fill(1);
-        Ok(Roofs {
-            read: read_roof(&team, pages.bytes()),
-            dot: dot_roof(&team, options.isa.unwrap_or_else(Isa::detect)),
+        let dot = dot_roof(&pool.enter()?, options.isa.unwrap_or_else(Isa::detect));
+        let mut roofs = Roofs {
+            read: 0.0,
+            dot,
             token_bytes: info.weight_bytes as f64 - idle(&|t| t.bytes as f64),
             token_products: info.n_params as f64 - last_products - idle(&|t| t.shape.n_elements() as f64),
             last_products,
-        })
+            pool,
+            pages,
+        };
+        roofs.measure_read()?;
+        Ok(roofs)
+    }
+
+    /// Measures anew how fast the processors read, because memory that others share changes its speed within seconds.
+    fn measure_read(&mut self) -> realizar::error::Result<()> {
+        self.read = read_roof(&self.pool.enter()?, self.pages.bytes());
+        Ok(())
     }
 
     /// Tokens a second, of a prompt of `n`.
@@ -320,8 +317,9 @@ impl Roofs {
 struct Test {
     name: String,
     tokens: usize,
-    roof: Option<f64>,
     ours: Vec<f64>,
+    /// Of the same turns.
+    roofs: Vec<f64>,
     theirs: Vec<f64>,
     /// Whose `theirs` are.
     beside: &'static str,
@@ -329,11 +327,11 @@ struct Test {
 }
 
 impl Test {
-    fn new(name: String, tokens: usize, roof: Option<f64>, beside: &'static str) -> Test {
-        Test { name, tokens, roof, ours: Vec::new(), theirs: Vec::new(), beside, hash: None }
+    fn new(name: String, tokens: usize, beside: &'static str) -> Test {
+        Test { name, tokens, ours: Vec::new(), roofs: Vec::new(), theirs: Vec::new(), beside, hash: None }
     }
 
-    fn record(&mut self, turn: usize, seconds: f64, session: &Session) {
+    fn record(&mut self, turn: usize, seconds: f64, session: &Session, roof: Option<f64>) {
         let logits = session.logits().unwrap_or_default();
         let hash = logits
             .iter()
@@ -341,6 +339,7 @@ impl Test {
         assert_eq!(*self.hash.get_or_insert(hash), hash, "the same tokens gave other logits");
         if turn > 0 {
             self.ours.push(self.tokens as f64 / seconds);
+            self.roofs.extend(roof);
         }
     }
 
@@ -352,11 +351,12 @@ impl Test {
     }
 
     fn print(&mut self) {
-        let mut ratios: Vec<f64> = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect();
+        let over = |others: &[f64]| -> Vec<f64> { self.ours.iter().zip(others).map(|(a, b)| a / b).collect() };
+        let (mut shares, mut ratios) = (over(&self.roofs), over(&self.theirs));
         let (least, median, most) = spread(&mut self.ours);
         print!("{:14} {median:8.1} tok/s ({least:.1} to {most:.1})", self.name);
-        if let Some(roof) = self.roof {
-            print!(", {:.0} % of {roof:.0}", 100.0 * median / roof);
+        if !shares.is_empty() {
+            print!(", {:.0} % of {:.0}", 100.0 * spread(&mut shares).1, spread(&mut self.roofs).1);
         }
         if !ratios.is_empty() {
             print!(", {:.2} times {} {:.1}", spread(&mut ratios).1, self.beside, spread(&mut self.theirs).1);

@@ -21,20 +21,24 @@ pub struct FloatRowsMut {
 }
 
 impl FloatRowsMut {
+    /// Returns vector `v` of row `r`.
+    ///
+    /// # Safety
+    /// It lies within the rows.
+    #[inline(always)]
+    unsafe fn vector<'a>(self, r: usize, v: usize) -> &'a mut [f32; LANES] {
+        // SAFETY: by contract.
+        unsafe { &mut *self.data.add(r * self.stride + v * LANES).cast() }
+    }
+
     /// Loads a block that begins with row `r` and vector `v`.
     ///
     /// # Safety
     /// It lies within the rows.
     #[inline(always)]
     unsafe fn load<S: Simd, const R: usize, const V: usize>(self, s: S, r: usize, v: usize) -> [[S::F; V]; R] {
-        let mut block = [[s.splat(0.0); V]; R];
-        for (i, row) in block.iter_mut().enumerate() {
-            for (j, vector) in row.iter_mut().enumerate() {
-                // SAFETY: by contract.
-                *vector = s.load(unsafe { &*self.data.add((r + i) * self.stride + (v + j) * LANES).cast() });
-            }
-        }
-        block
+        // SAFETY: by contract.
+        std::array::from_fn(|i| std::array::from_fn(|j| s.load(unsafe { self.vector(r + i, v + j) })))
     }
 
     /// Stores a block that begins with row `r` and vector `v`.
@@ -46,8 +50,59 @@ impl FloatRowsMut {
         for (i, row) in block.iter().enumerate() {
             for (j, &vector) in row.iter().enumerate() {
                 // SAFETY: by contract.
-                s.store(vector, unsafe { &mut *self.data.add((r + i) * self.stride + (v + j) * LANES).cast() });
+                s.store(vector, unsafe { self.vector(r + i, v + j) });
             }
+        }
+    }
+}
+
+/// The sums of rows `r..r + R` and vectors `v..v + V` of `c`: in registers, or, where these have no room for them
+/// beside the products of 32 columns, in `c` itself.
+struct BlockSums<S: Simd, const R: usize, const V: usize> {
+    s: S,
+    c: FloatRowsMut,
+    r: usize,
+    v: usize,
+    held: [[S::F; V]; R],
+}
+
+impl<S: Simd, const R: usize, const V: usize> BlockSums<S, R, V> {
+    const IN_MEMORY: bool = 2 * R * V > S::ACCUMULATORS;
+
+    /// Begins with what `c` holds, or with nothing, where the products are to begin with their `first` block.
+    ///
+    /// # Safety
+    /// The block lies within `c`, as long as the result is used.
+    #[inline(always)]
+    unsafe fn new(s: S, c: FloatRowsMut, r: usize, v: usize, first: bool) -> Self {
+        let held = match Self::IN_MEMORY || first {
+            true => [[s.splat(0.0); V]; R],
+            // SAFETY: by contract.
+            false => unsafe { c.load(s, r, v) },
+        };
+        BlockSums { s, c, r, v, held }
+    }
+
+    /// Adds `x * y` to the sum of row `r + i` and vector `v + j`; `first`: of the first block, to nothing.
+    #[inline(always)]
+    fn add(&mut self, i: usize, j: usize, x: S::F, y: S::F, first: bool) {
+        let s = self.s;
+        if Self::IN_MEMORY {
+            // SAFETY: by the contract of `new`.
+            let sum = unsafe { self.c.vector(self.r + i, self.v + j) };
+            let before = if first { s.splat(0.0) } else { s.load(sum) };
+            s.store(s.fma(x, y, before), sum);
+        } else {
+            self.held[i][j] = s.fma(x, y, self.held[i][j]);
+        }
+    }
+
+    /// Stores the sums.
+    #[inline(always)]
+    fn end(self) {
+        if !Self::IN_MEMORY {
+            // SAFETY: by the contract of `new`.
+            unsafe { self.c.store(self.s, self.r, self.v, &self.held) }
         }
     }
 }
@@ -207,7 +262,7 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
         let IntegerBlocks { depth, from, of, first, b, .. } = *self;
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
         unsafe {
-            let mut sums = if from == 0 { [[s.splat(0.0); V]; R] } else { self.c.load(s, r, v) };
+            let mut sums = BlockSums::<S, R, V>::new(s, self.c, r, v, from == 0);
             // The first rows prefetch for all. Vectors that lie apart are read at once, but prefetched in the order of
             // memory.
             let prefetches = r == 0;
@@ -248,17 +303,17 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
                     } else {
                         s.splat(1.0)
                     };
-                    for r in 0..R {
+                    for (r, dots) in dots.iter().enumerate() {
                         let scale = s.splat(*scales.add(r));
                         let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
-                        sums[r][i] = s.fma(s.to_f32(dots[r][i]), scale, sums[r][i]);
+                        sums.add(r, i, s.to_f32(dots[i]), scale, block == 0);
                     }
                 }
                 if SCALED {
                     soon = soon.wrapping_add(V * 64);
                 }
             }
-            self.c.store(s, r, v, &sums);
+            sums.end();
         }
     }
 }
@@ -288,7 +343,7 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
         let zero = if NIBBLES { 8 } else { S::WIDE_ZERO * i32::from(SCALED) };
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every unit does.
         unsafe {
-            let mut sums = if from == 0 { [[s.splat(0.0); V]; R] } else { self.c.load(s, r, v) };
+            let mut sums = BlockSums::<S, R, V>::new(s, self.c, r, v, from == 0);
             let prefetches = r == 0;
             let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
             for block in from..depth.div_ceil(BLOCK) {
@@ -367,18 +422,18 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                     } else {
                         s.splat(1.0)
                     };
-                    for r in 0..R {
+                    for (r, dots) in dots.iter().enumerate() {
                         let scale = s.splat(*self.a.scales.as_ptr().add(first[i] + r));
                         let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
-                        let dot = if in_16_bits { s.sum_products(offset(i, r), dots[r][i]) } else { dots[r][i] };
-                        sums[r][i] = s.fma(s.to_f32(dot), scale, sums[r][i]);
+                        let dot = if in_16_bits { s.sum_products(offset(i, r), dots[i]) } else { dots[i] };
+                        sums.add(r, i, s.to_f32(dot), scale, block == 0);
                     }
                 }
                 if SCALED {
                     soon = soon.wrapping_add(V * 32);
                 }
             }
-            self.c.store(s, r, v, &sums);
+            sums.end();
         }
     }
 }
