@@ -195,8 +195,8 @@ impl Writer<'_> {
 
 /// One of each architecture whose layers differ, made from what `new` gives for its name.
 pub fn architectures(
-    new: &impl Fn(&'static str) -> Tiny,
-    experts: &impl Fn(&mut Tiny, Score),
+    new: &dyn Fn(&'static str) -> Tiny,
+    experts: &dyn Fn(&mut Tiny, Score),
 ) -> Vec<(&'static str, Tiny)> {
     let latent = |t: &mut Tiny, joined| {
         // Whole blocks of 32.

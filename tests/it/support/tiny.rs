@@ -260,6 +260,11 @@ impl Tiny {
 
 /// One of each architecture, made from what `new` gives for its name.
 pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
+    made_by(&new)
+}
+
+/// Compiled once for all that call it.
+fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
     let gemma = |name| {
         new(name).change(|t| {
             t.net.activation = Activation::Gelu;
@@ -517,7 +522,7 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
             }),
         ),
     ];
-    all.extend(layers::architectures(&new, &experts));
+    all.extend(layers::architectures(new, &experts));
     all.extend(recurrent::architectures(new));
     all
 }
