@@ -359,13 +359,13 @@ static void run_block(uint32_t threads) {
     }
 }
 
-struct Function { std::string name; uint32_t bytes, max_threads; void (*run)(const void*); uint32_t max_shared; };
+struct Function { std::string name; uint32_t bytes, max_threads; void (*run)(const void*); uint32_t max_shared; long launches; };
 static std::map<std::string, Function>& functions() {
     static std::map<std::string, Function> all;
     return all;
 }
 Register::Register(const char* name, uint32_t bytes, uint32_t max_threads, void (*run)(const void*)) {
-    functions()[name] = {name, bytes, max_threads, run, 48 << 10};
+    functions()[name] = {name, bytes, max_threads, run, 48 << 10, 0};
 }
 
 static std::string last_fault;
@@ -611,6 +611,11 @@ EXPORT size_t shim_pinned_used() { return pinned_used; }
 EXPORT size_t shim_failure_pending() { return !failing.empty(); }
 EXPORT const char* shim_last_fault() { return last_fault.c_str(); }
 EXPORT long shim_launches() { return launches; }
+// Launches of a kernel.
+EXPORT long shim_launches_of(const char* name) {
+    const auto it = functions().find(name);
+    return it == functions().end() ? 0 : it->second.launches;
+}
 EXPORT long shim_replays() { return replays; }
 EXPORT size_t shim_memory_used() {
     size_t sum = 0;
@@ -968,6 +973,7 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
         return kInvalidValue;
     if (const int fault = check_words(f->name.c_str(), parameters[0], f->bytes)) return fault;
     launches++;
+    ((Function*)function)->launches++;
     auto args = std::make_shared<std::vector<Aligned>>(f->bytes / 16 + 1);
     memcpy(args->data(), parameters[0], f->bytes);
     if (f->name == spoiled) {

@@ -63,7 +63,8 @@ fn compiled() -> Option<&'static Path> {
         let fresh = library.with_extension(std::process::id().to_string());
         let flags = [
             "-std=c++17",
-            "-O2",
+            "-O3",
+            "-march=native",
             "-ffp-contract=off",
             "-fPIC",
             "-shared",
@@ -133,6 +134,11 @@ impl Shim {
     /// Has launches of a kernel find `by` added to the word at byte `at` of their parameter; "" stands for none.
     pub fn spoil(&self, kernel: &std::ffi::CStr, at: usize, by: i32) {
         self.function::<extern "C" fn(*const std::ffi::c_char, usize, i32)>("shim_spoil")(kernel.as_ptr(), at, by);
+    }
+
+    /// Launches of a kernel.
+    pub fn launches_of(&self, kernel: &std::ffi::CStr) -> u64 {
+        self.function::<extern "C" fn(*const std::ffi::c_char) -> u64>("shim_launches_of")(kernel.as_ptr())
     }
 
     /// Has images lack a kernel.
