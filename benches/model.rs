@@ -23,7 +23,8 @@ use std::time::Instant;
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
 use realizar::engine::{
-    CacheParams, DeviceKind, LoadParams, Model, Placement, Runtime, RuntimeParams, Session, decode_batch, devices,
+    CacheParams, Copied, DeviceKind, LoadParams, Model, Placement, Runtime, RuntimeParams, Session, decode_batch,
+    devices,
 };
 use realizar::error::Error;
 use realizar::format::{Access, Source, TensorInfo};
@@ -39,7 +40,7 @@ struct Options {
     repeat: usize,
     /// Number of the device and the place of experts, as in `rz_model_params`.
     device: u32,
-    placement: Placement,
+    placement: (Placement, Copied),
     isa: Option<Isa>,
     peer: Option<PathBuf>,
 }
@@ -59,7 +60,7 @@ fn options() -> Option<Options> {
         depth: 0,
         repeat: 5,
         device: 0,
-        placement: Placement::WithLayers,
+        placement: Default::default(),
         isa: None,
         peer: None,
     };
@@ -112,7 +113,8 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         LoadParams {
             runtime: Some(runtime),
             device: options.device,
-            placement: options.placement.clone(),
+            placement: options.placement.0.clone(),
+            copied: options.placement.1,
             isa: options.isa,
             ..Default::default()
         },

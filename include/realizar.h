@@ -475,6 +475,12 @@ typedef struct rz_model_params {
    * experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
    * many last layers as take that many bytes together.
    *
+   * Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by them,
+   * where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from tells from
+   * how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. An
+   * end ",copied=512" has steps of 512 tokens or more do so, whatever is measured, ",copied=never" none. None does in a
+   * model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+   *
    * Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
    * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
    * experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
@@ -523,6 +529,10 @@ typedef struct rz_model_info {
   uint32_t reads_source;
   /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
   char isa[32];
+  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0: no
+   * step does. Since 0.1.0. */
+  uint32_t experts_copied_from;
+  uint32_t reserved;  /* 0. */
 } rz_model_info;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */

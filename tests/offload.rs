@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
-use realizar::device::{Backend, LoadOptions, Placement};
+use realizar::device::{Backend, Copied, LoadOptions, Placement};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
@@ -737,6 +737,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             profile: false,
             gpu_layers,
             placement: Placement::WithLayers,
+            copied: Copied::Never,
             host_bytes: u64::MAX,
             packed_at: None,
             tested_at: None,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::placement::place as place_layers;
-use realizar::device::{Backend, Batch, CPU_DEVICE, LoadOptions};
+use realizar::device::{Backend, Batch, CPU_DEVICE, Copied, LoadOptions};
 use realizar::engine::{
     CacheParams, Cancel, Job, JobParams, LoadParams, Model, Placement, Plan, Request, Runtime, RuntimeParams, Session,
     step_jobs,
@@ -52,12 +52,13 @@ fn limit(shim: &Shim, bytes: usize) {
     shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
 }
 
-fn place(placement: &str) -> Placement {
-    Placement::parse(placement).unwrap()
+fn params<'a>(placement: &str) -> LoadParams<'a> {
+    let (placement, copied) = Placement::parse(placement).unwrap();
+    LoadParams { device: GPU, placement, copied, ..Default::default() }
 }
 
 fn load(path: &Path, placement: &str, gpu_layers: u32) -> Result<Arc<Model>> {
-    Model::load(path, LoadParams { device: GPU, placement: place(placement), gpu_layers, ..Default::default() })
+    Model::load(path, LoadParams { gpu_layers, ..params(placement) })
 }
 
 fn session(model: &Arc<Model>) -> Session {
@@ -110,8 +111,10 @@ fn every_mixture_agrees_with_the_reference() {
         let (_dir, path, reference) = save(&tiny);
         let (expected, all) = (reference(), layers_with_experts(&path));
         names.insert(name);
-        for n in BTreeSet::from([0, all / 2, all]) {
-            let model = load(&path, &format!("experts=cpu:{n}"), 0).unwrap();
+        let half = all / 2;
+        for (n, copied) in BTreeSet::from([(0, "never"), (half, "never"), (half, "1"), (all, "never"), (all, "1")]) {
+            let model = load(&path, &format!("experts=cpu:{n},copied={copied}"), 0).unwrap();
+            assert_eq!(model.info().experts_copied_from, u32::from(n > 0 && copied == "1"), "{name}");
             let (layers, [on_host, on_device]) = &model.info().experts;
             assert_eq!((n > 0, n < all), (*on_host > 0, *on_device > 0), "{name}");
             assert_eq!((n > 0, model.info().gpu_layers), (!layers.is_empty(), tiny.net.layers as u32), "{name}");
@@ -119,10 +122,11 @@ fn every_mixture_agrees_with_the_reference() {
                 let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
                 let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
                 let difference = relative_rms(&expected, &got);
-                println!("{name:32} {n} of {all} layers' experts on the host, pieces of {piece:2}: {difference:.2e}");
+                let of = format!("{name:32} {n} of {all} layers' experts on the host, copied from {copied}");
+                println!("{of}, pieces of {piece:2}: {difference:.2e}");
                 // Attention without a scale, whose sharp softmax enlarges roundings of queries and keys.
                 let limit = if name == "gemma4" { 6e-3 } else { 4e-3 };
-                assert!(difference < limit, "{name}, {n} layers, pieces of {piece}: {difference}");
+                assert!(difference < limit, "{of}, pieces of {piece}: {difference}");
             }
         }
     }
@@ -155,17 +159,20 @@ fn other_mixtures_have_the_results_of_the_cpu() {
         };
         for piece in [1, 64] {
             let (_, expected) = logits(LoadParams { device: CPU_DEVICE, ..Default::default() }, piece);
-            let placement = place("experts=cpu");
-            let (layers, got) = logits(LoadParams { device: GPU, placement, ..Default::default() }, piece);
             let (_, without) = logits(LoadParams { device: GPU, ..Default::default() }, piece);
-            let [difference, without] = [&got, &without].map(|got| published::relative_rms(got, &expected));
-            println!(
-                "{name:20} {layers} layers' experts on the host, pieces of {piece:2}: {difference:.1e}, {without:.1e}"
-            );
-            // The halves of a GPU's prompts may choose other experts, wherever experts are.
-            assert!(difference < f64::max(4e-3, 2.0 * without), "{name}, pieces of {piece}: {difference}, {without}");
-            if layers > 0 {
-                names.insert(name.clone());
+            let without = published::relative_rms(&without, &expected);
+            for placement in ["experts=cpu,copied=never", "experts=cpu,copied=1"] {
+                let (layers, got) = logits(params(placement), piece);
+                let difference = published::relative_rms(&got, &expected);
+                println!(
+                    "{name:20} {layers} layers, {placement}, pieces of {piece:2}: {difference:.1e}, {without:.1e}"
+                );
+                // The halves of a GPU's prompts may choose other experts, wherever experts are.
+                let limit = f64::max(4e-3, 2.0 * without);
+                assert!(difference < limit, "{name}, {placement}, pieces of {piece}: {difference}, {without}");
+                if layers > 0 {
+                    names.insert(name.clone());
+                }
             }
         }
     }
@@ -173,14 +180,19 @@ fn other_mixtures_have_the_results_of_the_cpu() {
     assert!(names.len() >= 3, "{names:?}");
 }
 
-/// The sum of experts on the host has the bits of the CPU, for any number of rows.
+/// The sum of experts on the host has the bits of the CPU, for any number of rows; where they are copied to the device,
+/// of whatever type, it has their numbers.
 #[test]
 fn sums_have_the_bits_of_the_cpu() {
     let Some(_gpus) = gpus() else { return };
     const HIDDEN: usize = 256;
     const N: usize = 6;
-    for dtype in [quant::F32, quant::Q4_K, quant::Q8_0] {
-        let matrices = [1, 2, 3].map(|seed| Matrix::new(dtype, N * HIDDEN, HIDDEN, &values(N * HIDDEN * HIDDEN, seed)));
+    let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q5_1, quant::Q8_0, quant::Q4_K, quant::Q5_K];
+    for dtype in types.into_iter().chain([quant::Q6_K, quant::IQ4_NL]) {
+        // The blocks of the one are as long as those of the other, and nobody encodes it.
+        let encoded = if dtype == quant::IQ4_NL { quant::Q4_0 } else { dtype };
+        let made_up = |seed| Matrix::new(encoded, N * HIDDEN, HIDDEN, &values(N * HIDDEN * HIDDEN, seed));
+        let matrices = [1, 2, 3].map(|seed| Matrix { dtype, ..made_up(seed) });
         let mut b = ProgramBuilder::default();
         let [x, scores, out] = [HIDDEN, N, HIDDEN].map(|width| b.tensor(width));
         let routing = Routing::new(RouterScore::Softmax, 2, true);
@@ -203,7 +215,7 @@ fn sums_have_the_bits_of_the_cpu() {
         let layers = program.kv_layers.clone();
         let cache = SequenceSpec { layers, recurrent: vec![], capacity: 64, k_type, v_type, max_step: 40 };
         let pool = Arc::new(Pool::new(2).unwrap());
-        let sums = |device: u32, n: usize| {
+        let sums = |device: u32, copied: Copied, n: usize| {
             let options = LoadOptions {
                 devices: vec![device],
                 shares: vec![],
@@ -211,6 +223,7 @@ fn sums_have_the_bits_of_the_cpu() {
                 profile: false,
                 gpu_layers: None,
                 placement: Placement::Host,
+                copied,
                 host_bytes: u64::MAX,
                 packed_at: None,
                 plan: false,
@@ -242,9 +255,14 @@ fn sums_have_the_bits_of_the_cpu() {
             sums
         };
         for n in [1, 3, 40] {
-            let (expected, got) = (sums(CPU_DEVICE, n), sums(GPU, n));
+            let (expected, got) = (sums(CPU_DEVICE, Copied::Never, n), sums(GPU, Copied::Never, n));
             assert!(expected.iter().any(|x| *x != 0.0));
             assert!(got == expected, "{dtype:?}, {n} rows");
+            let expected: Vec<f64> = expected.into_iter().map(f64::from).collect();
+            let difference = relative_rms(&[expected], &[sums(GPU, Copied::From(1), n)]);
+            println!("{dtype:?}, {n} rows, copied: {difference:.1e}");
+            // The CPU rounds activations to 8 bits, but for those of F32.
+            assert!(difference < if dtype == quant::F32 { 1e-3 } else { 2e-2 }, "{dtype:?}, {n} rows: {difference}");
         }
     }
 }
@@ -255,9 +273,10 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     let Some(_gpus) = gpus() else { return };
     for name in ["qwen2moe", "deepseek2"] {
         let (_dir, path, _) = save(&mixture(name, quant::Q8_0));
-        let placement = place("experts=cpu");
-        let params = LoadParams { device: GPU, placement, deterministic: true, ..Default::default() };
+        // No step copies them.
+        let params = LoadParams { deterministic: true, ..params("experts=cpu,copied=1") };
         let model = Model::load(&path, params).unwrap();
+        assert_eq!(model.info().experts_copied_from, 0);
         let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
         for piece in [7, 21] {
             for (at, logits) in prompt(&model, piece) {
@@ -310,12 +329,10 @@ fn generation_does_not_notice_where_experts_are() {
         let (expected, of_jobs) = (generated(&one, 12), ended(jobs(&one), None));
         let devices = [GPU, GPU + 1];
         for gpu_layers in [0, 1] {
-            let params = LoadParams { device: GPU, placement: place("experts=cpu"), gpu_layers, ..Default::default() };
-            let mut models = vec![Model::load(&path, params).unwrap()];
+            let mut models = vec![load(&path, "experts=cpu", gpu_layers).unwrap()];
             if gpu_layers == 0 && gpus.0.is_some() {
-                let placement = place("experts=cpu");
                 let shares = &[1.0; 2];
-                let params = LoadParams { devices: &devices, shares, placement, ..Default::default() };
+                let params = LoadParams { device: 0, devices: &devices, shares, ..params("experts=cpu") };
                 models.push(Model::load(&path, params).unwrap());
                 assert_eq!(models[1].info().gpus.len(), 2, "{name}");
             }
@@ -329,6 +346,63 @@ fn generation_does_not_notice_where_experts_are() {
                 }
             }
         }
+    }
+}
+
+/// Steps that copy experts are the same in slices of any time, of mapped files, and on two GPUs.
+#[test]
+fn copies_are_paused_and_go_on() {
+    let Some(gpus) = gpus() else { return };
+    for name in ["qwen2moe", "gpt-oss"] {
+        let (_dir, path, _) = save(&mixture(name, quant::Q8_0).layers(4));
+        let mut models = vec![load(&path, "experts=cpu,copied=1", 0).unwrap()];
+        // Weights that stay in the order of the file.
+        models.push(Model::load(&path, LoadParams { mmap: true, ..params("experts=cpu,copied=1") }).unwrap());
+        if gpus.0.is_some() {
+            let (devices, shares) = (&[GPU, GPU + 1], &[1.0; 2]);
+            let params = LoadParams { device: 0, devices, shares, ..params("experts=cpu,copied=1") };
+            models.push(Model::load(&path, params).unwrap());
+        }
+        let expected = ended(jobs(&models[0]), None);
+        for model in &models {
+            for budget in [None, Some(Duration::from_micros(1)), Some(Duration::from_secs(10))] {
+                assert_eq!(ended(jobs(model), budget), expected, "{name}, {budget:?} a slice");
+            }
+        }
+    }
+}
+
+/// Each step copies each expert once, and only where it has as many rows as that is for; then no activation crosses.
+#[test]
+fn experts_are_copied_once_a_step() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    let tiny = mixture("qwen3moe", quant::Q8_0).layers(4);
+    let (_dir, path, _) = save(&tiny);
+    let (row, experts) = (4 * tiny.net.hidden as u64, tiny.net.moe.as_ref().unwrap().n as u64);
+    let of_layer = load(&path, "experts=cpu:0", 0).unwrap().info().experts.1[1] / 4;
+    let copied = |placement: &str, n: usize| {
+        let model = load(&path, placement, 0).unwrap();
+        let mut session = session(&model);
+        session.prefill(&PROMPT[..4], None).unwrap();
+        let numbers = || ["copies_in", "bytes_in"].map(|name| shim.number(&format!("shim_{name}")));
+        let before = numbers();
+        session.prefill(&PROMPT[4..4 + n], None).unwrap();
+        [0, 1].map(|i| numbers()[i] - before[i])
+    };
+    for n in [7, 8] {
+        let (least, got) = (copied("experts=cpu:0", n), copied("experts=cpu,copied=8", n));
+        let [copies, bytes] = [0, 1].map(|i| got[i] - least[i]);
+        println!("{n} rows: {copies} copies, {bytes} bytes; experts of a layer take {of_layer}");
+        // The last layer has the row of the output alone.
+        if n == 7 {
+            assert_eq!((copies, bytes), (4, (3 * n as u64 + 1) * row));
+            continue;
+        }
+        let pieces = copies - 1;
+        assert!((3 * 3 * 4..=3 * 3 * experts).contains(&pieces), "{pieces} pieces");
+        // Planes of a piece begin at multiples of 256.
+        assert!((3 * of_layer..=3 * of_layer + 512 * pieces).contains(&(bytes - row)), "{bytes} bytes");
     }
 }
 
@@ -358,29 +432,32 @@ fn a_device_may_be_lost_at_any_call() {
     let expected = survivors.each_ref().map(|model| prompt(model, 21));
     let used = || (shim.number("shim_memory_used"), shim.number("shim_pinned_used"), shim.number("shim_contexts"));
     let before = used();
-    for call in 0.. {
-        let model = load(&path, "experts=cpu", 0).unwrap();
-        let mut s = session(&model);
-        shim.fail(c"*", call, 719);
-        let (mut out, mut n) = ([0; 2], 0);
-        let steps = s.prefill(&PROMPT[..9], None);
-        let result = steps.and_then(|()| s.generate(PROMPT[9], None, &mut out, &mut n, None).map(|_| ()));
-        let has_fired = shim.number("shim_failure_pending") == 0;
-        shim.fail(c"", 0, 0);
-        match &result {
-            Ok(()) => assert!(!has_fired, "call {call} failed in silence"),
-            Err(Error::DeviceLost { .. }) => assert!(has_fired && s.prefill(&[1], None).is_err(), "call {call}"),
-            Err(e) => panic!("call {call}: {e}"),
-        }
-        drop((s, model));
-        assert_eq!(used(), before, "call {call}");
-        if !has_fired {
-            println!("{call} calls");
-            assert!(call > 50);
-            break;
-        }
-        if call % 32 == 0 {
-            assert!(survivors.each_ref().map(|model| prompt(model, 21)) == expected, "call {call}");
+    for placement in ["experts=cpu,copied=never", "experts=cpu,copied=1"] {
+        for call in 0.. {
+            let model = load(&path, placement, 0).unwrap();
+            let mut s = session(&model);
+            shim.fail(c"*", call, 719);
+            let (mut out, mut n) = ([0; 2], 0);
+            let steps = s.prefill(&PROMPT[..9], None);
+            let result = steps.and_then(|()| s.generate(PROMPT[9], None, &mut out, &mut n, None).map(|_| ()));
+            let has_fired = shim.number("shim_failure_pending") == 0;
+            shim.fail(c"", 0, 0);
+            let at = format!("{placement}, call {call}");
+            match &result {
+                Ok(()) => assert!(!has_fired, "{at} failed in silence"),
+                Err(Error::DeviceLost { .. }) => assert!(has_fired && s.prefill(&[1], None).is_err(), "{at}"),
+                Err(e) => panic!("{at}: {e}"),
+            }
+            drop((s, model));
+            assert_eq!(used(), before, "{at}");
+            if !has_fired {
+                println!("{at} is none");
+                assert!(call > 50);
+                break;
+            }
+            if call % 32 == 0 {
+                assert!(survivors.each_ref().map(|model| prompt(model, 21)) == expected, "{at}");
+            }
         }
     }
 }
@@ -397,8 +474,7 @@ fn a_plan_tells_where_experts_are() {
     for placement in ["experts=cpu:0", "experts=cpu:1", "experts=cpu:1-1", "experts=cpu", "experts=auto"] {
         // The scratch of one thread, this one, whose memory is counted.
         let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
-        let params =
-            || LoadParams { runtime: runtime(), device: GPU, placement: place(placement), ..Default::default() };
+        let params = || LoadParams { runtime: runtime(), ..params(placement) };
         let shim_holds = |what: &str| shim.number(what) as i64;
         let taken = || [shim_holds("shim_memory_used"), shim_holds("shim_pinned_used") + memory::held()];
         let before = taken();
@@ -458,8 +534,7 @@ fn experts_go_where_they_fit() {
     let mut seen = vec![];
     for extra in (0..96 << 20).step_by(512 << 10) {
         limit(shim, reserve + extra);
-        let params = LoadParams { device: GPU, placement: Placement::Auto, ..Default::default() };
-        let plan = Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap();
+        let plan = Plan::of_path(&path, params("experts=auto"), &CacheParams::default(), 1).unwrap();
         let now = (plan.gpu_layers, plan.expert_layers.len());
         if seen.last() != Some(&now) {
             let model = load(&path, "experts=auto", 0).unwrap();
@@ -526,7 +601,15 @@ fn placements_that_cannot_be_are_refused() {
     let Some(_gpus) = gpus() else { return };
     let wrong =
         ["", "experts", "experts=", "experts=gpu", "experts=gpu:", "experts=gpu:x", "experts=cpu:", "experts=cpu:2-1"];
-    let wrong = wrong.into_iter().chain(["experts=cpu:1-", "experts=cpu:-1", "attention=cpu", "experts=auto:1", "cpu"]);
+    let of_copies =
+        ["experts=cpu,copied=", "experts=cpu,copied=0", "experts=cpu,copied=x", "experts=cpu,copied=1,copied=2"];
+    let wrong = wrong.into_iter().chain(of_copies).chain([
+        "experts=cpu:1-",
+        "experts=cpu:-1",
+        "attention=cpu",
+        "experts=auto:1",
+        "cpu",
+    ]);
     for text in wrong.chain(["experts=cpu:0-18446744073709551615"]) {
         let why = Placement::parse(text).err().unwrap_or_else(|| panic!("{text}")).to_string();
         assert!(why.contains(&format!("{text:?}")) && why.contains("experts=auto"), "{why}");
@@ -538,8 +621,7 @@ fn placements_that_cannot_be_are_refused() {
             reports += 1;
             true
         };
-        let placement = place(placement);
-        let params = LoadParams { device, placement, progress: Some(&mut progress), ..Default::default() };
+        let params = LoadParams { device, progress: Some(&mut progress), ..params(placement) };
         let Err(Error::InvalidArgument(why)) = Model::load(&path, params) else { panic!("not refused") };
         assert_eq!(reports, 0, "{why}");
         why
@@ -584,7 +666,7 @@ fn shared_experts_are_ahead_of_the_sum() {
         b.end_layer(start);
     }
     let program = b.finish(0, &[x]);
-    let placed = place_layers(&program, 1..2);
+    let placed = place_layers(&program, 1..2, 0);
     let name = |op: &Op| format!("{op:?}").chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
     let names =
         |layer: usize| placed.program.ops[placed.program.layers[layer].clone()].iter().map(name).collect::<Vec<_>>();

@@ -238,6 +238,17 @@ impl CpuExecutor {
         Ok(self.team.is_some())
     }
 
+    /// Does `n` items of other work on the threads of the step; false, and none is done, where `budget` ends the wait
+    /// for them.
+    pub fn share(&mut self, n: usize, budget: &StepBudget, item: &(dyn Fn(usize) + Sync)) -> Result<bool> {
+        let has_turn = self.has_turn(budget)?;
+        if let Some(team) = self.team.take() {
+            team.for_each(n, item);
+        }
+        self.backend.pool.take_fault()?;
+        Ok(has_turn)
+    }
+
     /// Arg-max of the logits of output `i`.
     pub fn token(&mut self, i: usize) -> Result<u32> {
         Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)

@@ -38,8 +38,9 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::op::{Vector, Weight};
 use crate::graph::program::Program;
-use crate::graph::weights::{Progress, Rope, SharedBytes, Weights};
+use crate::graph::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
 use crate::os::{self, Pages};
+use crate::tensor::DType;
 
 /// A processor with the weights of one model.
 pub struct CpuBackend {
@@ -67,6 +68,35 @@ struct StoredMatrix {
 enum WeightBytes {
     Packed(Range<usize>),
     Mapped(SharedBytes),
+}
+
+/// A matrix of a backend, whose rows can be read.
+pub struct HeldMatrix<'a> {
+    backend: &'a CpuBackend,
+    weight: Weight,
+}
+
+impl MatrixSource for HeldMatrix<'_> {
+    fn name(&self) -> &str {
+        "a matrix of the host"
+    }
+
+    fn dtype(&self) -> DType {
+        self.backend.shape(self.weight).dtype()
+    }
+
+    fn rows(&self) -> usize {
+        self.backend.shape(self.weight).rows
+    }
+
+    fn cols(&self) -> usize {
+        self.backend.shape(self.weight).cols()
+    }
+
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let (matrix, bytes) = self.backend.matrix(self.weight);
+        matrix.layout.unpack(bytes, rows, out)
+    }
 }
 
 /// The packed mapping.
@@ -265,6 +295,11 @@ impl CpuBackend {
             WeightBytes::Mapped(bytes) => &bytes.owner.as_ref().as_ref()[bytes.range.clone()],
         };
         (held.matrix, bytes)
+    }
+
+    /// A matrix as it was in its file; of 16-bit floats that were packed, those of products.
+    pub fn source(&self, weight: Weight) -> HeldMatrix<'_> {
+        HeldMatrix { backend: self, weight }
     }
 
     /// A matrix whose bytes need not be there, as where a load is planned.

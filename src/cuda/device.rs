@@ -15,6 +15,7 @@ use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
+use super::pieces;
 use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, select_shared};
 use super::sequence::{CudaSequence, kv_bytes};
@@ -161,7 +162,9 @@ impl CudaDevice {
     pub fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
         let dims = self.dims(program, limits)?;
         let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        Ok(kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len(), program.vocab)) as u64)
+        let inputs = InputStaging::bytes(limits, dims.tilings.len(), program.vocab);
+        let pieces = 2 * pieces::piece_of(program).unwrap_or(0);
+        Ok(kv_bytes(cache)? + (scratch + pieces + inputs) as u64)
     }
 
     /// Brings the weights of a program to the device.

@@ -43,7 +43,7 @@ fn memory_places(recurrent: &[usize]) -> Vec<u64> {
 }
 
 fn is_crossing(op: &Op) -> bool {
-    matches!(op, Op::ToHost { .. } | Op::FromHost { .. })
+    matches!(op, Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. })
 }
 
 /// Tells whether each token is the only one of its sequence, and where there are several all are outputs.
@@ -401,45 +401,27 @@ impl CudaExecutor {
         }
         let context = self.model.device.context.clone();
         let current = context.enter()?;
-        let is_kept = self.is_kept();
-        let CudaExecutor { stream, model, program, dims, scratch, graphs, profile, .. } = self;
-        let (shape, launched) = (&self.shape, &mut self.launched);
-        let stride = dims.limits.max_outputs as u32;
-        let answers = Answers { address: self.answers.address(), slots: SLOTS as u32, stride };
-        let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
+        let (shape, (all, _)) = (self.shape, self.steps[0]);
         // Few steps with pictures are alike.
-        let has_picture = all.0.media != 0 || all.0.last != 0;
+        let has_picture = all.media != 0 || all.last != 0;
         let is_one = self.whole && self.crossings.is_empty();
         let most = if shape.padded { SMALL_BATCH_ROWS } else { GEMV_ROWS };
-        let records = self.untouched && is_one && shape.n <= most && profile.is_none() && !has_picture;
+        let records = self.untouched && is_one && shape.n <= most && self.profile.is_none() && !has_picture;
+        let (ops, mut graphs) = (self.ops.clone(), std::mem::take(&mut self.graphs));
+        let mut lowering = self.lowering(&current);
+        let stream = lowering.stream;
         let mut launch = |stop: &dyn Fn() -> bool| {
-            let mut lowering = Lowering {
-                model,
-                program,
-                fusions: &self.fusions[if self.whole { 1 + usize::from(shape.adapters != 0) } else { 0 }],
-                dims,
-                scratch,
-                tensors: &scratch.tensors[usize::from(shape.n == shape.n_outputs)],
-                current: &current,
-                stream,
-                shape: if is_kept { shape.kept() } else { *shape },
-                step: if is_kept { kept } else { all },
-                kept_step: kept,
-                answers,
-                rules: self.rules,
-                adapted: &self.adapted,
-                kv_places,
-                memory_places,
-                follows: false,
-                profile: profile.as_mut(),
-                launched,
-            };
-            lowering.run(self.ops.start..end, stop)
+            lowering.follows = false;
+            lowering.run(ops.start..end, stop)
         };
-        let key = (&self.ops, *shape);
         // A record stands for a whole step.
-        let recorded = records && !stop() && graphs.queue(&current, stream, key, || launch(&|| false).map(|_| ()))?;
-        self.ops.start = if recorded { self.ops.end } else { launch(stop)? };
+        let recorded = match records && !stop() {
+            true => graphs.queue(&current, stream, (&ops, shape), || launch(&|| false).map(|_| ())),
+            false => Ok(false),
+        };
+        let start = recorded.and_then(|recorded| if recorded { Ok(ops.end) } else { launch(stop) });
+        self.graphs = graphs;
+        self.ops.start = start?;
         self.untouched = false;
         let done = self.ops.start == end;
         if self.ops.is_empty() && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
@@ -448,9 +430,45 @@ impl CudaExecutor {
         Ok(done)
     }
 
+    /// What launches need to know of the step.
+    pub(super) fn lowering<'a>(&'a mut self, current: &'a Current<'a>) -> Lowering<'a> {
+        let (is_kept, shape, [all, kept]) = (self.is_kept(), self.shape, self.steps);
+        let stride = self.dims.limits.max_outputs as u32;
+        Lowering {
+            model: &self.model,
+            program: &self.program,
+            fusions: &self.fusions[if self.whole { 1 + usize::from(shape.adapters != 0) } else { 0 }],
+            dims: &self.dims,
+            scratch: &self.scratch,
+            tensors: &self.scratch.tensors[usize::from(shape.n == shape.n_outputs)],
+            current,
+            stream: &self.stream,
+            shape: if is_kept { shape.kept() } else { shape },
+            step: if is_kept { kept } else { all },
+            kept_step: kept,
+            answers: Answers { address: self.answers.address(), slots: SLOTS as u32, stride },
+            rules: self.rules,
+            adapted: &self.adapted,
+            kv_places: &self.kv_places,
+            memory_places: &self.memory_places,
+            follows: false,
+            profile: self.profile.as_mut(),
+            launched: &mut self.launched,
+        }
+    }
+
     /// The op ahead of which everything is queued, where the host has a part of it.
     pub fn crossing(&self) -> Option<Op> {
         self.program.ops[..self.ops.end].get(self.ops.start).filter(|op| is_crossing(op)).cloned()
+    }
+
+    /// Number of rows that an activation has.
+    pub fn rows(&self, tensor: TensorId) -> usize {
+        self.place(tensor).0 / self.program.width(tensor).max(1)
+    }
+
+    pub(super) fn program(&self) -> &Program {
+        &self.program
     }
 
     /// Goes on behind the crossing.

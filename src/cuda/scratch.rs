@@ -10,7 +10,7 @@ use super::args::{
 };
 use super::probe::Address;
 use crate::error::{Error, Result};
-use crate::graph::op::{Attend, Op};
+use crate::graph::op::{Attend, OnHost, Op};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
@@ -153,7 +153,7 @@ impl ExecutorDims {
                 }
                 Op::Select(s) => chosen = chosen.max(program.width(s.out) / s.groups.size()),
                 Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => tilings.push(WHOLE),
-                Op::Experts(e) => {
+                Op::Experts(e) | Op::OnHost(OnHost { experts: e, .. }) => {
                     experts.n = experts.n.max(e.n_experts);
                     experts.used = experts.used.max(e.routing.n_used);
                     experts.ffn = experts.ffn.max(e.ffn);

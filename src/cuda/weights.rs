@@ -19,29 +19,29 @@ use crate::quant::{self, Format};
 use crate::tensor::DType;
 
 /// Columns are padded to a multiple of this, the length of a group of quantised activations.
-const COLS: usize = 32;
+pub(super) const COLS: usize = 32;
 
 /// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
 pub fn stored_format(source: DType) -> Result<Format> {
     quant::format(if planes(source).is_some() { source } else { quant::F16 })
 }
 
-/// WeightLayout of a matrix in device memory.
-struct PlaneLayout {
+/// The order of a matrix in device memory.
+pub(super) struct PlaneLayout {
     /// Format in the file.
     source: Format,
     target: Format,
     parts: &'static [Plane],
-    rows: usize,
+    pub rows: usize,
     cols: usize,
     /// Bytes of a row in the file.
-    row_bytes: usize,
+    pub row_bytes: usize,
     /// Offset of each plane, and bytes of a row in it.
-    planes: Vec<(usize, usize)>,
+    pub planes: Vec<(usize, usize)>,
 }
 
 impl PlaneLayout {
-    fn new(source: &dyn MatrixSource, arena: &mut Arena) -> Result<PlaneLayout> {
+    pub fn new(source: &dyn MatrixSource, arena: &mut Arena) -> Result<PlaneLayout> {
         let format = quant::format(source.dtype())?;
         let (rows, cols) = (source.rows(), source.cols());
         let too_large = || Error::unsupported(format!("{}: {rows} by {cols} is too large", source.name()));
@@ -60,7 +60,7 @@ impl PlaneLayout {
         Ok(PlaneLayout { source: format, target, parts, rows, cols, row_bytes, planes })
     }
 
-    fn matrix(&self, base: Address, scale_bound: f32) -> DeviceMatrix {
+    pub fn matrix(&self, base: Address, scale_bound: f32) -> DeviceMatrix {
         let mut planes = [0; 4];
         for (plane, (offset, _)) in planes.iter_mut().zip(&self.planes) {
             *plane = base + *offset as Address;
@@ -70,17 +70,41 @@ impl PlaneLayout {
     }
 
     /// Bytes of a row over all planes.
-    fn packed_row_bytes(&self) -> usize {
+    pub fn packed_row_bytes(&self) -> usize {
         self.planes.iter().map(|(_, row)| row).sum()
     }
 
-    /// Splits `n` rows in the target's blocks into planes, one after another in `out`.
-    fn split(&self, rows: &[u8], n: usize, out: &mut [u8]) {
+    /// Reads `n` rows of a source in the blocks of the target type; `read` is shown them as they are in the file.
+    pub fn rows(
+        &self,
+        source: &dyn MatrixSource,
+        (first, n): (usize, usize),
+        read: impl FnOnce(&[u8]),
+    ) -> Result<Vec<u8>> {
+        let mut raw = try_filled("rows to upload", n * self.row_bytes, 0u8)?;
+        source.read(first..first + n, &mut raw)?;
+        read(&raw);
+        if self.source.dtype == self.target.dtype {
+            return Ok(raw);
+        }
+        let mut values = try_filled("rows to upload", n * self.cols, 0f32)?;
+        quant::dequantize(self.source.dtype, &raw, &mut values)?;
+        let mut halves = try_filled("rows to upload", 2 * values.len(), 0u8)?;
+        quant::quantize(self.target.dtype, &values, &mut halves)?;
+        Ok(halves)
+    }
+
+    /// A bound of the scales of rows in the target's blocks.
+    pub fn bound(&self, rows: &[u8]) -> f32 {
+        let blocks = rows.chunks_exact(self.target.block_bytes);
+        let bounds = blocks.map(|block| scale_bound(self.target.dtype, block));
+        bounds.filter(|bound| bound.is_finite()).fold(0.0, f32::max)
+    }
+
+    /// Splits `n` rows in the target's blocks into planes.
+    pub fn split(&self, rows: &[u8], n: usize, planes: &mut [&mut [u8]]) {
         let row_bytes = rows.len() / n;
-        let mut rest = out;
-        for (Plane { bytes, part }, (_, plane_row)) in self.parts.iter().zip(&self.planes) {
-            let (plane, behind) = rest.split_at_mut(n * plane_row);
-            rest = behind;
+        for ((Plane { bytes, part }, (_, plane_row)), plane) in self.parts.iter().zip(&self.planes).zip(planes) {
             for (row, to) in rows.chunks_exact(row_bytes).zip(plane.chunks_exact_mut(*plane_row)) {
                 if *bytes == self.target.block_bytes {
                     to[..row_bytes].copy_from_slice(row);
@@ -212,14 +236,18 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         hash.write(format!("{:?} {} {}", matrix.source.dtype, matrix.rows, matrix.cols).as_bytes());
         for first in (0..matrix.rows).step_by(rows) {
             let n = rows.min(matrix.rows - first);
-            let raw = target_rows(*source, matrix, first, n, &mut hash)?;
-            let blocks = raw.chunks_exact(matrix.target.block_bytes);
-            let bounds = blocks.map(|block| scale_bound(matrix.target.dtype, block)).filter(|bound| bound.is_finite());
-            *bound = bounds.fold(*bound, f32::max);
+            let raw = matrix.rows(*source, (first, n), |rows| hash.write(rows))?;
+            *bound = bound.max(matrix.bound(&raw));
             let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
             // The copies that were queued from this memory.
             current.synchronize(stream)?;
-            matrix.split(&raw, n, pinned.bytes_mut());
+            let (mut rest, mut planes) = (pinned.bytes_mut(), Vec::with_capacity(matrix.planes.len()));
+            for (_, row) in &matrix.planes {
+                let (plane, behind) = rest.split_at_mut(n * row);
+                planes.push(plane);
+                rest = behind;
+            }
+            matrix.split(&raw, n, &mut planes);
             let mut from = 0;
             for (plane, row) in &matrix.planes {
                 current.upload(stream, &buffer, plane + first * row, pinned, from, n * row)?;
@@ -264,25 +292,4 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         digest: hash.finish(),
         buffer,
     })
-}
-
-/// Reads rows of a source in the blocks of the target type, and counts them in a digest as they are.
-fn target_rows(
-    source: &dyn MatrixSource,
-    layout: &PlaneLayout,
-    first: usize,
-    n: usize,
-    digest: &mut XxHash64,
-) -> Result<Vec<u8>> {
-    let mut raw = try_filled("rows to upload", n * layout.row_bytes, 0u8)?;
-    source.read(first..first + n, &mut raw)?;
-    digest.write(&raw);
-    if layout.source.dtype == layout.target.dtype {
-        return Ok(raw);
-    }
-    let mut values = try_filled("rows to upload", n * layout.cols, 0f32)?;
-    quant::dequantize(layout.source.dtype, &raw, &mut values)?;
-    let mut halves = try_filled("rows to upload", 2 * values.len(), 0u8)?;
-    quant::quantize(layout.target.dtype, &values, &mut halves)?;
-    Ok(halves)
 }

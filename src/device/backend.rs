@@ -8,7 +8,7 @@ use super::executor::{DeviceExecutor, Executor};
 use super::host_experts::HostExperts;
 use super::partition::{self, Requested};
 use super::pipeline::{Pipeline, PipelineExecutor};
-use super::placement::{self, Placement};
+use super::placement::{self, Copied, Placed, Placement};
 use super::select;
 use super::self_test::{self, Factored};
 use super::sequence::Sequence;
@@ -53,6 +53,8 @@ pub struct LoadOptions {
     pub gpu_layers: Option<usize>,
     /// The place of the experts of those.
     pub placement: Placement,
+    /// The steps that copy those on the host to a GPU.
+    pub copied: Copied,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
     /// File of the CPU's packed weights, which is mapped, or made first.
@@ -121,9 +123,10 @@ impl Backend {
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
         let kept = options.tested_at.as_ref();
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
+        let placement = (&options.placement, options.copied);
         let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
-            let (division, placed) = placement::divide(gpus, program, weights, &requested, &options.placement)?;
+            let (division, placed) = placement::divide(gpus, program, weights, &requested, placement)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 && placed.is_none() => {
@@ -143,7 +146,13 @@ impl Backend {
                         let (part, weights) = partition::part(on_gpus, partition::ops(on_gpus, layers), weights)?;
                         self_test::check(gpu, &part, &weights, kept)?;
                     }
-                    let parts = (&division, placed.as_ref());
+                    if let Some(Placed { experts, program, .. }) = &placed
+                        && cuda::piece_of(program).is_some()
+                    {
+                        let tests = division.gpus.iter().map(|(gpu, _)| self_test::check(gpu, experts, weights, kept));
+                        tests.collect::<Result<Vec<f64>>>()?;
+                    }
+                    let parts = (&division, placed.as_ref(), options.copied);
                     let pipeline = Pipeline::load(parts, isa(), program, weights, pool, *host_bytes, progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
@@ -227,6 +236,11 @@ impl Backend {
             on_devices += device.map_or(Ok(0), |device| device.bytes_of(&experts))?;
         }
         Ok((layers, [on_host, on_devices]))
+    }
+
+    /// Number of rows from which on steps copy experts of the host to a device; `None`: no step does.
+    pub fn copied_from(&self) -> Option<usize> {
+        self.host_experts().and_then(|host| host.copied_from)
     }
 
     /// Tells whether the CPU has layers.

@@ -1,32 +1,35 @@
 //! Experts of layers on GPUs that are on the host, and their part of a step.
 //!
 //! The CPU multiplies as it does those of its own layers, with the same bits for the same inputs, while the device goes
-//! on with what it was given behind these.
+//! on with what it was given behind these. In steps of many rows the device multiplies, and the experts are copied to
+//! it a piece at a time, where a measurement says that this takes less time.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::partition;
-use super::placement::Placed;
+use super::placement::{Copied, Placed};
 use super::sequence::OnCpu;
-use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{CudaExecutor, HostWay};
+use crate::cpu::{CpuBackend, HeldMatrix};
+use crate::cuda::{CudaExecutor, CudaModel, HostWay, Piece, Pieces, pieces_of};
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::graph::op::Op;
+use crate::graph::op::{Experts, OnHost, Op};
 use crate::graph::program::Program;
 use crate::graph::step::{StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
-use crate::graph::weights::{Progress, Weights};
+use crate::graph::weights::{MatrixSource, Progress, Weights};
 
 pub struct HostExperts {
     pub cpu: Arc<CpuBackend>,
     pub program: Arc<Program>,
     /// Layers whose experts these are, from the first to the last.
     pub layers: Range<usize>,
+    /// Steps of so many rows or more copy them to a device; `None`: no step does.
+    pub copied_from: Option<usize>,
 }
 
 impl HostExperts {
@@ -40,14 +43,113 @@ impl HostExperts {
     ) -> Result<HostExperts> {
         let (program, weights) = partition::part(&placed.experts, 0..placed.experts.ops.len(), weights)?;
         let cpu = CpuBackend::load(pool, isa, &[&program], &weights, None, host_bytes, follow, progress)?;
-        Ok(HostExperts { cpu: Arc::new(cpu), program, layers: placed.layers.clone() })
+        Ok(HostExperts { cpu: Arc::new(cpu), program, layers: placed.layers.clone(), copied_from: None })
     }
+
+    /// Decides which steps copy experts to a device, for pieces of so many bytes: by what a copy of one layer's takes,
+    /// and what the host takes to multiply by them.
+    pub fn copy(&mut self, device: &CudaModel, piece: usize, copied: Copied) -> Result<()> {
+        self.copied_from = match copied {
+            Copied::Never => None,
+            Copied::From(rows) => Some(rows),
+            Copied::Measured => match self.measure(device, piece) {
+                Err(Error::OutOfMemory { .. } | Error::DeviceOutOfMemory { .. }) => None,
+                rows => rows?,
+            },
+        };
+        Ok(())
+    }
+
+    fn measure(&self, device: &CudaModel, piece: usize) -> Result<Option<usize>> {
+        let Some(Op::Experts(e)) = self.program.ops.first() else { return Ok(None) };
+        let limits = StepLimits { max_tokens: MANY, max_outputs: 0 };
+        let mut cpu = CpuExecutor::new(self.cpu.clone(), &self.program, limits)?;
+        let copy = self.time_of_copy(&mut cpu, e, device, piece)?;
+        let mut time = |rows: usize| {
+            let made_up =
+                |n: usize| (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as f32 / 65536.0 - 0.5);
+            let ids = try_filled("the inputs of a step", rows, 0)?;
+            let inputs = StepInputs { ids: &ids, ..StepInputs::default() };
+            cpu.begin(&inputs, &OnCpu(&mut []), 0..1)?;
+            for tensor in [e.x, e.scores] {
+                cpu.write(tensor, &made_up(rows * self.program.width(tensor)).collect::<Vec<f32>>())?;
+            }
+            let started = Instant::now();
+            cpu.advance(&inputs, &mut OnCpu(&mut []), &StepBudget::new(&|| false))?;
+            Ok::<_, Error>(started.elapsed().as_secs_f64())
+        };
+        // The first run finds memory that was not in use.
+        let few = time(FEW)?.min(time(FEW)?);
+        Ok(rows_from(copy, few, time(MANY)?))
+    }
+
+    /// Seconds that a copy of the matrices of one op takes, by that of a few pieces.
+    fn time_of_copy(&self, cpu: &mut CpuExecutor, e: &Experts, device: &CudaModel, piece: usize) -> Result<f64> {
+        let matrices = matrices(&self.cpu, e);
+        let sources = each_of(&matrices);
+        let pieces = pieces_of(sources, e.stack(), piece)?;
+        let mut room = Pieces::on(device, piece)?;
+        let (mut started, mut rows) = (Instant::now(), 0);
+        for (i, piece) in pieces.iter().cycle().take(PIECES).enumerate() {
+            let Some(of) = sources[piece.matrix] else { continue };
+            let range = rows_of(of, piece, e.stack());
+            if i > 0 {
+                rows += range.len() * of.cols();
+            }
+            room.send(of, range, &mut |n, item| cpu.share(n, &StepBudget::new(&|| false), item))?;
+            if i == 0 {
+                room.finish()?;
+                started = Instant::now();
+            }
+        }
+        room.finish()?;
+        let all: usize = sources.into_iter().flatten().map(|of| of.rows() * of.cols()).sum();
+        Ok(started.elapsed().as_secs_f64() * all as f64 / rows.max(1) as f64)
+    }
+}
+
+/// Rows by which the time of the host is measured.
+const FEW: usize = 32;
+const MANY: usize = 256;
+
+/// Pieces whose copy is measured, the first of which is not counted.
+const PIECES: usize = 5;
+
+/// The least number of rows, a power of two, in which copies that take `copy` seconds take less time than the host,
+/// which takes `few` seconds for `FEW` rows and `many` for `MANY`; `None` where the measurement says nothing.
+fn rows_from(copy: f64, few: f64, many: f64) -> Option<usize> {
+    let row = (many - few) / (MANY - FEW) as f64;
+    let rows = FEW as f64 + ((copy - few) / row).max(0.0);
+    (row > 0.0 && copy.is_finite() && rows < f64::from(u16::MAX)).then(|| (rows.ceil() as usize).next_power_of_two())
+}
+
+/// The matrices of an op: gate, or up where it is alone or one matrix with it, up, down.
+fn matrices<'a>(cpu: &'a CpuBackend, e: &Experts) -> [Option<HeldMatrix<'a>>; 3] {
+    let up = e.gate.filter(|gate| *gate != e.up).map(|_| e.up);
+    [Some(e.gate.unwrap_or(e.up)), up, Some(e.down)].map(|weight| weight.map(|weight| cpu.source(weight)))
+}
+
+fn each_of<'a>(matrices: &'a [Option<HeldMatrix>; 3]) -> [Option<&'a dyn MatrixSource>; 3] {
+    matrices.each_ref().map(|matrix| matrix.as_ref().map(|matrix| matrix as &dyn MatrixSource))
+}
+
+/// The rows of a piece, of `stack` experts in a matrix.
+fn rows_of(of: &dyn MatrixSource, piece: &Piece, stack: usize) -> Range<usize> {
+    let rows = of.rows() / stack;
+    piece.experts.start * rows..piece.experts.end * rows
 }
 
 /// The part of the host in steps of several devices.
 pub struct HostExecutor {
     cpu: CpuExecutor,
+    weights: Arc<CpuBackend>,
     program: Arc<Program>,
+    /// `HostExperts::copied_from`
+    copied_from: Option<usize>,
+    /// Memory of each GPU for copies, where steps make any.
+    copies: Vec<Option<Pieces>>,
+    /// Pieces of the experts at hand that were copied.
+    sent: usize,
     /// The way from each GPU to the host and back.
     ways: Vec<HostWay>,
     /// `[max_tokens]`, of which no op reads more than their number.
@@ -76,12 +178,18 @@ impl HostExecutor {
             _ => 0,
         });
         let mut ways = try_vec("parts", gpus.len())?;
+        let mut copies = try_vec("parts", gpus.len())?;
         for gpu in gpus {
             ways.push(HostWay::new(gpu, [down, up])?);
+            copies.push(Pieces::of(gpu)?);
         }
         Ok(HostExecutor {
             cpu: CpuExecutor::new(host.cpu.clone(), program, StepLimits { max_tokens: rows, max_outputs: 0 })?,
+            weights: host.cpu.clone(),
             program: program.clone(),
+            copied_from: host.copied_from,
+            copies,
+            sent: 0,
             ways,
             ids: try_filled("the inputs of a step", rows, 0)?,
             room: try_filled("activations", down.max(up), 0f32)?,
@@ -98,18 +206,31 @@ impl HostExecutor {
     }
 
     pub fn end(&mut self) -> Result<()> {
-        self.begun = false;
+        (self.begun, self.sent) = (false, 0);
         self.cpu.end()
     }
 
     /// Does the host's part of the op that a GPU has come to; false where `budget` pauses it.
     pub fn cross(&mut self, gpu: usize, executor: &mut CudaExecutor, budget: &StepBudget) -> Result<bool> {
-        let HostExecutor { cpu, program, ways, ids, room, rows, begun, busy } = self;
+        let crossing = executor.crossing();
+        if let Some(Op::ToHost { x, .. }) = crossing {
+            self.rows = executor.rows(x);
+        }
+        if self.copied_from.is_some_and(|from| self.rows >= from && self.copies[gpu].is_some()) {
+            if let Some(Op::OnHost(on_host)) = crossing
+                && !self.multiply_on(gpu, executor, &on_host, budget)?
+            {
+                return Ok(false);
+            }
+            executor.pass_crossing();
+            return Ok(true);
+        }
+        let HostExecutor { cpu, program, ways, ids, room, rows, begun, busy, .. } = self;
         let way = &mut ways[gpu];
-        match executor.crossing() {
+        match crossing {
             Some(Op::ToHost { x, scores, experts }) => {
                 let Some(Op::Experts(_)) = program.ops.get(experts) else { return Err(unknown(experts)) };
-                *rows = way.send(executor, [x, scores])?;
+                way.send(executor, [x, scores])?;
             }
             Some(Op::FromHost { out, experts }) => {
                 let Some(Op::Experts(e)) = program.ops.get(experts) else { return Err(unknown(experts)) };
@@ -139,6 +260,37 @@ impl HostExecutor {
         Ok(true)
     }
 
+    /// Copies experts to a GPU, a piece at a time, and has it multiply; false where `budget` pauses that.
+    fn multiply_on(
+        &mut self,
+        gpu: usize,
+        executor: &mut CudaExecutor,
+        OnHost { experts, number, .. }: &OnHost,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let HostExecutor { cpu, weights, program, copies, sent, begun, busy, .. } = self;
+        let Some(Op::Experts(own)) = program.ops.get(*number) else { return Err(unknown(*number)) };
+        let Some(room) = &mut copies[gpu] else { return Err(unknown(*number)) };
+        let (matrices, started) = (matrices(weights, own), Instant::now());
+        let sources = each_of(&matrices);
+        if !std::mem::replace(begun, true) {
+            executor.choose_experts(experts)?;
+        }
+        for piece in &pieces_of(sources, own.stack(), room.bytes())?[*sent..] {
+            let Some(of) = sources[piece.matrix] else { continue };
+            let mut each = |n: usize, item: &(dyn Fn(usize) + Sync)| {
+                if budget.pauses(Duration::ZERO) { Ok(false) } else { cpu.share(n, budget, item) }
+            };
+            let Some(w) = room.send(of, rows_of(of, piece, own.stack()), &mut each)? else { return Ok(false) };
+            executor.multiply_piece(experts, room, piece, w)?;
+            *sent += 1;
+        }
+        executor.combine_experts(experts)?;
+        (*begun, *sent) = (false, 0);
+        *busy += started.elapsed();
+        Ok(true)
+    }
+
     pub fn fits_threads(&self) -> bool {
         self.cpu.fits_threads()
     }
@@ -151,4 +303,21 @@ impl HostExecutor {
 
 fn unknown(experts: usize) -> Error {
     Error::invalid(format!("experts number {experts} of the host"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_begin_where_the_host_takes_longer() {
+        // A millisecond for each row, and 8 more.
+        let from = |copy: f64| rows_from(copy, 0.040, 0.264);
+        assert_eq!([0.001, 0.040, 0.0401, 0.130, 0.1355, 0.137].map(from), [32, 32, 64, 128, 128, 256].map(Some));
+        assert_eq!((from(10.0), from(1e3)), (Some(16_384), None));
+        // What cannot be.
+        assert_eq!(rows_from(0.1, 0.2, 0.2), None);
+        assert_eq!(rows_from(f64::NAN, 0.1, 0.2), None);
+        assert_eq!(rows_from(f64::INFINITY, 0.1, 0.2), None);
+    }
 }

@@ -24,7 +24,7 @@ pub use self::batch::Batch;
 pub use self::checkpoints::Checkpoints;
 pub use self::executor::Executor;
 pub use self::partition::MAX_GPUS;
-pub use self::placement::Placement;
+pub use self::placement::{Copied, Placement};
 pub use self::sequence::Sequence;
 pub use crate::cuda::Kept;
 pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};

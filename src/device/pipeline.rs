@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use super::batch::Batch;
 use super::host_experts::{HostExecutor, HostExperts};
-use super::placement::Placed;
+use super::placement::{Copied, Placed};
 use super::sequence::{OnCpu, OnGpu, Sequence};
 use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{CudaExecutor, CudaModel, Transfer};
+use crate::cuda::{self, CudaExecutor, CudaModel, Transfer};
 use crate::device::partition::{self, Division};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::device_info::Times;
@@ -55,9 +55,9 @@ struct Part {
 
 impl Pipeline {
     /// Loads the parts of a division, the last of which is on a GPU. `placed`: the programs where experts of layers on
-    /// GPUs are on the host.
+    /// GPUs are on the host; `copied`: the steps that copy them.
     pub fn load(
-        (division, placed): (&Division, Option<&Placed>),
+        (division, placed, copied): (&Division, Option<&Placed>, Copied),
         isa: Isa,
         program: &Arc<Program>,
         weights: &Weights,
@@ -108,7 +108,11 @@ impl Pipeline {
         }
         if let Some(placed) = placed.filter(|_| follow) {
             let mut report = |done: u64, total: u64| progress(before + done, before.saturating_add(total));
-            host = Some(HostExperts::load(placed, isa, weights, pool, (of_experts, true), &mut report)?);
+            let mut loaded = HostExperts::load(placed, isa, weights, pool, (of_experts, true), &mut report)?;
+            if let (Some(piece), Some(device)) = (cuda::piece_of(&placed.program), cuda.first()) {
+                loaded.copy(device, piece, copied)?;
+            }
+            host = Some(loaded);
         }
         Ok(Pipeline { cpu, cuda, host, program: program.clone(), parts: Arc::new(parts) })
     }

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::partition::{self, Division, Requested};
-use crate::cuda::CudaDevice;
+use crate::cuda::{CudaDevice, piece_bytes};
 use crate::error::{Error, Result};
-use crate::graph::op::{Experts, Op, TensorId, Weight};
+use crate::graph::op::{Experts, OnHost, Op, TensorId, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::weights::Weights;
 
@@ -31,25 +31,51 @@ pub enum Placement {
     Bytes(u64),
 }
 
+/// The steps that copy the experts of the host to a GPU, which multiplies by them then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copied {
+    /// Those with so many rows that this takes less time, by what is measured while the model is loaded.
+    #[default]
+    Measured,
+    /// Those of so many rows or more.
+    From(usize),
+    Never,
+}
+
+impl Copied {
+    fn parse(text: &str) -> Option<Copied> {
+        if text == "never" { Some(Copied::Never) } else { text.parse().ok().filter(|n| *n > 0).map(Copied::From) }
+    }
+}
+
 impl Placement {
-    /// Reads the text of a caller, which names what is placed and where.
-    pub fn parse(text: &str) -> Result<Placement> {
+    /// Reads the text of a caller, which names what is placed and where, and which steps copy it.
+    pub fn parse(text: &str) -> Result<(Placement, Copied)> {
         let forms = "experts=auto, experts=cpu, experts=cpu:NUMBER, experts=cpu:FIRST-LAST and experts=gpu:BYTES";
+        let forms = format!("{forms}, each alone or with ,copied=ROWS or ,copied=never behind it");
         let unknown = || Error::invalid(format!("placement {text:?}; there are {forms}"));
-        let number = |text: &str| text.parse::<usize>().map_err(|_| unknown());
-        let place = text.strip_prefix("experts=").ok_or_else(unknown)?;
+        let (place, copied) = match text.split_once(",copied=") {
+            None => (text, Copied::default()),
+            Some((place, copied)) => (place, Copied::parse(copied).ok_or_else(unknown)?),
+        };
+        let place = place.strip_prefix("experts=").ok_or_else(unknown)?;
+        Ok((Placement::parse_place(place).ok_or_else(unknown)?, copied))
+    }
+
+    fn parse_place(place: &str) -> Option<Placement> {
+        let number = |text: &str| text.parse::<usize>().ok();
         match place.split_once(':') {
-            None if place == "auto" => Ok(Placement::Auto),
-            None if place == "cpu" => Ok(Placement::Host),
-            Some(("gpu", bytes)) => bytes.parse().map(Placement::Bytes).map_err(|_| unknown()),
+            None if place == "auto" => Some(Placement::Auto),
+            None if place == "cpu" => Some(Placement::Host),
+            Some(("gpu", bytes)) => bytes.parse().ok().map(Placement::Bytes),
             Some(("cpu", layers)) => match layers.split_once('-') {
                 None => number(layers).map(Placement::First),
                 Some((first, last)) => {
-                    let layers = number(first)?..number(last)?.checked_add(1).ok_or_else(unknown)?;
-                    if layers.is_empty() { Err(unknown()) } else { Ok(Placement::Layers(layers)) }
+                    let layers = number(first)?..number(last)?.checked_add(1)?;
+                    (!layers.is_empty()).then_some(Placement::Layers(layers))
                 }
             },
-            _ => Err(unknown()),
+            _ => None,
         }
     }
 
@@ -115,12 +141,21 @@ pub fn divide(
     program: &Program,
     weights: &Weights,
     requested: &Requested,
-    placement: &Placement,
+    (placement, copied): (&Placement, Copied),
 ) -> Result<(Division, Option<Placed>)> {
     let mixtures = mixtures(program);
+    let place = |host: Range<usize>| {
+        let piece = match devices.first() {
+            Some(device) if copied != Copied::Never => {
+                piece(device, &place(program, host.clone(), 0).experts, weights)?
+            }
+            _ => 0,
+        };
+        Ok::<_, Error>(place(program, host, piece))
+    };
     let divide = |host: &Range<usize>, requested: &Requested| match host.is_empty() {
         true => partition::divide(devices, program, weights, requested),
-        false => partition::divide(devices, &place(program, host.clone()).program, weights, requested),
+        false => partition::divide(devices, &place(host.clone())?.program, weights, requested),
     };
     // The layers up to the last of so many that have experts.
     let first = |n: usize| 0..n.checked_sub(1).map_or(0, |last| mixtures[last] + 1);
@@ -156,12 +191,29 @@ pub fn divide(
     let division = divide(&host, requested)?;
     // Layers on the CPU have their experts there.
     let on_gpus = mixtures.iter().filter(|layer| host.contains(layer) && **layer >= division.cpu_layers);
-    let placed = on_gpus.min().filter(|_| !division.gpus.is_empty()).map(|first| place(program, *first..host.end));
-    Ok((division, placed))
+    let placed = on_gpus.min().filter(|_| !division.gpus.is_empty()).map(|first| place(*first..host.end));
+    Ok((division, placed.transpose()?))
 }
 
-/// The programs of a network where experts of some layers are on the host.
-pub fn place(program: &Program, host: Range<usize>) -> Placed {
+/// Bytes of a device that steps copy experts of the host to at a time; 0 where none does. Where a caller asks for the same
+/// bits none does: those of the host and of a device differ, so that a row would tell in which company it is computed.
+fn piece(device: &CudaDevice, experts: &Program, weights: &Weights) -> Result<usize> {
+    if device.is_deterministic() || device.supports(experts, weights, 0..experts.ops.len()).is_err() {
+        return Ok(0);
+    }
+    let mut piece = 0;
+    for op in &experts.ops {
+        let Op::Experts(e) = op else { continue };
+        for weight in e.gate.into_iter().chain([e.up, e.down]) {
+            piece = piece.max(piece_bytes(weights.matrices[weight.0 as usize], e.stack())?);
+        }
+    }
+    Ok(piece)
+}
+
+/// The programs of a network where experts of some layers are on the host. `piece`: `OnHost::piece`, 0 where no step
+/// copies any.
+pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     let names = |op: &Op, tensor: TensorId| {
         let mut names = false;
         op.for_each_tensor(|named| names |= named == tensor);
@@ -174,7 +226,7 @@ pub fn place(program: &Program, host: Range<usize>) -> Placed {
     };
     // The new ops, each with the place of the op that it stands ahead of, in ascending order.
     let (mut experts, mut new) = (Vec::new(), Vec::new());
-    let mut is_on_host = vec![false; program.ops.len()];
+    let mut numbers = vec![None; program.ops.len()];
     for layer in &program.layers[host.clone()] {
         let mut free = layer.start;
         for i in layer.clone() {
@@ -188,7 +240,7 @@ pub fn place(program: &Program, host: Range<usize>) -> Placed {
             new.push((sent, Op::ToHost { x: e.x, scores: e.scores, experts: number }));
             new.push((free, Op::FromHost { out: e.out, experts: number }));
             experts.push(*e);
-            is_on_host[i] = true;
+            numbers[i] = Some(number);
         }
     }
     let mut new = new.into_iter().peekable();
@@ -198,7 +250,12 @@ pub fn place(program: &Program, host: Range<usize>) -> Placed {
         ops.extend(new.next_if(|(at, new)| *at == i && matches!(new, Op::FromHost { .. })).map(|(_, op)| op));
         places.push(ops.len());
         ops.extend(new.next_if(|(at, _)| *at == i).map(|(_, op)| op));
-        ops.extend(op.filter(|_| !is_on_host[i]).cloned());
+        ops.extend(op.and_then(|op| match (op, numbers.get(i)) {
+            (Op::Experts(e), Some(Some(number))) => {
+                (piece > 0).then_some(Op::OnHost(OnHost { experts: *e, number: *number, piece }))
+            }
+            (op, _) => Some(op.clone()),
+        }));
     }
     let layers = program.layers.iter().map(|layer| places[layer.start]..places[layer.end]).collect();
     let on_devices = Program { ops, layers, ..program.clone() };

@@ -16,7 +16,7 @@ use super::vectors::normalise;
 use super::{Cancel, LogLevel};
 use crate::cpu::kv::CpuKv;
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, CPU_DEVICE, LoadOptions, Placement, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, Copied, LoadOptions, Placement, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Access, ByteSource, Source};
 use crate::graph::op::TensorId;
@@ -130,6 +130,7 @@ impl Encoder {
             profile: false,
             gpu_layers: None,
             placement: Placement::WithLayers,
+            copied: Copied::Never,
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
             packed_at: None,
             tested_at: None,

@@ -12,7 +12,7 @@ use crate::cpu::kernels::Isa;
 use crate::cpu::matmul::matvec_raw;
 use crate::cpu::threads::pool::Pool;
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, CPU_DEVICE, Executor, LoadOptions, Placement, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, Copied, Executor, LoadOptions, Placement, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::op::{Attend, Op, TensorId};
 use crate::graph::program::ProgramBuilder;
@@ -274,6 +274,7 @@ impl KvStore {
             profile: false,
             gpu_layers: Some(1),
             placement: Placement::WithLayers,
+            copied: Copied::Never,
             host_bytes: u64::MAX,
             packed_at: None,
             tested_at: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Cancel, Runtime};
 use crate::cpu::kernels::Isa;
-use crate::device::Placement;
+use crate::device::{Copied, Placement};
 
 #[derive(Default)]
 pub struct LoadParams<'a> {
@@ -32,6 +32,8 @@ pub struct LoadParams<'a> {
     pub gpu_layers: u32,
     /// The place of the experts of those.
     pub placement: Placement,
+    /// The steps that copy experts of the host to a GPU.
+    pub copied: Copied,
     /// Instruction set of the CPU; `None`: the fastest.
     pub isa: Option<Isa>,
     /// GGML type that float matrices are converted to; 0: none.

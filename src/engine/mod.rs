@@ -204,4 +204,4 @@ pub fn devices() -> Vec<DeviceInfo> {
     crate::device::devices()
 }
 
-pub use crate::device::{CPU_DEVICE, MAX_GPUS, Placement};
+pub use crate::device::{CPU_DEVICE, Copied, MAX_GPUS, Placement};

@@ -106,6 +106,7 @@ impl Network {
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
             placement: params.placement.clone(),
+            copied: params.copied,
             host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
             packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
             tested_at: params.tested_path.map(|path| Kept { path: path.to_owned() }),

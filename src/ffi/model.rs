@@ -177,6 +177,12 @@ pub struct rz_model_params {
     /// experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
     /// many last layers as take that many bytes together.
     ///
+    /// Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by them,
+    /// where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from tells from
+    /// how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. An
+    /// end ",copied=512" has steps of 512 tokens or more do so, whatever is measured, ",copied=never" none. None does in a
+    /// model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+    ///
     /// Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
     /// with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
     /// experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
@@ -270,6 +276,11 @@ pub struct rz_model_info {
     pub reads_source: u32,
     /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
     pub isa: [c_char; 32],
+    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0: no
+    /// step does. Since 0.1.0.
+    pub experts_copied_from: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 versioned!(rz_model_info {
@@ -300,6 +311,8 @@ versioned!(rz_model_info {
     experts_host_layers,
     reads_source,
     isa,
+    experts_copied_from,
+    reserved,
 });
 
 /// Loads a model.
@@ -359,8 +372,8 @@ pub(super) fn with_params<T>(
         true => None,
         false => Some(call.path(params.packed_path, "rz_model_params.packed_path")?),
     };
-    let placement = match params.placement.is_null() {
-        true => Placement::WithLayers,
+    let (placement, copied) = match params.placement.is_null() {
+        true => Default::default(),
         false => Placement::parse(call.c_str(params.placement, "rz_model_params.placement")?)?,
     };
     let tested_path = match params.tested_path.is_null() {
@@ -395,6 +408,7 @@ pub(super) fn with_params<T>(
         bf16_products: params.flags & RZ_MODEL_BF16_PRODUCTS != 0,
         gpu_layers: params.gpu_layers,
         placement,
+        copied,
         prompt_tokens_beside: params.prompt_tokens_beside,
         isa: None,
         quantize: params.quantize,
@@ -453,6 +467,8 @@ pub unsafe extern "C" fn rz_model_info_get(
             experts_host_layers: count(from.experts.0.len()),
             reads_source: u32::from(from.reads_source),
             isa: [0; 32],
+            experts_copied_from: from.experts_copied_from,
+            reserved: 0,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));

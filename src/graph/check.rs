@@ -127,7 +127,7 @@ impl Checked<'_> {
                 self.expect(n.is_multiple_of(gates) && x != gate, || format!("a gate of {gates} values for {n}"))
             }
             Op::Experts(op) => self.experts(op),
-            Op::ToHost { .. } | Op::FromHost { .. } | Op::OfMedia { .. } => Ok(()),
+            Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. } => Ok(()),
             Op::Logits { x, head, bias, .. } => self.logits(*x, *head, *bias),
         }
     }

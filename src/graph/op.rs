@@ -112,6 +112,8 @@ pub enum Op {
     Experts(Experts),
     /// Hands the inputs of experts to the host, which multiplies by its experts number `experts` meanwhile.
     ToHost { x: TensorId, scores: TensorId, experts: usize },
+    /// The place of these experts in the program of a device, to which a step may copy their matrices.
+    OnHost(OnHost),
     /// `out = ` what the host has made of them.
     FromHost { out: TensorId, experts: usize },
     /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it
@@ -557,6 +559,16 @@ pub struct Experts {
     pub ffn: usize,
     pub routing: Routing,
     pub activation: Activation,
+}
+
+/// Experts that the host has, with the activations of a device; their matrices are those of the host's program.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct OnHost {
+    pub experts: Experts,
+    /// Number of the experts on the host.
+    pub number: usize,
+    /// Bytes of the device that matrices are copied to at a time.
+    pub piece: usize,
 }
 
 impl Experts {

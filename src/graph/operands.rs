@@ -1,6 +1,6 @@
 //! The operands of an op: the activations that it reads and writes, its matrices and vectors, and its place in caches.
 
-use super::op::{Half, Index, KvLayerId, Op, RecurrentId, Routing, TensorId, Vector, Weight};
+use super::op::{Half, Index, KvLayerId, OnHost, Op, RecurrentId, Routing, TensorId, Vector, Weight};
 
 impl Op {
     /// Shows every activation of the op to `f`.
@@ -73,7 +73,9 @@ impl Op {
                 up.iter_mut().for_each(on);
             }
             Op::Gate { x, gate, .. } => [x, gate].into_iter().for_each(on),
-            Op::Experts(e) => [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on),
+            Op::Experts(e) | Op::OnHost(OnHost { experts: e, .. }) => {
+                [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on);
+            }
             Op::ToHost { x, scores, .. } => [x, scores].into_iter().for_each(on),
             Op::FromHost { out, .. } => on(out),
             Op::OfMedia { .. } => {}
@@ -120,7 +122,7 @@ impl Op {
             Op::Scan(s) => f(s.out),
             Op::Wkv(w) => f(w.out),
             Op::Pool(p) => f(p.out),
-            Op::Experts(e) => f(e.out),
+            Op::Experts(e) | Op::OnHost(OnHost { experts: e, .. }) => f(e.out),
             Op::Mix(m) => f(m.out),
             Op::FromHost { out, .. } => f(*out),
             Op::StoreKv { .. } | Op::ToHost { .. } | Op::Logits { .. } | Op::OfMedia { .. } => {}

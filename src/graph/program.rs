@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::graph::op::{Index, KvLayerId, Mask, Op, RecurrentId, TensorId, Weight};
+use crate::graph::op::{Index, KvLayerId, Mask, OnHost, Op, RecurrentId, TensorId, Weight};
 use crate::graph::sequence_spec::KvLayer;
 
 /// Bounds of recurrent ops, within which kernels keep what they need of a token on the stack.
@@ -348,7 +348,7 @@ impl Program {
     pub fn widest_input(&self) -> usize {
         let width = |op: &Op| match op {
             Op::Project { x, .. } | Op::Logits { x, .. } => self.width(*x),
-            Op::Experts(e) => self.width(e.x).max(e.ffn),
+            Op::Experts(e) | Op::OnHost(OnHost { experts: e, .. }) => self.width(e.x).max(e.ffn),
             _ => 0,
         };
         self.ops.iter().map(width).max().unwrap_or(0)

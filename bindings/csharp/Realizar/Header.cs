@@ -91,6 +91,8 @@ namespace Realizar
         public uint experts_host_layers;
         public uint reads_source;
         public fixed byte isa[32];
+        public uint experts_copied_from;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -207,6 +207,8 @@ type rz_model_info struct {
 	experts_host_layers uint32
 	reads_source        uint32
 	isa                 [32]byte
+	experts_copied_from uint32
+	reserved            uint32
 }
 
 type rz_model_sampling struct {

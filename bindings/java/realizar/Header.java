@@ -198,7 +198,9 @@ final class Header {
         .field("experts_device", 8)
         .field("experts_host_layers", 4)
         .field("reads_source", 4)
-        .field("isa", 1 * 32);
+        .field("isa", 1 * 32)
+        .field("experts_copied_from", 4)
+        .field("reserved", 4);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)

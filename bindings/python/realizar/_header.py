@@ -231,6 +231,8 @@ class rz_model_info(Sized):
         ("experts_host_layers", c_uint32),
         ("reads_source", c_uint32),
         ("isa", c_char * 32),
+        ("experts_copied_from", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 

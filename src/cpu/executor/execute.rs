@@ -117,7 +117,7 @@ impl CpuExecutor {
                 let place = (&mut cursor.parts, cursor.products.op_chunk);
                 return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, place));
             }
-            Op::ToHost { .. } | Op::FromHost { .. } | Op::OfMedia { .. } => {
+            Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. } => {
                 return Err(Error::unsupported(format!("{op:?} on the CPU")));
             }
             Op::Logits { x, head, bias, scale, softcap } => {

@@ -248,19 +248,48 @@ impl PackedLayout {
             for (packed, block) in
                 packed.chunks_exact(PANEL_ROWS * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
             {
-                let mut at = 0;
-                for &field in self.fields.list() {
-                    let end = at + field.bytes();
-                    deinterleave(
-                        field,
-                        &packed[PANEL_ROWS * at..PANEL_ROWS * end],
-                        &mut block[at..end],
-                        row % PANEL_ROWS,
-                    );
-                    at = end;
-                }
+                self.unpack_block(packed, row % PANEL_ROWS, block);
             }
             format.dequantize(raw, out);
+        }
+    }
+
+    /// Writes some rows of a matrix as they are in the file; 16-bit floats that were packed are those of products.
+    pub fn unpack(&self, bytes: &[u8], rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        if !self.interleaved {
+            out.copy_from_slice(&bytes[rows.start * self.row_bytes..rows.end * self.row_bytes]);
+            return Ok(());
+        }
+        let (columns, unit) = self.unit();
+        let mut left = out;
+        for panel in rows.start / PANEL_ROWS..rows.end.div_ceil(PANEL_ROWS) {
+            let first = rows.start.max(panel * PANEL_ROWS);
+            let n = rows.end.min((panel + 1) * PANEL_ROWS) - first;
+            let (out, behind) = left.split_at_mut(n * self.row_bytes);
+            left = behind;
+            let packed = &bytes[panel * self.panel_bytes()..][..self.panel_bytes()];
+            for (i, packed) in packed.chunks_exact(unit).enumerate() {
+                for (r, row) in (first % PANEL_ROWS..).zip(out.chunks_exact_mut(self.row_bytes)) {
+                    let Some(small) = self.small else {
+                        self.unpack_block(packed, r, &mut row[i * self.block_bytes..][..self.block_bytes]);
+                        continue;
+                    };
+                    let mut values = [0f32; GROUP];
+                    (small.decode)(packed, r, &mut values);
+                    quant::quantize(self.dtype, &values, &mut row[2 * columns * i..][..2 * columns])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the block of row `r` from sixteen rows of it.
+    fn unpack_block(&self, packed: &[u8], r: usize, block: &mut [u8]) {
+        let mut at = 0;
+        for &field in self.fields.list() {
+            let end = at + field.bytes();
+            deinterleave(field, &packed[PANEL_ROWS * at..PANEL_ROWS * end], &mut block[at..end], r);
+            at = end;
         }
     }
 }
@@ -293,18 +322,25 @@ fn interleave_units<const UNIT: usize, const ROWS: usize>(row: &[u8], out: &mut 
 
 /// Reads the units of row `r` from their places among sixteen rows.
 fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
-    let unit = match field {
-        Bytes(_) => 1,
-        Halves(_) => 2,
-        Words(_) | Bits | Pairs(_) => 4,
-    };
-    for (unit, packed) in row.chunks_exact_mut(unit).zip(packed.chunks_exact(PANEL_ROWS * unit)) {
-        unit.copy_from_slice(&packed[r * unit.len()..(r + 1) * unit.len()]);
-        match (field, <&mut [u8; 4]>::try_from(unit)) {
-            (Bits, Ok(bits)) => *bits = unsort_bits(*bits),
-            (Pairs(_), Ok(pairs)) => *pairs = transpose_pairs(*pairs),
-            _ => {}
-        }
+    match field {
+        Bytes(_) => deinterleave_units::<1, { PANEL_ROWS }>(packed, row, r, |unit| unit),
+        Halves(_) => deinterleave_units::<2, { 2 * PANEL_ROWS }>(packed, row, r, |unit| unit),
+        Words(_) => deinterleave_units::<4, { 4 * PANEL_ROWS }>(packed, row, r, |unit| unit),
+        Bits => deinterleave_units::<4, { 4 * PANEL_ROWS }>(packed, row, r, unsort_bits),
+        Pairs(_) => deinterleave_units::<4, { 4 * PANEL_ROWS }>(packed, row, r, transpose_pairs),
+    }
+}
+
+fn deinterleave_units<const UNIT: usize, const ROWS: usize>(
+    packed: &[u8],
+    row: &mut [u8],
+    r: usize,
+    unsort: impl Fn([u8; UNIT]) -> [u8; UNIT],
+) {
+    assert!((r + 1) * UNIT <= ROWS);
+    for (unit, packed) in row.as_chunks_mut::<UNIT>().0.iter_mut().zip(packed.as_chunks::<ROWS>().0) {
+        unit.copy_from_slice(&packed[r * UNIT..(r + 1) * UNIT]);
+        *unit = unsort(*unit);
     }
 }
 
@@ -388,6 +424,24 @@ mod tests {
     }
 
     #[test]
+    fn rows_unpack_to_the_bytes_of_the_file() {
+        for format in formats() {
+            let layout =
+                PackedLayout::packed(format.dtype, if format.block_len == 1 { 195 } else { 2 * format.block_len });
+            let layout = layout.unwrap();
+            let raw = noise(40 * layout.row_bytes);
+            let mut packed = vec![1; layout.bytes(40).unwrap()];
+            layout.pack(Isa::detect().matmul(), &raw, &mut packed);
+            for rows in [0..40, 3..7, 14..34, 39..40] {
+                let mut found = vec![1; rows.len() * layout.row_bytes];
+                layout.unpack(&packed, rows.clone(), &mut found).unwrap();
+                let expected = &raw[rows.start * layout.row_bytes..rows.end * layout.row_bytes];
+                assert!(found == expected, "{} rows {rows:?}", format.name);
+            }
+        }
+    }
+
+    #[test]
     fn columns_pack_as_part_of_the_row() {
         for format in formats() {
             let cols = 4 * format.block_len;
@@ -421,6 +475,9 @@ mod tests {
                     layout.decode_row(&packed, row, &mut found);
                     assert_eq!(found, expected);
                 }
+                let mut unpacked = vec![1; raw.len()];
+                layout.unpack(&packed, 0..rows, &mut unpacked).unwrap();
+                assert!(unpacked == raw);
                 let mut part = vec![1; layout.panel_bytes() / 3];
                 let panel = &raw[..raw.len().min(PANEL_ROWS * layout.row_bytes)];
                 layout.pack_columns(Isa::detect().matmul(), panel, 32..64, &mut part);

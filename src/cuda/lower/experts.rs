@@ -5,10 +5,13 @@ use crate::cuda::args::{
 };
 use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
+use crate::cuda::pieces::Piece;
 use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
+use crate::cuda::weights::COLS;
 use crate::error::Result;
-use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Weight};
+use crate::graph::device_info::Part;
+use crate::graph::op::{Experts, RouterScore, Routing, TensorId};
 
 impl Lowering<'_> {
     pub(crate) fn route(&mut self, scores: TensorId, routing: &Routing) -> Result<()> {
@@ -45,22 +48,60 @@ impl Lowering<'_> {
     /// Each chosen expert of each token is a matrix times a vector. Where there is a `sum`, the result is added to that
     /// activation, times its factor.
     pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
+        let weights = &self.model.weights;
+        let matrices = [op.gate.unwrap_or(op.up), op.up, op.down].map(|weight| weights.matrix(weight));
+        let ExpertProducts { input, first, second, glu } = self.expert_products(op, matrices);
+        let picks = self.shape.n * op.routing.n_used;
+        let [gate, up] = [first.segments[0], first.segments[1]];
+        // Biases are added where the products end, factors after them.
+        let together = first.n_segments == 2
+            && gate.w.dtype == up.w.dtype
+            && [glu.weights, glu.factors[0], glu.factors[1]] == [0; 3]
+            && is_of_products(op.activation);
+        let mut args = ProjectArgs {
+            epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
+            x: input.address,
+            x_stride: input.width as u32,
+            experts: self.scratch.experts,
+            norm: input.norm,
+            ..first
+        };
+        if together {
+            (args.segments[0].bias, args.segments[1].bias) = (glu.biases[0], glu.biases[1]);
+        }
+        let gated = gated(&glu);
+        let (x, x_stride) = (gated.address, gated.stride as u32);
+        let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
+        let fits = self.fits_blocks(input, 1, &mut args) && self.fits_blocks(gated, 1, &mut last);
+        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
+            self.gathered(input, first, second, &glu, op)?;
+        } else {
+            self.gemv(&mut args, [picks, 1])?;
+            if !together {
+                self.expert_glu(&glu)?;
+            }
+            self.gemv(&mut last, [picks, 1])?;
+        }
+        self.combine(op, sum)
+    }
+
+    /// The products of experts with some matrices: of gate, or of up where it is alone, of up and of down.
+    fn expert_products(&self, op: &Experts, [gate, up, down]: [DeviceMatrix; 3]) -> ExpertProducts {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
         let picks = self.shape.n * used;
         let weights = &self.model.weights;
-        let one = |weight: Weight, rows: usize, out: Address| {
-            let w = DeviceMatrix { rows: rows as u32, ..weights.matrix(weight) };
+        let one = |w: DeviceMatrix, rows: usize, out: Address| {
+            let w = DeviceMatrix { rows: rows as u32, ..w };
             Segment { w, out, bias: 0 }
         };
         let (gates, ups) = (self.scratch.expert_gate, self.scratch.expert_up);
         // Gate and up as one product, or one of them alone.
         let (is_joined, is_single) = (op.gate == Some(op.up), op.gate.is_none() || op.gate == Some(op.up));
         let stride = if is_joined { 2 * ffn } else { ffn };
-        let gate = one(op.gate.unwrap_or(op.up), stride, gates);
-        let up = if is_single { Segment::default() } else { one(op.up, ffn, ups) };
-        let down = one(op.down, input.width, self.scratch.expert_out);
-        let [of_gate, of_up, of_down] =
-            std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
+        let gate = one(gate, stride, gates);
+        let up = if is_single { Segment::default() } else { one(up, ffn, ups) };
+        let down = one(down, input.width, self.scratch.expert_out);
+        let [of_gate, of_up] = [0, 1].map(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
         let of_first = if op.gate.is_some() { of_gate } else { of_up };
         let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
         let (activation, [limit, up_limit]) = activation_code(op.activation);
@@ -99,53 +140,18 @@ impl Lowering<'_> {
             x_divisor: 1,
             ..Default::default()
         };
-        // Biases are added where the products end, factors after them.
-        let together = !is_single
-            && gate.w.dtype == up.w.dtype
-            && [on_input, of_gate.0, of_up.0] == [0; 3]
-            && is_of_products(op.activation);
-        let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
-        let mut args = ProjectArgs {
-            epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
-            x: input.address,
-            x_stride: input.width as u32,
-            experts: self.scratch.experts,
-            norm: input.norm,
-            ..first
-        };
-        if together {
-            (args.segments[0].bias, args.segments[1].bias) = (of_gate.1, of_up.1);
-        }
-        let (x, x_stride) = (gate.out, stride as u32);
-        let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
-        let fits = self.fits_blocks(input, 1, &mut args) && self.fits_blocks(gated, 1, &mut last);
-        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
-            self.gathered(input, first, second, &glu, op)?;
-        } else {
-            self.gemv(&mut args, [picks, 1])?;
-            if !together {
-                self.expert_glu(&glu)?;
-            }
-            self.gemv(&mut last, [picks, 1])?;
-        }
-        self.combine(op, down.out, of_down, sum)
+        ExpertProducts { input, first, second, glu }
     }
 
-    /// Adds the parts of the chosen experts; `factors`: of each expert's result, and its biases.
-    fn combine(
-        &mut self,
-        op: &Experts,
-        parts: Address,
-        (factors, biases): (Address, Address),
-        sum: Option<(TensorId, f32)>,
-    ) -> Result<()> {
-        let width = self.program.width(op.out);
+    /// Adds the parts of the chosen experts.
+    fn combine(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
+        let (width, weights) = (self.program.width(op.out), &self.model.weights);
         let args = CombineArgs {
-            parts,
+            parts: self.scratch.expert_out,
             weights: if op.routing.on_input { 0 } else { self.scratch.expert_weights },
             experts: self.scratch.experts,
-            factors,
-            biases,
+            factors: weights.vector(op.scales[2]),
+            biases: weights.vector(op.biases[2]),
             out: self.tensor(sum.map_or(op.out, |(x, _)| x)),
             width: width as u32,
             n_used: op.routing.n_used as u32,
@@ -169,21 +175,92 @@ impl Lowering<'_> {
         glu: &ExpertGluArgs,
         op: &Experts,
     ) -> Result<()> {
-        let (n, stack) = (self.shape.n, op.stack());
-        let picks = n * op.routing.n_used;
+        self.group(op)?;
         let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
-        let args = GroupArgs { experts: self.scratch.experts, order, starts, picks: picks as u32, pad: 0 };
-        self.launch(&self.model.device.kernels.group, [stack, 1, 1], 256, 2 * 256 * 4, &args)?;
-        // No token chooses an expert twice, but several that share their matrices.
-        let (usual, grid) = (picks.div_ceil(stack), [picks.min(n * op.routing.sharing), stack]);
-        let model = self.model;
-        let tile = Tile::new(&model.device, usual, false);
-        self.halves(input, first.segments[0].w.cols, n, &tile)?;
+        let (tile, grid) = self.expert_tile(op);
+        self.halves(input, first.segments[0].w.cols, self.shape.n, &tile)?;
         self.gemm(&mut ProjectArgs { order, starts, ..first }, &tile, grid)?;
         self.expert_glu(glu)?;
-        let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
-        let input = ProductInput { address, width, stride, norm: DeviceNorm::default() };
-        self.halves(input, second.segments[0].w.cols, picks, &tile)?;
+        self.halves(gated(glu), second.segments[0].w.cols, self.picks(op), &tile)?;
         self.gemm(&mut ProjectArgs { order, starts, ..second }, &tile, grid)
     }
+
+    fn picks(&self, op: &Experts) -> usize {
+        self.shape.n * op.routing.n_used
+    }
+
+    /// Sorts the picks by expert.
+    fn group(&mut self, op: &Experts) -> Result<()> {
+        let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
+        let picks = self.picks(op) as u32;
+        let args = GroupArgs { experts: self.scratch.experts, order, starts, picks, pad: 0 };
+        self.launch(&self.model.device.kernels.group, [op.stack(), 1, 1], 256, 2 * 256 * 4, &args)
+    }
+
+    /// Chooses experts whose matrices come in pieces, and makes the input of their products.
+    pub(crate) fn choose_in_pieces(&mut self, op: &Experts) -> Result<()> {
+        self.mark(Some(Part::Experts))?;
+        self.route(op.scores, &op.routing)?;
+        self.group(op)?;
+        let ExpertProducts { input, first, .. } = self.in_pieces(op);
+        self.halves(input, first.segments[0].w.cols, self.shape.n, &self.expert_tile(op).0)?;
+        self.mark(None)
+    }
+
+    /// Multiplies by a piece, whose matrix is `w`: as `gathered` does, some experts at a time.
+    pub(crate) fn multiply_piece(&mut self, op: &Experts, piece: &Piece, w: DeviceMatrix) -> Result<()> {
+        let ExpertProducts { first, second, glu, .. } = self.in_pieces(op);
+        let (tile, [most, _]) = self.expert_tile(op);
+        self.mark(Some(Part::Experts))?;
+        if piece.matrix == 2 && piece.experts.start == 0 {
+            self.expert_glu(&glu)?;
+            self.halves(gated(&glu), second.segments[0].w.cols, self.picks(op), &tile)?;
+        }
+        let (mut args, place) = if piece.matrix == 2 { (second, 0) } else { (first, piece.matrix) };
+        let segment = args.segments[place];
+        args.take(&[Segment { w: DeviceMatrix { rows: segment.w.rows, ..w }, ..segment }]);
+        args.order = self.scratch.expert_order;
+        args.starts = self.scratch.expert_starts + 4 * piece.experts.start as Address;
+        self.gemm(&mut args, &tile, [most, piece.experts.len()])?;
+        self.mark(None)
+    }
+
+    /// Adds up what the products with all pieces have left.
+    pub(crate) fn combine_pieces(&mut self, op: &Experts) -> Result<()> {
+        self.mark(Some(Part::Experts))?;
+        self.combine(op, None)?;
+        self.mark(None)
+    }
+
+    fn in_pieces(&self, op: &Experts) -> ExpertProducts {
+        let of = |cols: usize| DeviceMatrix { cols: cols.next_multiple_of(COLS) as u32, ..DeviceMatrix::default() };
+        let [of_input, of_gated] = [self.program.width(op.x), op.ffn].map(of);
+        self.expert_products(op, [of_input, of_input, of_gated])
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// The kernel for as many rows as an expert usually has, the most rows that one can have, and their number.
+    fn expert_tile(&self, op: &Experts) -> (Tile<'a>, [usize; 2]) {
+        let (n, stack, picks) = (self.shape.n, op.stack(), self.picks(op));
+        // No token chooses an expert twice, but several that share their matrices.
+        let most = picks.min(n * op.routing.sharing);
+        (Tile::new(&self.model.device, picks.div_ceil(stack), false), [most, stack])
+    }
+}
+
+/// The launches of experts, but for where they read their input.
+struct ExpertProducts {
+    input: ProductInput,
+    /// With gate and up.
+    first: ProjectArgs,
+    glu: ExpertGluArgs,
+    /// With down.
+    second: ProjectArgs,
+}
+
+/// What activations leave as the input of the last product.
+fn gated(glu: &ExpertGluArgs) -> ProductInput {
+    let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
+    ProductInput { address, width, stride, norm: DeviceNorm::default() }
 }

@@ -349,7 +349,7 @@ impl Lowering<'_> {
             Op::EmbedNgrams(op) => self.embed_ngrams(op),
             Op::OfMedia { .. } => Err(Error::unsupported("ops of rows of media alone on a GPU")),
             // `HeadOps` has the former, the caller the latter.
-            Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::FromHost { .. } => Ok(()),
+            Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } => Ok(()),
         }
     }
 

@@ -133,7 +133,7 @@ fn crossing([width, tail_width]: [usize; 2]) -> Program {
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
     // Crossings to the host are tested apart from what stands around them.
-    if group.iter().all(|i| matches!(program.ops[*i], Op::ToHost { .. } | Op::FromHost { .. })) {
+    if group.iter().all(|i| matches!(program.ops[*i], Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. })) {
         return Ok(None);
     }
     let stored = |i: &usize| match &program.ops[*i] {

@@ -113,7 +113,10 @@ fn every_change_that_is_no_addition_is_found() {
     assert_eq!(count("#define RZ_DONE 2", "#define RZ_DONE 2\n#define RZ_MORE 3"), 0);
     assert_eq!(count("#define RZ_VERSION_MINOR 1", "#define RZ_VERSION_MINOR 2"), 0);
     assert_eq!(count("uint32_t rz_device_count(void);", "uint32_t rz_device_count(void);\nvoid rz_new(void);"), 0);
-    assert_eq!(count("char isa[32];\n} rz_model_info;", "char isa[32];\n  uint64_t more;\n} rz_model_info;"), 0);
+    assert_eq!(
+        count("uint32_t reserved;\n} rz_model_info;", "uint32_t reserved;\n  uint64_t more;\n} rz_model_info;"),
+        0
+    );
     assert_eq!(count("uint32_t reserved;\n} rz_embed_params;", "uint32_t n_more;\n} rz_embed_params;"), 0);
     assert_eq!(count("uint32_t reserved;\n} rz_embed_params;", "float more;\n} rz_embed_params;"), 2);
     assert_eq!(count("#define RZ_DONE 2", "#define RZ_DONE 3"), 1);

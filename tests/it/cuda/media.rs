@@ -1,5 +1,6 @@
 //! Steps with pictures beside the CPU: rows of media, turns and spans.
 
+use realizar::device::Copied;
 use realizar::device::partition::Division;
 use realizar::device::pipeline::Pipeline;
 use realizar::graph::step::{CHOSEN_BEFORE, MEDIA_ROW};
@@ -219,8 +220,15 @@ fn decoders_that_see_agree_with_the_cpu() {
         let device = || target.cuda().unwrap();
         let pipeline = |cpu_layers, gpus| {
             let division = Division { cpu_layers, gpus, fits: true };
-            let pipeline =
-                Pipeline::load((&division, None), isa, program, weights, &pool, u64::MAX, &mut |_, _| Ok(()));
+            let pipeline = Pipeline::load(
+                (&division, None, Copied::Never),
+                isa,
+                program,
+                weights,
+                &pool,
+                u64::MAX,
+                &mut |_, _| Ok(()),
+            );
             Backend::Pipeline(Arc::new(pipeline.unwrap()))
         };
         let whole = Backend::Cuda(Arc::new(device().load(program, weights, &mut |_, _| Ok(())).unwrap()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
-use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions, Placement};
+use realizar::device::{Backend, CPU_DEVICE, Copied, Executor, LoadOptions, Placement};
 use realizar::error::Result;
 use realizar::graph::op::{KvLayerId, Op, Projection, RecurrentId, RopeTable, TensorId, Vector, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
@@ -124,6 +124,7 @@ impl Model {
             profile: false,
             gpu_layers: None,
             placement: Placement::WithLayers,
+            copied: Copied::Never,
             host_bytes,
             packed_at: None,
             tested_at: None,

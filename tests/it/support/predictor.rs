@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::Batch;
-use realizar::device::{Backend, CPU_DEVICE, Executor, LoadOptions, Placement};
+use realizar::device::{Backend, CPU_DEVICE, Copied, Executor, LoadOptions, Placement};
 use realizar::format::{Access, Source};
 use realizar::graph::op::TensorId;
 use realizar::graph::program::Program;
@@ -101,6 +101,7 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         profile: false,
         gpu_layers: None,
         placement: Placement::WithLayers,
+        copied: Copied::Never,
         host_bytes: u64::MAX,
         packed_at: None,
         tested_at: None,

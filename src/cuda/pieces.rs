@@ -1,0 +1,81 @@
+//! The pieces in which steps copy matrices of experts that the host has to a device.
+
+use std::ops::Range;
+
+use super::arena::Arena;
+use super::weights::PlaneLayout;
+use crate::error::Result;
+use crate::graph::op::Op;
+use crate::graph::program::Program;
+use crate::graph::weights::MatrixSource;
+use crate::tensor::DType;
+
+/// Bytes of a piece, where an expert takes no more, and the pieces of a matrix, at least, so that one is copied while
+/// another is multiplied by.
+const PIECE: usize = 32 << 20;
+const PIECES: usize = 4;
+
+/// Experts of one of the matrices of an op: 0 gate, or up where there is no other, 1 up, 2 down.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    pub matrix: usize,
+    pub experts: Range<usize>,
+}
+
+/// Some rows of a matrix.
+pub(super) struct Rows<'a> {
+    pub of: &'a dyn MatrixSource,
+    pub rows: Range<usize>,
+}
+
+impl MatrixSource for Rows<'_> {
+    fn name(&self) -> &str {
+        self.of.name()
+    }
+
+    fn dtype(&self) -> DType {
+        self.of.dtype()
+    }
+
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn cols(&self) -> usize {
+        self.of.cols()
+    }
+
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        self.of.read(self.rows.start + rows.start..self.rows.start + rows.end, out)
+    }
+}
+
+/// Bytes that some rows of a matrix take on the device.
+fn bytes(of: &dyn MatrixSource, rows: usize) -> Result<usize> {
+    let mut arena = Arena::default();
+    PlaneLayout::new(&Rows { of, rows: 0..rows }, &mut arena)?;
+    Ok(arena.bytes())
+}
+
+/// Bytes of pieces of which each has one expert at least, of `stack` in a matrix.
+pub fn piece_bytes(of: &dyn MatrixSource, stack: usize) -> Result<usize> {
+    let [one, all] = [of.rows() / stack.max(1), of.rows()].map(|rows| bytes(of, rows));
+    Ok(one?.max(PIECE.min(all? / PIECES)))
+}
+
+/// The matrices of an op with experts in pieces of so many bytes, in the order in which it multiplies.
+pub fn pieces_of(matrices: [Option<&dyn MatrixSource>; 3], stack: usize, piece: usize) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for (matrix, of) in matrices.into_iter().enumerate() {
+        let Some(of) = of else { continue };
+        let most = (piece / bytes(of, of.rows() / stack.max(1))?.max(1)).max(1);
+        let all = (0..stack).step_by(most).map(|first| first..stack.min(first + most));
+        pieces.extend(all.map(|experts| Piece { matrix, experts }));
+    }
+    Ok(pieces)
+}
+
+/// Bytes of the pieces in which steps of a program copy matrices of the host to a device; `None`: they copy none.
+pub fn piece_of(program: &Program) -> Option<usize> {
+    program.ops.iter().find_map(|op| if let Op::OnHost(on_host) = op { Some(on_host.piece) } else { None })
+}
