@@ -33,7 +33,7 @@ constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows 
 
 constexpr u32 kSelectKeys = 256;  // Keys whose scores a block of `choose_keys` has at once, and threads of one.
 
-constexpr u32 kSelectDim = 128;  // Numbers of the longest key of `choose_keys`.
+constexpr u32 kSelectDim = 256;  // Numbers of the longest key of `choose_keys`.
 
 constexpr u32 kSampleThreads = 256;  // Threads of a block of `sample.cu`.
 
@@ -144,6 +144,7 @@ enum Mask : u32 {
     kNewest = 0,  // The newest `window` positions up to its own; 0: all of them.
     kOwnChunk = 1,  // Those from the last multiple of `window` up to its own.
     kAround = 2,  // Those of the sequence at most `window` away on either side.
+    kSpans = 3,  // Those of the token's span, or of the sequence where that is empty.
 };
 
 // The groups of keys that are chosen as one.
@@ -241,6 +242,8 @@ struct StepArgs {
     ConstPtr<u32> turns;
     // `[n, 2]`, the last position that each token sees, and that of its sequence in the step, or null: its own.
     ConstPtr<u32> last;
+    // `[n, 2]`, the first position of each token's span and the one behind its last, or null: no token has one.
+    ConstPtr<u32> spans;
     u32 n;  // Tokens.
     u32 n_outputs;
     u32 n_tiles;
@@ -625,6 +628,19 @@ struct GroupArgs {
     Ptr<u32> order;  // `[picks]`, indices of picks.
     Ptr<u32> starts;  // `[n_experts + 1]`, where those of an expert begin in `order`.
     u32 picks;
+    u32 pad;
+};
+
+// out = the input of each chosen expert in the order of its matrix.
+struct OrderArgs {
+    ConstPtr<float> x;  // `[picks / divisor, x_stride]`
+    ConstPtr<float> order;  // `[n_experts, width]`, the place in a row of `x` of each input, or null: its own.
+    ConstPtr<u32> experts;  // `[picks]`
+    Ptr<float> out;  // `[picks, width]`
+    u64 n;  // picks * width
+    u32 width;
+    u32 x_stride;
+    u32 divisor;  // Picks of a row of `x`.
     u32 pad;
 };
 

@@ -80,15 +80,23 @@ template <u32 kDim> struct Queries<kDim, true> {
 // Bytes of shared memory a warp.
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;
 
+// A mask by which what a token sees depends on its span, and not on the order of positions.
+DEVICE bool is_by_span(const AttendArgs& a) { return a.mask == kSpans; }
+// A bound of a token's span: 0 its first position, 1 the one behind its last; both 0 without one.
+DEVICE u32 span_of(const AttendArgs& a, u32 token, u32 bound) {
+    return a.step.spans ? a.step.spans[2 * token + bound] : 0;
+}
+
 // The first and the last position that a token sees, at `position` of a sequence whose last one in the step is
-// `newest`, without a span.
+// `newest`, by the order of positions.
 DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
+    if (is_by_span(a)) return 0;
     if (a.mask == kAround) return position > a.window ? position - a.window : 0;
     if (a.mask == kOwnChunk) return position - position % a.window;
     return a.window && position >= a.window ? position - a.window + 1 : 0;
 }
 DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
-    return a.mask == kAround ? position + min_u32(a.window, newest - position) : position;
+    return a.mask == kAround ? position + min_u32(a.window, newest - position) : is_by_span(a) ? newest : position;
 }
 
 // A bound of what the rows of a tile up to `position` see. Spans end with the step, and positions that a row does not
@@ -107,6 +115,9 @@ struct Seen {
             const u32 token = rows.token(rows.row(i)), position = a.step.positions[token];
             last[i] = !used ? 0 : a.step.last ? a.step.last[2 * token] : last_seen(a, position, newest);
             first[i] = used ? first_seen(a, position) : 1;
+            if (!used || !is_by_span(a)) continue;
+            const u32 start = span_of(a, token, 0), end = span_of(a, token, 1);
+            if (start < end) first[i] = start, last[i] = end - 1;
         }
     }
 };

@@ -101,7 +101,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     const u32 low = position(min_u32(rows.first, rows.used() - 1)), high = position(end_row - 1);
     const bool has_rows = rows.first < rows.used();
     const u32 any_first = first_seen(a, low), any_last = last_seen_by_any(a, rows, high, newest);
-    const u32 all_first = first_seen(a, high), all_last = last_seen(a, low, newest);
+    const u32 all_first = is_by_span(a) ? newest + 1 : first_seen(a, high), all_last = last_seen(a, low, newest);
 
     const Planes feed = {kv, a.layer, planes, from, to, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};
     const u32 step = from / kStep<kDim>, stride = kStep<kDim> * a.splits;

@@ -5,6 +5,7 @@
 //                  n_used times: the best expert left, or the next of the token's id; scale the weights, divided by
 //                  their sum where asked
 //     group:       counting sort of the picks by expert, stable
+//     order_inputs: out = the input of each pick in the order of its expert
 //     expert_glu:  gate = activation(gate * factor + bias) * (up * factor + bias)
 //     combine:     out = sum over the picks of a token of weight * (part * factor + bias), in the order of the choice
 //
@@ -15,7 +16,7 @@
 //
 // Invariants: of equal experts the lower number comes first; NaN scores still choose experts that exist.
 //
-// Shapes: those of `RouteArgs`, `GroupArgs`, `ExpertGluArgs`, `CombineArgs`.
+// Shapes: those of `RouteArgs`, `GroupArgs`, `OrderArgs`, `ExpertGluArgs`, `CombineArgs`.
 #include "common.cuh"
 
 // Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes
@@ -153,6 +154,18 @@ KERNEL(group, GroupArgs, 256, 1) {
     if (thread == 0) {
         a.starts[expert] = start;
         if (expert == gridDim.x - 1) a.starts[expert + 1] = start + all;
+    }
+}
+
+// out = inputs of chosen experts, each in the order of its matrix.
+KERNEL(order_inputs, OrderArgs, 256, 1) {
+    let_next_start();
+    wait_for_previous();
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (u64)gridDim.x * blockDim.x) {
+        const u32 pick = (u32)(i / a.width), col = (u32)(i % a.width), expert = a.experts[pick];
+        if (expert == kNoExpert) continue;
+        const u32 from = a.order ? (u32)a.order[(u64)expert * a.width + col] : col;
+        a.out[i] = a.x[(u64)(pick / a.divisor) * a.x_stride + from];
     }
 }
 

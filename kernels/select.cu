@@ -2,10 +2,10 @@
 //
 //     score of a key = sum over heads of weight * max(q . k, 0); out = the groups of keys with the best ones
 //
-// Algorithm: every splits-th 256 keys are a block's. Their scores are the rows of a matrix product, 16 keys a warp,
-// summed over heads in registers. What is better than the worst of the best so far joins a list in shared memory,
-// from which sorting drops the rest whenever it is full. The last of the `splits` blocks makes one list of all and
-// sorts it by place.
+// Algorithm: every splits-th 256 keys are a block's, or every splits-th group where one has more. Their scores are the
+// rows of a matrix product, 16 keys a warp, summed over heads in registers. What is better than the worst of the best
+// so far joins a list in shared memory, from which sorting drops the rest whenever it is full. The last of the `splits`
+// blocks makes one list of all and sorts it by place.
 //
 // Invariants: groups have a total order, by score and then by place, so that what is chosen depends neither on timing
 // nor on the division.
@@ -123,9 +123,27 @@ KERNEL(choose_keys, SelectArgs, 256, 1) {
     Chosen best = {(u64*)shared, filled, a.room, a.groups, 0};
 
     // Whole groups of keys.
-    const u32 turn = kSelectKeys / a.size * a.size, newest = (keys - 1) / a.size;
+    const bool is_long = a.size > kSelectKeys;
+    const u32 turn = is_long ? a.size : kSelectKeys / a.size * a.size, newest = (keys - 1) / a.size;
     for (u32 k0 = split * turn; k0 < keys; k0 += a.splits * turn) {
         best.make_room();
+        if (is_long) {
+            // Keys of one group, the best of each thread.
+            const u32 end = min_u32(k0 + a.size, keys);
+            float score = kNegativeInfinity;
+            for (u32 at = k0; at < end; at += kSelectKeys) {
+                score_keys(a, kv, queries, weights, at, end, scores);
+                sync_block();
+                const u32 key = at + thread;
+                if (key < end && (a.kind == kBlocks || key == k0 + a.size - 1)) score = fmaxf(score, scores[thread]);
+                sync_block();
+            }
+            score = block_max(score, scores);
+            const u32 group = k0 / a.size;
+            if (a.kind == kBlocks && group + a.local > newest) score = -kNegativeInfinity;
+            if (thread == 0 && (a.kind == kBlocks || end == k0 + a.size)) best.add(rank_of(score + 0.f, group));
+            continue;
+        }
         score_keys(a, kv, queries, weights, k0, keys, scores);
         sync_block();
         const u32 from = thread * a.size, end = min_u32(from + a.size, keys - k0), group = k0 / a.size + thread;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use super::adapter::CudaAdapter;
-use super::args::{NGRAM, ProjectArgs, SELECT_DIM, SELECT_KEYS};
+use super::args::{NGRAM, ProjectArgs, SELECT_DIM};
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
@@ -30,7 +30,7 @@ use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
 use crate::tensor::DType;
 
 /// Numbers of the longest key and the longest value that attention has kernels for.
-const MAX_KEY: usize = 1024;
+const MAX_KEY: usize = 2048;
 const MAX_VALUE: usize = 512;
 
 /// The name of the kernel that a device may go without.
@@ -327,8 +327,7 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
         let KvLayer { head_dim: dim, is_latent, .. } = program.kv_layers[s.layer.0 as usize];
         let (heads, size) = (width(s.weights), s.groups.size());
         // Caches of 4 bits turn the keys of other layers.
-        let fits = is_latent && dim <= SELECT_DIM && size <= SELECT_KEYS;
-        fits && select_shared(width(s.out) / size, heads, dim) <= MAX_SELECT
+        is_latent && dim <= SELECT_DIM && select_shared(width(s.out) / size, heads, dim) <= MAX_SELECT
     };
     Ok(match op {
         Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
@@ -341,10 +340,9 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
         }
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
         Op::OfMedia { .. } => Some("ops of rows of media alone"),
-        Op::Attend(a) if matches!(a.mask, Mask::Spans | Mask::Source | Mask::Behind) => Some("attention within spans"),
+        Op::Attend(a) if matches!(a.mask, Mask::Source | Mask::Behind) => Some("attention to a source"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
-        Op::Experts(e) if e.orders != [None; 3] => Some("experts with inputs in an order of their own"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
         _ => None,
     })

@@ -234,7 +234,7 @@ impl Chooser<'_> {
         let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
         let is_product = |op: &Op| match op {
             Op::Project { .. } | Op::Logits { .. } => true,
-            Op::Experts(e) => e.scores != out,
+            Op::Experts(e) => e.scores != out && e.orders == [None; 3],
             _ => false,
         };
         let last = readers.last().unwrap_or(first);

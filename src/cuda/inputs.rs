@@ -36,11 +36,11 @@ pub struct InputStaging {
 pub type Sent = ([(StepArgs, Tilings); 2], StepRules);
 
 impl InputStaging {
-    /// Bytes of the inputs of one step: eleven arrays, two for each tiling, and rules.
+    /// Bytes of the inputs of one step: thirteen arrays, two for each tiling, and rules.
     pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize, vocab: usize) -> usize {
         let tiles = tilings * size_of::<DeviceTile>();
-        let (token, output) = (8 * 4 + tiles + size_of::<DeviceKv>(), 8 * 4 + tiles);
-        let arrays = max_tokens * token + max_outputs * output + (11 + 2 * tilings) * ALIGN;
+        let (token, output) = (10 * 4 + tiles + size_of::<DeviceKv>(), 10 * 4 + tiles);
+        let arrays = max_tokens * token + max_outputs * output + (13 + 2 * tilings) * ALIGN;
         arrays + rules::bytes(max_outputs, vocab)
     }
 
@@ -160,6 +160,8 @@ impl Writer<'_> {
             tokens.clone().flat_map(|t| turns_ahead(inputs, t)).for_each(|turn| self.put(turn.to_le_bytes()));
         }
         if !inputs.spans.is_empty() {
+            to.spans = self.array();
+            tokens.clone().flat_map(|t| inputs.spans[t]).for_each(|position| self.put(position.to_le_bytes()));
             to.last = self.array();
             for t in tokens {
                 let [position, sequence] = [inputs.positions[t], inputs.sequences[t]];

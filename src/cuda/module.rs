@@ -112,6 +112,7 @@ kernels! {
     route: RouteArgs,
     group: GroupArgs,
     expert_glu: ExpertGluArgs,
+    order_inputs: OrderArgs,
     combine: CombineArgs,
     pool: PoolArgs,
     conv_4: ConvArgs,

@@ -136,6 +136,8 @@ struct ExpertDims {
     /// Results of the product with `gate`, and with `up` where both are one matrix.
     gate: usize,
     hidden: usize,
+    /// Some read their inputs in an order of their own, a row for each pick.
+    ordered: bool,
 }
 
 impl ExecutorDims {
@@ -159,6 +161,7 @@ impl ExecutorDims {
                     experts.ffn = experts.ffn.max(e.ffn);
                     experts.gate = experts.gate.max(if e.gate == Some(e.up) { 2 * e.ffn } else { e.ffn });
                     experts.hidden = experts.hidden.max(program.width(e.x));
+                    experts.ordered |= e.orders != [None; 3];
                 }
                 _ => {}
             }
@@ -292,6 +295,7 @@ impl DeviceScratch {
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
         let (widest, expert_halves) =
             (program.widest_input().next_multiple_of(SMALL_BATCH_TURN), e.ffn.next_multiple_of(SMALL_BATCH_TURN));
+        let rows_of_inputs = if e.ordered { rows.max(picks) } else { rows };
         let few = if dims.fixed { rows } else { rows.min(GEMV_ROWS) };
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
@@ -304,7 +308,7 @@ impl DeviceScratch {
         let scratch = DeviceScratch {
             tensors: places.map(|tensors| tensors.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
             prepared: add(few.saturating_mul(padded(program.widest_input())), 4)?,
-            halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
+            halves: add(rows_of_inputs.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
             expert_order: add(picks, 4)?,
             expert_starts: add(e.n + 1, 4)?,

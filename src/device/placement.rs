@@ -195,7 +195,8 @@ pub fn divide(
     Ok((division, placed.transpose()?))
 }
 
-/// Bytes of a device that steps copy experts of the host to at a time; 0 where none does. Where a caller asks for the same
+/// Bytes of a device that steps copy experts of the host to at a time; 0 where none does, as of those with inputs in an
+/// order of their own. Where a caller asks for the same
 /// bits none does: those of the host and of a device differ, so that a row would tell in which company it is computed.
 fn piece(device: &CudaDevice, experts: &Program, weights: &Weights) -> Result<usize> {
     if device.is_deterministic() || device.supports(experts, weights, 0..experts.ops.len()).is_err() {
@@ -204,6 +205,9 @@ fn piece(device: &CudaDevice, experts: &Program, weights: &Weights) -> Result<us
     let mut piece = 0;
     for op in &experts.ops {
         let Op::Experts(e) = op else { continue };
+        if e.orders != [None; 3] {
+            return Ok(0);
+        }
         for weight in e.gate.into_iter().chain([e.up, e.down]) {
             piece = piece.max(piece_bytes(weights.matrices[weight.0 as usize], e.stack())?);
         }

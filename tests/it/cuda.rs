@@ -1139,7 +1139,7 @@ const MATRICES: [(DType, usize, usize); 20] = [
 ];
 
 /// Lengths, by `Vector`.
-const VECTORS: [usize; 27] = [
+const VECTORS: [usize; 31] = [
     HIDDEN,
     HIDDEN,
     HEAD_DIM,
@@ -1176,6 +1176,11 @@ const VECTORS: [usize; 27] = [
     // Biases of the gates of groups of four positions, and of three that overlap.
     4 * 24,
     3 * 40,
+    // Orders of the inputs of eight experts and of the others: of gate and up, and of down.
+    8 * HIDDEN,
+    8 * 32,
+    N_EXPERTS * HIDDEN,
+    N_EXPERTS * EXPERT_FFN,
 ];
 
 /// The numbers of `VECTORS` that are places in rows.
@@ -1183,6 +1188,9 @@ const PLACES: std::ops::Range<usize> = 22..24;
 
 /// The number of the one that holds experts by ids.
 const BY_ID: usize = 24;
+
+/// Those that are places in rows of experts, and the lengths of these.
+const ORDERS: [(usize, usize); 4] = [(27, HIDDEN), (28, 32), (29, HIDDEN), (30, EXPERT_FFN)];
 
 /// Those of `VECTORS` that are negative.
 const RATES: std::ops::Range<usize> = 16..18;
@@ -1192,7 +1200,7 @@ const fn kv_layer(n_kv_heads: usize, head_dim: usize, value_dim: usize, is_laten
 }
 
 /// Layers, by `KvLayerId`.
-const STATES: [KvLayer; 9] = [
+const STATES: [KvLayer; 10] = [
     KvLayer::new(2, HEAD_DIM, 0),
     KvLayer::new(2, HEAD_DIM, 0),
     kv_layer(3, 20, 28, false),
@@ -1203,6 +1211,7 @@ const STATES: [KvLayer; 9] = [
     kv_layer(1, 40, 40, true),
     KvLayer { pool: 3, ..kv_layer(1, 40, 40, true) },
     KvLayer { pool: 3, ..kv_layer(1, 44, 36, true) },
+    kv_layer(1, 1600, 400, true),
 ];
 
 /// Recurrent states, by `RecurrentId`: of convolutions, of delta rules with keys of 24 and of 200, of scans, of RWKV,
@@ -1620,6 +1629,9 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("wide latent attention", &[18 * 576, 576], &|o, i| {
             vec![o.attend_by(5, i[0], i[1], None, |a| Attend { scale: 0.04, ..a })]
         }),
+        ("keys of 1,600 numbers", &[3 * 1600, 1600], &|o, i| {
+            vec![o.attend_by(9, i[0], i[1], None, |a| Attend { scale: 0.025, ..a })]
+        }),
         ("groups of experts, with biases and factors", &[HIDDEN, 8], &|o, i| {
             let (score, bias) = (RouterScore::Sigmoid, Some(Vector(12)));
             let of = |e: Experts| Routing {
@@ -1639,6 +1651,14 @@ fn ops_agree_with_the_cpu(target: &Target) {
             let of = |e: Experts| Routing { sharing: 2, renormalise: true, scale: 0.5, ..e.routing };
             let activation = Activation::SwigluThenClamped(4.0);
             vec![o.eight(i[0], i[1], |e| Experts { routing: of(e), n_experts: 16, activation, ..e })]
+        }),
+        ("experts in orders of their own", &[HIDDEN, 8], &|o, i| {
+            let order = |i| Some(Vector(i));
+            vec![o.eight(o.norm(rms, i[0]), i[1], |e| Experts { orders: [order(27), order(27), order(28)], ..e })]
+        }),
+        ("experts whose gate alone has an order", &[HIDDEN, N_EXPERTS], &|o, i| {
+            let orders = [Some(Vector(29)), None, Some(Vector(30))];
+            vec![o.experts_by(i[0], i[1], 14, true, |e| Experts { orders, ..e })]
         }),
         ("groups of experts by a softmax", &[HIDDEN, 8], &|o, i| {
             let of = |e: Experts| Routing { groups: 2, groups_used: 1, score: RouterScore::Softmax, ..e.routing };
@@ -1812,8 +1832,12 @@ fn case_matrices() -> Vec<Matrix> {
 fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
     let vector_of = |(i, n)| {
         let sign = |x: f32| if RATES.contains(&i) { -x.abs() } else { x };
-        match PLACES.contains(&i) {
-            true => (0..n).map(|place| ((7 * place + 3) % n) as f32).collect(),
+        let order = ORDERS.iter().find(|(of, _)| *of == i);
+        match PLACES.contains(&i) || order.is_some() {
+            true => {
+                let width = order.map_or(n, |(_, width)| *width);
+                (0..n).map(|place| ((7 * (place % width) + place / width + 3) % width) as f32).collect()
+            }
             false if i == BY_ID => (0..n).map(|i| ((i / 3 + 5 * (i % 3)) % 8) as f32).collect(),
             false => values(n, i as u64 + 1).into_iter().map(sign).collect(),
         }
@@ -1910,7 +1934,7 @@ fn prompts_agree_with_the_cpu() {
     let with_window = |n_kv_heads, head_dim, window| KvLayer { window, ..KvLayer::new(n_kv_heads, head_dim, 0) };
     // Query heads, keys and values, and the op.
     type By = fn(Attend) -> Attend;
-    let cases: [(usize, KvLayer, By); 7] = [
+    let cases: [(usize, KvLayer, By); 8] = [
         (6, KvLayer::new(2, 64, 0), |a| a),
         (5, kv_layer(1, 20, 50, false), |a| Attend { sinks: Some(Vector(7)), softcap: 2.0, ..a }),
         (3, with_window(1, 80, 24), |a| Attend { mask: Mask::Window(24), ..a }),
@@ -1918,6 +1942,7 @@ fn prompts_agree_with_the_cpu() {
         (4, KvLayer::new(1, 128, 0), |a| a),
         (3, kv_layer(1, 100, 90, true), |a| Attend { mask: Mask::Window(90), ..a }),
         (2, KvLayer::new(1, 256, 0), |a| a),
+        (6, KvLayer::new(2, 64, 0), |a| Attend { mask: Mask::Spans, ..a }),
     ];
     let vectors: Vec<Vec<f32>> = (0..).zip(VECTORS).map(|(seed, n)| values(n, seed)).collect();
     let weights = Weights { vectors, ..Weights::default() };

@@ -61,6 +61,8 @@ pub enum Mask {
     OwnChunk = 1,
     /// Those of the sequence at most `window` away on either side.
     Around = 2,
+    /// Those of the token's span, or of the sequence where that is empty.
+    Spans = 3,
 }
 
 /// out = softmax(scale * q k^T + bias) v, head by head, over the cache.
@@ -115,7 +117,7 @@ pub struct AttendArgs {
 pub const SELECT_KEYS: usize = 256;
 
 /// Numbers of the longest key of `choose_keys`.
-pub const SELECT_DIM: usize = 128;
+pub const SELECT_DIM: usize = 256;
 
 /// The groups of keys that are chosen as one.
 #[repr(u32)]

@@ -70,6 +70,27 @@ pub struct GroupArgs {
     pub pad: u32,
 }
 
+/// out = the input of each chosen expert in the order of its matrix.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct OrderArgs {
+    /// `[picks / divisor, x_stride]`
+    pub x: ConstPtr<f32>,
+    /// `[n_experts, width]`, the place in a row of `x` of each input, or null: its own.
+    pub order: ConstPtr<f32>,
+    /// `[picks]`
+    pub experts: ConstPtr<u32>,
+    /// `[picks, width]`
+    pub out: Ptr<f32>,
+    /// picks * width
+    pub n: u64,
+    pub width: u32,
+    pub x_stride: u32,
+    /// Picks of a row of `x`.
+    pub divisor: u32,
+    pub pad: u32,
+}
+
 /// gate = activation(gate) * up for chosen experts, after factors and biases on both products.
 #[repr(C)]
 #[derive(Clone, Copy)]

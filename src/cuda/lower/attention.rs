@@ -122,8 +122,9 @@ impl Lowering<'_> {
             Mask::Causal | Mask::Past => (args::Mask::Newest, 0),
             Mask::Window(n) => (args::Mask::Newest, n),
             Mask::Chunk(n) => (args::Mask::OwnChunk, n),
-            // `supports` refuses those that spans have an effect on.
-            Mask::All | Mask::Spans | Mask::Source | Mask::Behind => (args::Mask::Around, u32::MAX),
+            Mask::All => (args::Mask::Around, u32::MAX),
+            // `supports` refuses the other two.
+            Mask::Spans | Mask::Source | Mask::Behind => (args::Mask::Spans, 0),
             Mask::Around(n) => (args::Mask::Around, n),
         };
         let Tiling { address: tiles, n } = self.step.1[tiling];

@@ -1,7 +1,8 @@
 //! The launches of a router and of experts.
 
 use crate::cuda::args::{
-    self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, ProjectArgs, RouteArgs, Segment,
+    self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, OrderArgs, ProjectArgs, RouteArgs,
+    Segment,
 };
 use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
@@ -11,7 +12,7 @@ use crate::cuda::scratch::FEW_TOKENS;
 use crate::cuda::weights::COLS;
 use crate::error::Result;
 use crate::graph::device_info::Part;
-use crate::graph::op::{Experts, RouterScore, Routing, TensorId};
+use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Vector};
 
 impl Lowering<'_> {
     pub(crate) fn route(&mut self, scores: TensorId, routing: &Routing) -> Result<()> {
@@ -51,6 +52,10 @@ impl Lowering<'_> {
         let weights = &self.model.weights;
         let matrices = [op.gate.unwrap_or(op.up), op.up, op.down].map(|weight| weights.matrix(weight));
         let ExpertProducts { input, first, second, glu } = self.expert_products(op, matrices);
+        if op.orders != [None; 3] {
+            self.ordered(op, input, (first, second), &glu)?;
+            return self.combine(op, sum);
+        }
         let picks = self.shape.n * op.routing.n_used;
         let [gate, up] = [first.segments[0], first.segments[1]];
         // Biases are added where the products end, factors after them.
@@ -141,6 +146,71 @@ impl Lowering<'_> {
             ..Default::default()
         };
         ExpertProducts { input, first, second, glu }
+    }
+
+    /// The products of experts that read their inputs in an order of their own, which they are brought into first.
+    fn ordered(
+        &mut self,
+        op: &Experts,
+        input: ProductInput,
+        (first, second): (ProjectArgs, ProjectArgs),
+        glu: &ExpertGluArgs,
+    ) -> Result<()> {
+        let [gate, up, down] = op.orders;
+        self.group(op)?;
+        let orders = [if op.gate.is_some() { gate } else { up }, up];
+        for (i, order) in orders.into_iter().take(first.n_segments as usize).enumerate() {
+            // Where their results will be.
+            let x = self.in_order(op, input, order, (self.scratch.expert_out, op.routing.n_used))?;
+            let mut args = first;
+            args.take(&[first.segments[i]]);
+            self.multiply_picks(op, x, args)?;
+        }
+        self.expert_glu(glu)?;
+        let x = self.in_order(op, gated(glu), down, (self.scratch.expert_up, 1))?;
+        self.multiply_picks(op, x, second)
+    }
+
+    /// Writes the input of each pick to `out` in the order of its expert's matrix; a row of `x` has `divisor` picks.
+    fn in_order(
+        &mut self,
+        op: &Experts,
+        x: ProductInput,
+        order: Option<Vector>,
+        (out, divisor): (Address, usize),
+    ) -> Result<ProductInput> {
+        let n = self.picks(op) * x.width;
+        let args = OrderArgs {
+            x: x.address,
+            order: self.model.weights.vector(order),
+            experts: self.scratch.experts,
+            out,
+            n: n as u64,
+            width: x.width as u32,
+            x_stride: x.stride as u32,
+            divisor: divisor as u32,
+            pad: 0,
+        };
+        self.launch(&self.model.device.kernels.order_inputs, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)?;
+        Ok(ProductInput { address: out, stride: x.width, ..x })
+    }
+
+    /// Products of a row of input for each pick.
+    fn multiply_picks(&mut self, op: &Experts, x: ProductInput, args: ProjectArgs) -> Result<()> {
+        let (order, starts, picks) = (self.scratch.expert_order, self.scratch.expert_starts, self.picks(op));
+        let mut alone = ProjectArgs {
+            x: x.address,
+            x_stride: x.stride as u32,
+            x_divisor: 1,
+            experts: self.scratch.experts,
+            ..args
+        };
+        if self.fits_blocks(x, 1, &mut alone) && (self.shape.n <= FEW_TOKENS || self.model.device.fixed) {
+            return self.gemv(&mut alone, [picks, 1]);
+        }
+        let (tile, grid) = self.expert_tile(op);
+        self.halves(x, args.segments[0].w.cols, picks, &tile)?;
+        self.gemm(&mut ProjectArgs { x_divisor: 1, order, starts, ..args }, &tile, grid)
     }
 
     /// Adds the parts of the chosen experts.

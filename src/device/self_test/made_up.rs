@@ -192,6 +192,13 @@ impl Made<'_> {
                 let lengths = [inner, inner, outer];
                 e.biases.iter_mut().zip(lengths).for_each(|(v, len)| v.iter_mut().for_each(|v| vector(v, len)));
                 e.scales.iter_mut().flatten().for_each(|v| vector(v, stack));
+                for (order, width) in e.orders.iter_mut().zip([hidden, hidden, e.ffn]) {
+                    // Each input once, in another place for each expert.
+                    let place = |i: usize| ((i % width) * 7 + i / width) % width;
+                    let Some(order) = order else { continue };
+                    vectors.push((0..stack * width).map(|i| place(i) as f32).collect());
+                    *order = Vector(vectors.len() as u32 - 1);
+                }
             }
             Op::Logits { x, head, bias, .. } => {
                 let vocab = weights.shape(*head)?.0.min(VOCAB);

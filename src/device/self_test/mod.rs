@@ -133,7 +133,9 @@ fn crossing([width, tail_width]: [usize; 2]) -> Program {
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
     // Crossings to the host are tested apart from what stands around them.
-    if group.iter().all(|i| matches!(program.ops[*i], Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. })) {
+    if group.iter().all(|i| {
+        matches!(program.ops[*i], Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. })
+    }) {
         return Ok(None);
     }
     let stored = |i: &usize| match &program.ops[*i] {
@@ -437,7 +439,8 @@ impl Case {
             Op::Rope { rope, .. } => !self.ropes[rope.table.0 as usize].axes.is_empty(),
             // No network with keys of several positions sees.
             Op::Attend(a) => {
-                self.program.kv_layers[a.layer.0 as usize].pool == 1 && matches!(a.mask, Mask::Causal | Mask::Window(_))
+                self.program.kv_layers[a.layer.0 as usize].pool == 1
+                    && matches!(a.mask, Mask::Causal | Mask::Window(_) | Mask::Spans)
             }
             Op::AddMedia { .. } => true,
             _ => false,

@@ -6,10 +6,18 @@ use super::*;
 /// of equal ones the first.
 #[test]
 fn chosen_positions_are_those_of_the_cpu() {
-    let (heads, dim) = (11, 100);
-    let cases =
-        [(Groups::One, 40), (Groups::One, 600), (Groups::Pools(5), 64), (blocks(64, 2), 192), (blocks(7, 1), 70)];
-    for (target, (groups, top)) in targets().iter().flat_map(|target| cases.map(|case| (target, case))) {
+    let heads = 11;
+    let cases = [
+        (Groups::One, 40, 100),
+        (Groups::One, 600, 250),
+        (Groups::Pools(5), 64, 100),
+        (blocks(64, 2), 192, 100),
+        (blocks(7, 1), 70, 200),
+        // More positions than a block has threads.
+        (blocks(300, 1), 600, 100),
+        (Groups::Pools(260), 260 + 259, 40),
+    ];
+    for (target, (groups, top, dim)) in targets().iter().flat_map(|target| cases.map(|case| (target, case))) {
         for shared in [1, 3] {
             let mut b = ProgramBuilder::default();
             let layer = b.kv_layer(KvLayer { pool: shared, ..kv_layer(1, dim, dim, true) });
@@ -22,7 +30,7 @@ fn chosen_positions_are_those_of_the_cpu() {
             let cuda = target.cuda().unwrap().load(&program, &none, &mut |_, _| Ok(())).unwrap();
             let backends = [cpu_backend(&program, &none), Backend::Cuda(Arc::new(cuda))];
             let [expected, got] = backends.each_ref().map(|backend| chosen(backend, &program, [q, weights, k, out]));
-            assert!(expected == got, "{groups:?}, {top}, keys of {shared} positions");
+            assert!(expected == got, "{groups:?}, {top}, keys of {dim}, of {shared} positions");
         }
     }
 }
