@@ -1840,7 +1840,11 @@ rz_status rz_prefill_prompt(rz_cache *cache,
 #define RZ_DRAFT_LOOKUP 1
 
 /* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
- * the last 256 tokens of a longer text. */
+ * the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a file of its
+ * own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators. rz_model_load
+ * loads such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. A head reads
+ * the hidden states of what the job itself appends, with a cache as RZ_DRAFT_MTP has it; passes of such jobs take scratch
+ * memory of their own. The model must be on one device. */
 #define RZ_DRAFT_MODEL 2
 
 /* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
@@ -1888,7 +1892,7 @@ typedef struct rz_job_params {
   uint32_t reserved;   /* 0. */
   uint32_t draft;      /* The source of drafts, RZ_DRAFT_... */
   uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
-  /* With RZ_DRAFT_MODEL a model of the same vocabulary, else ignored. The job keeps it alive. */
+  /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps it alive. */
   const rz_model *draft_model;
   /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none. */
   uint32_t logprobs;
@@ -1939,8 +1943,9 @@ typedef struct rz_job_info {
  * without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
  * in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
  * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
- * vocabulary; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without
- * RZ_MODEL_MTP), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
+ * vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
+ * model loaded without RZ_MODEL_MTP; a head, and a model on several devices or whose layers hand on more than one
+ * hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
  * than is chosen in a tenth of one. */
 rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out, rz_error *err);
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::chooser::Chooser;
+use super::draft_head::DraftHead;
 use super::draft_model::{Choice, DraftModel};
-use super::draft_mtp::DraftMtp;
 use super::draft_policy::{DraftPolicy, KINDS, PassStats};
 use super::model::Model;
 use super::prompt_lookup;
@@ -29,7 +29,7 @@ const CHOICES: f64 = 0.1;
 pub enum DraftSource {
     /// The text itself: what followed the last tokens where they stood before.
     Lookup,
-    /// A model of the same vocabulary.
+    /// A model of the same vocabulary, or a head of the job's model in a file of its own.
     Model(Arc<Model>),
     /// The layer of the model itself that predicts a further token.
     Mtp,
@@ -59,7 +59,7 @@ enum Source {
     Nothing,
     Lookup,
     Model(Box<DraftModel>),
-    Mtp(Box<DraftMtp>),
+    Head(Box<DraftHead>),
 }
 
 impl Source {
@@ -70,7 +70,7 @@ impl Source {
                 let behind = history.iter().rposition(|id| *id == MEDIA_ROW).map_or(0, |last| last + 1);
                 model.next(&history[behind..], budget)
             }
-            Source::Mtp(mtp) => mtp.next(history, budget),
+            Source::Head(head) => head.next(history, budget),
             _ => Err(Error::invalid("a source of drafts without a network")),
         }
     }
@@ -79,7 +79,7 @@ impl Source {
     fn rest(&mut self) {
         match self {
             Source::Model(model) => model.rest(),
-            Source::Mtp(mtp) => mtp.rest(),
+            Source::Head(head) => head.rest(),
             _ => {}
         }
     }
@@ -122,10 +122,14 @@ impl Draft {
             None => (Source::Nothing, LOOKED_UP),
             Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
             Some(DraftSource::Model(draft)) => {
-                (Source::Model(Box::new(DraftModel::new(&draft, model, session.capacity())?)), OF_MODEL)
+                let source = match DraftHead::of_model(&draft, model, session.capacity(), MOST)? {
+                    Some(head) => Source::Head(Box::new(head)),
+                    None => Source::Model(Box::new(DraftModel::new(&draft, model, session.capacity())?)),
+                };
+                (source, OF_MODEL)
             }
             Some(DraftSource::Mtp) => {
-                (Source::Mtp(Box::new(DraftMtp::new(model, session.capacity(), MOST)?)), OF_MODEL)
+                (Source::Head(Box::new(DraftHead::of_layer(model, session.capacity(), MOST)?)), OF_MODEL)
             }
         };
         let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
@@ -197,7 +201,7 @@ impl Draft {
         self.asks_source = match self.source {
             Source::Nothing => false,
             Source::Lookup => true,
-            Source::Model(_) | Source::Mtp(_) => self.is_open && (self.always || self.worth.allows_making()),
+            Source::Model(_) | Source::Head(_) => self.is_open && (self.always || self.worth.allows_making()),
         };
         if let Some(chooser) = chooser.filter(|_| self.is_open) {
             let mut forced = try_vec("the tokens of drafts", MOST)?;
@@ -234,7 +238,7 @@ impl Draft {
                     }
                 }
             }
-            source @ (Source::Model(_) | Source::Mtp(_)) => {
+            source @ (Source::Model(_) | Source::Head(_)) => {
                 while self.kinds.len() < most {
                     let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
                     if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
@@ -257,7 +261,7 @@ impl Draft {
     /// it.
     pub fn follow(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
         match &mut self.source {
-            Source::Mtp(mtp) => mtp.take(executor, row, positions),
+            Source::Head(head) => head.take(executor, row, positions),
             _ => Ok(()),
         }
     }
@@ -265,9 +269,14 @@ impl Draft {
     /// Works on what has gathered of a session; false where `budget` pauses.
     pub fn catch_up(&mut self, held: &[u32], budget: &StepBudget) -> Result<bool> {
         match &mut self.source {
-            Source::Mtp(mtp) => mtp.catch_up(held, budget),
+            Source::Head(head) => head.catch_up(held, budget),
             _ => Ok(true),
         }
+    }
+
+    /// True where passes shall keep what a head reads.
+    pub fn observes(&self) -> bool {
+        matches!(&self.source, Source::Head(head) if head.observes())
     }
 
     /// True where the next pass shall be one without drafts, so that its time is known.

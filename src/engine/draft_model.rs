@@ -37,7 +37,8 @@ pub struct Choice {
 impl DraftModel {
     /// Refuses a model whose vocabulary is not that of `target`. `capacity`: of the session that it will follow.
     pub fn new(model: &Arc<Model>, target: &Model, capacity: usize) -> Result<DraftModel> {
-        same_vocabulary(model, target)?;
+        same_size(model, target)?;
+        same_words(model, target)?;
         let capacity = capacity.min(CAPACITY).min(model.network()?.context_length as usize).max(2);
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
         let session = Session::new(model, &params)?;
@@ -54,7 +55,7 @@ impl DraftModel {
                 self.begin(history)?;
             }
             let is_last = self.session.len() + self.step.len() == self.length(history);
-            let mut pass = self.pass.take().map_or_else(|| Pass::apart(self.session.network()), Ok)?;
+            let mut pass = self.pass.take().map_or_else(|| Pass::apart(self.session.network(), false), Ok)?;
             let lane = Lane { outputs: usize::from(is_last), ..Lane::new(&mut self.session, &self.step) };
             if !pass.run(&mut [lane], budget)? {
                 self.pass = Some(pass);
@@ -100,20 +101,22 @@ impl DraftModel {
     }
 }
 
-/// `Mismatch` naming what two vocabularies differ in.
-fn same_vocabulary(model: &Model, target: &Model) -> Result<()> {
-    let sizes = [model.network()?, target.network()?].map(|network| network.program.vocab);
-    if sizes[0] != sizes[1] {
-        let [found, wanted] = sizes;
-        return Err(Error::Mismatch(format!(
-            "the draft model has a vocabulary of {found} tokens, the model of {wanted}"
-        )));
+/// `Mismatch` naming the sizes of two vocabularies where these differ.
+pub(super) fn same_size(model: &Model, target: &Model) -> Result<()> {
+    let [found, wanted] = [model.network()?.vocab(), target.network()?.vocab()];
+    if found == wanted {
+        return Ok(());
     }
+    Err(Error::Mismatch(format!("the draft model has a vocabulary of {found} tokens, the model of {wanted}")))
+}
+
+/// `Mismatch` naming the first word that two vocabularies of a size differ in.
+pub(super) fn same_words(model: &Model, target: &Model) -> Result<()> {
     if model.vocabulary()? == target.vocabulary()? {
         return Ok(());
     }
     let both = [model.tokenizer()?, target.tokenizer()?];
-    for id in 0..sizes[0] as u32 {
+    for id in 0..target.network()?.vocab() as u32 {
         check_memory("a vocabulary")?;
         let words = both.map(|tokenizer| tokenizer.decode_token(id, true).unwrap_or_default());
         if words[0] != words[1] {

@@ -40,6 +40,7 @@ impl Model {
     /// `embed_len` for texts with media.
     pub(crate) fn embed_texts_len(&self, texts: &[Text], params: EmbedParams) -> Result<usize> {
         let network = self.network()?;
+        network.check_whole()?;
         let embedder = &network.embedder;
         let pooling = embedder.pooling(params.pooling)?;
         let context = network.context_length as usize;

@@ -436,6 +436,11 @@ impl Job {
         draft.make(&self.session, made, most, chooser.as_mut(), budget)
     }
 
+    /// True where its drafts need what passes keep for heads.
+    pub(super) fn observes(&self) -> bool {
+        self.request.draft.as_ref().is_some_and(Draft::observes)
+    }
+
     /// True where the next pass shall be one without drafts.
     pub(super) fn needs_plain_pass(&self) -> bool {
         self.request.draft.as_ref().is_some_and(Draft::needs_plain_pass)

@@ -1,7 +1,7 @@
 //! The network of a model on its devices: the program, the weights, and the executors that its steps are lent.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::cache::{self, CacheParams};
@@ -9,17 +9,19 @@ use super::embedder::Embedder;
 use super::executors::{Counted, Executors, Lent};
 use super::load_params::LoadParams;
 use super::metrics::Metrics;
+use super::observed::{End, Observed};
 use super::predictor::Predictor;
 use super::step::Step;
 use super::{Cancel, Reservation, Runtime};
 use crate::cpu::PackedAt;
 use crate::device::{Backend, DeviceKind, Kept, LoadOptions, Sequence, StepBudget};
 use crate::error::{Error, Result};
+use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{StepLimits, separable};
-use crate::model;
 use crate::model::adapter::Adaptable;
+use crate::model::{self, PredictorOf};
 use crate::sampling::SamplingRule;
 
 /// Tokens of a prompt that go through the network together, at most.
@@ -65,8 +67,13 @@ pub struct Network {
     /// Tokens that are never chosen.
     pub suppressed: Vec<u32>,
     pub embedder: Embedder,
-    /// `None` where it was not asked for.
+    /// The layer that predicts a further token, where it was asked for, or a head of another network.
     predictor: Option<Predictor>,
+    /// Width of the residual stream.
+    hidden: usize,
+    /// What heads of this network take of it; `None` without such heads.
+    observed: Mutex<Option<Arc<Observed>>>,
+    ends: OnceLock<[Option<End>; 2]>,
     /// The places of adapters.
     pub adaptable: Adaptable,
     _memory: Reservation,
@@ -118,6 +125,7 @@ impl Network {
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
         network.states.check(&network.weights())?;
+        let hidden = network.hyper.hidden;
         let has_turns = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
         let (is_mutual, fills_texts) = (network.hyper.traits.mutual_media, network.hyper.traits.fills_texts);
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
@@ -162,6 +170,9 @@ impl Network {
             has_same_bits,
             embedder,
             predictor,
+            hidden,
+            observed: Mutex::new(None),
+            ends: OnceLock::new(),
             adaptable,
             _memory: memory,
         })
@@ -183,6 +194,57 @@ impl Network {
     pub fn predictor(&self) -> Result<&Predictor> {
         let predictor = self.predictor.as_ref();
         predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
+    }
+
+    /// Refuses a head of another network, which computes no text.
+    pub fn check_whole(&self) -> Result<()> {
+        let what = "text of a head of another model, which is of use as RZ_DRAFT_MODEL alone";
+        let is_whole = !self.predictor.as_ref().is_some_and(Predictor::is_of_other);
+        if is_whole { Ok(()) } else { Err(Error::unsupported(what)) }
+    }
+
+    /// Number of tokens that it knows.
+    pub fn vocab(&self) -> usize {
+        match &self.predictor {
+            Some(Predictor { of: PredictorOf::Other(other), .. }) => other.vocab,
+            _ => self.program.vocab,
+        }
+    }
+
+    /// Has passes that ask for it (`observed`) keep the inputs of some layers from now on, for a head that takes such
+    /// of some width: the activation of each.
+    pub fn observe(&self, layers: &[usize], width: usize) -> Result<Vec<TensorId>> {
+        let (n, hidden) = (self.program.layers.len(), self.hidden);
+        if width != hidden {
+            let what = format!("the draft model reads hidden states of {width} values, the model has {hidden}");
+            return Err(Error::Mismatch(what));
+        }
+        if let Some(layer) = layers.iter().find(|layer| **layer > n) {
+            let what = format!("the draft model reads the input of layer {layer}, the model has {n} layers");
+            return Err(Error::Mismatch(what));
+        }
+        if let Backend::Pipeline(_) = self.backend {
+            return Err(Error::unsupported("drafts by the hidden states of a model on several devices"));
+        }
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let executors = || Executors::new(&self.runtime.pool, self.limits, self.backend.is_on_cpu());
+        if let Some(more) = Observed::new(&self.program, observed.as_deref(), (layers, hidden), executors)? {
+            *observed = Some(Arc::new(more));
+        }
+        let states = layers.iter().map(|layer| observed.as_ref().and_then(|observed| observed.states(*layer)));
+        states.collect::<Option<_>>().ok_or_else(|| Error::invalid("hidden states that are not kept"))
+    }
+
+    /// The program that keeps what heads read.
+    pub fn observed(&self) -> Option<Arc<Observed>> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The embeddings of tokens and the head, for heads in files of their own, where they are common ones.
+    pub fn ends(&self) -> &[Option<End>; 2] {
+        let (program, pool) = (&self.program, &self.runtime.pool);
+        let new = || [End::embeddings(program, pool, MAX_STEP_TOKENS), End::head(program, pool)];
+        self.ends.get_or_init(new)
     }
 
     /// An executor of this program or another one of the model.
@@ -235,9 +297,12 @@ impl Network {
         self.executors.take(tokens, budget, |limits| self.new_executor(&self.program, limits))
     }
 
-    /// Lends an executor that the caller keeps for as long as it likes.
-    pub fn lend_apart(&self) -> Result<Lent> {
-        self.executors.take_apart(|limits| self.new_executor(&self.program, limits))
+    /// Lends an executor that the caller keeps for as long as it likes, of the program that keeps what heads read where
+    /// that is given.
+    pub fn lend_apart(&self, observed: Option<&Observed>) -> Result<Lent> {
+        let (executors, program) =
+            observed.map_or((&self.executors, &self.program), |observed| (&observed.executors, &observed.program));
+        executors.take_apart(|limits| self.new_executor(program, limits))
     }
 
     /// Does `work` on each of some items, of which `most` take long: on the workers, if these are several and no other

@@ -71,9 +71,10 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// A pass that may be paused for as long as the caller likes.
-    pub fn apart(network: &Arc<Network>) -> Result<Pass> {
-        Ok(Pass { lent: network.lend_apart()?, network: network.clone(), is_apart: true, chosen: 0 })
+    /// A pass that may be paused for as long as the caller likes. `observes`: it keeps what heads read.
+    pub fn apart(network: &Arc<Network>, observes: bool) -> Result<Pass> {
+        let observed = if observes { network.observed() } else { None };
+        Ok(Pass { lent: network.lend_apart(observed.as_deref())?, network: network.clone(), is_apart: true, chosen: 0 })
     }
 
     /// A pass of a call, of so many tokens; `None` where `budget` ends the wait for an executor.

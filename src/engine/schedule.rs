@@ -70,7 +70,8 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
                 let mut pass = match spare.take() {
                     Some(pass) => pass,
                     None => {
-                        JobPass { pass: Pass::apart(&network)?, members: try_vec("jobs", network.limits.max_tokens)? }
+                        let pass = Pass::apart(&network, jobs.iter().any(|job| job.observes()))?;
+                        JobPass { pass, members: try_vec("jobs", network.limits.max_tokens)? }
                     }
                 };
                 fill(&mut pass, jobs, &network, time)?;

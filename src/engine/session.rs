@@ -60,6 +60,7 @@ impl Session {
             }
         }
         let network = model.network()?;
+        network.check_whole()?;
         let declared = network.context_length;
         if params.capacity > declared {
             let what = format!("a cache of {} tokens, the model was made for {declared}", params.capacity);

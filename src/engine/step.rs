@@ -120,8 +120,21 @@ impl Step {
         write: impl FnOnce(&mut Executor) -> Result<()>,
         budget: &StepBudget,
     ) -> Result<bool> {
+        self.run_from(0, sequences, rules, write, budget)
+    }
+
+    /// `run` without the first ops of the program.
+    pub fn run_from(
+        &mut self,
+        first: usize,
+        sequences: &mut [&mut Sequence],
+        rules: &[Option<SamplingRule>],
+        write: impl FnOnce(&mut Executor) -> Result<()>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
         let started = Instant::now();
-        let done = self.advance(sequences, self.executor.ops(), (rules, 0), write, budget);
+        let ops = first..self.executor.ops().end;
+        let done = self.advance(sequences, ops, (rules, 0), write, budget);
         let done = done.and_then(|done| if done { self.executor.end().map(|()| true) } else { Ok(false) });
         self.busy += started.elapsed();
         done

@@ -95,7 +95,7 @@ pub struct rz_job_params {
     pub draft: u32,
     /// Tokens of a draft at most, of which more than 32 count as 32; 0: 16.
     pub draft_max: u32,
-    /// With RZ_DRAFT_MODEL a model of the same vocabulary, else ignored. The job keeps it alive.
+    /// With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps it alive.
     pub draft_model: *const rz_model,
     /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none.
     pub logprobs: u32,
@@ -141,7 +141,11 @@ pub const RZ_DRAFT_NONE: u32 = 0;
 /// as edited text, code and summaries.
 pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
-/// the last 256 tokens of a longer text.
+/// the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a file of its
+/// own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators. rz_model_load
+/// loads such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. A head reads
+/// the hidden states of what the job itself appends, with a cache as RZ_DRAFT_MTP has it; passes of such jobs take scratch
+/// memory of their own. The model must be on one device.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
 /// layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself appends.
@@ -227,8 +231,9 @@ versioned!(rz_job_info {
 /// without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
 /// in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
 /// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
-/// vocabulary; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without
-/// RZ_MODEL_MTP), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
+/// vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
+/// model loaded without RZ_MODEL_MTP; a head, and a model on several devices or whose layers hand on more than one
+/// hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
 /// than is chosen in a tenth of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(

@@ -25,6 +25,7 @@ const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
 /// The types of integers and of doubles.
 const I32: u32 = 26;
+const I64: u32 = 27;
 const F64: u32 = 28;
 /// Head of the keys of files whose weights were multiplied by Hadamard matrices, as the inputs of products have to be
 /// as well.
@@ -170,6 +171,7 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         tensors.push(match dtype.0 {
             F64 => TensorInfo::converted(name, shape, TensorStorage::Doubles(place)),
             I32 => TensorInfo::converted(name, shape, TensorStorage::Integers(place)),
+            I64 => TensorInfo::converted(name, shape, TensorStorage::LongIntegers(place)),
             _ => TensorInfo { name, dtype, shape, bytes, storage: TensorStorage::Whole(place) },
         });
     }
@@ -206,8 +208,8 @@ fn has_long_blocks(path: &Path, listed: &[Listed], alignment: u64, room: u64) ->
 
 /// Bytes of a tensor, or the reason why it has none that fit.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
-    if [F64, I32].contains(&dtype.0) {
-        return Ok(shape.n_elements().saturating_mul(if dtype.0 == F64 { 8 } else { 4 }));
+    if [F64, I32, I64].contains(&dtype.0) {
+        return Ok(shape.n_elements().saturating_mul(if dtype.0 == I32 { 4 } else { 8 }));
     }
     let known = Some(dtype).filter(|t| t.0 < quant::FIRST_PRIVATE).and_then(|t| quant::format(t).ok());
     let Some(format) = known else {

@@ -52,8 +52,8 @@ impl Entry {
         if let Some(made) = &self.made {
             return Ok(TensorInfo { name, ..TensorInfo::clone(made) });
         }
-        // The one tensor that holds integers and is no part of a quantised matrix.
-        let of_ids = name.ends_with("tid2eid.weight");
+        // The tensors that hold integers and are no part of a quantised matrix.
+        let of_ids = name.ends_with("tid2eid.weight") || name == "d2t";
         let converted = match &*self.dtype {
             "F64" => Some(TensorStorage::Doubles(self.place)),
             "I64" if of_ids => Some(TensorStorage::LongIntegers(self.place)),

@@ -313,6 +313,43 @@ impl Program {
         Ok((part, weights))
     }
 
+    /// The same network with further activations that it keeps of all rows: the inputs of some layers, in the order of
+    /// `layers`, which are `width` wide. Those of a longer list begin with those of a shorter one.
+    pub fn observing(&self, layers: &[usize], width: usize) -> Result<(Program, Vec<TensorId>)> {
+        let mut program = self.clone();
+        let (mut kept, mut copies) = (Vec::new(), Vec::new());
+        for &layer in layers {
+            let Some(Range { start: at, .. }) = self.layers.get(layer).cloned() else {
+                return Err(Error::unsupported(format!("the input of layer {layer} of {}", self.layers.len())));
+            };
+            let mut states = self.live(at).into_iter().filter(|tensor| self.width(*tensor) == width);
+            let spans = |(i, op): (usize, &Op)| matches!(op, Op::OfMedia { ops } if i + ops >= at);
+            let is_whole = !self.ops[..at].iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
+            let (Some(x), None, true, false) =
+                (states.next(), states.next(), is_whole, self.ops[..at].iter().enumerate().any(spans))
+            else {
+                let what = format!("the input of layer {layer} of this network, as hidden states of {width} values");
+                return Err(Error::unsupported(what));
+            };
+            let out = TensorId(program.tensors.len() as u32);
+            program.tensors.push(TensorSpec { width, buffer: program.buffers.len() });
+            program.buffers.push(width);
+            kept.push(out);
+            copies.push((at, Op::Slice { x, first: 0, out }));
+        }
+        program.kept.extend(&kept);
+        // From the last to the first, so that places stay what they are.
+        copies.sort_by_key(|(at, _)| Reverse(*at));
+        for (at, copy) in copies {
+            program.ops.insert(at, copy);
+            for layer in &mut program.layers {
+                layer.start += usize::from(layer.start > at);
+                layer.end += usize::from(layer.end > at);
+            }
+        }
+        Ok((program, kept))
+    }
+
     /// True where rotations of caches with so much room are those of long contexts.
     pub fn is_long(&self, capacity: usize) -> bool {
         self.ops

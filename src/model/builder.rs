@@ -17,7 +17,7 @@ mod wkv;
 use std::collections::BTreeMap;
 
 pub use self::experts::Moe;
-pub use self::predictor::Predictor;
+pub use self::predictor::{OtherNetwork, Predictor, PredictorOf};
 pub use self::wkv::Heads;
 pub use super::hyper::Traits;
 use super::hyper::{HeadShape, Hyper};
@@ -43,7 +43,8 @@ pub struct Network<'a> {
     /// The network up to the hidden states of all tokens, the one activation that it keeps, or the encoder of a network
     /// that reads a source; with the same handles of weights.
     pub states: Program,
-    /// The layer that predicts a further token, with the same handles of weights; `None` where it was not asked for.
+    /// The layer that predicts a further token, with the same handles of weights, where it was asked for, or the
+    /// network itself, where that is a head of another one.
     pub predictor: Option<Predictor>,
     pub embeddings: EmbeddingHead,
     /// Keys and tensors that the network does not know.

@@ -15,6 +15,8 @@ pub struct Traits {
     pub attentionless: bool,
     /// There may be layers after the trunk, which predict further tokens.
     pub predicts: bool,
+    /// It is a head that drafts for another network, whose vocabulary it may tell by number alone.
+    pub drafts: bool,
     /// Applies `.scale` of the feed-forward block.
     pub ffn_scales: bool,
     /// Applies `.scale` of the shared expert.
@@ -114,6 +116,7 @@ impl Hyper {
             Some(info) => usize::try_from(info.shape.rows()).unwrap_or(usize::MAX),
             None => match keys.metadata.strs("tokenizer.ggml.tokens")? {
                 Some(tokens) => tokens.len(),
+                None if traits.drafts => keys.require_size("vocab_size")?,
                 None => return Err(source.missing("token_embd.weight")),
             },
         };

@@ -88,6 +88,12 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// A list of numbers.
+    pub fn sizes(&self, key: &str) -> Result<Option<Vec<usize>>> {
+        let Some(_) = self.get(key) else { return Ok(None) };
+        Ok(self.metadata.u32s(&self.name(key))?.map(|list| list.iter().map(|v| *v as usize).collect()))
+    }
+
     pub fn require_size(&self, key: &str) -> Result<usize> {
         self.size(key)?.ok_or_else(|| match self.metadata.get(&self.name(key)) {
             Some(_) => self.unsupported(key),

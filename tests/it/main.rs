@@ -18,6 +18,7 @@ mod folders;
 mod grammar;
 mod hostile_gguf;
 mod hostile_safetensors;
+mod heads;
 mod huggingface;
 mod hybrid_folders;
 mod layering;

@@ -12,6 +12,7 @@ use realizar::engine::{
 use realizar::error::Error;
 use realizar::quant;
 
+use crate::support::drafts::{job, passes, read};
 use crate::support::predictor::predict;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
@@ -70,29 +71,8 @@ fn small() -> (Vec<(&'static str, Tiny)>, Vec<u32>) {
     (networks(new), prompt)
 }
 
-fn job(model: &Arc<Model>, prompt: &[u32], params: JobParams) -> Job {
-    let session = Session::new(model, &CacheParams { capacity: 400, ..Default::default() }).unwrap();
-    let request = Request::new(&session, prompt, params).unwrap();
-    Job::new(session, request)
-}
-
 fn mtp(most: usize) -> DraftParams {
     DraftParams { source: Some(DraftSource::Mtp), most, always: true }
-}
-
-fn read(job: &mut Job) -> Vec<u32> {
-    job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()
-}
-
-/// The tokens of a job, and the numbers of drafted and right ones in each of its passes with single tokens.
-fn passes(mut job: Job) -> (Vec<u32>, Vec<[usize; 2]>) {
-    let mut counts = vec![];
-    while !step_jobs(&mut [&mut job], None).unwrap() {
-        counts.push([job.info().drafted, job.info().accepted]);
-    }
-    counts.push([job.info().drafted, job.info().accepted]);
-    let passes = counts.windows(2).map(|pair| [pair[1][0] - pair[0][0], pair[1][1] - pair[0][1]]).collect();
-    (read(&mut job), passes)
 }
 
 #[test]

@@ -212,6 +212,12 @@ const OPTIONAL: &[&str] = &[
     "expert_weights_scale",
     "n_deepstack_layers",
     "nextn_predict_layers",
+    "target_layers",
+    "target_hidden_size",
+    "norm_before_fc",
+    "norm_before_residual",
+    "norm_output",
+    "fc_norm",
     "rope.dimension_sections",
     "rope.scaling.yarn_log_multiplier",
     "attention.recurrent_layers",
@@ -257,6 +263,7 @@ const OPTIONAL: &[&str] = &[
 
 /// Keys whose unset values are refused or are values.
 const NOT_OPTIONAL: &[&str] = &[
+    "vocab_size",
     "hidden_act",
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",

@@ -41,7 +41,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     // A model that speaks too has what reads and writes in a part of its own.
     let json = json.get("thinker_config").unwrap_or(json);
     // The part about text of a model that does more; what it leaves out stands beside it.
-    let text = json.get("text_config").unwrap_or(&Json::Null);
+    let text = json.get("text_config").or(json.get("transformer_layer_config")).unwrap_or(&Json::Null);
     let n = json.members().len().max(text.members().len());
     if n > MAX_MEMBERS {
         return Err(Error::format(path, format!("{n} members, the limit is {MAX_MEMBERS}")));
@@ -51,10 +51,12 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let model_type = model_type.ok_or_else(|| Error::format(path, "no model_type"))?;
     // Kimi K3 says the type of Kimi Linear.
     let is_k3 = model_type == "kimi_linear" && config.find(&["attn_res_block_size"]).is_some();
-    let family = family(if is_k3 { "kimi_k3" } else { text_model(&config, model_type)? }).ok_or_else(|| {
+    let head = head_of_another(&config)?;
+    let family_type = if is_k3 { "kimi_k3" } else { head.map_or_else(|| text_model(&config, model_type), Ok)? };
+    let family = family(family_type).ok_or_else(|| {
         Error::unsupported(format!("{}: models of type {model_type:?} are not supported", path.display()))
     })?;
-    config.skip(&["text_config", "model_type"]);
+    config.skip(&["text_config", "transformer_layer_config", "model_type"]);
     config.skip(&TOKEN_IDS.map(|(name, _)| name));
     if MINICPM_V.contains(&model_type) {
         config.skip(OF_MINICPM_V);
@@ -77,7 +79,13 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     }
     (family.windows)(&mut t)?;
     (family.rope)(&mut t)?;
-    let tied = t.bool(&["tie_word_embeddings", "tie_embedding"])?;
+    let names = ["tie_word_embeddings", "tie_embedding"];
+    let mut tied = t.bool(&names)?;
+    if head.is_some() {
+        // What it lacks is the other model's, whatever the layer that it was made of says.
+        tied = None;
+        t.config.skip(&names);
+    }
     t.config.skip(quantised::KEYS);
     let heads = t.int(HEADS)?.unwrap_or(0).min(MAX_WIDTH);
     let group = [
@@ -122,6 +130,19 @@ const OF_MINICPM_V: &[&str] = &[
     "tts_config",
     "audio_config",
 ];
+
+/// The type of a head that drafts for another model, whose configuration is that of a layer like those of a model:
+/// programs that train such heads name them by classes, or by a type of their own.
+fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
+    match config.text(&["speculators_model_type"])? {
+        Some("eagle3") => return Ok(Some("eagle3")),
+        Some(other) => return Err(config.unsupported(&format!("a draft model of the type {other:?}"))),
+        None => {}
+    }
+    let classes = config.list(&["architectures"])?.unwrap_or_default();
+    let is_eagle3 = |class: &Json| class.as_str().is_some_and(|class| class.contains("Eagle3"));
+    Ok(classes.iter().any(is_eagle3).then_some("eagle3"))
+}
 
 /// The type of the text model: of MiniCPM-V its version tells it.
 fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> {

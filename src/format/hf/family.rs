@@ -6,6 +6,7 @@ mod encoder;
 mod experts;
 mod gemma;
 mod gpt;
+mod heads;
 mod hybrid;
 mod kimi;
 mod llama;
@@ -31,6 +32,7 @@ const FAMILIES: &[&[Family]] = &[
     encoder::ALL,
     gpt::ALL,
     t5::ALL,
+    heads::ALL,
 ];
 
 /// The family of an architecture; where there are several, they name their matrices alike.

@@ -247,6 +247,9 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     let mut name = unwrapped(&full);
     let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t)).or_else(|| of_stack(name, t));
     name = behind.as_deref().unwrap_or(name);
+    // EAGLE-3's only layer.
+    let first = name.strip_prefix("midlayer.").map(|rest| format!("layers.0.{rest}"));
+    name = first.as_deref().unwrap_or(name);
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),

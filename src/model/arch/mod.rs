@@ -20,6 +20,7 @@ mod deepseek4;
 mod deepseek;
 mod dots1;
 mod dots3note;
+mod eagle3;
 mod ernie4_5;
 mod eurobert;
 mod exaone4;
@@ -197,6 +198,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["grovemoe"], grovemoe::build, PLAIN),
     (&["rwkv6", "rwkv6qwen2"], rwkv6::build, rwkv6::TRAITS),
     (&["rwkv7", "arwkv7"], rwkv7::build, rwkv7::TRAITS),
+    (&["eagle3"], eagle3::build, eagle3::TRAITS),
 ];
 
 /// Networks that fill a text in by steps over all of its tokens, for which there is no sampler.

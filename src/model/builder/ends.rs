@@ -1,7 +1,7 @@
 //! Both ends of a network beside the common ones: what is added to its embeddings, the norms of encoders after sums,
 //! and the hidden states that they end with. Ends every program.
 
-use super::{Builder, Network};
+use super::{Builder, Network, Predictor, PredictorOf};
 use crate::error::{Error, Result};
 use crate::format::Passed;
 use crate::graph::op::{Index, KvLayerId, Mask, NormKind, Op, TensorId};
@@ -42,12 +42,17 @@ impl<'a> Builder<'a> {
             passed.unknown(self.keys.refusal(key));
         }
         let Builder { hyper, mut program, predictor, matrices, vectors, ropes, gguf_pairs, scaled, .. } = self;
-        let kept = predictor.as_ref().map(|predictor| predictor.states);
-        if kept.is_some() {
+        let mut kept = None;
+        if let Some(Predictor { of: PredictorOf::Same(states), .. }) = predictor {
             program.keep_rows();
+            kept = Some(states);
         }
         let has_logits = (causal || reads_source) && program.head().is_some();
-        let program = if has_logits { program.finish(hyper.vocab, kept.as_slice()) } else { headless.clone() };
+        let program = match &predictor {
+            Some(Predictor { of: PredictorOf::Other(_), program, .. }) => program.clone(),
+            _ if has_logits => program.finish(hyper.vocab, kept.as_slice()),
+            _ => headless.clone(),
+        };
         let states = headless;
         Ok(Network {
             hyper,

@@ -1,23 +1,59 @@
-//! Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): a layer after the trunk that tells the token
-//! after the next one, of the hidden state of a token and the embedding of the token after it.
+//! Heads that tell the token after the next one, of the hidden state of a token and the embedding of the token after
+//! it: a layer after the trunk (multi-token prediction: DeepSeek-V3, arXiv 2412.19437, section 2.2), or a file of its
+//! own that drafts for the network of another.
 
 use super::Builder;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_vec};
 use crate::graph::op::{Index, Op, TensorId};
 use crate::graph::program::Program;
 use crate::model::hyper::Hyper;
 
-/// A network with the weights of another one that predicts what that will choose.
+/// A network that predicts what another one will choose.
 pub struct Predictor {
     /// Reads the tokens after those of the hidden states; has keys and values of its own.
     pub program: Program,
-    /// The hidden states that the network ends with ahead of its head, of all tokens, which its program keeps.
-    pub states: TensorId,
-    /// The same, which `program` begins with, and those that it ends with, of the outputs: in their place for one token
-    /// more.
+    pub of: PredictorOf,
+    /// The hidden states that `program` begins with, and those that it ends with, of the outputs: in their place for
+    /// one token more.
     pub input: TensorId,
     pub result: TensorId,
 }
+
+/// The network whose choices are predicted.
+#[derive(Clone, Debug)]
+pub enum PredictorOf {
+    /// The one of the same file, whose program keeps the hidden states that it ends with ahead of its head, of all
+    /// tokens.
+    Same(TensorId),
+    Other(Box<OtherNetwork>),
+}
+
+/// What a head in a file of its own takes of the network that it drafts for.
+#[derive(Clone, Debug)]
+pub struct OtherNetwork {
+    /// The layers whose inputs it reads; `None`: the third, the middle one and the third from the end.
+    pub layers: Option<Vec<usize>>,
+    /// Width of such an input.
+    pub width: usize,
+    /// All of these inputs side by side, of which the first `fusing` ops of the program make `Predictor::input`. Rows
+    /// of drafted tokens begin behind those ops.
+    pub states: TensorId,
+    pub fusing: usize,
+    /// Number of tokens that it knows.
+    pub vocab: usize,
+    /// The embeddings of the tokens, where the file has none.
+    pub embeddings: Option<TensorId>,
+    /// What the other network's head reads, of all rows, where the file has no head.
+    pub normed: Option<TensorId>,
+    /// The token that each of the logits stands for, where that is not its number.
+    pub tokens: Option<Vec<u32>>,
+}
+
+/// Number of layers whose inputs a head reads where it does not say which, and the most that one reads.
+const N_LAYERS: usize = 3;
+const MAX_LAYERS: usize = 64;
+/// Larger than the width of any network.
+const MAX_WIDTH: usize = 1 << 20;
 
 impl Builder<'_> {
     /// The first layer after the trunk, where it was asked for: `block` adds what it computes to the residual stream,
@@ -37,8 +73,7 @@ impl Builder<'_> {
         let token = self.program.tensor(hidden);
         self.program.push(Op::Embed { table, rows: vocab, index: Index::Id, scale: 1.0, out: token });
         let (token, state) = (self.rms_norm(token, "nextn.enorm")?, self.rms_norm(input, "nextn.hnorm")?);
-        let both = self.program.tensor(2 * hidden);
-        self.program.push(Op::JoinHeads { x: token, tail: state, heads: 1, out: both });
+        let both = self.joined(token, state);
         let x = self.project(both, "nextn.eh_proj", hidden)?;
         block(self, x)?;
         if self.has("nextn.shared_head_head.weight") {
@@ -58,8 +93,89 @@ impl Builder<'_> {
         self.program.result(result);
 
         let program = std::mem::replace(&mut self.program, trunk).finish(vocab, &[input]);
-        self.predictor = Some(Predictor { program, states, input, result });
+        self.predictor = Some(Predictor { program, of: PredictorOf::Same(states), input, result });
         Ok(())
+    }
+
+    /// A head in a file of its own, which drafts for another network. `fc` makes one hidden state of several of that
+    /// network; `block` takes it, and the embedding of the token after it, and returns its own.
+    pub fn head_of_another(&mut self, block: impl FnOnce(&mut Self, [TensorId; 2]) -> Result<TensorId>) -> Result<()> {
+        let (hidden, vocab) = (self.hyper.hidden, self.hyper.vocab);
+        let layers = self.keys.sizes("target_layers")?;
+        let n = layers.as_ref().map_or(N_LAYERS, Vec::len);
+        if !(1..=MAX_LAYERS).contains(&n) {
+            return Err(self.keys.unsupported("target_layers"));
+        }
+        let width = self.keys.size("target_hidden_size")?.unwrap_or(hidden);
+        if width > MAX_WIDTH {
+            return Err(self.keys.unsupported("target_hidden_size"));
+        }
+        let states = self.program.tensor(n * width);
+        self.program.input(states);
+        let mut fused = states;
+        if self.keys.flag("norm_before_fc")? == Some(true) {
+            fused = self.rms_norm(states, "enc.output_norm")?;
+        } else if self.keys.flag("fc_norm")? == Some(true) {
+            fused = self.copy(states, n * width);
+            self.rms_norm_groups(fused, "fc_norm", width)?;
+        }
+        let input = self.project(fused, "fc", hidden)?;
+        self.program.input(input);
+        let fusing = self.program.position();
+        let has_table = self.has("token_embd.weight");
+        let token = if has_table { self.embed(1.0)? } else { self.program.tensor(hidden) };
+        if !has_table {
+            self.program.input(token);
+        }
+
+        let x = block(self, [input, token])?;
+        let normed = self.rms_norm(x, "output_norm")?;
+        let result = if self.keys.flag("norm_output")? == Some(true) { normed } else { self.copy(x, hidden) };
+        let (mut rows, mut tokens) = (0, None);
+        let has_head = self.has("output.weight");
+        if has_head {
+            rows = self.rows("output.weight")?;
+            tokens = self.tokens_of_logits(rows)?;
+            let head = self.matrix("output.weight", rows, hidden)?;
+            self.program.push(Op::Logits { x: normed, head, bias: None, scale: 1.0, softcap: 0.0 });
+        }
+        let mut program = self.program.clone();
+        [result, normed].into_iter().take(if has_head { 1 } else { 2 }).for_each(|x| program.result(x));
+        let program = program.finish(rows, &[]);
+        let of = OtherNetwork {
+            layers,
+            width,
+            states,
+            fusing,
+            vocab,
+            embeddings: (!has_table).then_some(token),
+            normed: (!has_head).then_some(normed),
+            tokens,
+        };
+        self.states = Some(result);
+        self.predictor = Some(Predictor { program, of: PredictorOf::Other(Box::new(of)), input, result });
+        Ok(())
+    }
+
+    /// The token that each of so many logits stands for, where that is not its number. A GGUF file has the tokens, a
+    /// folder how far they are from their numbers.
+    fn tokens_of_logits(&mut self, rows: usize) -> Result<Option<Vec<u32>>> {
+        let vocab = self.hyper.vocab;
+        let Some(values) = self.tensors.vector_if_present("d2t", rows)? else {
+            let what =
+                || self.tensors.damaged(format!("{rows} logits for {vocab} tokens, and the tensor d2t is missing"));
+            return if rows == vocab { Ok(None) } else { Err(what()) };
+        };
+        let is_folder = self.is_folder();
+        let mut tokens = try_vec("a vocabulary", rows)?;
+        for (i, value) in values.into_iter().enumerate() {
+            let token = f64::from(value) + if is_folder { i as f64 } else { 0.0 };
+            if !(0.0..vocab as f64).contains(&token) {
+                return Err(self.tensors.damaged(format!("the tensor d2t names token {token} of {vocab}")));
+            }
+            tokens.push(token as u32);
+        }
+        Ok(Some(tokens))
     }
 
     /// True where the file has the layer.
@@ -70,7 +186,8 @@ impl Builder<'_> {
 
     /// Refuses a network that was asked for a predictor and has none.
     pub(super) fn check_predictor(&self) -> Result<()> {
-        if !self.predicts || self.predictor.is_some() {
+        let is_own = |predictor: &Predictor| matches!(predictor.of, PredictorOf::Same(_));
+        if !self.predicts || self.predictor.as_ref().is_some_and(is_own) {
             return Ok(());
         }
         let architecture = &self.hyper.architecture;

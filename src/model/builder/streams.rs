@@ -25,9 +25,7 @@ impl Builder<'_> {
         let hidden = self.hyper.hidden;
         let others = self.project(x, "altup_proj", (streams - 1) * hidden)?;
         self.program.push(Op::Rescale { x: others, like: x });
-        let out = self.program.tensor(streams * hidden);
-        self.program.push(Op::JoinHeads { x, tail: others, heads: 1, out });
-        Ok(out)
+        Ok(self.joined(x, others))
     }
 
     /// The mean of the streams, of which all but the first are products of their own, as large as the first.
@@ -267,6 +265,13 @@ impl Builder<'_> {
         let out = self.program.tensor(self.hyper.hidden);
         self.program.push(Op::MixByScore { x, by, eps: self.rms_eps, out });
         Ok(out)
+    }
+
+    /// `[x | tail]`
+    pub fn joined(&mut self, x: TensorId, tail: TensorId) -> TensorId {
+        let out = self.program.tensor(self.program.width(x) + self.program.width(tail));
+        self.program.push(Op::JoinHeads { x, tail, heads: 1, out });
+        out
     }
 
     /// `width` values of each row from `first` on.

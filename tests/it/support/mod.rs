@@ -3,6 +3,7 @@
 pub mod adapter_file;
 pub mod adapters;
 pub mod calls;
+pub mod drafts;
 pub mod encoders;
 pub mod gguf;
 pub mod layers;

@@ -11,7 +11,7 @@ use realizar::graph::op::TensorId;
 use realizar::graph::program::Program;
 use realizar::graph::sequence_spec::SequenceSpec;
 use realizar::graph::step::{StepInputs, StepLimits};
-use realizar::model::arch;
+use realizar::model::{Network, PredictorOf, arch};
 use realizar::quant;
 
 use super::reference::{Net, Weights};
@@ -55,9 +55,9 @@ impl Net {
     }
 }
 
-const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
+pub const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
 
-fn spec(program: &Program) -> SequenceSpec {
+pub fn spec(program: &Program) -> SequenceSpec {
     let (layers, recurrent) = (program.kv_layers.clone(), program.recurrent.clone());
     SequenceSpec { layers, recurrent, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 }
 }
@@ -87,13 +87,8 @@ fn run(
     (executor, logits)
 }
 
-/// Logits of the network, of the layer behind all tokens but the first, and of both once it has read `more` and its own
-/// result too.
-pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
-    let source = Source::open(path, Access::Read).unwrap();
-    let network = arch::network(&source, None, true).unwrap();
-    let predictor = network.predictor.as_ref().unwrap();
-    let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
+/// The weights of a network on the CPU.
+pub fn backend(network: &Network, program: &Arc<Program>, beside: Vec<Arc<Program>>) -> Backend {
     let options = LoadOptions {
         devices: vec![CPU_DEVICE],
         shares: vec![],
@@ -106,20 +101,31 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         packed_at: None,
         tested_at: None,
         plan: false,
-        beside: vec![beside.clone()],
+        beside,
         isa: None,
         bf16_products: false,
         limits: LIMITS,
-        cache: spec(&trunk),
+        cache: spec(program),
     };
     let pool = Arc::new(Pool::new(2).unwrap());
-    let backend = Backend::load(&trunk, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap();
+    Backend::load(program, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap()
+}
+
+/// Logits of the network, of the layer behind all tokens but the first, and of both once it has read `more` and its own
+/// result too.
+pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
+    let source = Source::open(path, Access::Read).unwrap();
+    let network = arch::network(&source, None, true).unwrap();
+    let predictor = network.predictor.as_ref().unwrap();
+    let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
+    let backend = backend(&network, &trunk, vec![beside.clone()]);
 
     let (known, width) = (ids.len() - 1, network.hyper.hidden);
     let (mut executor, logits) = run(&backend, &trunk, ids, None);
     let mut states = vec![0.0; known * width];
-    executor.read_rows(predictor.states, 0, &mut states).unwrap();
-    assert!(executor.read_rows(predictor.states, LIMITS.max_tokens, &mut states).is_err());
+    let PredictorOf::Same(kept) = predictor.of else { panic!("a layer of the network") };
+    executor.read_rows(kept, 0, &mut states).unwrap();
+    assert!(executor.read_rows(kept, LIMITS.max_tokens, &mut states).is_err());
     assert!(executor.read_rows(TensorId(0), 0, &mut states).is_err(), "no activation that is kept");
     let (mut executor, first) = run(&backend, &beside, &ids[1..], Some((predictor.input, &states)));
     let mut made = vec![0.0; known * width];

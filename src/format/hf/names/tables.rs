@@ -390,6 +390,8 @@ pub const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("connector."), "sees pictures"),
     (Starts("patch_merge_mlp."), "sees pictures"),
     (Starts("mm_projector."), "sees pictures"),
+    (StartsIn(&["eagle3"], "t2d"), "repeats d2t"),
+    (StartsIn(&["eagle3"], "verifier_"), "the model that a head drafts for"),
     (EndsQuantised(".input_scale"), "how another program rounds activations"),
     (EndsQuantised(".output_scale"), "how another program rounds activations"),
     (EndsQuantised(".k_scale"), "how another program rounds keys"),
