@@ -12,7 +12,7 @@ use crate::graph::step::MEDIA_ROW;
 use crate::text::{Chat, MarkedText, Reply};
 
 /// Placeholders that templates write where a picture stands, and where a sound does.
-const PLACEHOLDERS: [&str; 9] = [
+const PLACEHOLDERS: [&str; 11] = [
     "<|image_pad|>",
     "<start_of_image>",
     "[IMG]",
@@ -22,6 +22,8 @@ const PLACEHOLDERS: [&str; 9] = [
     "<image_soft_token>",
     "<|media_pad|>",
     "<|imgpad|>",
+    "<|IMAGE_PLACEHOLDER|>",
+    "<|IMAGE|>",
 ];
 
 const SOUND_PLACEHOLDERS: [&str; 4] = ["<|AUDIO|>", "[AUDIO]", "<|audio|>", "<|audio_pad|>"];

@@ -6,6 +6,7 @@ mod abi;
 mod adapters;
 mod architectures;
 mod bindings;
+mod chat_pictures;
 mod chat_template;
 mod chat_tokens;
 mod cpu_ops;

@@ -20,8 +20,8 @@ use crate::support::safetensors;
 use crate::vision::{self, bytes, folder, gguf, load, off_case, set};
 
 const FAMILIES: [&str; 5] = ["qwen2.5o", "qwen2a", "qwen3a", "voxtral", "ultravox"];
-/// The control tokens of sounds, behind the vocabulary of pictures.
-pub const TOKENS: [&str; 9] = [
+/// The control tokens of sounds, and of pictures of Qwen2.5-Omni, behind the vocabulary of pictures.
+pub const TOKENS: [&str; 11] = [
     "<|audio_bos|>",
     "<|audio_eos|>",
     "<|AUDIO|>",
@@ -31,6 +31,8 @@ pub const TOKENS: [&str; 9] = [
     "<|audio_start|>",
     "<|audio_end|>",
     "<|audio_pad|>",
+    "<|vision_bos|>",
+    "<|vision_eos|>",
 ];
 /// A template that knows sounds, as Qwen's does, and pictures.
 const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{% if m.content is string %}{{ m.content }}\
@@ -302,8 +304,14 @@ fn folders_of_models_that_speak_too_have_both_encoders() {
         [("qwen2_5_omni", "", "qwen25", "qwen2.5o"), ("qwen3_omni_moe", "qwen3", "qwen3", "qwen3a")]
     {
         let model = vision::model_with(at.path(), family, 64, &TOKENS, TEMPLATE);
-        let (seen, heard) = (vision::data(seen), data(heard));
+        let (mut seen, heard) = (vision::data(seen), data(heard));
         let folder = omni(model_type, [&seen, &heard]);
+        if model_type == "qwen2_5_omni" {
+            // Other tokens stand around pictures than those of Qwen2.5-VL.
+            for case in seen["pictures"].as_array_mut().unwrap() {
+                (case["runs"][0], case["runs"][2]) = (json!([341]), json!([342]));
+            }
+        }
         let load = |senses| {
             let params = EncoderParams { senses, ..EncoderParams::default() };
             Encoder::load(&model, folder.0.path(), params).unwrap_or_else(|e| panic!("{model_type}: {e}"))

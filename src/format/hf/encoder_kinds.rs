@@ -17,6 +17,9 @@ const PIXTRAL: &str = "hidden_size=1024 intermediate_size=4096 num_hidden_layers
 const KIMI: &str = "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27 num_attention_heads=16 patch_size=14 \
                     layer_norm_eps=1e-5 init_pos_emb_height=64 init_pos_emb_width=64";
 
+const QWEN25_DEFAULTS: &str = "hidden_size=3584 intermediate_size=3420 depth=32 num_heads=16 patch_size=14 \
+     layer_norm_eps=1e-6 spatial_merge_size=2 window_size=112";
+
 /// All kinds, those of one `model_type` in the order in which they are tried.
 pub const KINDS: &[Kind] = &[
     Kind {
@@ -241,11 +244,19 @@ pub const KINDS: &[Kind] = &[
         extras: qwen,
     },
     Kind {
-        model_types: &["qwen2_5_vl", "qwen2_5_omni", "qwen2_5_omni_thinker"],
+        model_types: &["qwen2_5_vl"],
         encoder: None,
         projector: "qwen2.5vl_merger",
-        defaults: "hidden_size=3584 intermediate_size=3420 depth=32 num_heads=16 patch_size=14 layer_norm_eps=1e-6 \
-                   spatial_merge_size=2 window_size=112",
+        defaults: QWEN25_DEFAULTS,
+        activations: &["silu"],
+        resample: 3,
+        extras: qwen,
+    },
+    Kind {
+        model_types: &["qwen2_5_omni", "qwen2_5_omni_thinker"],
+        encoder: None,
+        projector: "qwen2.5o",
+        defaults: QWEN25_DEFAULTS,
         activations: &["silu"],
         resample: 3,
         extras: qwen,
@@ -625,7 +636,7 @@ fn qwen(c: &mut Config) -> Result<()> {
         let numbers: Option<Vec<u64>> = list.iter().map(|n| n.as_u64().filter(|n| *n < layers)).collect();
         numbers.ok_or_else(|| c.vision.wrong(name, "numbers of layers"))
     };
-    if c.kind.projector == "qwen2.5vl_merger" {
+    if c.kind.projector.starts_with("qwen2.5") {
         let window = c.require(&["window_size"])?;
         let full = numbers(c, "fullatt_block_indexes")?;
         c.set("window_size", window);

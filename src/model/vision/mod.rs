@@ -34,11 +34,9 @@ use crate::error::{Error, Result};
 use crate::format::Source;
 use crate::tensor::DType;
 use encoder::EncoderBuilder;
+use qwen2::OMNI;
 
 type Build = fn(EncoderBuilder) -> Result<EncoderNetwork>;
-
-/// The name of both projectors of Qwen2.5-Omni.
-const OMNI: &str = "qwen2.5o";
 
 /// Kinds of projectors, as files name them, and the network that each stands behind.
 const PROJECTORS: &[(&[&str], Build)] = &[

@@ -9,6 +9,9 @@ use crate::graph::op::RopeChoice;
 use crate::graph::weights::RopePairs;
 use crate::media::{Filter, Layout, Narrow, Sizing};
 
+/// The name of both projectors of Qwen2.5-Omni.
+pub const OMNI: &str = "qwen2.5o";
+
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [4, 16_384];
 
@@ -25,6 +28,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let x = e.project_blocks(&[x], merge)?[0];
     let rows = e.mlp(x, "mm.0", "mm.2", GeluErf)?;
     e.is_grid = true;
+    let pieces = if e.projector() == OMNI { omni_pieces } else { pieces };
     e.finish(rows, sizing, pieces)
 }
 
@@ -73,4 +77,8 @@ pub fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
 
 pub fn pieces(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
     vec![text("<|vision_start|>"), Piece::Rows(columns * lines), text("<|vision_end|>")]
+}
+
+fn omni_pieces(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
+    vec![text("<|vision_bos|>"), Piece::Rows(columns * lines), text("<|vision_eos|>")]
 }
