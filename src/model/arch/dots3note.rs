@@ -14,10 +14,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let windows = b.windows_if_told()?;
     let latent = b.latent(RopePairs::Adjacent, None)?.with_common_epsilon(b);
     let windowed = b.windowed_latent(RopePairs::Adjacent)?.with_common_epsilon(b);
-    // Programs differ in this on the same weights, which shows in texts of more tokens than an indexer chooses: those
-    // that read folders pair neighbours, those that read GGUF files halves.
-    let pairs = if b.is_folder() { RopePairs::Adjacent } else { RopePairs::Halves };
-    let indexer = b.indexer(latent, pairs)?;
+    // Neighbours, as in attention (`indexer_rope_interleave` of the owner's configuration). Programs that pair halves
+    // choose other tokens in texts of more of them than an indexer chooses.
+    let indexer = b.indexer(latent, RopePairs::Adjacent)?;
     let key = "attention.indexer.types";
     let types = b.keys.per_layer_sizes(key, b.hyper.n_layers)?;
     if types.is_some_and(|types| types.iter().zip(&windows).any(|(own, window)| (*own > 0) == (*window > 0))) {
