@@ -77,7 +77,7 @@ MODELS = {
         "sparse_prediction": False, "torch_dtype": "float16", "transformers_version": "4.48.0", "vocab_size": 96}, {}),
     "dbrx-instruct": (COMMON | {
         "architectures": ["DbrxForCausalLM"], "model_type": "dbrx", "attn_config": {"clip_qkv": 0.5, "kv_n_heads": 2, "model_type": "",
-        "rope_theta": 10000}, "d_model": 64, "emb_pdrop": 0.0, "ffn_config": {"ffn_hidden_size": 48, "model_type": "", "moe_jitter_eps": 0.01,
+        "rope_theta": 500000}, "d_model": 64, "emb_pdrop": 0.0, "ffn_config": {"ffn_hidden_size": 48, "model_type": "", "moe_jitter_eps": 0.01,
         "moe_loss_weight": 0.05, "moe_num_experts": 8, "moe_top_k": 3}, "max_seq_len": 32768, "n_heads": 4, "n_layers": 3,
         "output_router_logits": False, "resid_pdrop": 0.0, "router_aux_loss_coef": 0.05, "tie_word_embeddings": False,
         "vocab_size": 96}, {}),
@@ -213,3 +213,5 @@ BLOCKS = {f"layernorm_{block}_{end}": number for block in ("full_attention", "li
 MODELS["minimax-text-01"] = ({k: v for k, v in MINIMAX.items() if not k.endswith("_factor") and k not in ("layer_types", "block_size")} | BLOCKS | {
     "architectures": ["MiniMaxText01ForCausalLM"], "attn_type_list": [0, 0, 0, 1], "model_type": "minimax_text_01", "rotary_dim": 16}, {})
 THEIRS["minimax-text-01"] = MINIMAX
+# transformers reads the base beside the set of attention, where published configurations have none.
+THEIRS["dbrx-instruct"] = MODELS["dbrx-instruct"][0] | {"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}}
