@@ -100,8 +100,8 @@ This page is made from the tables that the library itself reads. What is not her
 
 ## Networks
 
-{count} architectures, by their names in GGUF files (`general.architecture`); the towers of CLIP and SigLIP, which no
-GGUF file has, by names of our own. Folders of Hugging Face (`config.json` beside safetensors) are read where the last
+{count} architectures, by their names in GGUF files (`general.architecture`); those that no GGUF file has, such as the
+towers of CLIP and SigLIP, by names of our own. Folders of Hugging Face (`config.json` beside safetensors) are read where the last
 column names their `model_type`.
 
 <div class="stacked" markdown>

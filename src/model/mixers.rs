@@ -263,7 +263,7 @@ impl Builder<'_> {
     }
 
     /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their activation and
-    /// weights `beta` ahead of their sigmoid.
+    /// weights `beta`.
     pub fn delta_rule(
         &mut self,
         [q, k, v]: [TensorId; 3],
@@ -281,7 +281,6 @@ impl Builder<'_> {
         self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt(), eps);
         self.l2_norm(k, key_dim, 1.0, eps);
         self.activate(dt, of_steps);
-        self.activate(beta, Activation::Sigmoid);
         let width = self.program.width(v);
         let recurrent = self.program.recurrent(width * key_dim);
         let out = self.program.tensor(width);

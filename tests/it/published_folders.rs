@@ -52,6 +52,14 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ("ling-3.0", r#""kda_safe_gate": true"#, r#""kda_safe_gate": false"#, "kda_safe_gate"),
     ("dots3-note-text", r#""swa_q_lora_rank": 24"#, r#""swa_q_lora_rank": 32"#, "widths of layers with a window"),
     ("bitnet-b1.58-2b-4t-float", "relu2", "gelu", "\"hidden_act\" with the value \"gelu\""),
+    (
+        "opt-125m",
+        r#""_remove_final_layer_norm": false"#,
+        r#""_remove_final_layer_norm": true"#,
+        "\"_remove_final_layer_norm\" with the value true",
+    ),
+    ("gpt-neo-125m", r#"[["global", "local"], 2]"#, r#"[["global", "local"], 3]"#, "attention_types"),
+    ("sarvam-30b", r#""use_qk_norm": true"#, r#""use_qk_norm": false"#, "\"use_qk_norm\" with the value false"),
     ("mellum-2", r#"{"rope_theta": 500000.0, "rope_type": "default"}"#, r#"{"rope_theta": 1e4}"#, "another rope_theta"),
 ];
 

@@ -9,6 +9,7 @@ mod gpt;
 mod heads;
 mod hybrid;
 mod kimi;
+mod lfm;
 mod llama;
 mod qwen;
 mod rwkv;
@@ -28,6 +29,7 @@ const FAMILIES: &[&[Family]] = &[
     streams::ALL,
     kimi::ALL,
     hybrid::ALL,
+    lfm::ALL,
     rwkv::ALL,
     encoder::ALL,
     gpt::ALL,

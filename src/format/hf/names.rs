@@ -228,7 +228,10 @@ fn unwrapped(mut name: &str) -> &str {
 
 /// A name without the modules of training programs within it.
 fn without_training(name: &str) -> Cow<'_, str> {
-    let mut name = Cow::Borrowed(name);
+    let mut name = match name.strip_suffix(".parametrizations.weight.original") {
+        Some(module) => Cow::Owned(format!("{module}.weight")),
+        None => Cow::Borrowed(name),
+    };
     for module in WITHIN {
         if name.contains(module) {
             name = Cow::Owned(name.replace(module, ""));
@@ -301,8 +304,8 @@ fn of_stack(name: &str, t: &Translator) -> Option<String> {
 fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     let own = |name: &str| family.names.iter().find_map(|table| look_up(table, name));
-    let layers =
-        ["layers.", "h.", "blocks.", "layer.", "encoder.layer.", "encoder.layers."].map(|prefix| (prefix, "blk"));
+    let layers = ["layers.", "h.", "blocks.", "layer.", "encoder.layer.", "encoder.layers.", "decoder.layers."]
+        .map(|prefix| (prefix, "blk"));
     let layers = layers.iter().chain(&[("encoder.block.", "enc.blk"), ("decoder.block.", "dec.blk")]);
     let (prefix, rest) = match layers.copied().find_map(|(theirs, ours)| Some((name.strip_prefix(theirs)?, ours))) {
         Some((rest, ours)) => {

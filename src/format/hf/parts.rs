@@ -231,9 +231,19 @@ pub(super) fn divide(
             let part = |(i, name)| Part { name, first: i * run, run };
             (run * 4, (0..).zip(names).map(part).collect())
         }
+        // Four parts, each of a quarter of the heads.
+        "attn_qvk" => {
+            let run = rows / 12;
+            let part = |(i, name)| Part { name, first: i * run, run };
+            (run * 3, (0..).zip(["attn_q", "attn_v", "attn_k"]).map(part).collect())
+        }
         "ffn_gate_up_exps" if family.alternating_gate_up => {
             let part = |name, first| Part { name, first, run: 1 };
             (2, Vec::from([part("ffn_gate_exps", 0), part("ffn_up_exps", 1)]))
+        }
+        "ffn_up_gate" => {
+            let part = |name, first| Part { name, first, run: rows / 2 };
+            (rows / 2 * 2, Vec::from([part("ffn_up", 0), part("ffn_gate", rows / 2)]))
         }
         "ffn_gate_up_shexp" => {
             let part = |name, first| Part { name, first, run: rows / 2 };

@@ -92,7 +92,8 @@ fn sections(t: &mut Translator, set: &Members) -> Result<()> {
 pub(super) fn kind<'a>(set: &Members<'a>) -> Result<&'a str> {
     let newer = set.text(&["rope_type"])?;
     let older = set.text(&["type"])?;
-    Ok(newer.or(older).unwrap_or("default"))
+    // YaRN by another name.
+    Ok(newer.or(older).map_or("default", |kind| if kind == "deepseek_yarn" { "yarn" } else { kind }))
 }
 
 /// `trained`: the context before it was stretched.

@@ -12,13 +12,13 @@ use crate::format::value::whole;
 use crate::format::{TensorInfo, Value};
 
 /// Names of the number of heads, of the width and of the number of layers.
-pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
+pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"];
 pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd", "n_embed", "d_model", "dim"];
 pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 /// Names of the width of the feed-forward block. Llama 4's `intermediate_size` is that of experts.
 pub(super) const FFN: &[&str] =
-    &["intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim"];
+    &["intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim", "ffn_dim"];
 
 /// More layers than any model has.
 pub(super) const MAX_LAYERS: u64 = 1024;

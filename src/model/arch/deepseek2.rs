@@ -1,5 +1,5 @@
 //! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: latent attention, a router that the file tells, a shared
-//! expert, the first layers dense.
+//! expert, the first layers dense. A.X K1 normalises what experts add.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;
@@ -14,12 +14,16 @@ pub fn build(b: &mut Builder) -> Result<()> {
     // The files of GLM 4.7 Flash, known by their shape, leave the router out.
     let is_glm = (47..=48).contains(&b.hyper.n_layers) && b.hyper.vocab == 154_880;
     let moe = b.told_moe(if is_glm { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
+    let post_norms = b.keys.flag("post_norms")?.unwrap_or(false);
     let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.latent_attention(h, latent)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.moe_ffn(h, moe)?;
+        if post_norms && b.has("ffn_gate_inp.weight") {
+            b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         Ok(())
     };

@@ -1,25 +1,50 @@
-//! GPT-2 and the first StarCoder: LayerNorm, learned positions, biases everywhere, one tensor for q, k and v, GELU.
+//! GPT-1 and 2, the first StarCoder, and their kin: LayerNorm, learned positions, GELU. OPT has max(x, 0) in its place,
+//! XGLM and BioGPT scale embeddings, GPT-Neo does not scale scores and has layers with a window. Norms may be behind
+//! blocks, and embeddings narrower than the layers.
 
 use crate::error::Result;
-use crate::graph::op::Activation::Gelu;
+use crate::graph::op::Activation::{Gelu, Relu};
+use crate::graph::op::Mask;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     b.keys.ignore("rope.");
-    let x = b.embed(1.0)?;
+    let activation = if b.keys.architecture == "opt" { Relu } else { Gelu };
+    let mut attention = Attention::new(heads);
+    attention.scale = b.keys.float("attention.scale")?.unwrap_or(attention.scale);
+    let windows = b.windows_if_told()?;
+    let behind = b.keys.flag("post_norms")?.unwrap_or(false);
+    let hidden = b.hyper.hidden;
+    let narrow = b.keys.size("token_embedding_length")?.unwrap_or(hidden);
+    b.hyper.hidden = narrow;
+    let mut x = b.embed(b.keys.float("embedding_scale")?.unwrap_or(1.0))?;
+    b.hyper.hidden = hidden;
+    if narrow != hidden {
+        x = b.project(x, "token_embd_proj", hidden)?;
+    }
     b.add_positions(x)?;
-    b.layers(|b, _| {
-        let h = b.layer_norm(x, "attn_norm")?;
+    b.layers(|b, i| {
+        let h = if behind { x } else { b.layer_norm(x, "attn_norm")? };
         let qkv = b.qkv(h, heads)?;
-        let a = b.attend(qkv, Attention::new(heads))?;
-        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let a = b.attend(qkv, Attention { mask: Mask::window(windows[i]), ..attention })?;
+        let o = b.project(a, "attn_output", hidden)?;
         b.add(x, o);
-        let h = b.layer_norm(x, "ffn_norm")?;
-        let o = b.plain_ffn(h, Gelu)?;
+        if behind {
+            b.layer_norm_in_place(x, "attn_norm")?;
+        }
+        let h = if behind { x } else { b.layer_norm(x, "ffn_norm")? };
+        let o = b.plain_ffn(h, activation)?;
         b.add(x, o);
+        if behind {
+            b.layer_norm_in_place(x, "ffn_norm")?;
+        }
         Ok(())
     })?;
-    let h = b.layer_norm(x, "output_norm")?;
+    let mut h = if behind { x } else { b.layer_norm(x, "output_norm")? };
+    if narrow != hidden {
+        h = b.project(h, "output_proj", narrow)?;
+        b.hyper.hidden = narrow;
+    }
     b.head(h, 1.0, 0.0)
 }

@@ -1,6 +1,6 @@
 //! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a
 //! shared one where the file has them. Granite with windows has sinks, and lists the layers that see a window and those
-//! that rotate.
+//! that rotate. HyperCLOVA X normalises what blocks add.
 
 use crate::error::Result;
 use crate::graph::op::Mask;
@@ -29,6 +29,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         "granite_swa" => (b.windows(b.keys.require_size("attention.sliding_window")?, 0)?, b.rotating_layers()?),
         _ => (vec![0; b.hyper.n_layers], vec![true; b.hyper.n_layers]),
     };
+    let post_norms = b.keys.flag("post_norms")?.unwrap_or(false);
     let moe = b.moe(true)?;
     let x = b.embed(b.keys.float("embedding_scale")?.unwrap_or(embedding))?;
     b.layers(|b, i| {
@@ -39,9 +40,15 @@ pub fn build(b: &mut Builder) -> Result<()> {
         }
         let a = b.attend([q, k, v], Attention { mask: Mask::window(windows[i]), ..attention })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        if post_norms {
+            b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.moe_ffn(h, moe)?;
+        if post_norms {
+            b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         Ok(())
     })?;

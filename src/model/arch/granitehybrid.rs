@@ -1,4 +1,4 @@
-//! Granite 4: Granite whose layers mostly are blocks of Mamba 2.
+//! Granite 4 and Bamba: Granite whose layers mostly are blocks of Mamba 2.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;

@@ -95,6 +95,7 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
         }
         None => (b.numbers("ssm_a", heads)?, Activation::Softplus),
     };
+    b.activate(beta, Activation::Sigmoid);
     let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false, eps)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     // Folders name the gate like that of attention.

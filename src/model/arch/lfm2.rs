@@ -1,19 +1,29 @@
-//! LFM 2: most layers are short convolutions between two gates, the others attention.
+//! LFM 2 and 3: most layers are short convolutions between two gates, the others attention. The third has a window and
+//! a rotation of its own in some layers, gates on heads, and norms behind blocks.
 
 use crate::error::Result;
-use crate::graph::op::Activation::Identity;
+use crate::graph::op::Activation::{Identity, Sigmoid};
 use crate::graph::op::{RouterScore, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
+use crate::model::rope::{self, RopeConfig};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.heads_per_layer()?;
-    let rope = b.rope_config(RopePairs::Halves)?;
-    let rope = b.rope(&rope)?;
+    let config = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&config)?;
     let taps = b.taps("shortconv.l_cache")?;
-    // Every layer with attention has the window, which the mixture has not.
-    let is_moe = b.hyper.architecture == "lfm2moe";
+    let (is_moe, is_third) = (b.hyper.architecture == "lfm2moe", b.hyper.architecture == "lfm3");
+    // In the second every layer with attention has the window, which the mixture has not.
     let window = b.keys.size("attention.sliding_window")?.filter(|_| !is_moe).unwrap_or(0);
+    let windows = if is_third { b.windows(window, 0)? } else { vec![window; b.hyper.n_layers] };
+    let local = match is_third {
+        true => {
+            let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(config.base);
+            b.add_rope(rope::table(&RopeConfig { base, ..config }, None)?)
+        }
+        false => rope,
+    };
     ["attention.sliding_window_pattern", "leading_dense_block_count"].into_iter().for_each(|key| b.keys.ignore(key));
     let mut moe = if is_moe { b.told_moe(RouterScore::Softmax)? } else { None };
     if let Some(moe) = &mut moe {
@@ -23,16 +33,28 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = match heads[i] {
-            Some(heads) => b.attention(h, Attention::windowed(heads, window), |b, q, k| {
+            Some(heads) => {
+                let [q, k, v] = b.qkv(h, heads)?;
                 b.head_norms(q, k)?;
-                b.rotate(rope, q, k);
-                Ok(())
-            })?,
+                b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
+                let mut a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
+                if is_third {
+                    let gate = b.project(h, "attn_gate", heads.n_heads)?;
+                    a = b.gate_by(a, gate, Sigmoid);
+                }
+                b.project(a, "attn_output", b.hyper.hidden)?
+            }
             None => short_convolution(b, h, taps)?,
         };
+        if is_third {
+            b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.moe_ffn(h, moe)?;
+        if is_third {
+            b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        }
         b.add(x, o);
         Ok(())
     })?;

@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
-use crate::graph::op::TensorId;
+use crate::graph::op::{NormKind, Op, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
@@ -40,7 +40,10 @@ fn lightning(b: &mut Builder, h: TensorId, layer: usize) -> Result<TensorId> {
     let depth = 1.0 - layer as f64 / (b.hyper.n_layers.max(2) - 1) as f64 + 1e-5;
     let rate = |head: usize| -libm::exp2(-8.0 * (head + 1) as f64 / heads as f64) * depth;
     let o = b.lightning_attention(qkv, (0..heads).map(|head| rate(head) as f32).collect())?;
-    b.rms_norm_groups(o, "attn_norm_2", heads * dim)?;
+    // The epsilon of GGUF files is that of all norms, that of checkpoints a constant.
+    let mut norm = b.norm(NormKind::Rms, "attn_norm_2", 1, heads * dim)?;
+    norm.eps = if b.is_folder() { 1e-6 } else { norm.eps };
+    b.program.push(Op::Norm { norm, x: o, out: o });
     let gate = b.project(h, "attn_gate", heads * dim)?;
     b.gate_by_sigmoid(o, gate);
     b.project(o, "attn_output", b.hyper.hidden)

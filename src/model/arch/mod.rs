@@ -64,10 +64,12 @@ mod modern_bert;
 mod mpt;
 mod muse_glimmer;
 mod nanbeige;
+mod nanochat;
 mod nemotron;
 mod nemotron_h;
 mod olmo2;
 mod olmo;
+mod olmo_hybrid;
 mod olmoe;
 mod openelm;
 mod orion;
@@ -114,21 +116,21 @@ static ARCHITECTURES: &[Row] = &[
     (&["gemma2"], gemma2::build, PLAIN),
     (&["gemma3", "gemma-embedding"], gemma3::build, gemma3::TRAITS),
     (&["phi3"], phi3::build, PLAIN),
-    (&["gpt2", "starcoder"], gpt2::build, PLAIN),
+    (&["gpt2", "openai-gpt", "starcoder", "gpt-neo", "opt", "xglm", "biogpt"], gpt2::build, PLAIN),
     (&["starcoder2", "codeshell"], starcoder2::build, starcoder2::TRAITS),
     (&["olmo2"], olmo2::build, PLAIN),
-    (&["granite", "minicpm", "granitemoe", "granite_swa"], granite::build, PLAIN),
+    (&["granite", "minicpm", "granitemoe", "granite_swa", "hyperclovax"], granite::build, PLAIN),
     (&["smollm3"], smollm3::build, PLAIN),
     (&["seed_oss"], seed_oss::build, PLAIN),
     (&["orion"], orion::build, PLAIN),
-    (&["phi2"], phi2::build, PLAIN),
+    (&["phi2", "gptj"], phi2::build, PLAIN),
     (&["gptneox"], gptneox::build, PLAIN),
     (&["falcon"], falcon::build, PLAIN),
     (&["plamo"], plamo::build, PLAIN),
     (&["command-r", "cohere2", "cohere2moe"], cohere2::build, cohere2::TRAITS),
     (&["hunyuan-dense", "hunyuan-moe", "maincoder", "hunyuan_vl"], hunyuan::build, PLAIN),
     (&["arcee"], arcee::build, PLAIN),
-    (&["nemotron", "jais2"], nemotron::build, PLAIN),
+    (&["nemotron", "jais2", "persimmon"], nemotron::build, PLAIN),
     (&["bloom"], bloom::build, PLAIN),
     (&["mpt"], mpt::build, PLAIN),
     (&["olmo"], olmo::build, PLAIN),
@@ -152,7 +154,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["clip-text", "siglip-text"], clip_text::build, clip_text::TRAITS),
     (&["qwen35", "qwen35moe", "qwen3next"], qwen35::build, qwen35::TRAITS),
     (&["qwen4exp"], qwen4exp::build, qwen4exp::TRAITS),
-    (&["lfm2", "lfm2moe"], lfm2::build, PLAIN),
+    (&["lfm2", "lfm2moe", "lfm3"], lfm2::build, PLAIN),
     (&["mamba", "mamba2"], mamba::build, mamba::TRAITS),
     (&["granitehybrid"], granitehybrid::build, PLAIN),
     (&["falcon-h1"], falcon_h1::build, PLAIN),
@@ -160,6 +162,8 @@ static ARCHITECTURES: &[Row] = &[
     (&["jamba"], jamba::build, PLAIN),
     (&["kimi-linear"], kimi_linear::build, PLAIN),
     (&["plamo2"], plamo2::build, PLAIN),
+    (&["nanochat"], nanochat::build, PLAIN),
+    (&["olmo-hybrid"], olmo_hybrid::build, PLAIN),
     (&["nanbeige"], nanbeige::build, nanbeige::TRAITS),
     (&["jais", "refact"], jais::build, PLAIN),
     (&["dbrx"], dbrx::build, PLAIN),

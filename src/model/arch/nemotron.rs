@@ -1,5 +1,5 @@
-//! Nemotron, Minitron and Jais 2: LayerNorm, rotation of a part of each head or all of it, a feed-forward block that
-//! squares what is positive.
+//! Nemotron, Minitron, Jais 2 and Persimmon: LayerNorm, rotation of a part of each head or all of it, a feed-forward
+//! block that squares what is positive. Persimmon has norms of the heads of queries and keys.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;
@@ -13,7 +13,14 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.layer_norm(x, "attn_norm")?;
-        let o = b.rotary_attention(h, attention, rope)?;
+        let o = b.attention(h, attention, |b, q, k| {
+            if b.has("attn_q_norm.weight") {
+                b.layer_norm_groups(q, "attn_q_norm", attention.heads.head_dim)?;
+                b.layer_norm_groups(k, "attn_k_norm", attention.heads.head_dim)?;
+            }
+            b.rotate(rope, q, k);
+            Ok(())
+        })?;
         b.add(x, o);
         let h = b.layer_norm(x, "ffn_norm")?;
         let o = b.plain_ffn(h, Relu2)?;

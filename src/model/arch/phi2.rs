@@ -1,4 +1,4 @@
-//! Phi 1.5 and 2: attention and feed-forward block side by side on one LayerNorm, biases everywhere, a part of each
+//! Phi 1.5 and 2, GPT-J and CodeGen: attention and feed-forward block side by side on one LayerNorm, a part of each
 //! head turns.
 
 use crate::error::Result;
@@ -8,7 +8,8 @@ use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    let rope = b.rope_config(RopePairs::Halves)?;
+    let pairs = if b.keys.architecture == "gptj" { RopePairs::Adjacent } else { RopePairs::Halves };
+    let rope = b.rope_config(pairs)?;
     let rope = b.rope(&rope)?;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {

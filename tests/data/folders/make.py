@@ -20,9 +20,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from newer import MODELS as NEWER, THEIRS
+from older import MODELS as OLDER, THEIRS as OLDER_THEIRS
 from transformers import (
-    AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM, AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification)
+    AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM, AutoModelForPreTraining,
+    AutoModelForSeq2SeqLM, AutoModelForSequenceClassification)
 
 PROMPT = [1, 5, 9, 3, 7, 2, 11, 4, 8, 6]
 
@@ -750,6 +751,32 @@ def turned_by_halves(values, config):
     return values
 
 
+class Experts(torch.nn.Module):
+    """The experts of Nomic's encoder as its owner's code computes them: weights of a softmax over all, a bias behind the sum."""
+
+    def __init__(self, values, mlp, config):
+        super().__init__()
+        self.router, self.bias = values[mlp + "router.layer.weight"], values[mlp + "experts.bias"]
+        shape = (config["num_experts"], config["n_inner"], config["n_embd"])
+        self.w1, self.w2 = (values[mlp + f"experts.mlp.{w}"].view(shape) for w in ("w1", "w2"))
+        self.n_used = config["moe_top_k"]
+
+    def forward(self, x):
+        weights, chosen = torch.softmax(x @ self.router.T, -1).topk(self.n_used, -1)
+        inner = torch.nn.functional.gelu(torch.einsum("btw,btkfw->btkf", x, self.w1[chosen]))
+        return torch.einsum("btk,btkf,btkfw->btw", weights, inner, self.w2[chosen]) + self.bias
+
+
+def with_experts(tensors, config):
+    """Experts in each second layer of Nomic's encoder, in the place of dense blocks."""
+    n, width, inner = config["num_experts"], config["n_embd"], config["n_inner"]
+    for mlp in (f"encoder.layers.{i}.mlp." for i in range(1, config["n_layer"], 2)):
+        tensors = {name: shape for name, shape in tensors.items() if not name.startswith(mlp)} | {
+            mlp + "router.layer.weight": [n, width], mlp + "experts.mlp.w1": [n * inner, width],
+            mlp + "experts.mlp.w2": [n * inner, width], mlp + "experts.bias": [width]}
+    return tensors
+
+
 def thinker(config):
     """The class of the part of a model that reads and writes, beside one that speaks."""
     name = {"qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
@@ -781,11 +808,13 @@ def saved(config, folder):
         classes = [Thinker(config)]
     elif any(name.endswith("ForMaskedLM") for name in config["architectures"]):
         classes = [AutoModelForMaskedLM]
+    elif any(name.endswith("ForPreTraining") for name in config["architectures"]):
+        classes = [AutoModelForPreTraining]
     elif any(name.endswith("ForSequenceClassification") for name in config["architectures"]):
         classes = [AutoModelForSequenceClassification]
     elif any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in config["architectures"]):
         classes = [AutoModel]
-    elif "vision_config" in config:
+    elif "vision_config" in config and config["model_type"] != "phi4_multimodal":
         classes = [AutoModelForImageTextToText]
     for kind in classes:
         try:
@@ -816,7 +845,7 @@ def saved(config, folder):
 
 def make(name, config, generation):
     with tempfile.TemporaryDirectory() as folder:
-        read = THEIRS.get(name, config)
+        read = (THEIRS | OLDER_THEIRS).get(name, config)
         tensors, kind, again, integers = saved(json.loads(json.dumps(read)), folder)
         if kind is AutoModelForSeq2SeqLM and config.get("tie_word_embeddings") is False:
             # As published files have it: transformers 5 makes none.
@@ -825,12 +854,42 @@ def make(name, config, generation):
         # What follows from the configuration is in no published file.
         tensors = {n: shape for n, shape in tensors.items() if not n.endswith(("_decay", "slope_rate"))}
 
+        # As published: kernels of queries, keys and values by their widths, which transformers saves in thirds, and the
+        # norm behind attention by its name, for which it has that of other layers.
+        if config["model_type"] == "olmo_hybrid":
+            attending = [f"layers.{i}." for i, kind in enumerate(config["layer_types"]) if kind == "full_attention"]
+            tensors = {
+                n.replace("feedforward_layer_norm", "post_attention_layernorm") if any(layer in n for layer in attending) else n: shape
+                for n, shape in tensors.items()}
+            for n in tensors:
+                if n.endswith("_conv1d.weight"):
+                    rows = tensors[n.replace("_conv1d", "_proj")][0]
+                    tensors[n] = [rows, *tensors[n][1:]]
+
+        if "moe_top_k" in config and config["model_type"] == "nomic_bert":
+            tensors = with_experts(tensors, config)
+            again = json.dumps(config)
+
         # Names in the published file where the package is given others. Those of a part of a model begin with its name.
         # The embedding of MADLAD has the decoder's name, which releases 5.0 to 5.16 did not read as the encoder's too.
         is_part = "thinker_config" in config
         published = {n: "thinker." * is_part + n for n in tensors}
         if name.startswith("madlad"):
             published["shared.weight"] = "decoder.embed_tokens.weight"
+        adapters = {}
+        if "lora_adaptations" in config:
+            for n in [n for n in tensors if n.endswith(".weight") and len(tensors[n]) == 2]:
+                module, shape = "roberta." + n.removesuffix("weight") + "parametrizations.weight.", tensors[n]
+                published[n] = module + "original"
+                adapters |= {module + "0.lora_A": [5, config["lora_rank"], shape[1]], module + "0.lora_B": [5, shape[0], config["lora_rank"]]}
+        if config["model_type"] == "phi4mm":
+            tensors = {n: shape for n, shape in tensors.items() if "embed_tokens_extend" not in n or n.endswith("up.bias")}
+            for n in [n for n in tensors if n.endswith("_proj.weight")]:
+                module, shape = n.removesuffix("weight"), tensors[n]
+                published[n] = module + "base_layer.weight"
+                for part in ("speech", "vision"):
+                    rank = config[f"{part}_lora"]["r"]
+                    adapters |= {f"{module}lora_A.{part}.weight": [rank, shape[1]], f"{module}lora_B.{part}.weight": [shape[0], rank]}
         values = {n: torch.from_numpy(weights(published[n], shape)) for n, shape in tensors.items()}
         values |= {n: torch.tensor(ids).reshape(tensors[n]) for n, ids in integers.items()}
         if config["model_type"] == "hy_v4":
@@ -841,8 +900,17 @@ def make(name, config, generation):
         with open(os.path.join(folder, "config.json"), "w") as f:
             json.dump(read.get("thinker_config", read) | {"torch_dtype": "float32"}, f)
         # The hidden states of an encoder are its results, whatever it guesses of them.
-        kind = AutoModel if kind is AutoModelForMaskedLM else kind
+        kind = AutoModel if kind in (AutoModelForMaskedLM, AutoModelForPreTraining) else kind
         model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        if "moe_top_k" in config and config["model_type"] == "nomic_bert":
+            for i in range(1, config["n_layer"], 2):
+                model.layers[i].mlp = Experts(values, f"encoder.layers.{i}.mlp.", config)
+        # Fixed NTK scaling, of which transformers has the larger base alone.
+        scaling = config.get("rope_scaling") or {}
+        if scaling.get("type") == "ntk":
+            again = json.dumps(config)
+            for module in (m for m in model.modules() if hasattr(m, "inv_freq")):
+                module.inv_freq /= scaling["factor"] ** (1 / len(module.inv_freq))
         for module in (m for m in model.modules() if hasattr(m, "decay_factors")):
             rate = module.get_slope_rate()
             module.slope_rate = rate
@@ -862,7 +930,7 @@ def make(name, config, generation):
         states = out.last_hidden_state[0, -1] if logits is None else None
     result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),
               "generation_config": json.dumps(generation),
-              "tensors": {published[n]: list(shape) for n, shape in tensors.items()}}
+              "tensors": {published[n]: list(shape) for n, shape in tensors.items()} | adapters}
     if integers:
         result["integers"] = integers
     expected = logits if logits is not None else states
@@ -873,7 +941,7 @@ def make(name, config, generation):
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     wanted = sys.argv[1:]
-    for name, (config, generation) in (MODELS | NEWER).items():
+    for name, (config, generation) in (MODELS | NEWER | OLDER).items():
         if wanted and not any(w in name for w in wanted):
             continue
         try:

@@ -46,6 +46,30 @@ pub const INDEXER_TYPES: &[&str] = &["shared", "full"];
 const INDEXED: Family =
     Family { keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER], ..THIRD };
 
+/// Ling 2, and what follows it.
+const LING: Family = Family {
+    arch: "bailingmoe2",
+    epsilon: 1e-6,
+    keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, SHARED_COUNT],
+    defaults: "rope_theta=1e4 norm_topk_prob=1 routed_scaling_factor=2.5 n_group=8 topk_group=4 use_sliding_window=0",
+    // The tensors tell biases, and the width of the shared expert.
+    effectless: " use_bias use_qkv_bias use_rmsnorm moe_router_enable_expert_bias mlp_layer_types router_dtype \
+                 moe_shared_expert_intermediate_size ",
+    extras: |t| {
+        t.expect("use_qk_norm", true)?;
+        t.expect("norm_head", false)?;
+        t.expect("norm_softmax", false)?;
+        t.expect_text("score_function", &["sigmoid"])?;
+        sigmoid_router(t, &["sigmoid"])
+    },
+    names: &[&[
+        ("attention.query_layernorm", "attn_q_norm"),
+        ("attention.key_layernorm", "attn_k_norm"),
+        ("mlp.gate.expert_bias", "exp_probs_b.bias"),
+    ]],
+    ..PLAIN
+};
+
 const MINICPM_SCALE: &[Key] = &[("embedding_scale", Number, &["scale_emb"])];
 
 const SHARED_COUNT: &[Key] = &[("expert_shared_count", Int, &["num_shared_experts"])];
@@ -141,6 +165,26 @@ pub const ALL: &[Family] = &[
         names: &[&[("self_attn.k_rope_only_layernorm", "attn_k_norm"), ("self_attn.g_proj", "attn_gate")]],
         ..INDEXED
     },
+    Family {
+        model_types: &["axk1"],
+        extras: |t| {
+            t.set("post_norms", Some(true));
+            third(t)
+        },
+        ..THIRD
+    },
+    Family {
+        model_types: &["sarvam_mla"],
+        keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, SHARED_COUNT],
+        // Widths follow from others; the owner's name one of a cache.
+        effectless: " mlp_layer_types head_dim q_head_dim qk_head_dim ",
+        extras: |t| {
+            latent_attention(t)?;
+            predicting_layers(t)?;
+            sigmoid_router(t, &["sigmoid"])
+        },
+        ..THIRD
+    },
     Family { model_types: &["glm4_moe_lite"], epsilon: 1e-5, ..THIRD },
     Family {
         model_types: &["glm4_moe"],
@@ -186,6 +230,12 @@ pub const ALL: &[Family] = &[
         extras: |t| sigmoid_router(t, &["sigmoid", "noaux_tc"]),
         ..PLAIN
     },
+    Family {
+        model_types: &["sarvam_moe"],
+        defaults: "rope_theta=8e6 head_dim=64 num_key_value_heads=4 norm_topk_prob=1 routed_scaling_factor=2.5",
+        ..LING
+    },
+    Family { model_types: &["bailing_moe_v2"], ..LING },
     Family {
         model_types: &["minimax_m2"],
         arch: "minimax-m2",

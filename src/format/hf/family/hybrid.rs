@@ -22,7 +22,25 @@ const FACTORS: &[Key] = &[
 ];
 const SHARED: &[Key] = &[("expert_shared_feed_forward_length", Int, &["shared_intermediate_size"])];
 
-const TAPS: &[Key] = &[("shortconv.l_cache", Int, &["conv_L_cache"])];
+const GRANITE_SWA: Family = Family {
+    arch: "granite_swa",
+    keys: &[FACTORS],
+    defaults: "rope_theta=1e4 attention_multiplier=1 sliding_window=128",
+    extras: turning_layers,
+    ..PLAIN
+};
+
+const OLMO_NAMES: &[(&str, &str)] = &[
+    ("attention_layer_norm", "attn_norm"),
+    ("feedforward_layer_norm", "ffn_norm"),
+    ("mixer.q_conv1d", "ssm_conv1d_q"),
+    ("mixer.k_conv1d", "ssm_conv1d_k"),
+    ("mixer.v_conv1d", "ssm_conv1d_v"),
+    ("mixer.a_proj", "ssm_alpha"),
+    ("mixer.b_proj", "ssm_beta"),
+    ("mixer.g_proj", "attn_gate"),
+    ("mixer.o_norm", "ssm_norm"),
+];
 
 pub const ALL: &[Family] = &[
     Family { model_types: &["mamba"], extras: first, ..FIRST },
@@ -65,12 +83,60 @@ pub const ALL: &[Family] = &[
         ..MAMBA
     },
     Family { model_types: &["granite"], arch: "granite", epsilon: 1e-6, keys: &[FACTORS], ..PLAIN },
+    Family { model_types: &["granite_swa"], ..GRANITE_SWA },
     Family {
-        model_types: &["granite_swa"],
-        arch: "granite_swa",
+        model_types: &["granitemoe_swa"],
+        keys: &[FACTORS, EXPERTS, SHARED],
+        names: &[&[
+            ("block_sparse_moe.router", "ffn_gate_inp"),
+            ("block_sparse_moe.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
+            ("block_sparse_moe.experts.down_proj", "ffn_down_exps.weight"),
+        ]],
+        ..GRANITE_SWA
+    },
+    Family {
+        model_types: &["hyperclovax"],
+        arch: "hyperclovax",
+        epsilon: 1e-6,
         keys: &[FACTORS],
-        defaults: "rope_theta=1e4 attention_multiplier=1 sliding_window=128",
-        extras: turning_layers,
+        extras: |t| {
+            // Granite's number divides.
+            let [scale] = positive(t, "logits_scaling", [t.number(&["logits_scaling"])?.unwrap_or(1.0)])?;
+            t.replace("logit_scale", Some(1.0 / scale));
+            t.set("post_norms", Some(t.bool(&["use_post_norm"])? != Some(false)));
+            Ok(())
+        },
+        names: &[&[("post_norm1", "post_attention_norm"), ("post_norm2", "post_ffw_norm")]],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["bamba"],
+        arch: "granitehybrid",
+        defaults: "rope_theta=1e4 partial_rotary_factor=0.5 num_key_value_heads=8 mamba_expand=2 mamba_d_conv=4 \
+                   mamba_d_state=256 mamba_n_groups=1 mamba_n_heads=128",
+        extras: bamba,
+        windows: |_| Ok(()),
+        ..MAMBA
+    },
+    Family {
+        model_types: &["olmo_hybrid"],
+        arch: "olmo-hybrid",
+        epsilon: 1e-6,
+        defaults: "rope_theta=1e4 linear_conv_kernel_dim=4 linear_allow_neg_eigval=1",
+        effectless: " linear_a_log_max linear_a_log_min linear_dt_init_floor linear_dt_max linear_dt_min ",
+        extras: delta_nets,
+        windows: |_| Ok(()),
+        rope: |t| {
+            // Released models have no positions.
+            let is_still = t
+                .config
+                .find(&["rope_parameters"])
+                .is_some_and(|(_, set)| set.get_or_null("rope_theta") == Some(&Json::Null));
+            t.set("rope.scaling.finetuned", is_still.then_some(false));
+            if is_still { Ok(()) } else { rope::translate(t) }
+        },
+        post_norms: true,
+        names: &[OLMO_NAMES],
         ..PLAIN
     },
     Family {
@@ -108,28 +174,6 @@ pub const ALL: &[Family] = &[
         ]],
         ..PLAIN
     },
-    Family {
-        model_types: &["lfm2"],
-        arch: "lfm2",
-        keys: &[TAPS],
-        defaults: "rope_theta=1e6 conv_L_cache=3 intermediate_size=12288 block_auto_adjust_ff_dim=1 \
-                   block_multiple_of=256 block_ffn_dim_multiplier=1",
-        effectless: " conv_bias block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu \
-                     block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_heads use_pos_enc ",
-        extras: lfm2,
-        windows: |_| Ok(()),
-        ..PLAIN
-    },
-    Family {
-        model_types: &["lfm2_moe"],
-        arch: "lfm2moe",
-        keys: &[TAPS, EXPERTS, EXPERT_WIDTH],
-        defaults: "rope_theta=1e6 conv_L_cache=3 num_experts=32 num_experts_per_tok=4",
-        effectless: " conv_bias num_dense_layers ",
-        extras: lfm2_moe,
-        windows: |_| Ok(()),
-        ..PLAIN
-    },
 ];
 
 /// Members that tell training and caches of blocks of Mamba.
@@ -140,7 +184,7 @@ const EFFECTLESS: &str = " \
      num_logits_to_keep mamba_ssm_cache_dtype d_inner init_method mamba_dt_min mamba_dt_max mamba_dt_init_floor \
      moe_shared_expert_overlap moe_shared_expert_intermediate_size moe_latent_size mtp_layers_block_type \
      mtp_hybrid_override_pattern calc_logits_for_entire_prompt mamba_inner_layernorms mlp_expansion_factor \
-     norm_before_gate ";
+     norm_before_gate attn_rotary_emb ";
 
 fn first(t: &mut Translator) -> Result<()> {
     let inner = inner_width(t, &["intermediate_size", "d_inner"], "expand")?;
@@ -299,6 +343,43 @@ fn granite(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
+/// Bamba: blocks of Mamba 2 but for some layers.
+fn bamba(t: &mut Translator) -> Result<()> {
+    step_limit(t)?;
+    let inner = inner_width(t, &[], "mamba_expand")?;
+    heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
+    let kinds = ["full_attention", "attention", "linear_attention", "mamba"];
+    let kinds = t.layers("layers_block_type", &kinds)?.or(t.layers("layer_types", &kinds)?);
+    let listed = t.config.list(&["attn_layer_indices"])?.unwrap_or_default();
+    let n = usize::try_from(t.n_layers()?).unwrap_or(0);
+    let attends = |i: usize| match &kinds {
+        Some(kinds) => kinds.get(i).is_some_and(|kind| *kind < 2),
+        None => listed.iter().any(|layer| layer.as_u64() == Some(i as u64)),
+    };
+    attending_layers(t, (0..n).map(attends))
+}
+
+/// OLMo Hybrid: gated delta nets whose values may be wider than keys.
+fn delta_nets(t: &mut Translator) -> Result<()> {
+    let n_heads = t.int(HEADS)?.unwrap_or(0);
+    let told = |name: &str, default: u64| Ok::<u64, Error>(t.int(&[name])?.unwrap_or(default).min(MAX_WIDTH));
+    let (value_heads, key_heads) = (told("linear_num_value_heads", n_heads)?, told("linear_num_key_heads", n_heads)?);
+    let default = (3 * t.int(WIDTH)?.unwrap_or(0).min(MAX_WIDTH) / 4).checked_div(key_heads).unwrap_or(0);
+    let key_width = told("linear_key_head_dim", default)?;
+    let value_width = told("linear_value_head_dim", 2 * key_width)?;
+    t.set("ssm.conv_kernel", t.int(&["linear_conv_kernel_dim"])?);
+    t.set("ssm.inner_size", Some(value_heads * value_width));
+    t.set("ssm.state_size", Some(key_width));
+    t.set("ssm.time_step_rank", Some(value_heads));
+    t.set("ssm.group_count", Some(key_heads));
+    let reaches = t.bool(&["linear_allow_neg_eigval"])? == Some(true);
+    t.set("ssm.beta_scale", reaches.then_some(2.0));
+    if let Some(kinds) = t.layers("layer_types", &["full_attention", "linear_attention"])? {
+        t.set("attention.recurrent_layers", Some(kinds.iter().map(|kind| *kind as i64).collect::<Vec<_>>()));
+    }
+    Ok(())
+}
+
 /// Granite with windows: layers whose rotary base is 0 or absent do not turn.
 fn turning_layers(t: &mut Translator) -> Result<()> {
     let Some(list) = t.config.list(&["layer_rope_theta"])? else { return Ok(()) };
@@ -346,64 +427,6 @@ fn lightning(t: &mut Translator) -> Result<()> {
     match t.int(&["shared_intermediate_size"])? {
         None | Some(0) => Ok(()),
         Some(_) => Err(t.config.unsupported("a \"shared_intermediate_size\" other than 0")),
-    }
-}
-
-/// Layers of convolutions have no key-value heads.
-fn convolutions(t: &mut Translator) -> Result<()> {
-    let kinds = t.config.list(&["layer_types"])?;
-    let attending = t.config.list(&["full_attn_idxs"])?;
-    let n = t.int(LAYERS)?.unwrap_or(0);
-    if n > MAX_LAYERS || kinds.is_some_and(|kinds| kinds.len() as u64 != n) {
-        return Err(t.config.wrong("layer_types", "one for each of at most 1024 layers"));
-    }
-    let kv_heads = t.facts.kv_heads.unwrap_or(8);
-    let mut heads = try_vec("layers", usize::try_from(n).unwrap_or(0))?;
-    for i in 0..n {
-        let kind = kinds.and_then(|kinds| kinds.get(usize::try_from(i).ok()?));
-        let attends = match (kind, attending) {
-            (Some(kind), _) => match kind.as_str() {
-                Some("conv") => false,
-                Some("full_attention") => true,
-                _ => return Err(t.config.unsupported(&format!("\"layer_types\" with the value {kind}"))),
-            },
-            (None, Some(list)) => list.iter().any(|at| at.as_u64() == Some(i)),
-            (None, None) => true,
-        };
-        heads.push(if attends { i64::try_from(kv_heads).unwrap_or(i64::MAX) } else { 0 });
-    }
-    t.replace("attention.head_count_kv", Some(heads));
-    Ok(())
-}
-
-fn lfm2(t: &mut Translator) -> Result<()> {
-    convolutions(t)?;
-    let written = t.config.int(&["block_ff_dim"])?.or(t.int(&["intermediate_size"])?).filter(|&n| n <= MAX_WIDTH);
-    t.config.skip(&["intermediate_size"]);
-    let step = t.int(&["block_multiple_of"])?.filter(|n| (1..=MAX_WIDTH).contains(n));
-    let (Some(mut width), Some(step)) = (written, step) else {
-        return Err(t.config.unsupported("a \"block_ff_dim\" or \"block_multiple_of\" of such a size"));
-    };
-    let factor = t.number(&["block_ffn_dim_multiplier"])?.unwrap_or(1.0);
-    if t.bool(&["block_auto_adjust_ff_dim"])? != Some(false) {
-        let part = (factor * (2 * width / 3) as f64).trunc();
-        let part = whole(part).filter(|&n| n <= MAX_WIDTH);
-        width = part.ok_or_else(|| t.config.wrong("block_ffn_dim_multiplier", "smaller"))?.next_multiple_of(step);
-    }
-    t.replace("feed_forward_length", Some(width));
-    Ok(())
-}
-
-fn lfm2_moe(t: &mut Translator) -> Result<()> {
-    convolutions(t)?;
-    t.set("expert_gating_func", Some(2u64));
-    t.expect("use_expert_bias", true)?;
-    t.expect("norm_topk_prob", true)?;
-    match t.number(&["routed_scaling_factor"])? {
-        Some(scale) if scale != 1.0 => {
-            Err(t.config.unsupported(&format!("\"routed_scaling_factor\" with the value {scale}")))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use super::common::{EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, STACKED_EXPERTS};
 use crate::error::{Error, Result};
 use crate::format::hf::members::Members;
 use crate::format::hf::rope::head_dim;
-use crate::format::hf::translator::KeyType::Number;
+use crate::format::hf::translator::KeyType::{Cap, Number};
 use crate::format::hf::translator::{Family, Key, LAYERS, MAX_LAYERS, Translator};
 use crate::format::json::Json;
 
@@ -38,8 +38,7 @@ pub const ALL: &[Family] = &[
         model_types: &["internlm2"],
         arch: "internlm2",
         epsilon: 1e-6,
-        // Nothing is stretched within the context of the configuration.
-        own_rope: |_, set, kind| Ok(kind == "dynamic" && set.number(&["factor"]).map(|_| true)?),
+        own_rope: unstretched,
         grouped_qkv: true,
         ..PLAIN
     },
@@ -55,6 +54,12 @@ pub const ALL: &[Family] = &[
     Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
     Family { model_types: &["orion"], arch: "orion", ..PLAIN },
     Family { model_types: &["phi3"], arch: "phi3", ..PLAIN },
+    Family {
+        model_types: &["phi4_multimodal", "phi4mm"],
+        arch: "phi3",
+        effectless: " audio_processor embd_layer img_processor speech_lora vision_lora ",
+        ..PLAIN
+    },
     Family {
         model_types: &["phimoe"],
         arch: "phimoe",
@@ -222,6 +227,31 @@ pub const ALL: &[Family] = &[
         epsilon: 1.5625e-7,
         defaults: "rope_theta=1e4 partial_rotary_factor=0.5 head_dim=128",
         adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["internlm3", "iquestcoder"],
+        arch: "llama",
+        defaults: "rope_theta=1e4 head_dim=128",
+        own_rope: unstretched,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["flex_olmo"],
+        arch: "olmo2",
+        epsilon: 1e-6,
+        keys: &[EXPERTS, EXPERT_NORM],
+        defaults: "rope_theta=5e5 norm_topk_prob=0 num_experts=7 num_experts_per_tok=5",
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["nanochat"],
+        arch: "nanochat",
+        activations: &["relu2"],
+        epsilon: 1e-6,
+        keys: &[&[("final_logit_softcapping", Cap, &["final_logit_softcapping"])]],
+        defaults: "rope_theta=1e4 final_logit_softcapping=15",
         ..PLAIN
     },
     Family { model_types: &["exaone"], arch: "exaone", defaults: "rope_theta=5e5", names: &[EXAONE_NAMES], ..PLAIN },
@@ -439,6 +469,11 @@ fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
         Some(Some(n)) if list.iter().all(|other| other.as_u64() == Some(n)) => Ok(Some(n)),
         _ => Err(t.config.unsupported(&format!("{name:?} with the value {value}"))),
     }
+}
+
+/// Dynamic scaling, by which nothing is stretched within the context of the configuration.
+fn unstretched(_: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
+    Ok(kind == "dynamic" && set.number(&["factor"]).map(|_| true)?)
 }
 
 /// The base is stretched at once, whatever the context.

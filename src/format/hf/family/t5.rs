@@ -8,7 +8,6 @@ use crate::format::hf::translator::{Family, Key, Translator};
 const KEYS: &[Key] = &[
     ("decoder_block_count", Int, &["num_decoder_layers"]),
     ("decoder_start_token_id", Int, &["decoder_start_token_id"]),
-    ("attention.head_count", Int, &["num_heads"]),
     ("attention.key_length", Int, &["d_kv"]),
     ("attention.value_length", Int, &["d_kv"]),
     ("attention.relative_buckets_count", Int, &["relative_attention_num_buckets"]),

@@ -46,6 +46,9 @@ pub const LAYER: &[(&str, &str)] = &[
     ("self_attn.k_proj", "attn_k"),
     ("self_attn.v_proj", "attn_v"),
     ("self_attn.qkv_proj", "attn_qkv"),
+    ("attn.q_proj", "attn_q"),
+    ("attn.k_proj", "attn_k"),
+    ("attn.v_proj", "attn_v"),
     ("attn.c_attn", "attn_qkv"),
     ("self_attn.q_norm", "attn_q_norm"),
     ("self_attn.k_norm", "attn_k_norm"),
@@ -309,6 +312,12 @@ pub const WRAPPERS: &[&str] = &[
     "distilbert.",
     "nomic_bert.",
     "ernie.",
+    "biogpt.",
+    "data2vec_text.",
+    "electra.",
+    "albert.",
+    "new.",
+    "gte.",
     "backbone.",
     "rwkv.",
     // Training: the base of an adapter, and models of several devices.
@@ -317,7 +326,8 @@ pub const WRAPPERS: &[&str] = &[
 ];
 
 /// Modules of training programs around others, anywhere in a name, and one of Hunyuan 4 that transformers moves.
-pub const WITHIN: &[&str] = &["_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "hc_pre."];
+pub const WITHIN: &[&str] =
+    &["_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "base_layer.", "hc_pre."];
 
 /// Other names of mixers.
 pub const MIXERS: &[&str] = &["linear_attn.", "mamba."];
@@ -339,7 +349,7 @@ use Mark::{Ends, EndsQuantised, Starts, StartsIn, StartsUnclassified};
 const TOWERS: &[&str] = &["clip-text", "siglip-text"];
 
 /// Encoders that may have been trained to guess masked tokens.
-const GUESSING: &[&str] = &["bert", "eurobert", "jina-bert-v3"];
+const GUESSING: &[&str] = &["bert", "eurobert", "gte", "jina-bert-v3"];
 
 /// Tensors without effect on text, and why.
 pub const EFFECTLESS: &[(Mark, &str)] = &[
@@ -353,12 +363,19 @@ pub const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".attention.bias"), "the causal mask of GPT-NeoX"),
     (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
     (Ends("embeddings.position_ids"), "the numbers from 0 on"),
-    (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
+    (Ends(".parametrizations.weight.0.lora_A"), "an adapter of tasks"),
+    (Ends(".parametrizations.weight.0.lora_B"), "an adapter of tasks"),
+    (StartsUnclassified("pooler."), "read by classifiers alone"),
+    (StartsUnclassified("classifier."), "classifies tokens"),
+    (StartsIn(&["albert"], "predictions."), "guesses masked tokens"),
+    (Starts("sop_classifier."), "guesses the order of sentences"),
+    (Starts("discriminator_predictions."), "guesses replaced tokens"),
+    (Starts("generator_"), "guesses masked tokens"),
     (StartsUnclassified("head.dense."), "guesses masked tokens"),
     (StartsUnclassified("head.norm."), "guesses masked tokens"),
     (StartsIn(GUESSING, "lm_head."), "guesses masked tokens"),
     (StartsIn(GUESSING, "vocab_"), "guesses masked tokens"),
-    (Starts("decoder.bias"), "guesses masked tokens"),
+    (StartsIn(&["modern-bert"], "decoder.bias"), "guesses masked tokens"),
     (StartsIn(&["t5"], "encoder.embed_tokens."), "the shared embedding again"),
     (StartsIn(&["t5"], "decoder.embed_tokens."), "the shared embedding again"),
     (Starts("vision_tower."), "sees pictures"),
@@ -366,6 +383,11 @@ pub const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("visual_projection."), "sees pictures"),
     (StartsIn(TOWERS, "logit_scale"), "the scale of a comparison"),
     (StartsIn(TOWERS, "logit_bias"), "the scale of a comparison"),
+    (Starts("embed_tokens_extend."), "sees pictures, and hears"),
+    (Ends(".lora_A.vision.weight"), "an adapter of pictures"),
+    (Ends(".lora_B.vision.weight"), "an adapter of pictures"),
+    (Ends(".lora_A.speech.weight"), "an adapter of speech"),
+    (Ends(".lora_B.speech.weight"), "an adapter of speech"),
     (Starts("embed_vision."), "sees pictures"),
     (Starts("vision_embedder."), "sees pictures"),
     (Starts("vision_encoder."), "sees pictures"),
