@@ -166,7 +166,7 @@ impl Call<'_> {
                 let n = text.runs.piece(done, text.tokens.len() - done, self.limits.max_tokens);
                 self.step(&mut sequences, &[text.part(done..done + n)])?;
                 sequences.iter_mut().for_each(|sequence| sequence.commit(n));
-                self.out.add(&self.hidden[..n * self.embedder.head.hidden]);
+                self.out.add(&self.hidden[..n * self.embedder.head.hidden])?;
                 done += n;
             }
             return self.out.finish();
@@ -176,7 +176,7 @@ impl Call<'_> {
         for text in texts {
             let (rows, behind) = rest.split_at(text.tokens.len() * self.embedder.head.hidden);
             rest = behind;
-            self.out.add(rows);
+            self.out.add(rows)?;
             self.out.finish()?;
         }
         Ok(())

@@ -30,36 +30,51 @@ impl<'a> Vectors<'a> {
         }
     }
 
+    /// The layers ahead of the pooling, and those behind it.
+    fn layers(&self) -> (&'a [Dense], &'a [Dense]) {
+        match (self.pooling, &self.head.ranker) {
+            (Pooling::Rank, Some(ranker)) => ranker.layers.split_at(ranker.ahead),
+            _ => (&[], &self.head.dense),
+        }
+    }
+
     /// Takes the hidden states of more tokens of a text.
-    pub fn add(&mut self, rows: &[f32]) {
-        let way = self.way();
+    pub fn add(&mut self, rows: &[f32]) -> Result<()> {
+        let (way, ahead) = (self.way(), self.layers().0);
         for row in rows.chunks_exact(self.head.hidden) {
             let is_first = self.n_tokens == 0;
             self.n_tokens += 1;
-            for (pooled, x) in self.pooled.iter_mut().zip(row).filter(|_| way != Pooling::Cls || is_first) {
+            if way == Pooling::Cls && !is_first {
+                continue;
+            }
+            let mut x = try_vec("an embedding", row.len())?;
+            x.extend(row.iter().copied().map(f64::from));
+            for layer in ahead {
+                x = apply(layer, &x)?;
+            }
+            for (pooled, x) in self.pooled.iter_mut().zip(x) {
                 let before = if way == Pooling::Mean && !is_first { *pooled } else { 0.0 };
-                *pooled = before + f64::from(*x);
+                *pooled = before + x;
             }
             if way == Pooling::None {
                 push(&mut self.values, &self.pooled, !self.raw);
             }
         }
+        Ok(())
     }
 
     /// Ends a text.
     pub fn finish(&mut self) -> Result<()> {
         let n_tokens = std::mem::take(&mut self.n_tokens) as f64;
-        let layers = match (self.pooling, &self.head.ranker) {
-            (Pooling::None, _) => return Ok(()),
-            (Pooling::Rank, Some(ranker)) => &ranker.layers,
-            _ => &self.head.dense,
-        };
+        if self.pooling == Pooling::None {
+            return Ok(());
+        }
         if self.way() == Pooling::Mean {
             self.pooled.iter_mut().for_each(|x| *x /= n_tokens);
         }
         let mut x = try_vec("an embedding", self.head.hidden)?;
         x.extend_from_slice(&self.pooled);
-        for layer in layers {
+        for layer in self.layers().1 {
             x = apply(layer, &x)?;
         }
         if self.pooling == Pooling::Rank && self.head.ranker.as_ref().is_some_and(|ranker| ranker.softmax) {
@@ -105,6 +120,7 @@ fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     match layer.activation {
         None => {}
         Some(DenseActivation::Tanh) => y.iter_mut().for_each(|y| *y = libm::tanh(*y)),
+        Some(DenseActivation::Relu) => y.iter_mut().for_each(|y| *y = y.max(0.0)),
         Some(DenseActivation::GeluErf) => {
             y.iter_mut().for_each(|y| *y *= 0.5 * (1.0 + erf(*y * std::f64::consts::FRAC_1_SQRT_2)));
         }

@@ -30,6 +30,7 @@ pub struct Dense {
 pub enum DenseActivation {
     Tanh,
     GeluErf,
+    Relu,
 }
 
 /// The head of a classifier.
@@ -37,6 +38,8 @@ pub struct Ranker {
     /// The way to the vector that is classified; none and rank are not among them.
     pub pooling: Pooling,
     pub layers: Vec<Dense>,
+    /// Number of the first layers, which each token's vector takes ahead of the pooling.
+    pub ahead: usize,
     /// Scores are probabilities.
     pub softmax: bool,
 }

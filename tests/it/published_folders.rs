@@ -33,7 +33,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         r#""rotary_scaling_factor": 2"#,
         "rotary_scaling_factor",
     ),
-    ("eurobert-210m", "EuroBertForMaskedLM", "EuroBertForSequenceClassification", "a classifier"),
+    ("eurobert-210m", "EuroBertForMaskedLM", "EuroBertForTokenClassification", "a classifier"),
     (
         "gte-reranker-modernbert-base",
         r#""classifier_activation": "gelu""#,
@@ -60,6 +60,20 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ),
     ("gpt-neo-125m", r#"[["global", "local"], 2]"#, r#"[["global", "local"], 3]"#, "attention_types"),
     ("sarvam-30b", r#""use_qk_norm": true"#, r#""use_qk_norm": false"#, "\"use_qk_norm\" with the value false"),
+    (
+        "gte-multilingual-base",
+        r#""logn_attention_scale": false"#,
+        r#""logn_attention_scale": true"#,
+        "logn_attention_scale",
+    ),
+    ("gte-base-en-v1.5", r#""type": "ntk""#, r#""type": "ntk", "mixed_b": 0.5"#, "mixed_b"),
+    ("albert-base-v2", r#""num_hidden_groups": 1"#, r#""num_hidden_groups": 2"#, "num_hidden_groups"),
+    (
+        "nomic-embed-text-v2-moe",
+        r#""moe_normalize_expert_weights": false"#,
+        r#""moe_normalize_expert_weights": true"#,
+        "\"moe_normalize_expert_weights\" with the value true",
+    ),
     ("mellum-2", r#"{"rope_theta": 500000.0, "rope_type": "default"}"#, r#"{"rope_theta": 1e4}"#, "another rope_theta"),
 ];
 

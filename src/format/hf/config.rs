@@ -49,11 +49,8 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let config = Members::new(path, text, json);
     let model_type = config.find(&["model_type"]).and_then(|(_, t)| t.as_str());
     let model_type = model_type.ok_or_else(|| Error::format(path, "no model_type"))?;
-    // Kimi K3 says the type of Kimi Linear.
-    let is_k3 = model_type == "kimi_linear" && config.find(&["attn_res_block_size"]).is_some();
     let head = head_of_another(&config)?;
-    let family_type = if is_k3 { "kimi_k3" } else { head.map_or_else(|| text_model(&config, model_type), Ok)? };
-    let family = family(family_type).ok_or_else(|| {
+    let family = family(head.map_or_else(|| text_model(&config, model_type), Ok)?).ok_or_else(|| {
         Error::unsupported(format!("{}: models of type {model_type:?} are not supported", path.display()))
     })?;
     config.skip(&["text_config", "transformer_layer_config", "model_type"]);
@@ -144,8 +141,16 @@ fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
     Ok(classes.iter().any(is_eagle3).then_some("eagle3"))
 }
 
+/// Types that others say of themselves too: the type, a member that only the other has, and the name of the other.
+const TYPES_WITHIN: [(&str, &str, &str); 2] =
+    [("kimi_linear", "attn_res_block_size", "kimi_k3"), ("xlm-roberta", "lora_adaptations", "jina_embeddings_v3")];
+
 /// The type of the text model: of MiniCPM-V its version tells it.
 fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> {
+    let is_other = |other: &&(&str, &str, &str)| other.0 == model_type && config.find(&[other.1]).is_some();
+    if let Some(&(_, _, other)) = TYPES_WITHIN.iter().find(is_other) {
+        return Ok(other);
+    }
     if !MINICPM_V.contains(&model_type) {
         return Ok(model_type);
     }

@@ -1,11 +1,11 @@
 //! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries
-//! and keys where BERT has learned positions, the second of Jina's has linear biases, and MPNet adds to scores by
-//! distance.
+//! and keys where BERT has learned positions, as GTE does, the second of Jina's has linear biases, and MPNet adds to
+//! scores by distance. ELECTRA and ALBERT widen a narrower embedding; all layers of ALBERT are one.
 
 use super::t5;
 use crate::error::Result;
-use crate::graph::op::Activation::{GeluErf, Silu};
-use crate::graph::op::Mask;
+use crate::graph::op::Activation::{Gelu, GeluErf, Silu};
+use crate::graph::op::{Mask, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 
@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let name = b.hyper.architecture.clone();
     let is = |names: &[&str]| names.contains(&name.as_str());
-    let rope = match is(&["nomic-bert", "nomic-bert-moe", "jina-bert-v3"]) {
+    let rope = match is(&["nomic-bert", "nomic-bert-moe", "jina-bert-v3", "gte"]) {
         true => Some(b.rope_config(RopePairs::Halves).and_then(|config| b.rope(&config))?),
         false => None,
     };
@@ -23,16 +23,31 @@ pub fn build(b: &mut Builder) -> Result<()> {
         // The tensors tell which layers have experts.
         b.keys.get("moe_every_n_layers");
     }
-    let x = b.embed(1.0)?;
+    let (is_plain, activation) = match b.keys.str("hidden_activation")? {
+        None => (!is(&["nomic-bert"]), GeluErf),
+        Some("gelu") => (true, GeluErf),
+        Some("gelu_new") => (true, Gelu),
+        Some(_) => return Err(b.keys.unsupported("hidden_activation")),
+    };
+    let hidden = b.hyper.hidden;
+    b.hyper.hidden = b.keys.size("token_embedding_length")?.unwrap_or(hidden);
+    let mut x = b.embed(1.0)?;
     b.add_first_type(x, "token_types.weight")?;
     b.add_first_type(x, "task_types.weight")?;
-    if is(&["bert"]) {
+    if is(&["bert", "albert"]) {
         b.add_positions(x)?;
     }
     b.layer_norm_in_place(x, "token_embd_norm")?;
+    if b.hyper.hidden != hidden || b.has("token_embd_proj.weight") {
+        b.hyper.hidden = hidden;
+        x = b.project(x, "token_embd_proj", hidden)?;
+    }
     // One table for all layers.
     let mut distances = None;
     b.layers(|b, i| {
+        if name == "albert" {
+            b.take_block(0);
+        }
         if i == 0 && b.has("attn_rel_b.weight") {
             distances = Some(t5::distances(b)?);
         }
@@ -56,14 +71,27 @@ pub fn build(b: &mut Builder) -> Result<()> {
             b.layer_norm_into(o, "attn_output_norm", x)?;
         }
         let o = match (name.as_str(), moe) {
-            (_, Some(moe)) if b.has("ffn_gate_inp.weight") => b.experts(x, moe)?,
-            ("nomic-bert", _) => b.gated_ffn(x, Silu)?,
+            (_, Some(moe)) if b.has("ffn_gate_inp.weight") => mixture(b, x, moe)?,
+            ("nomic-bert", _) if !is_plain => b.gated_ffn(x, Silu)?,
+            ("gte", _) => b.gated_ffn(x, GeluErf)?,
             ("jina-bert-v2", _) if !b.has_plain_up()? => b.gated_ffn(x, GeluErf)?,
-            _ => b.plain_ffn(x, GeluErf)?,
+            _ => b.plain_ffn(x, activation)?,
         };
         b.add(o, x);
         b.layer_norm_into(o, "layer_output_norm", x)
     })?;
     b.end_with_states(x);
     Ok(())
+}
+
+/// Experts, and biases behind their sum where a folder has them.
+fn mixture(b: &mut Builder, x: TensorId, moe: Moe) -> Result<TensorId> {
+    let out = b.experts(x, moe)?;
+    if b.has("ffn_exps.bias") {
+        let values = b.all_values("ffn_exps.bias", b.hyper.hidden)?;
+        let bias = b.copy(out, b.hyper.hidden);
+        b.fill(bias, values);
+        b.join(out, bias);
+    }
+    Ok(out)
 }

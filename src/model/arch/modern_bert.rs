@@ -1,5 +1,5 @@
 //! ModernBERT: norms without biases before each block, gated feed-forward blocks, and layers that see a window to both
-//! sides, all but the first of each period, with a rotation of their own.
+//! sides, all but the first of each period, with a rotation of their own. Decoders see the half of it that is behind.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
@@ -25,13 +25,14 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Some("silu") => Silu,
         Some(_) => return Err(b.keys.unsupported("hidden_activation")),
     };
+    let is_decoder = b.keys.architecture == "modern-bert-decoder";
     let x = b.embed(1.0)?;
     b.layer_norm_in_place(x, "token_embd_norm")?;
     b.layers(|b, i| {
         let h = if i > 0 || b.has("attn_norm.weight") { b.layer_norm(x, "attn_norm")? } else { x };
         let [q, k, v] = b.qkv(h, heads)?;
         b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
-        let mask = Mask::around(windows[i]);
+        let mask = if is_decoder { Mask::window(windows[i] / 2) } else { Mask::around(windows[i]) };
         let a = b.attend([q, k, v], Attention { mask, ..Attention::new(heads) })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
@@ -41,6 +42,12 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Ok(())
     })?;
     let h = b.layer_norm(x, "output_norm")?;
+    if is_decoder {
+        let h = b.project(h, "output_dense", b.hyper.hidden)?;
+        b.activate(h, GeluErf);
+        let h = b.layer_norm(h, "output_dense_norm")?;
+        return b.head(h, 1.0, 0.0);
+    }
     b.end_with_states(h);
     Ok(())
 }

@@ -63,14 +63,26 @@ fn read_ranker(b: &mut Builder, encoder: bool) -> Result<Option<Ranker>> {
     };
     let mut layers = Vec::new();
     let mut cols = b.hyper.hidden;
+    let activation = match b.keys.str("classifier.activation")? {
+        None if is_modern => DenseActivation::GeluErf,
+        None | Some("tanh") => DenseActivation::Tanh,
+        Some("gelu") => DenseActivation::GeluErf,
+        Some("relu") => DenseActivation::Relu,
+        Some(_) => return Err(b.keys.unsupported("classifier.activation")),
+    };
     if let Some(mut layer) = read_dense(b, "cls", cols)? {
-        layer.activation = Some(if is_modern { DenseActivation::GeluErf } else { DenseActivation::Tanh });
+        layer.activation = Some(activation);
         layer.norm = b.tensors.vector_if_present("cls.norm.weight", layer.rows)?.map(|weight| (weight, b.layer_eps));
         cols = layer.rows;
         layers.push(layer);
     }
+    let ahead = b.keys.size("classifier.layers_ahead")?.unwrap_or(0);
+    if ahead > layers.len() || ahead > 0 && cols != b.hyper.hidden {
+        return Err(b.keys.unsupported("classifier.layers_ahead"));
+    }
     layers.extend(read_dense(b, "cls.output", cols)?);
-    Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, softmax: b.hyper.traits.softmax_classifier }))
+    let softmax = b.hyper.traits.softmax_classifier;
+    Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, ahead, softmax }))
 }
 
 /// A layer from `part.weight` and `part.bias`, where the file has it.

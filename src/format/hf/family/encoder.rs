@@ -3,9 +3,11 @@
 use super::common::PLAIN;
 use crate::error::Result;
 use crate::format::Value;
+use crate::format::hf::members::Members;
 use crate::format::hf::rope;
 use crate::format::hf::translator::KeyType::Int;
-use crate::format::hf::translator::{Family, Translator};
+use crate::format::hf::translator::{Family, Key, MAX_WIDTH, Translator};
+use crate::format::value::narrow;
 
 const MODERN_NAMES: &[(&str, &str)] = &[
     ("embeddings.tok_embeddings", "token_embd"),
@@ -49,7 +51,40 @@ const DISTIL_NAMES: &[(&str, &str)] = &[
     ("ffn.lin1", "ffn_up"),
     ("ffn.lin2", "ffn_down"),
     ("output_layer_norm", "layer_output_norm"),
+    ("pre_classifier", "cls"),
 ];
+
+/// ALBERT, whose layers are one.
+const ALBERT_NAMES: &[(&str, &str)] = &[
+    ("encoder.embedding_hidden_mapping_in", "token_embd_proj"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.attention.query", "blk.0.attn_q"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.attention.key", "blk.0.attn_k"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.attention.value", "blk.0.attn_v"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.attention.dense", "blk.0.attn_output"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.attention.LayerNorm", "blk.0.attn_output_norm"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.ffn", "blk.0.ffn_up"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.ffn_output", "blk.0.ffn_down"),
+    ("encoder.albert_layer_groups.0.albert_layers.0.full_layer_layer_norm", "blk.0.layer_output_norm"),
+    ("pooler", "cls"),
+];
+
+const GTE_NAMES: &[(&str, &str)] = &[
+    ("attention.qkv_proj", "attn_qkv"),
+    ("attention.o_proj", "attn_output"),
+    ("attn_ln", "attn_output_norm"),
+    ("mlp.up_gate_proj", "ffn_up_gate"),
+    ("mlp_ln", "layer_output_norm"),
+];
+
+/// Nomic's encoders with experts.
+const EXPERT_NAMES: &[(&str, &str)] = &[
+    ("mlp.router.layer", "ffn_gate_inp"),
+    ("mlp.experts.mlp.w1", "ffn_up_exps.weight"),
+    ("mlp.experts.mlp.w2", "ffn_down_exps.weight"),
+    ("mlp.experts.bias", "ffn_exps.bias"),
+];
+
+const NARROW: &[Key] = &[("token_embedding_length", Int, &["embedding_size"])];
 
 const CLASSIFIER_NAMES: &[(&str, &str)] = &[("classifier.dense", "cls"), ("classifier.out_proj", "cls.output")];
 
@@ -63,7 +98,49 @@ pub const ALL: &[Family] = &[
         ..BERT
     },
     Family {
-        model_types: &["xlm-roberta", "roberta", "camembert"],
+        model_types: &["electra"],
+        keys: &[NARROW],
+        effectless: " generator_size summary_last_dropout ",
+        extras: |t| {
+            encoder(t)?;
+            t.set("classifier.activation", Some("gelu"));
+            Ok(())
+        },
+        names: &[CLASSIFIER_NAMES, &[("embeddings_project", "token_embd_proj")]],
+        ..BERT
+    },
+    Family {
+        model_types: &["albert"],
+        arch: "albert",
+        activations: &["gelu_new", "gelu"],
+        keys: &[NARROW],
+        defaults: "max_position_embeddings=512 embedding_size=128",
+        effectless: " down_scale_factor gap_size net_structure_type num_memory_blocks classifier_dropout_prob ",
+        extras: |t| {
+            encoder(t)?;
+            let activation = t.config.text(&["hidden_act"])?.unwrap_or("gelu_new");
+            t.set("hidden_activation", Some(activation));
+            let [inner, groups] = ["inner_group_num", "num_hidden_groups"].map(|name| t.int(&[name]));
+            match [inner?, groups?] {
+                [None | Some(1), None | Some(1)] => Ok(()),
+                _ => Err(t.config.unsupported("layers of several groups (\"num_hidden_groups\", \"inner_group_num\")")),
+            }
+        },
+        names: &[ALBERT_NAMES],
+        ..BERT
+    },
+    Family {
+        model_types: &["gte", "new"],
+        arch: "gte",
+        defaults: "max_position_embeddings=8192 rope_theta=1e4",
+        effectless: " pack_qkv unpad_inputs use_memory_efficient_attention ",
+        extras: gte,
+        own_rope: gte_rope,
+        names: &[GTE_NAMES],
+        ..BERT
+    },
+    Family {
+        model_types: &["xlm-roberta", "roberta", "camembert", "data2vec-text"],
         defaults: "max_position_embeddings=512 pad_token_id=1",
         effectless: " output_past ",
         extras: roberta,
@@ -74,28 +151,35 @@ pub const ALL: &[Family] = &[
         model_types: &["mpnet"],
         keys: &[&[("attention.relative_buckets_count", Int, &["relative_attention_num_buckets"])]],
         defaults: "max_position_embeddings=512 pad_token_id=1 relative_attention_num_buckets=32",
-        extras: mpnet,
-        names: &[MPNET_NAMES],
+        extras: roberta,
+        names: &[MPNET_NAMES, CLASSIFIER_NAMES],
         ..BERT
     },
     Family {
         model_types: &["distilbert"],
         fixed_epsilon: true,
-        effectless: " sinusoidal_pos_embds qa_dropout seq_classif_dropout tie_weights_ ",
-        extras: encoder,
+        effectless: " output_past sinusoidal_pos_embds qa_dropout seq_classif_dropout tie_weights_ ",
+        extras: |t| {
+            encoder(t)?;
+            t.set("classifier.activation", Some("relu"));
+            Ok(())
+        },
         names: &[DISTIL_NAMES],
         ..BERT
     },
     Family {
         model_types: &["nomic_bert"],
         arch: "nomic-bert",
-        activations: &["swiglu", "silu"],
+        activations: &["swiglu", "silu", "gelu"],
+        keys: &[&[("expert_count", Int, &["num_experts"]), ("expert_used_count", Int, &["moe_top_k"])]],
         defaults: "rotary_emb_base=1e3",
-        effectless: " dense_seq_output fused_bias_fc fused_dropout_add_ln max_trained_positions mlp_fc1_bias \
-                     mlp_fc2_bias pad_vocab_size_multiple parallel_block_tied_norm qkv_proj_bias use_xentropy ",
+        effectless: " add_pooling_layer dense_seq_output ffn_div fused_bias_fc fused_dropout_add_ln \
+                     max_trained_positions mlp_fc1_bias mlp_fc2_bias moe_every_n_layers moe_impl moe_resid_pdrop \
+                     pad_vocab_size_multiple parallel_block_tied_norm qkv_proj_bias use_xentropy ",
         extras: nomic,
         turning_part: &["partial_rotary_factor", "rotary_emb_fraction"],
-        names: &[TURNING_NAMES],
+        transposed: &["ffn_down_exps.weight"],
+        names: &[TURNING_NAMES, EXPERT_NAMES],
         ..BERT
     },
     Family {
@@ -103,36 +187,47 @@ pub const ALL: &[Family] = &[
         arch: "jina-bert-v3",
         epsilon: 1e-5,
         defaults: "rope_theta=2e4",
-        extras: encoder,
+        effectless: " emb_pooler load_trained_adapters lora_adaptations lora_alpha lora_dropout_p \
+                     lora_main_params_trainable lora_rank matryoshka_dimensions output_past task_instructions \
+                     truncate_dim ",
+        extras: jina,
+        rope: |t| {
+            rope::translate(t)?;
+            if let Some(base) = t.config.number(&["rotary_emb_base"])? {
+                t.replace("rope.freq_base", Some(base));
+            }
+            Ok(())
+        },
         names: &[TURNING_NAMES],
         ..BERT
     },
-    Family {
-        model_types: &["eurobert"],
-        arch: "eurobert",
-        effectless: " clf_pooling classifier_pooling ",
-        extras: |t| {
-            unclassified(t)?;
-            // A head that guesses masked tokens is none of the network's.
-            t.facts.embeds = true;
-            Ok(())
-        },
-        ..PLAIN
-    },
+    Family { model_types: &["eurobert"], arch: "eurobert", extras: eurobert, names: &[&[("dense", "cls")]], ..PLAIN },
     Family {
         model_types: &["modernbert"],
         arch: "modern-bert",
-        activations: &["gelu", "silu"],
         defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=1e4",
         effectless: " initializer_cutoff_factor norm_bias decoder_bias deterministic_flash_attn sparse_prediction \
                      sparse_pred_ignore_index reference_compile repad_logits_with_grad classifier_bias \
                      position_embedding_type ",
         extras: modern_encoder,
-        windows: modern_windows,
-        rope: modern_rope,
-        windowed_base: true,
-        names: &[MODERN_NAMES],
-        ..PLAIN
+        ..MODERN
+    },
+    Family {
+        model_types: &["modernbert-decoder"],
+        arch: "modern-bert-decoder",
+        defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=16e4",
+        // Half of the window, as transformers saves it beside the whole.
+        effectless: " initializer_cutoff_factor norm_bias decoder_bias classifier_bias classifier_pooling causal_mask \
+                     sliding_window ",
+        extras: |t| {
+            unclassified(t)?;
+            modern_activations(t)
+        },
+        names: &[
+            &[("lm_head.dense", "output_dense"), ("lm_head.norm", "output_dense_norm"), ("decoder", "output")],
+            MODERN_NAMES,
+        ],
+        ..MODERN
     },
     Family {
         model_types: &["clip_text_model", "clip"],
@@ -160,6 +255,15 @@ pub const ALL: &[Family] = &[
 
 const BERT: Family =
     Family { arch: "bert", activations: &["gelu"], epsilon: 1e-12, defaults: "max_position_embeddings=512", ..PLAIN };
+
+const MODERN: Family = Family {
+    activations: &["gelu", "silu"],
+    windows: modern_windows,
+    rope: modern_rope,
+    windowed_base: true,
+    names: &[MODERN_NAMES],
+    ..PLAIN
+};
 
 /// Keys of CLIP and SigLIP: widths that tensors tell, and the scale of the comparison.
 const OF_TOWERS: &str = " projection_dim projection_size logit_scale_init_value text_config_dict vision_config_dict ";
@@ -214,30 +318,97 @@ fn roberta(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-fn mpnet(t: &mut Translator) -> Result<()> {
-    roberta(t)?;
-    unclassified(t)
+/// Jina's third, whose folders by its owner have adapters of tasks beside the weights.
+fn jina(t: &mut Translator) -> Result<()> {
+    if t.config.find(&["lora_adaptations"]).is_some() {
+        t.passed.get_mut().note("the adapters of tasks (lora_adaptations) are not used: vectors are those of no task");
+    }
+    t.expect_text("position_embedding_type", &["rotary"])?;
+    t.set("attention.causal", Some(false));
+    classifier(t)
 }
 
 /// Nomic's encoders, whose configurations tell what a kit of parts is put together to.
 fn nomic(t: &mut Translator) -> Result<()> {
     encoder(t)?;
-    for name in ["causal", "parallel_block", "prenorm", "rotary_emb_interleaved", "use_rms_norm"] {
+    for name in [
+        "causal",
+        "expert_choice_router",
+        "moe_normalize_expert_weights",
+        "parallel_block",
+        "prenorm",
+        "rotary_emb_interleaved",
+        "use_rms_norm",
+    ] {
         t.expect(name, false)?;
+    }
+    if t.int(&["num_shared_experts"])?.is_some_and(|n| n > 0) {
+        return Err(t.config.unsupported("\"num_shared_experts\" other than 0"));
+    }
+    if t.int(&["num_experts"])?.is_some_and(|n| n < 2) {
+        t.keys.retain(|(key, _)| !key.contains(".expert_"));
+    }
+    let is_plain = t.config.text(&["activation_function", "hidden_act"])? == Some("gelu");
+    t.set("hidden_activation", is_plain.then_some("gelu"));
+    Ok(())
+}
+
+/// GTE, whose older configurations tell what a kit of parts is put together to.
+fn gte(t: &mut Translator) -> Result<()> {
+    t.expect_text("position_embedding_type", &["rope"])?;
+    t.expect_text("layer_norm_type", &["layer_norm"])?;
+    t.expect("logn_attention_scale", false)?;
+    t.expect("logn_attention_clip1", false)?;
+    t.set("attention.causal", Some(false));
+    classifier(t)
+}
+
+/// Fixed NTK scaling: `base^(-2 i / n) / factor^(2 (i + 1) / n)`.
+fn gte_rope(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
+    let Some(factor) = set.number(&["factor"])?.filter(|_| kind == "ntk") else { return Ok(false) };
+    let width = rope::head_dim(t)?.min(MAX_WIDTH);
+    let divisor = |i: u64| narrow(libm::pow(factor, 2.0 * (i + 1) as f64 / width as f64));
+    let divisors: Vec<f32> = (0..width / 2).map(divisor).collect();
+    t.made.push(rope::tensor_of("rope_freqs.weight", &divisors)?);
+    Ok(true)
+}
+
+/// EuroBERT, which may rank.
+fn eurobert(t: &mut Translator) -> Result<()> {
+    whole_texts(t)?;
+    // A head that guesses masked tokens is none of the network's.
+    t.facts.embeds = true;
+    for name in ["clf_pooling", "classifier_pooling"] {
+        t.expect_text(name, &["bos", "mean", "late"])?;
+    }
+    let pooling = t.config.text(&["classifier_pooling", "clf_pooling"])?.unwrap_or("late");
+    if t.facts.classifies {
+        t.set("classifier.activation", Some("gelu"));
+        t.set("classifier.pooling_type", Some(if pooling == "bos" { 2u64 } else { 1 }));
+        t.set("classifier.layers_ahead", (pooling == "late").then_some(1u64));
     }
     Ok(())
 }
 
-/// ModernBERT, which may rank.
-fn modern_encoder(t: &mut Translator) -> Result<()> {
+/// `classifier`, which refuses classifiers of tokens.
+fn whole_texts(t: &mut Translator) -> Result<()> {
     if is_of(t, "TokenClassification")? || is_of(t, "QuestionAnswering")? {
         unclassified(t)?;
     }
-    classifier(t)?;
-    t.expect_text("classifier_activation", &["gelu"])?;
+    classifier(t)
+}
+
+/// ModernBERT, which may rank.
+fn modern_encoder(t: &mut Translator) -> Result<()> {
+    whole_texts(t)?;
     t.expect_text("classifier_pooling", &["cls", "mean"])?;
     let pooling = t.config.text(&["classifier_pooling"])?.map_or(2u64, |pooling| if pooling == "mean" { 1 } else { 2 });
     t.set("classifier.pooling_type", t.facts.classifies.then_some(pooling));
+    modern_activations(t)
+}
+
+fn modern_activations(t: &mut Translator) -> Result<()> {
+    t.expect_text("classifier_activation", &["gelu"])?;
     t.set("hidden_activation", t.config.text(&["hidden_activation"])?);
     Ok(())
 }
