@@ -1,8 +1,8 @@
 //! Typed look-up of the keys of an architecture, which remembers what was asked for.
 //!
-//! Writers that leave no key out store "unset" as 0, -1, an empty string, or a list of these: all of them read as
-//! absent here. A number that is none, or so large or small that no network has it, is refused: it would make results
-//! that are no numbers.
+//! Writers that leave no key out store "unset" as 0, -1, an empty string, or a list of these, and a lower bound as
+//! minus infinity: all of them read as absent here. A number that is none, or so large or small that no network has
+//! it, is refused: it would make results that are no numbers.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,9 +17,10 @@ pub struct Keys<'a> {
     read: RefCell<BTreeSet<String>>,
 }
 
-/// True for a value that stands for an absent one.
-fn is_unset(value: &Value) -> bool {
+/// True for a value of key `name` that stands for an absent one.
+fn is_unset(name: &str, value: &Value) -> bool {
     match value {
+        Value::Float(f64::NEG_INFINITY) => name.ends_with("lower_bound"),
         Value::Int(i) => matches!(i, 0 | -1 | 0xffff_ffff),
         Value::Float(x) => *x == 0.0 || *x == -1.0,
         Value::Bool(b) => !b,
@@ -57,7 +58,7 @@ impl<'a> Keys<'a> {
     /// The value of a key, if it is set, counted as read.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         let name = self.name(key);
-        let value = self.metadata.get(&name).filter(|value| !is_unset(value));
+        let value = self.metadata.get(&name).filter(|value| !is_unset(&name, value));
         self.read.borrow_mut().insert(name);
         value
     }
@@ -65,7 +66,7 @@ impl<'a> Keys<'a> {
     /// Keys of the architecture that are set and were not asked for.
     pub fn unread(&self) -> Vec<(&'a str, &'a Value)> {
         let (prefix, read) = (self.name(""), self.read.borrow());
-        let unread = self.metadata.iter().filter(|(name, value)| !read.contains(*name) && !is_unset(value));
+        let unread = self.metadata.iter().filter(|(name, value)| !read.contains(*name) && !is_unset(name, value));
         unread.filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?, value))).collect()
     }
 

@@ -406,6 +406,9 @@ fn numbers_that_no_network_has_are_refused_by_key() {
             assert!(error.contains(key) && !read, "{key} {value}: {error}");
         }
     }
+    // A bound below all numbers is none; any other one is a key that this architecture does not read.
+    assert!(with("kda.gate_lower_bound", Some(f32::NEG_INFINITY)).is_none());
+    assert!(with("kda.gate_lower_bound", Some(-5.0)).unwrap().0.contains("llama.kda.gate_lower_bound"));
     let (error, _) = with("attention.layer_norm_rms_epsilon", None).unwrap();
     assert!(error.contains("\"llama.attention.layer_norm_rms_epsilon\" is missing"), "{error}");
     let (error, _) = with("feed_forward_length", None).unwrap();
