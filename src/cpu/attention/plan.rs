@@ -103,11 +103,13 @@ pub(super) struct QueryTile {
 }
 
 /// A segment of positions of one head of the cache, for the queries of a tile.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SegmentTask {
     pub tile: usize,
     pub kv: usize,
     pub segment: usize,
+    /// Place of its results.
+    pub rows: Range<usize>,
 }
 
 /// Products in a short chunk of attention, for each thread.
