@@ -12,7 +12,8 @@
 mod adapted;
 mod adapter;
 mod arena;
-mod args;
+#[doc(hidden)]
+pub mod args;
 mod device;
 mod executor;
 mod fuse;

@@ -6,6 +6,7 @@ mod chosen;
 mod media;
 
 use std::cell::{Cell, RefCell};
+use std::mem::offset_of;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use realizar::cpu::CpuBackend;
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
+use realizar::cuda::args::ChooseArgs;
 use realizar::cuda::{self, CudaDevice, Driver, KernelTable, Uses};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
@@ -911,7 +913,7 @@ fn a_token_beyond_the_vocabulary_is_a_fault() {
     let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
     model.step(&mut executor, &mut state, &PROMPT).unwrap();
     // Rows of logits behind the first.
-    shim.spoil(c"argmax", 96, ((PROMPT.len() - 1) * model.program.vocab) as i32);
+    shim.spoil(c"argmax", offset_of!(ChooseArgs, width), ((PROMPT.len() - 1) * model.program.vocab) as i32);
     let batch = &mut Batch {
         inputs: StepInputs { ids: &[1], positions: &[21], outputs: &[0], sequences: &[0], ..Default::default() },
         sequences: &mut [&mut state],

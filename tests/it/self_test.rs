@@ -1,10 +1,13 @@
 //! The test that a device has to pass before a model is put on it, on the host shim: every architecture passes, a
 //! kernel that computes something else is found and named, and what was passed costs nothing again.
 
+use std::ffi::CStr;
+use std::mem::offset_of;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use realizar::cuda::args::*;
 use realizar::cuda::{self, CudaDevice, Uses};
 use realizar::device::self_test::{self, Factored};
 use realizar::device::{Kept, select};
@@ -117,116 +120,69 @@ fn pictures_and_adapters_pass() {
     assert_eq!(shim.number("shim_memory_used"), 0);
 }
 
-/// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there, or that the address there
-/// becomes null.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 77] = [
-    // The scale, a tenth larger.
-    (c"embed", 88, 1 << 20),
-    // The width of a row of media, and these rows.
-    (c"embed", 92, -1),
-    (c"embed", 64, shim::NULL),
-    // The width of the first activation.
-    (c"keep_rows", 40, -1),
-    // The epsilon, 16,384 times as large.
-    (c"add_norm", 16, 14 << 23),
-    // The number of columns.
-    (c"prepare", 40, -4),
-    (c"gemv_q4_k", 260, -4),
-    (c"gemv_f16", 260, -4),
-    (c"gemv_q4_k_2", 260, -4),
-    (c"gemv_f16_2", 260, -4),
-    (c"to_halves", 48, -1),
-    // The rows of the first matrix.
-    (c"gemv_f16_rows", 36, -1),
-    (c"small_batch_16", 36, -1),
-    (c"small_batch_32", 36, -1),
-    (c"small_batch_64", 36, -1),
-    (c"gemm_256", 36, -1),
-    // The magnitude of a rotation.
-    (c"heads", 192, 1 << 20),
-    // The factor on scores.
-    (c"attend_64", 204, 1 << 22),
-    (c"attend_64_any", 204, 1 << 22),
-    (c"attend_128", 204, 1 << 22),
-    (c"attend_128_any", 204, 1 << 22),
-    (c"attend_256", 204, 1 << 22),
-    (c"attend_256_any", 204, 1 << 22),
-    (c"attend_64_alone", 204, 1 << 22),
-    (c"attend_64_alone_any", 204, 1 << 22),
-    (c"attend_128_alone", 204, 1 << 22),
-    (c"attend_128_alone_any", 204, 1 << 22),
-    (c"attend_256_alone", 204, 1 << 22),
-    (c"attend_256_alone_any", 204, 1 << 22),
-    // The magnitude of a rotation.
-    (c"attend_128_alone", 456, 1 << 20),
-    // Turns, and the last position of a span.
-    (c"heads", 56, shim::NULL),
-    (c"attend_64", 64, shim::NULL),
-    (c"attend_prompt_64", 64, shim::NULL),
-    // The number of heads whose keys are in 4 bits.
-    (c"turn_heads", 24, -1),
-    // The factor on scores.
-    (c"attend_prompt_64", 204, 1 << 22),
-    (c"attend_prompt_64_any", 204, 1 << 22),
-    (c"attend_prompt_128", 204, 1 << 22),
-    (c"attend_prompt_128_any", 204, 1 << 22),
-    (c"attend_prompt_256", 204, 1 << 22),
-    (c"attend_prompt_256_any", 204, 1 << 22),
-    // The factor on scores, the chosen keys, and the sums that a softmax goes on from and ends with.
-    (c"attend_among", 204, 1 << 22),
-    (c"attend_among", 152, shim::NULL),
-    (c"attend_among", 160, shim::NULL),
-    (c"attend_among", 168, 4),
-    // The number of heads that choose keys.
-    (c"choose_keys", 136, -1),
-    // A multiplier of n-grams, and the id that ends them.
-    (c"ngrams", 168, 2),
-    (c"ngrams", 628, 1),
-    // The positions of a group.
-    (c"pool", 144, -1),
-    // Positions behind which heads turn.
-    (c"heads", 224, -1),
-    // The activation.
-    (c"glu", 24, 1),
-    (c"expert_glu", 80, 1),
-    (c"modify", 40, 1 << 20),
-    // The ids that tell rows of media, and the cap behind an adapter.
-    (c"modify", 16, 4),
-    (c"modify", 60, 1 << 23),
-    // The factor of an adapter, and the number of rows.
-    (c"adapt", 68, 1 << 20),
-    (c"adapt", 304, -1),
-    // The width of a part of a head, and the places of values.
-    (c"join", 28, -1),
-    (c"join", 40, shim::NULL),
-    // The number of columns.
-    (c"project_heads", 76, -1),
-    // The number of experts.
-    (c"route", 72, -1),
-    // The number of choices.
-    (c"group", 24, -1),
-    (c"combine", 52, -1),
-    // The number of taps, and the widths of a key and of a state.
-    (c"conv_4", 132, -1),
-    (c"delta_64", 168, -1),
-    (c"scan_128", 172, -1),
-    // The number of heads of keys.
-    (c"delta_chunks_128", 164, -1),
-    (c"scan_chunks_128", 168, -1),
-    // The number of logits.
-    (c"argmax", 96, -1),
-    (c"adjust", 96, -1),
-    // The unit of weights: 1.
-    (c"weigh", 92, -51 << 20),
-    (c"keep", 92, -51 << 20),
-    // The number of steps in flight: 1.
-    (c"argmax", 100, -2),
-    (c"weigh", 100, -2),
-    (c"keep", 100, -2),
-    // The states of random numbers and newest tokens: those of the next row.
-    (c"adjust", 16, 24),
-    (c"weigh", 16, 24),
-    (c"keep", 16, 24),
+/// The number of rows of a product's first matrix.
+const ROWS: usize = offset_of!(ProjectArgs, segments) + offset_of!(Segment, w.rows);
+
+/// Kernels, a byte of their parameter, and what is added to the word there, or that the address there becomes null.
+const FAULTS: [(&[&CStr], usize, i32); 54] = [
+    // Floats: a tenth larger, twice as large, or 16,384 times.
+    (&[c"embed"], offset_of!(EmbedArgs, scale), 1 << 20),
+    (&[c"add_norm"], offset_of!(NormArgs, norm.eps), 14 << 23),
+    (&[c"heads"], offset_of!(HeadsArgs, magnitude), 1 << 20),
+    (&[c"attend_128_alone"], offset_of!(AttendAloneArgs, heads.magnitude), 1 << 20),
+    (&[c"attend_64", c"attend_64_any"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"attend_128", c"attend_128_any"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"attend_256", c"attend_256_any"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"attend_64_alone", c"attend_64_alone_any"], offset_of!(AttendAloneArgs, attend.scale), 1 << 22),
+    (&[c"attend_128_alone", c"attend_128_alone_any"], offset_of!(AttendAloneArgs, attend.scale), 1 << 22),
+    (&[c"attend_256_alone", c"attend_256_alone_any"], offset_of!(AttendAloneArgs, attend.scale), 1 << 22),
+    (&[c"attend_prompt_64", c"attend_prompt_64_any"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"attend_prompt_128", c"attend_prompt_128_any"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"attend_prompt_256", c"attend_prompt_256_any"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"attend_among"], offset_of!(AttendArgs, scale), 1 << 22),
+    (&[c"modify"], offset_of!(ModifyArgs, factor), 1 << 20),
+    (&[c"modify"], offset_of!(ModifyArgs, eps), 1 << 23),
+    (&[c"adapt"], offset_of!(AdaptArgs, segments) + offset_of!(AdaptSegment, factor), 1 << 20),
+    // Widths and counts.
+    (&[c"embed"], offset_of!(EmbedArgs, media_width), -1),
+    (&[c"keep_rows"], offset_of!(KeepRowsArgs, widths), -1),
+    (&[c"prepare"], offset_of!(PrepareArgs, cols), -4),
+    (&[c"gemv_q4_k", c"gemv_f16", c"gemv_q4_k_2", c"gemv_f16_2"], offset_of!(ProjectArgs, cols), -4),
+    (&[c"to_halves"], offset_of!(HalvesArgs, cols), -1),
+    (&[c"gemv_f16_rows", c"small_batch_16", c"small_batch_32", c"small_batch_64", c"gemm_256"], ROWS, -1),
+    (&[c"turn_heads"], offset_of!(TurnArgs, heads), -1),
+    (&[c"choose_keys"], offset_of!(SelectArgs, heads), -1),
+    (&[c"pool"], offset_of!(PoolArgs, size), -1),
+    (&[c"heads"], offset_of!(HeadsArgs, behind), -1),
+    (&[c"adapt"], offset_of!(AdaptArgs, n), -1),
+    (&[c"join"], offset_of!(JoinArgs, part), -1),
+    (&[c"project_heads"], offset_of!(ProjectHeadsArgs, cols), -1),
+    (&[c"route"], offset_of!(RouteArgs, n_experts), -1),
+    (&[c"group"], offset_of!(GroupArgs, picks), -1),
+    (&[c"combine"], offset_of!(CombineArgs, n_used), -1),
+    (&[c"conv_4"], offset_of!(ConvArgs, taps), -1),
+    (&[c"delta_64"], offset_of!(DeltaArgs, key_dim), -1),
+    (&[c"scan_128"], offset_of!(ScanArgs, state), -1),
+    (&[c"delta_chunks_128"], offset_of!(DeltaArgs, key_heads), -1),
+    (&[c"scan_chunks_128"], offset_of!(ScanArgs, groups), -1),
+    (&[c"argmax", c"adjust"], offset_of!(ChooseArgs, width), -1),
+    (&[c"argmax", c"weigh", c"keep"], offset_of!(ChooseArgs, slots), -2),
+    // Other kinds and numbers; the upper half of the unit of weights makes it 1.
+    (&[c"glu"], offset_of!(GluArgs, activation), 1),
+    (&[c"expert_glu"], offset_of!(ExpertGluArgs, activation), 1),
+    (&[c"ngrams"], offset_of!(NgramArgs, multipliers), 2),
+    (&[c"ngrams"], offset_of!(NgramArgs, end), 1),
+    (&[c"weigh", c"keep"], offset_of!(ChooseArgs, unit) + 4, -51 << 20),
+    // Arrays from the next value or row on, or none.
+    (&[c"modify"], offset_of!(ModifyArgs, ids), 4),
+    (&[c"attend_among"], offset_of!(AttendArgs, sums), 4),
+    (&[c"adjust", c"weigh", c"keep"], offset_of!(ChooseArgs, states), 24),
+    (&[c"embed"], offset_of!(EmbedArgs, media), shim::NULL),
+    (&[c"heads"], offset_of!(HeadsArgs, step.turns), shim::NULL),
+    (&[c"attend_64", c"attend_prompt_64"], offset_of!(AttendArgs, step.last), shim::NULL),
+    (&[c"attend_among"], offset_of!(AttendArgs, among), shim::NULL),
+    (&[c"attend_among"], offset_of!(AttendArgs, sums_before), shim::NULL),
+    (&[c"join"], offset_of!(JoinArgs, by), shim::NULL),
 ];
 
 /// A program of what only models with pictures have, and its rotation by rows and columns.
@@ -325,9 +281,10 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
         Some(i) if i < n_models => check(shim, paths[i], false),
         Some(_) => self_test::check_adapter(&open(shim, false)?, of_adapters([quant::F16; 2])),
     };
+    let faults: Vec<_> = FAULTS.iter().flat_map(|(kernels, at, by)| kernels.iter().map(|k| (*k, *at, *by))).collect();
     // The kernels that each launches, beyond those of tests that were passed before: others find nothing wrong in them.
     let Some(right) = shim() else { return };
-    let launches = || FAULTS.map(|(kernel, ..)| right.launches_of(launched(kernel)));
+    let launches = || faults.iter().map(|(kernel, ..)| right.launches_of(launched(kernel))).collect::<Vec<_>>();
     let launched_by: Vec<_> = (0..=n_programs + n_models)
         .map(|i| {
             let before = launches();
@@ -336,7 +293,7 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
         })
         .collect();
     let is_found = |fault: usize| {
-        let (kernel, at, by) = FAULTS[fault];
+        let (kernel, at, by) = faults[fault];
         let shim = shim().unwrap();
         shim.spoil(kernel, at, by);
         if launched(kernel) != kernel {
@@ -353,14 +310,14 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
         assert_eq!(open(&shim, false).err().unwrap().to_string(), error.to_string());
     };
     std::thread::scope(|s| {
-        let rest = s.spawn(|| (FAULTS.len() / 2..FAULTS.len()).for_each(is_found));
-        (0..FAULTS.len() / 2).for_each(is_found);
+        let rest = s.spawn(|| (faults.len() / 2..faults.len()).for_each(is_found));
+        (0..faults.len() / 2).for_each(is_found);
         rest.join().unwrap();
     });
 }
 
 /// The kernel that a right device launches where another stands in for it.
-fn launched(kernel: &'static std::ffi::CStr) -> &'static std::ffi::CStr {
+fn launched(kernel: &'static CStr) -> &'static CStr {
     if kernel == c"gemm_256" { c"wgmma_256" } else { kernel }
 }
 
@@ -373,8 +330,7 @@ fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
     let has_wgmma = || open(&shim, false).unwrap().has_wgmma();
     check(&shim, &one, false).unwrap();
     assert!(has_wgmma());
-    // The rows of the first matrix.
-    shim.spoil(c"wgmma_256", 36, -1);
+    shim.spoil(c"wgmma_256", ROWS, -1);
     for path in [&other, &one] {
         assert!(check(&shim, path, false).unwrap() < 0.7);
         assert!(!has_wgmma());
@@ -387,7 +343,7 @@ fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
     // Those that stand in are tested as others are.
     let Some(shim) = self::shim() else { return };
     shim.leave_out(cuda::WGMMA);
-    shim.spoil(c"gemm_256", 36, -1);
+    shim.spoil(c"gemm_256", ROWS, -1);
     assert!(check(&shim, &one, false).unwrap_err().to_string().contains("gemm_256"));
 }
 
@@ -514,7 +470,7 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
         assert!(difference < 3e-2, "{device}: {difference}");
     }
     here.truncate(0).unwrap();
-    shim.spoil(c"gemv_q5_0", 260, -4);
+    shim.spoil(c"gemv_q5_0", offset_of!(ProjectArgs, cols), -4);
     let why = match load(&other, 2).err().unwrap() {
         Error::DeviceUnavailable { why, .. } => why,
         e => panic!("{e}"),

@@ -15,7 +15,6 @@ pub enum RouterScore {
 }
 
 /// The number in place of an expert for rows of padding, which have none; larger than that of any.
-#[expect(dead_code, reason = "kernels alone have it")]
 pub const NO_EXPERT: u32 = 0xffffffff;
 
 /// Chooses experts by scores.

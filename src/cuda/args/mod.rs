@@ -2,7 +2,7 @@
 //!
 //! The only definition of both: the build writes `kernels/args.cuh` from this folder. There a constant `BINS` is
 //! `kBins`, a variant `Add` is `kAdd`, and these comments stand above what they describe. `[n, width]` is the shape of
-//! an array, the last dimension contiguous; sizes and strides count values, not bytes.
+//! an array, the last dimension contiguous; sizes and strides count values, not bytes. Public for tests alone.
 
 mod attention;
 mod choose;
