@@ -141,10 +141,12 @@ enum ColumnOrder : u32 {
 
 // The positions that a token sees.
 enum Mask : u32 {
-    kNewest = 0,  // The newest `window` positions up to its own; 0: all of them.
+    kNewest = 0,  // The newest `window` positions up to its own, 0: all of them; and those after it that its span has.
     kOwnChunk = 1,  // Those from the last multiple of `window` up to its own.
     kAround = 2,  // Those of the sequence at most `window` away on either side.
     kSpans = 3,  // Those of the token's span, or of the sequence where that is empty.
+    kSource = 4,  // Those of the token's span, or those up to its own where that is empty.
+    kBehind = 5,  // Those behind its span up to its own.
 };
 
 // The groups of keys that are chosen as one.
@@ -240,8 +242,6 @@ struct StepArgs {
     ConstPtr<float> media;  // `[n, media_width]`, the numbers of tokens that are rows of media, or null: none is.
     // `[n, 3]`, what time, row and column of each token are ahead of its position, or null: nothing.
     ConstPtr<u32> turns;
-    // `[n, 2]`, the last position that each token sees, and that of its sequence in the step, or null: its own.
-    ConstPtr<u32> last;
     // `[n, 2]`, the first position of each token's span and the one behind its last, or null: no token has one.
     ConstPtr<u32> spans;
     u32 n;  // Tokens.

@@ -34,7 +34,8 @@ DEVICE u32 word(const uint4& v, u32 i) { return i == 0 ? v.x : i == 1 ? v.y : i 
 
 // Steps of 16 positions that one of `units` takes.
 struct Walk {
-    u32 begin;  // first position
+    u32 begin;  // of the first step
+    u32 first;  // position that any row sees
     u32 end;
     u32 stride;  // between the steps of a unit
     u32 k_last;  // first of the last eight dimensions
@@ -42,10 +43,10 @@ struct Walk {
     Seen seen;
     DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units)
         : seen(a, rows, a.step.positions[rows.last_token]) {
-        // Positions ascend within a tile.
         const u32 newest = a.step.positions[rows.last_token];
-        end = last_seen_by_any(a, rows, a.step.positions[rows.first_token + rows.tokens - 1], newest) + 1;
-        const u32 start = first_seen(a, a.step.positions[rows.first_token]) / kAttendRows;
+        const Range any = seen_by_any(a, rows.first_token, rows.first_token + rows.tokens, newest);
+        first = any.first, end = any.last + 1;
+        const u32 start = first / kAttendRows;
         // The unit of a position depends on its place in the sequence alone, not on the tile.
         begin = kAttendRows * (start + (unit + units - start % units) % units);
         stride = kAttendRows * units;
@@ -65,12 +66,17 @@ struct Walk {
             if (at >= 0.f && at < (float)keys) n += left / 2 + 1, left -= left / 2 + 1;
             else left /= 2;
         }
-        begin = kAttendRows * unit, end = n;
+        begin = kAttendRows * unit, first = 0, end = n;
         UNROLL for (u32 i = 0; i < 2; i++) {
             const bool sees = rows.row(i) < rows.used() && n > 0;
             seen.first[i] = sees ? 0 : 1, seen.last[i] = sees ? n - 1 : 0;
         }
         return list;
+    }
+    // The place that is read for place `i` of the step from position `p0` on. Positions that no row sees may hold
+    // arbitrary bits, so that the next that one sees stands in, with weight 0.
+    DEVICE_MEMBER u32 inside(u32 p0, u32 i) const {
+        return max_u32(first > p0 ? first - p0 : 0, min_u32(i, end - 1 - p0));
     }
 };
 
@@ -103,8 +109,7 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
     const Walk walk(a, rows, unit, units);
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
         const u64 row0 = row_of(a, kv, p0);
-        const u32 valid = walk.end - 1 - p0;
-        auto value_at = [&](u32 i) { return row0 * a.layer.v_stride + min_u32(i, valid) * a.layer.v_stride; };
+        auto value_at = [&](u32 i) { return row0 * a.layer.v_stride + walk.inside(p0, i) * a.layer.v_stride; };
         float scores[2][4] = {};
         // Where registers are left, values are loaded with the keys.
         constexpr bool kEarly = kDim <= 128;
@@ -114,9 +119,8 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
         };
         if (kEarly) UNROLL for (u32 e = 0; e < kDim / 64; e++) load_values_of(e);
         UNROLL for (u32 h = 0; h < 2; h++) {
-            // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0.
             // After the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
-            const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
+            const u64 row = (row0 + walk.inside(p0, 8 * h + g)) * a.layer.k_stride;
             // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a
             // time.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
@@ -325,9 +329,8 @@ template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const Atten
     u32 turn = 0;
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride, turn++) {
         const u64 row0 = row_of(a, kv, p0);
-        const u32 valid = walk.end - 1 - p0;
         auto row_at = [&](u32 i) {
-            return kAmong && list ? (u32)list[p0 + min_u32(i, valid)] : row0 + min_u32(i, valid);
+            return kAmong && list ? (u32)list[p0 + walk.inside(p0, i)] : row0 + walk.inside(p0, i);
         };
         auto value_at = [&](u32 i) { return row_at(i) * a.layer.v_stride; };
         float scores[2][4] = {};

@@ -80,29 +80,47 @@ template <u32 kDim> struct Queries<kDim, true> {
 // Bytes of shared memory a warp.
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;
 
-// A mask by which what a token sees depends on its span, and not on the order of positions.
-DEVICE bool is_by_span(const AttendArgs& a) { return a.mask == kSpans; }
-// A bound of a token's span: 0 its first position, 1 the one behind its last; both 0 without one.
-DEVICE u32 span_of(const AttendArgs& a, u32 token, u32 bound) {
-    return a.step.spans ? a.step.spans[2 * token + bound] : 0;
-}
-
-// The first and the last position that a token sees, at `position` of a sequence whose last one in the step is
-// `newest`, by the order of positions.
+// The first and the last position that a token without a span sees, at `position` of a sequence whose last one in the
+// step is `newest`. Both grow with the position.
 DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
-    if (is_by_span(a)) return 0;
     if (a.mask == kAround) return position > a.window ? position - a.window : 0;
     if (a.mask == kOwnChunk) return position - position % a.window;
     return a.window && position >= a.window ? position - a.window + 1 : 0;
 }
 DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
-    return a.mask == kAround ? position + min_u32(a.window, newest - position) : is_by_span(a) ? newest : position;
+    return a.mask == kAround ? position + min_u32(a.window, newest - position) : a.mask == kSpans ? newest : position;
 }
 
-// A bound of what the rows of a tile up to `position` see. Spans end with the step, and positions that a row does not
-// see have no weight.
-DEVICE u32 last_seen_by_any(const AttendArgs& a, const Rows& rows, u32 position, u32 newest) {
-    return a.step.last ? a.step.last[2 * rows.last_token + 1] : last_seen(a, position, newest);
+// Positions from the first to the last.
+struct Range {
+    u32 first;
+    u32 last;
+};
+
+// Those that a token sees.
+DEVICE Range seen_by(const AttendArgs& a, u32 token, u32 newest) {
+    const u32 position = a.step.positions[token];
+    const Range plain = {first_seen(a, position), last_seen(a, position, newest)};
+    if (!a.step.spans) return plain;
+    const u32 start = a.step.spans[2 * token], end = a.step.spans[2 * token + 1];
+    if (a.mask == kNewest) return {plain.first, max_u32(plain.last + 1, end) - 1};
+    if (a.mask == kBehind) return {min_u32(end, position), position};
+    return start < end ? Range{start, end - 1} : plain;
+}
+
+// From the first to the last that any of the tokens from `token` to `end` sees, whose positions ascend. For all lanes
+// of a warp.
+DEVICE Range seen_by_any(const AttendArgs& a, u32 token, u32 end, u32 newest) {
+    if (!a.step.spans)
+        return {first_seen(a, a.step.positions[token]), last_seen(a, a.step.positions[end - 1], newest)};
+    Range seen = {newest, 0};
+    for (u32 t = token + threadIdx.x % kWarp; t < end; t += kWarp) {
+        const Range one = seen_by(a, t, newest);
+        seen = {min_u32(seen.first, one.first), max_u32(seen.last, one.last)};
+    }
+    UNROLL for (u32 lanes = kWarp / 2; lanes > 0; lanes /= 2)
+        seen = {min_u32(seen.first, shuffle_xor(seen.first, lanes)), max_u32(seen.last, shuffle_xor(seen.last, lanes))};
+    return seen;
 }
 
 // What the rows of a lane see; nothing after the used ones.
@@ -112,12 +130,8 @@ struct Seen {
     DEVICE_MEMBER Seen(const AttendArgs& a, const Rows& rows, u32 newest) {
         UNROLL for (u32 i = 0; i < 2; i++) {
             const bool used = rows.row(i) < rows.used();
-            const u32 token = rows.token(rows.row(i)), position = a.step.positions[token];
-            last[i] = !used ? 0 : a.step.last ? a.step.last[2 * token] : last_seen(a, position, newest);
-            first[i] = used ? first_seen(a, position) : 1;
-            if (!used || !is_by_span(a)) continue;
-            const u32 start = span_of(a, token, 0), end = span_of(a, token, 1);
-            if (start < end) first[i] = start, last[i] = end - 1;
+            const Range seen = used ? seen_by(a, rows.token(rows.row(i)), newest) : Range{1, 0};
+            first[i] = seen.first, last[i] = seen.last;
         }
     }
 };

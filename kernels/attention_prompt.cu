@@ -31,8 +31,7 @@ template <u32 kDim, bool kHalves> struct Feed {
     const DeviceKv& kv;
     const KvPlace& layer;
     u8* planes;
-    u32 first;  // positions that hold something
-    u32 last;
+    Range seen;  // by any row of the block
     u32 k_units;  // of 8 dimensions
     u32 v_units;
 
@@ -45,13 +44,13 @@ template <u32 kDim, bool kHalves> struct Feed {
         if (kHalves) copy_async16(to, plane + 2 * at);
         else store(to, load_cached8<false>(plane, scales, at, type));
     }
-    // Begins to copy the positions of a step. Those that hold nothing have no weight, but must be numbers.
+    // Begins to copy the positions of a step. Those that no row sees have no weight, but must be numbers.
     DEVICE_MEMBER void fetch(u32 p0, u32 stage) const {
         constexpr u32 kThreads = kRowWarps<kDim> * kWarp;
         const u32 unit = threadIdx.x % kUnits;
         UNROLL for (u32 i = 0; i < kStep<kDim> * kUnits / kThreads; i++) {
             const u32 position = (i * kThreads + threadIdx.x) / kUnits,
-                      p = max_u32(first, min_u32(p0 + position, last));
+                      p = max_u32(seen.first, min_u32(p0 + position, seen.last));
             const u64 row = layer.is_ring ? p % kv.ring : p;
             if (unit < k_units)
                 bring(keys(stage) + place(position, unit), kv.k, kv.k_scales, row * layer.k_stride + 8 * unit,
@@ -93,33 +92,35 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     }
 
     // Positions ascend within a tile. What the block sees, what any row of the warp sees, and what all of them see.
-    auto position = [&](u32 row) { return a.step.positions[rows.token(row)]; };
-    const u32 newest = a.step.positions[rows.last_token], end_row = min_u32(rows.first + kAttendRows, rows.used());
-    const u32 from = first_seen(a, position(first_row)),
-              to = last_seen_by_any(a, rows, position(work.end() - 1), newest);
+    const u32 newest = a.step.positions[rows.last_token];
+    const Range all = seen_by_any(a, rows.token(first_row), rows.token(work.end() - 1) + 1, newest);
     const Seen seen(a, rows, newest);
-    const u32 low = position(min_u32(rows.first, rows.used() - 1)), high = position(end_row - 1);
     const bool has_rows = rows.first < rows.used();
-    const u32 any_first = first_seen(a, low), any_last = last_seen_by_any(a, rows, high, newest);
-    const u32 all_first = is_by_span(a) ? newest + 1 : first_seen(a, high), all_last = last_seen(a, low, newest);
+    const u32 low = rows.token(min_u32(rows.first, rows.used() - 1)),
+              high = rows.token(min_u32(rows.first + kAttendRows, rows.used()) - 1);
+    const Range any = seen_by_any(a, low, high + 1, newest);
+    // With spans, which may begin and end anywhere, each row has to look.
+    const bool is_open = a.step.spans && a.mask != kNewest;
+    const u32 all_first = is_open ? newest + 1 : first_seen(a, a.step.positions[high]),
+              all_last = last_seen(a, a.step.positions[low], newest);
 
-    const Planes feed = {kv, a.layer, planes, from, to, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};
-    const u32 step = from / kStep<kDim>, stride = kStep<kDim> * a.splits;
+    const Planes feed = {kv, a.layer, planes, all, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};
+    const u32 step = all.first / kStep<kDim>, stride = kStep<kDim> * a.splits;
     const u32 begin = kStep<kDim> * (step + (work.split + a.splits - step % a.splits) % a.splits);
     // Lane 8m + r reads row r of matrix m: of keys the halves of 16 dimensions, then the next positions; of values the
     // other way round.
     const u32 m = lane / 8, r = lane % 8;
     const u32 of_keys = Planes::place(m / 2 * 8 + r, m % 2), of_values = Planes::place(m % 2 * 8 + r, m / 2);
-    if (begin <= to) feed.fetch(begin, 0);
+    if (begin <= all.last) feed.fetch(begin, 0);
     copy_async_commit();
     u32 stage = 0;
-    for (u32 p0 = begin; p0 <= to; p0 += stride, stage ^= 1) {
+    for (u32 p0 = begin; p0 <= all.last; p0 += stride, stage ^= 1) {
         copy_async_wait<0>();
         sync_block();
         // After the barrier, because it overwrites the stage that the step before has read.
-        if (p0 + stride <= to) feed.fetch(p0 + stride, stage ^ 1);
+        if (p0 + stride <= all.last) feed.fetch(p0 + stride, stage ^ 1);
         copy_async_commit();
-        if (!has_rows || p0 > any_last || p0 + kStep<kDim> <= any_first) continue;
+        if (!has_rows || p0 > any.last || p0 + kStep<kDim> <= any.first) continue;
         const u8 *keys = feed.keys(stage), *values = feed.values(stage);
         float scores[2 * kGroups][4] = {};
         UNROLL for (u32 c = 0; c < kDim / 16; c++) {

@@ -8,6 +8,7 @@ mod it {
     pub mod support;
 }
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
     Adapter, CacheParams, Cancel, Chooser, DeviceKind, DraftParams, DraftSource, EmbedParams, Job, JobParams,
     LoadParams, MediaKind, Model, Outcome, Part, Plan, Pooling, Prompt, PromptPart, Request, Runtime, RuntimeParams,
-    SamplerParams, Session, media_from_rows, step_jobs,
+    SamplerParams, Session, media_from_rows, media_from_tokens, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Attend, Op};
@@ -30,10 +31,12 @@ use realizar::graph::weights::Weights;
 use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
+use serde_json::Value;
 
 use it::support::adapter_file::gguf;
 use it::support::adapters::{Factors, all_factors, merge};
 use it::support::encoders;
+use it::support::published;
 use it::support::recurrent::Mixer;
 use it::support::reference::{Net, relative_rms};
 use it::support::save::{restored, save, saved_bytes};
@@ -331,6 +334,61 @@ fn generation_runs_ahead_and_nobody_notices() {
     shim.fail(c"cuEventQuery", 4, 719);
     assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::DeviceLost { .. })));
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
+}
+
+/// Behind a source logits are those of another implementation, whatever the pieces, and generation runs ahead.
+#[test]
+fn decoders_that_read_a_source_agree_and_run_ahead() {
+    let Some(_gpu) = gpu::gpu(1) else { return };
+    for name in ["t5", "t5-gated"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures").join(name);
+        let data: Value = serde_json::from_slice(&fs::read(file.with_extension("json")).unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        fs::write(&path, published::file_of(&data).build().0).unwrap();
+        let model = load_fixed(&path, 0).unwrap();
+        assert_eq!(model.info().device, GPU);
+        let numbers = |key: &str| published::numbers(&data[key]).iter().map(|id| *id as u32).collect::<Vec<u32>>();
+        let (source, ids) = (numbers("source"), numbers("ids"));
+        let prompt = |n: usize, behind: &[u32]| {
+            let media = media_from_tokens(&model, &source[..n], None).unwrap();
+            Prompt::new(&model, &[PromptPart::Media(&media), PromptPart::Tokens(behind)], false).unwrap()
+        };
+        let read = |prompt: &Prompt| {
+            let mut session = session(&model);
+            session.prefill_prompt(prompt, 0, None).unwrap();
+            session
+        };
+        let rows = data["logits"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+        let expected: Vec<f32> = rows.map(|logit| logit.as_f64().unwrap() as f32).collect();
+        for piece in [1, 7, 150] {
+            let (mut session, mut at, mut got) = (read(&prompt(source.len(), &[])), 1, Vec::new());
+            for row in numbers("rows") {
+                ids[at..=row as usize].chunks(piece).for_each(|ids| session.prefill(ids, None).unwrap());
+                got.extend_from_slice(session.logits().unwrap());
+                at = row as usize + 1;
+            }
+            let difference = published::relative_rms(&got, &expected);
+            println!("{name}, pieces of {piece}: {difference:.1e}");
+            assert!(difference < 2e-2, "{name}, pieces of {piece}: {difference:.1e}");
+        }
+        let jobs = || {
+            let params = SamplerParams { temperature: 0.9, top_k: 20, seed: 5, ..Default::default() };
+            let job = |n: usize, behind: &[u32], chooser| {
+                let params = JobParams { max_tokens: 30, chooser, ..Default::default() };
+                let request = Request::of_prompt(&session(&model), &prompt(n, behind), 0, params).unwrap();
+                Job::new(session(&model), request)
+            };
+            [job(40, &[], None), job(source.len(), &ids[1..20], Some(Chooser::new(params).unwrap()))]
+        };
+        let expected = ended(&mut jobs(), None).unwrap();
+        assert_eq!(ended(&mut jobs(), Some(Duration::from_secs(1))).unwrap(), expected);
+        let mut alone = read(&prompt(40, &[]));
+        let first = alone.sample(None).unwrap();
+        let (mut out, mut n) = ([0; 29], 0);
+        alone.generate(first, None, &mut out, &mut n, None).unwrap();
+        assert_eq!([&[first], &out[..n]].concat(), expected[0]);
+    }
 }
 
 /// Two jobs behind different parts of the prompt, one of which draws its tokens.

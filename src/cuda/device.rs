@@ -22,7 +22,7 @@ use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::graph::op::{Mask, Op, Projection, RouterScore, Routing, Select, Vector, Weight};
+use crate::graph::op::{Op, Projection, RouterScore, Routing, Select, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
@@ -339,8 +339,6 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
             Some("scores by distances of chosen positions")
         }
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
-        Op::OfMedia { .. } => Some("ops of rows of media alone"),
-        Op::Attend(a) if matches!(a.mask, Mask::Source | Mask::Behind) => Some("attention to a source"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),

@@ -110,9 +110,11 @@ pub struct CudaExecutor {
     in_flight: usize,
     /// The step before has left its tokens on the device.
     leads: bool,
-    /// Positions, turns ahead of them and caches of the step that was begun last, where all its tokens were outputs.
+    /// Positions, turns ahead of them, spans and caches of the step that was begun last, where all its tokens were
+    /// outputs.
     positions: Vec<u32>,
     turns: Vec<[u32; 3]>,
+    spans: Vec<[u32; 2]>,
     caches: Vec<DeviceKv>,
     adapted: Adapted,
     /// Values queued from the host, and the bytes taken since the last wait for the device.
@@ -186,6 +188,7 @@ impl CudaExecutor {
             leads: false,
             positions: try_vec("outputs", limits.max_outputs)?,
             turns: try_vec("outputs", limits.max_outputs)?,
+            spans: try_vec("outputs", limits.max_outputs)?,
             adapted: Adapted::default(),
             caches: Vec::new(),
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
@@ -240,7 +243,6 @@ impl CudaExecutor {
         let pads = (3..=SMALL_BATCH_ROWS).contains(&n)
             && is_apart(inputs)
             && inputs.media.is_empty()
-            && inputs.spans.is_empty()
             && self.crossings.is_empty()
             && *ops == (0..self.program.ops.len());
         pads.then(|| n.next_power_of_two().min(limits.max_tokens).min(limits.max_outputs))
@@ -325,26 +327,38 @@ impl CudaExecutor {
             ],
             longer_than: self.rope_bounds.iter().copied().filter(is_longer).max(),
             turns: !inputs.turns.is_empty(),
+            spans: !inputs.spans.is_empty(),
             separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !self.model.device.fixed,
             adapters: self.adapted.key,
         };
         self.positions.clear();
         self.turns.clear();
+        self.spans.clear();
         if inputs.outputs.len() == inputs.ids.len() {
             self.positions.extend_from_slice(inputs.positions);
             self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
+            self.spans.extend_from_slice(inputs.spans);
         }
         self.caches = caches;
         self.rows = [inputs.ids.len(), inputs.outputs.len()];
         self.launched.clear();
         (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
         if inputs.outputs.is_empty() {
-            // Nothing is left where rows of outputs alone go on.
-            let end = if self.is_kept() { self.ops.start } else { self.keep.unwrap_or(self.ops.end) };
-            self.ops.end = self.ops.end.min(end);
+            self.ops.end = self.ops.end.min(self.end_without_outputs(inputs));
         }
         (self.untouched, self.outputs, self.open) = (true, 0, true);
         Ok(())
+    }
+
+    /// The place where a step without outputs ends: where rows of outputs alone go on, or behind the ops of rows of
+    /// media where it has no other rows.
+    fn end_without_outputs(&self, inputs: &StepInputs) -> usize {
+        let (of_media, is_media) = (self.program.of_media(), inputs.media.len() == inputs.ids.len());
+        match self.keep {
+            _ if self.is_kept() => self.ops.start,
+            _ if is_media && !of_media.is_empty() => of_media.end.max(self.ops.start),
+            keep => keep.unwrap_or(self.ops.end),
+        }
     }
 
     /// Queues the rows of media of a step, where ops read them.
@@ -375,8 +389,7 @@ impl CudaExecutor {
             && inputs.outputs.len() == inputs.ids.len()
             && inputs.positions.iter().copied().eq(self.positions.iter().map(|position| position + 1))
             && (0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)).eq(self.turns.iter().copied())
-            && inputs.spans.is_empty()
-            && self.steps[0].0.last == 0
+            && inputs.spans == self.spans
             && inputs.sequences == self.kept_slots
             && caches.iter().map(place).eq(self.caches.iter().map(place))
     }
@@ -402,11 +415,9 @@ impl CudaExecutor {
         let context = self.model.device.context.clone();
         let current = context.enter()?;
         let (shape, (all, _)) = (self.shape, self.steps[0]);
-        // Few steps with pictures are alike.
-        let has_picture = all.media != 0 || all.last != 0;
         let is_one = self.whole && self.crossings.is_empty();
         let most = if shape.padded { SMALL_BATCH_ROWS } else { GEMV_ROWS };
-        let records = self.untouched && is_one && shape.n <= most && self.profile.is_none() && !has_picture;
+        let records = self.untouched && is_one && shape.n <= most && self.profile.is_none() && all.media == 0;
         let (ops, mut graphs) = (self.ops.clone(), std::mem::take(&mut self.graphs));
         let mut lowering = self.lowering(&current);
         let stream = lowering.stream;

@@ -75,7 +75,8 @@ impl Fusions {
 
     /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
     pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
-        let mut chooser = Chooser { program, named: program.ops_of_tensors(), fusions: Fusions::none(program) };
+        let (of_media, named, fusions) = (program.of_media(), program.ops_of_tensors(), Fusions::none(program));
+        let mut chooser = Chooser { program, of_media, named, fusions };
         let mut at = 0;
         while at < program.ops.len() {
             let fusion = chooser.choose(at, &is_gate);
@@ -127,6 +128,8 @@ impl Fusions {
 
 struct Chooser<'a> {
     program: &'a Program,
+    /// Ops that are passed over together: nothing is fused with what is behind them.
+    of_media: Range<usize>,
     /// The ops that name each `TensorId`.
     named: Vec<Vec<usize>>,
     fusions: Fusions,
@@ -134,7 +137,8 @@ struct Chooser<'a> {
 
 impl Chooser<'_> {
     fn choose(&mut self, at: usize, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusion {
-        match &self.program.ops[at..] {
+        let end = if self.of_media.contains(&at) { self.of_media.end } else { self.program.ops.len() };
+        match &self.program.ops[at..end] {
             [Op::Norm { norm, x, out }, ..] if self.is_delayable(at, norm, *x, *out) => {
                 self.fusions.delayed[out.0 as usize] = Some((*norm, *x));
                 Fusion::Delayed
@@ -180,16 +184,16 @@ impl Chooser<'_> {
                 _ => Fusion::Alone,
             },
             ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| {
-                let attention = self.attention(at, &heads);
+                let attention = self.attention(at, end, &heads);
                 attention.unwrap_or(Fusion::Heads(heads.taken))
             }),
         }
     }
 
-    /// The fusion of the ops on heads from `at` on with the attention after them: no more query heads share a key than
-    /// a block has rows for, and nothing else reads queries and keys, which stay as they were.
-    fn attention(&self, at: usize, heads: &HeadOps) -> Option<Fusion> {
-        let behind = &self.program.ops[at + heads.taken..];
+    /// The fusion of the ops on heads from `at` on with the attention after them, ahead of `end`: no more query heads
+    /// share a key than a block has rows for, and nothing else reads queries and keys, which stay as they were.
+    fn attention(&self, at: usize, end: usize, heads: &HeadOps) -> Option<Fusion> {
+        let behind = &self.program.ops[at + heads.taken..end];
         let (attend, moves, between) = match behind {
             [Op::Attend(attend), ..] => (attend, &[][..], 0),
             [Op::KeepOutputs { moves }, Op::Attend(attend), ..] => (attend, &moves[..], 1),

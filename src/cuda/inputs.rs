@@ -36,11 +36,11 @@ pub struct InputStaging {
 pub type Sent = ([(StepArgs, Tilings); 2], StepRules);
 
 impl InputStaging {
-    /// Bytes of the inputs of one step: thirteen arrays, two for each tiling, and rules.
+    /// Bytes of the inputs of one step: eleven arrays, two for each tiling, and rules.
     pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize, vocab: usize) -> usize {
         let tiles = tilings * size_of::<DeviceTile>();
-        let (token, output) = (10 * 4 + tiles + size_of::<DeviceKv>(), 10 * 4 + tiles);
-        let arrays = max_tokens * token + max_outputs * output + (13 + 2 * tilings) * ALIGN;
+        let (token, output) = (8 * 4 + tiles + size_of::<DeviceKv>(), 8 * 4 + tiles);
+        let arrays = max_tokens * token + max_outputs * output + (11 + 2 * tilings) * ALIGN;
         arrays + rules::bytes(max_outputs, vocab)
     }
 
@@ -119,6 +119,7 @@ pub struct Padded {
     ids: [u32; SMALL_BATCH_ROWS],
     positions: [u32; SMALL_BATCH_ROWS],
     turns: [[u32; 3]; SMALL_BATCH_ROWS],
+    spans: [[u32; 2]; SMALL_BATCH_ROWS],
     /// The numbers of sequences, which are those of outputs.
     numbers: [u32; SMALL_BATCH_ROWS],
 }
@@ -126,11 +127,13 @@ pub struct Padded {
 impl Padded {
     pub fn new(inputs: &StepInputs) -> Padded {
         let numbers = std::array::from_fn(|i| i as u32);
-        let (ids, positions, turns) = ([0; SMALL_BATCH_ROWS], [0; SMALL_BATCH_ROWS], [[0; 3]; SMALL_BATCH_ROWS]);
-        let mut padded = Padded { ids, positions, turns, numbers };
+        let (ids, positions) = ([0; SMALL_BATCH_ROWS], [0; SMALL_BATCH_ROWS]);
+        let (turns, spans) = ([[0; 3]; SMALL_BATCH_ROWS], [[0; 2]; SMALL_BATCH_ROWS]);
+        let mut padded = Padded { ids, positions, turns, spans, numbers };
         padded.ids[..inputs.ids.len()].copy_from_slice(inputs.ids);
         padded.positions[..inputs.positions.len()].copy_from_slice(inputs.positions);
         padded.turns[..inputs.turns.len()].copy_from_slice(inputs.turns);
+        padded.spans[..inputs.spans.len()].copy_from_slice(inputs.spans);
         padded
     }
 
@@ -142,6 +145,7 @@ impl Padded {
             sequences: &self.numbers[..rows],
             outputs: &self.numbers[..rows],
             turns: if inputs.turns.is_empty() { &[] } else { &self.turns[..rows] },
+            spans: if inputs.spans.is_empty() { &[] } else { &self.spans[..rows] },
             ..*inputs
         }
     }
@@ -161,14 +165,7 @@ impl Writer<'_> {
         }
         if !inputs.spans.is_empty() {
             to.spans = self.array();
-            tokens.clone().flat_map(|t| inputs.spans[t]).for_each(|position| self.put(position.to_le_bytes()));
-            to.last = self.array();
-            for t in tokens {
-                let [position, sequence] = [inputs.positions[t], inputs.sequences[t]];
-                let end = inputs.sequences.partition_point(|&s| s <= sequence);
-                self.put(position.max(inputs.spans[t][1].saturating_sub(1)).to_le_bytes());
-                self.put(inputs.positions[end - 1].to_le_bytes());
-            }
+            tokens.flat_map(|t| inputs.spans[t]).for_each(|position| self.put(position.to_le_bytes()));
         }
     }
 

@@ -300,6 +300,11 @@ impl Mask {
         !matches!(self, Mask::All | Mask::Around(_) | Mask::Spans)
     }
 
+    /// True where a token with a span sees other positions than without.
+    pub fn heeds_spans(self) -> bool {
+        !matches!(self, Mask::Past | Mask::Chunk(_) | Mask::All | Mask::Around(_))
+    }
+
     /// Number of positions up to its own that a token sees, at most; 0: all, or some after it too.
     pub fn span(self) -> usize {
         match self {

@@ -362,6 +362,15 @@ impl Program {
         self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
     }
 
+    /// The ops that count for rows of media alone, behind `OfMedia`; empty where there is none.
+    pub fn of_media(&self) -> Range<usize> {
+        let range = |(at, op): (usize, &Op)| match op {
+            Op::OfMedia { ops } => Some(at + 1..at + 1 + ops),
+            _ => None,
+        };
+        self.ops.iter().enumerate().find_map(range).unwrap_or_default()
+    }
+
     /// True where tokens look at the rows of a source ahead of them.
     pub fn reads_source(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Attend(a) if a.mask == Mask::Source))

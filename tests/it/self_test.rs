@@ -179,7 +179,7 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"adjust", c"weigh", c"keep"], offset_of!(ChooseArgs, states), 24),
     (&[c"embed"], offset_of!(EmbedArgs, media), shim::NULL),
     (&[c"heads"], offset_of!(HeadsArgs, step.turns), shim::NULL),
-    (&[c"attend_64", c"attend_prompt_64"], offset_of!(AttendArgs, step.last), shim::NULL),
+    (&[c"attend_64", c"attend_prompt_64"], offset_of!(AttendArgs, step.spans), shim::NULL),
     (&[c"attend_among"], offset_of!(AttendArgs, among), shim::NULL),
     (&[c"attend_among"], offset_of!(AttendArgs, sums_before), shim::NULL),
     (&[c"join"], offset_of!(JoinArgs, by), shim::NULL),

@@ -55,7 +55,7 @@ pub const PROMPT_TOKENS: usize = 128;
 /// The positions that a token sees.
 #[repr(u32)]
 pub enum Mask {
-    /// The newest `window` positions up to its own; 0: all of them.
+    /// The newest `window` positions up to its own, 0: all of them; and those after it that its span has.
     Newest = 0,
     /// Those from the last multiple of `window` up to its own.
     OwnChunk = 1,
@@ -63,6 +63,10 @@ pub enum Mask {
     Around = 2,
     /// Those of the token's span, or of the sequence where that is empty.
     Spans = 3,
+    /// Those of the token's span, or those up to its own where that is empty.
+    Source = 4,
+    /// Those behind its span up to its own.
+    Behind = 5,
 }
 
 /// out = softmax(scale * q k^T + bias) v, head by head, over the cache.

@@ -214,8 +214,6 @@ pub struct StepArgs {
     pub media: ConstPtr<f32>,
     /// `[n, 3]`, what time, row and column of each token are ahead of its position, or null: nothing.
     pub turns: ConstPtr<u32>,
-    /// `[n, 2]`, the last position that each token sees, and that of its sequence in the step, or null: its own.
-    pub last: ConstPtr<u32>,
     /// `[n, 2]`, the first position of each token's span and the one behind its last, or null: no token has one.
     pub spans: ConstPtr<u32>,
     /// Tokens.

@@ -123,15 +123,16 @@ impl Lowering<'_> {
             Mask::Window(n) => (args::Mask::Newest, n),
             Mask::Chunk(n) => (args::Mask::OwnChunk, n),
             Mask::All => (args::Mask::Around, u32::MAX),
-            // `supports` refuses the other two.
-            Mask::Spans | Mask::Source | Mask::Behind => (args::Mask::Spans, 0),
+            Mask::Spans => (args::Mask::Spans, 0),
+            Mask::Source => (args::Mask::Source, 0),
+            Mask::Behind => (args::Mask::Behind, 0),
             Mask::Around(n) => (args::Mask::Around, n),
         };
         let Tiling { address: tiles, n } = self.step.1[tiling];
-        let last = if matches!(op.mask, Mask::Causal | Mask::Window(_)) { self.step.0.last } else { 0 };
+        let spans = if op.mask.heeds_spans() { self.step.0.spans } else { 0 };
         let weights = &self.model.weights;
         let args = AttendArgs {
-            step: StepArgs { tiles, n_tiles: n, last, ..self.step.0 },
+            step: StepArgs { tiles, n_tiles: n, spans, ..self.step.0 },
             q: self.tensor(op.q),
             out: self.tensor(op.out),
             partials: self.scratch.partials,

@@ -26,7 +26,7 @@ use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::device_info::Part;
 use crate::graph::op::{Activation, Index, Mix, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
 use crate::graph::program::Program;
@@ -61,6 +61,8 @@ pub struct StepShape {
     pub longer_than: Option<usize>,
     /// Heads turn by more than positions.
     pub turns: bool,
+    /// Tokens have spans.
+    pub spans: bool,
     /// Several tokens of one sequence, each as in a step of its own: `StepInputs::separate`.
     pub separate: bool,
     /// Rules by which tokens are chosen.
@@ -224,10 +226,13 @@ impl Lowering<'_> {
     pub fn run(&mut self, ops: Range<usize>, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut at = ops.start;
         while at < ops.end && !stop() {
-            at += self.next(at, ops.end)?;
+            at += match self.program.ops[at] {
+                Op::OfMedia { ops } if self.step.0.media == 0 => 1 + ops,
+                _ => self.next(at, ops.end)?,
+            };
         }
         self.mark(None)?;
-        Ok(at)
+        Ok(at.min(ops.end))
     }
 
     fn mark(&mut self, part: Option<Part>) -> Result<()> {
@@ -347,9 +352,9 @@ impl Lowering<'_> {
             Op::Pool(op) => self.pool(op),
             Op::Select(op) => self.select(op),
             Op::EmbedNgrams(op) => self.embed_ngrams(op),
-            Op::OfMedia { .. } => Err(Error::unsupported("ops of rows of media alone on a GPU")),
-            // `HeadOps` has the former, the caller the latter.
-            Op::Rope { .. } | Op::StoreKv { .. } | Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } => Ok(()),
+            // `HeadOps` has the first two, `run` and the caller the others.
+            Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
+            Op::OfMedia { .. } | Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } => Ok(()),
         }
     }
 

@@ -31,7 +31,7 @@ use crate::device::adapter::Adapter;
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
 use crate::graph::adapter_set::AdapterSet;
-use crate::graph::op::{Index, Mask, NormKind, Op, TensorId};
+use crate::graph::op::{Index, NormKind, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
 
@@ -438,10 +438,7 @@ impl Case {
             Op::Embed { index, .. } => *index == Index::Id,
             Op::Rope { rope, .. } => !self.ropes[rope.table.0 as usize].axes.is_empty(),
             // No network with keys of several positions sees.
-            Op::Attend(a) => {
-                self.program.kv_layers[a.layer.0 as usize].pool == 1
-                    && matches!(a.mask, Mask::Causal | Mask::Window(_) | Mask::Spans)
-            }
+            Op::Attend(a) => self.program.kv_layers[a.layer.0 as usize].pool == 1 && a.mask.heeds_spans(),
             Op::AddMedia { .. } => true,
             _ => false,
         };

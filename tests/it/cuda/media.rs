@@ -1,4 +1,4 @@
-//! Steps with pictures beside the CPU: rows of media, turns and spans.
+//! Steps with pictures and sources beside the CPU: rows of media, turns and spans.
 
 use realizar::device::Copied;
 use realizar::device::partition::Division;
@@ -280,4 +280,84 @@ fn tokens_run_ahead(backend: &Backend, program: &Arc<Program>) {
     collect(&mut run.executor);
     run.executor.end().unwrap();
     assert_eq!(got, expected);
+}
+
+/// A layer that looks at its own tokens and at the rows of a source: keys and values of rows of the source are not
+/// stored for the former, and those of tokens not for the latter.
+fn reader() -> Arc<Program> {
+    let o = Ops::default();
+    for _ in 0..2 {
+        o.0.borrow_mut().kv_layer(KvLayer::new(2, HEAD_DIM, 0));
+    }
+    let start = o.0.borrow().position();
+    let [_, k, v] = o.qkv(o.embed(0, Index::Id, 1.5));
+    o.norm_in_place(norm(2), k);
+    o.push(Op::StoreKv { layer: KvLayerId(0), k, v: Some(v) }, k);
+    o.0.borrow_mut().end_of_media(start);
+    let x = o.embed(0, Index::Id, 1.5);
+    let [q, k, v] = o.qkv(o.norm(norm(0), x));
+    let [q, k] = [q, k].map(|heads| o.norm_in_place(norm(2), heads));
+    let a = o.attend_by(1, q, k, Some(v), |a| Attend { mask: Mask::Behind, ..a });
+    o.add(x, o.project(a, [(12, None)])[0], 1.0);
+    let ([q], a) = (o.project(o.norm(norm(0), x), [(2, Some(3))]), o.tensor(Q));
+    o.norm_in_place(norm(2), q);
+    o.push(Op::Attend(Attend { mask: Mask::Source, ..Attend::new(KvLayerId(0), q, a, 0.3) }), a);
+    o.add(x, o.project(a, [(12, None)])[0], 1.0);
+    o.logits(o.norm(norm(0), x));
+    Arc::new(o.0.into_inner().finish(VOCAB, &[]))
+}
+
+/// Rows of a source alone, in pieces, and beside tokens of another sequence; behind them tokens, one by one and many.
+#[test]
+fn decoders_that_read_a_source_agree_with_the_cpu() {
+    const SOURCES: [u32; 2] = [21, 9];
+    const STEPS: [[usize; 2]; 9] = [[16, 0], [5, 0], [3, 9], [1, 1], [1, 1], [1, 1], [13, 20], [1, 1], [1, 0]];
+    let program = &reader();
+    let sources = case_matrices();
+    let weights = &case_weights(&sources);
+    program.check(weights).unwrap();
+    let logits_of = |backend: &Backend, dtype: DType| {
+        let mut run = Run::new(backend, program);
+        let spec = SequenceSpec { k_type: dtype, v_type: dtype, ..run.states[0].spec().clone() };
+        run.states = [0; 2].map(|_| backend.new_sequence(&spec).unwrap());
+        let mut all = Vec::new();
+        for n in STEPS {
+            let first = run.states.each_ref().map(|state| state.len() as u32);
+            let tokens = |slot: usize| (first[slot]..).take(n[slot]).map(move |p| (p, slot as u32));
+            let (positions, sequences): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
+            let is_row = |t: usize| positions[t] < SOURCES[sequences[t] as usize];
+            let (rows, outputs): (Vec<u32>, Vec<u32>) = (0..positions.len() as u32).partition(|t| is_row(*t as usize));
+            let id = |t: usize| if is_row(t) { MEDIA_ROW } else { positions[t] * 7919 % VOCAB as u32 };
+            let ids: Vec<u32> = (0..positions.len()).map(id).collect();
+            let span = |t: usize| if is_row(t) { [0; 2] } else { [0, SOURCES[sequences[t] as usize]] };
+            let spans: Vec<[u32; 2]> = (0..positions.len()).map(span).collect();
+            let row = |t: &u32| {
+                values(program.media_width(), u64::from(positions[*t as usize] + 100 * sequences[*t as usize]))
+            };
+            let rows: Vec<Vec<f32>> = rows.iter().map(row).collect();
+            let media: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+            let (ids, positions, sequences, media) = (&ids[..], &positions[..], &sequences[..], &media[..]);
+            let inputs =
+                StepInputs { ids, positions, sequences, outputs: &outputs, media, spans: &spans, ..Default::default() };
+            run.begin(inputs, n);
+            all.extend(logits(&mut run.executor, outputs.len(), VOCAB).unwrap());
+            run.executor.end().unwrap();
+        }
+        all
+    };
+    let cpu = cpu_backend(program, weights);
+    for target in targets() {
+        let cuda = Backend::Cuda(Arc::new(target.cuda().unwrap().load(program, weights, &mut |_, _| Ok(())).unwrap()));
+        for (dtype, limit) in [(quant::F32, 1.5e-2), (quant::F16, 1.5e-2), (quant::Q8_0, 3e-2)] {
+            let expected: Vec<Vec<f64>> =
+                logits_of(&cpu, dtype).iter().map(|row| row.iter().copied().map(f64::from).collect()).collect();
+            let replays = || target.shim.as_ref().map_or(0, |shim| shim.number("shim_replays"));
+            let before = replays();
+            let difference = relative_rms(&expected, &logits_of(&cuda, dtype));
+            println!("a cache of type {}: {difference:.2e}", dtype.0);
+            assert!(difference < limit, "a cache of type {}: {difference}", dtype.0);
+            // Steps of two single tokens but the first.
+            assert!(target.shim.is_none() || replays() == before + 3, "{}", replays() - before);
+        }
+    }
 }
