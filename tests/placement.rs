@@ -10,7 +10,7 @@ mod it {
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::placement::place as place_layers;
@@ -369,6 +369,35 @@ fn copies_are_paused_and_go_on() {
                 assert_eq!(ended(jobs(model), budget), expected, "{name}, {budget:?} a slice");
             }
         }
+    }
+}
+
+/// Slices end in time while the device works on, be it on a copy or on what the host waits for; that they go on waiting
+/// gives no device more time than it has.
+#[test]
+fn slices_end_while_the_device_works_on() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    let (_dir, path, _) = save(&mixture("qwen2moe", quant::Q8_0));
+    for placement in ["experts=cpu,copied=never", "experts=cpu,copied=1"] {
+        let model = load(&path, placement, 0).unwrap();
+        let (expected, mut jobs) = (ended(jobs(&model), None), jobs(&model));
+        let mut slice = || step_jobs(&mut jobs.each_mut(), Some(Duration::from_millis(2)));
+        let (patience, started) = (shim.driver.patience(), Instant::now());
+        shim.hang(true);
+        (0..5).for_each(|_| assert!(!slice().unwrap()));
+        assert!(started.elapsed() < patience / 6, "{placement}: {:?}", started.elapsed());
+        shim.hang(false);
+        assert_eq!(ended(jobs, Some(Duration::from_secs(1))), expected);
+        let mut jobs = self::jobs(&model);
+        shim.hang(true);
+        shim.driver.set_patience(Duration::from_millis(50));
+        let started = Instant::now();
+        let lost = std::iter::repeat_with(|| step_jobs(&mut jobs.each_mut(), Some(Duration::from_millis(2))));
+        let lost = lost.take_while(|_| started.elapsed() < patience / 6).find_map(Result::err);
+        shim.driver.set_patience(patience);
+        shim.hang(false);
+        assert!(matches!(lost, Some(Error::DeviceLost { .. })), "{placement}: {lost:?}");
     }
 }
 

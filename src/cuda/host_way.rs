@@ -5,12 +5,15 @@
 //! what was queued behind them. A way carries one set of values at a time: what comes back is read by the device before
 //! it sends the next.
 
+use std::time::Instant;
+
 use super::args::JoinArgs;
 use super::executor::CudaExecutor;
 use super::launch::{Event, Grid, PinnedBuffer};
 use super::probe::Address;
 use crate::error::{Error, Result};
 use crate::graph::op::TensorId;
+use crate::graph::step_budget::StepBudget;
 
 pub struct HostWay {
     /// Stands behind what is written for the host.
@@ -20,6 +23,8 @@ pub struct HostWay {
     up: PinnedBuffer,
     /// Number of rows that were sent to the host.
     rows: usize,
+    /// When the wait for them began.
+    since: Option<Instant>,
 }
 
 impl HostWay {
@@ -28,7 +33,7 @@ impl HostWay {
         let current = executor.context().enter()?;
         let bytes = |values: usize| values.saturating_mul(4);
         let (down, up) = (current.alloc_pinned(bytes(down))?, current.alloc_pinned(bytes(up))?);
-        Ok(HostWay { ready: current.event(false)?, down, up, rows: 0 })
+        Ok(HostWay { ready: current.event(false)?, down, up, rows: 0, since: None })
     }
 
     /// Has the device write two activations of the open step, and returns the number of their rows.
@@ -60,21 +65,23 @@ impl HostWay {
             &args,
         )?;
         current.record(executor.stream(), &self.ready)?;
-        self.rows = rows;
+        (self.rows, self.since) = (rows, None);
         Ok(rows)
     }
 
-    /// Waits for the values that were sent.
-    pub fn receive(&self, executor: &CudaExecutor, out: [&mut [f32]; 2]) -> Result<()> {
+    /// Waits for the values that were sent; false where `budget` ends that.
+    pub fn receive(&mut self, executor: &CudaExecutor, out: [&mut [f32]; 2], budget: &StepBudget) -> Result<bool> {
         let [width, tail_width] = [&*out[0], &*out[1]].map(|out| out.len() / self.rows.max(1));
-        executor.context().enter()?.wait(&self.ready)?;
+        if !executor.context().enter()?.wait_within(&self.ready, &mut self.since, budget)? {
+            return Ok(false);
+        }
         let values = self.down.bytes().as_chunks().0;
         let [x, tail] = out;
         let rows = x.chunks_exact_mut(width.max(1)).zip(tail.chunks_exact_mut(tail_width.max(1)));
         for ((x, tail), values) in rows.zip(values.chunks_exact((width + tail_width).max(1))) {
             x.iter_mut().chain(tail).zip(values).for_each(|(out, bytes)| *out = f32::from_le_bytes(*bytes));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Queues a copy of values to an activation.

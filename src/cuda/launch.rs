@@ -26,6 +26,7 @@ pub use handles::{CudaKernel, DeviceBuffer, Event, Graph, Grid, Module, PinnedBu
 use super::arena::ALIGN;
 use super::probe::{Address, CaptureMode, Driver, MEMORY, Properties, Status, Verdicts};
 use crate::error::{Error, Result};
+use crate::graph::step_budget::StepBudget;
 use crate::os::without_signals;
 
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
@@ -181,20 +182,27 @@ impl Context {
         self.taken.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    /// Asks `query` until it says something else than that work is under way. Where that takes longer than the driver
-    /// is given, the context is lost.
-    fn wait(&self, call: &str, query: impl Fn(&Driver) -> Status) -> Result<()> {
-        let (started, limit) = (Instant::now(), self.driver.patience());
+    /// Asks `query` until it says something else than that work is under way; false where `gives_up` says so first.
+    /// Where that takes longer than the driver is given, the context is lost.
+    fn wait(
+        &self,
+        call: &str,
+        started: Instant,
+        gives_up: &dyn Fn() -> bool,
+        query: impl Fn(&Driver) -> Status,
+    ) -> Result<bool> {
+        let limit = self.driver.patience();
         loop {
             let status = query(&self.driver);
             if status != NOT_READY {
-                return self.check(status, call);
+                return self.check(status, call).map(|()| true);
             }
             match started.elapsed() {
                 waited if waited > limit => {
                     self.is_silent.store(true, Ordering::Relaxed);
                     return Err(self.lose(format!("no answer to {call} within {limit:?}")));
                 }
+                _ if gives_up() => return Ok(false),
                 waited if waited > EAGER => std::thread::sleep(SLEEP),
                 _ => std::thread::yield_now(),
             }
@@ -315,7 +323,8 @@ impl Current<'_> {
     /// Waits for the end of all work in `stream` and reports its errors.
     pub fn synchronize(&self, stream: &Stream) -> Result<()> {
         // SAFETY: a live stream.
-        self.context.wait("cuStreamQuery", |driver| unsafe { (driver.stream_query)(stream.raw) })
+        let query = |driver: &Driver| unsafe { (driver.stream_query)(stream.raw) };
+        self.context.wait("cuStreamQuery", Instant::now(), &|| false, query).map(|_| ())
     }
 
     /// Creates an event; `timed` ones cost more.
@@ -344,8 +353,22 @@ impl Current<'_> {
 
     /// Waits for the work ahead of `event`, and reports its errors.
     pub fn wait(&self, event: &Event) -> Result<()> {
+        self.wait_until(event, Instant::now(), &|| false).map(|_| ())
+    }
+
+    /// The same for as long as `budget` allows; false where the work goes on. `since`: when the wait began, which may
+    /// have been in an earlier call.
+    pub fn wait_within(&self, event: &Event, since: &mut Option<Instant>, budget: &StepBudget) -> Result<bool> {
+        let started = *since.get_or_insert_with(Instant::now);
+        let has_ended = self.wait_until(event, started, &|| budget.patience().is_none())?;
+        *since = since.filter(|_| !has_ended);
+        Ok(has_ended)
+    }
+
+    fn wait_until(&self, event: &Event, started: Instant, gives_up: &dyn Fn() -> bool) -> Result<bool> {
         // SAFETY: a live event.
-        self.context.wait("cuEventQuery", |driver| unsafe { (driver.event_query)(event.raw) })
+        let query = |driver: &Driver| unsafe { (driver.event_query)(event.raw) };
+        self.context.wait("cuEventQuery", started, gives_up, query)
     }
 
     /// Queues a copy of `bytes` bytes of `from`, which must stay as they are until the stream was synchronised.

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::arena::Arena;
 use super::args::DeviceMatrix;
@@ -16,6 +17,7 @@ use super::pieces::{Piece, Rows, piece_of};
 use super::weights::PlaneLayout;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::op::Experts;
+use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
 
 /// Bytes of a file that a thread reads and lays down at a time.
@@ -31,6 +33,8 @@ pub struct Pieces {
     slots: [Slot; 2],
     /// The slot that the next piece takes.
     next: usize,
+    /// When the wait for it began.
+    since: Option<Instant>,
 }
 
 /// Memory of a piece.
@@ -69,12 +73,19 @@ impl Pieces {
             let device = current.alloc("experts of the host", bytes)?;
             Ok::<_, Error>(Slot { pinned: current.alloc_pinned(bytes)?, device, copied, used })
         };
-        Ok(Pieces { stream: current.stream()?, slots: [slot()?, slot()?], next: 0 })
+        Ok(Pieces { stream: current.stream()?, slots: [slot()?, slot()?], next: 0, since: None })
     }
 
-    /// Queues the copy of some rows of a matrix, which threads lay down first; `None` where `each` did nothing.
-    pub fn send(&mut self, of: &dyn MatrixSource, rows: Range<usize>, each: &mut Each) -> Result<Option<DeviceMatrix>> {
-        let Pieces { stream, slots, next } = self;
+    /// Queues the copy of some rows of a matrix, which threads lay down first; `None` where `budget` ends the wait for
+    /// the copy before from this memory, or `each` did nothing.
+    pub fn send(
+        &mut self,
+        of: &dyn MatrixSource,
+        rows: Range<usize>,
+        budget: &StepBudget,
+        each: &mut Each,
+    ) -> Result<Option<DeviceMatrix>> {
+        let Pieces { stream, slots, next, since } = self;
         let Slot { pinned, device, copied, used } = &mut slots[*next];
         let (rows, mut arena) = (Rows { of, rows }, Arena::default());
         let layout = PlaneLayout::new(&rows, &mut arena)?;
@@ -82,8 +93,9 @@ impl Pieces {
         if arena.bytes() > pinned.len() {
             return Err(Error::invalid(format!("a piece of {} bytes for {}", arena.bytes(), pinned.len())));
         }
-        // The copy before from this memory.
-        context.enter()?.wait(copied)?;
+        if !context.enter()?.wait_within(copied, since, budget)? {
+            return Ok(None);
+        }
         let most = (SHARE / layout.row_bytes.max(1)).clamp(1, n);
         let mut shares = try_vec("rows to upload", n.div_ceil(most))?;
         for first in (0..n).step_by(most) {

@@ -96,7 +96,8 @@ impl HostExperts {
             if i > 0 {
                 rows += range.len() * of.cols();
             }
-            room.send(of, range, &mut |n, item| cpu.share(n, &StepBudget::new(&|| false), item))?;
+            let budget = StepBudget::new(&|| false);
+            room.send(of, range, &budget, &mut |n, item| cpu.share(n, &budget, item))?;
             if i == 0 {
                 room.finish()?;
                 started = Instant::now();
@@ -238,7 +239,9 @@ impl HostExecutor {
                 let inputs = StepInputs { ids: &ids[..*rows], ..StepInputs::default() };
                 if !*begun {
                     let (x, scores) = room[..of_x + of_scores].split_at_mut(of_x);
-                    way.receive(executor, [&mut *x, &mut *scores])?;
+                    if !way.receive(executor, [&mut *x, &mut *scores], budget)? {
+                        return Ok(false);
+                    }
                     cpu.begin(&inputs, &OnCpu(&mut []), experts..experts + 1)?;
                     cpu.write(e.x, x)?;
                     cpu.write(e.scores, scores)?;
@@ -281,7 +284,8 @@ impl HostExecutor {
             let mut each = |n: usize, item: &(dyn Fn(usize) + Sync)| {
                 if budget.pauses(Duration::ZERO) { Ok(false) } else { cpu.share(n, budget, item) }
             };
-            let Some(w) = room.send(of, rows_of(of, piece, own.stack()), &mut each)? else { return Ok(false) };
+            let rows = rows_of(of, piece, own.stack());
+            let Some(w) = room.send(of, rows, budget, &mut each)? else { return Ok(false) };
             executor.multiply_piece(experts, room, piece, w)?;
             *sent += 1;
         }
