@@ -231,8 +231,9 @@ gpu-kit: ## Gather both in build/gpu, for a machine with a GPU and no compiler  
 check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions  [TARGETS="80 90"]
 	scripts/check-kernels $(or $(TARGETS),80 86 89 90 100 120)
 
-lint: ## Check the formatting, run clippy, read the workflows
+lint: ## Check the formatting, run clippy, also as for systems without CUDA, read the workflows
 	$(CARGO) fmt --check
+	REALIZAR_CUDA_TARGETS=none $(CARGO) clippy --lib -- -D warnings
 	$(CARGO) clippy --all-targets -- -D warnings
 	@if actionlint -version >/dev/null 2>&1; then actionlint; else echo "SKIPPED: the workflows, because there is no actionlint"; fi
 

@@ -57,6 +57,7 @@ fn main() {
     println!("cargo:rerun-if-changed=cbindgen.toml");
     println!("cargo:rerun-if-changed=src/ffi");
     println!("cargo:rerun-if-env-changed=CI");
+    println!("cargo:rerun-if-env-changed=REALIZAR_CUDA_TARGETS");
 
     let groups = GROUPS.map(|(file, title)| (file, title, declarations(&root, file)));
     let header = header(&groups);
@@ -105,8 +106,12 @@ fn generated(root: &Path, file: &str, text: &str, out: &Path) {
     }
 }
 
-/// Whether NVIDIA has drivers for the system that is built for; the condition of dependencies in `Cargo.toml`.
+/// Whether NVIDIA has drivers for the system that is built for; the condition of dependencies in `Cargo.toml`. "none"
+/// for `REALIZAR_CUDA_TARGETS` builds as for a system without, so that this can be checked on any.
 fn has_cuda() -> bool {
+    if env::var("REALIZAR_CUDA_TARGETS").is_ok_and(|targets| targets == "none") {
+        return false;
+    }
     let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     target("POINTER_WIDTH") == "64" && ["linux", "windows"].contains(&target("OS").as_str())
 }

@@ -114,7 +114,7 @@ pub fn build(root: &Path, out: &Path) {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/cuda/args");
     println!("cargo:rerun-if-changed=build_cuda.rs");
-    for variable in ["NVCC", "CUDA_HOME", "PATH", "REALIZAR_CUDA_TARGETS"] {
+    for variable in ["NVCC", "CUDA_HOME", "PATH"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     super::generated(root, "kernels/args.cuh", &arguments(root), out);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::device_info::{DeviceInfo, DeviceKind, Times};
-use crate::graph::op::{Op, TensorId};
+use crate::graph::op::{Experts, Op, TensorId};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{Sequences, StepInputs, StepLimits};
@@ -45,6 +45,7 @@ impl Kept {
     }
 }
 
+pub struct DeviceMatrix(Never);
 pub struct CudaDevice(Never);
 pub struct CudaModel(Never);
 pub struct CudaAdapter(Never);
@@ -52,6 +53,29 @@ pub struct CudaSequence(Never);
 pub struct CudaExecutor(Never);
 pub struct Transfer(Never);
 pub struct HostWay(Never);
+pub struct Pieces(Never);
+
+/// Experts of one of the matrices of an op.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    pub matrix: usize,
+    pub experts: Range<usize>,
+}
+
+/// Executes work for the numbers below the first.
+pub type Each<'a> = dyn FnMut(usize, &(dyn Fn(usize) + Sync)) -> Result<bool> + 'a;
+
+pub fn piece_bytes(_of: &dyn MatrixSource, _stack: usize) -> Result<usize> {
+    Err(Error::unsupported(WHY))
+}
+
+pub fn piece_of(_program: &Program) -> Option<usize> {
+    None
+}
+
+pub fn pieces_of(_matrices: [Option<&dyn MatrixSource>; 3], _stack: usize, _piece: usize) -> Result<Vec<Piece>> {
+    Err(Error::unsupported(WHY))
+}
 
 pub fn devices() -> Vec<DeviceInfo> {
     vec![DeviceInfo {
@@ -83,6 +107,16 @@ impl Transfer {
 impl HostWay {
     pub fn new(executor: &CudaExecutor, _values: [usize; 2]) -> Result<HostWay> {
         match executor.0 {}
+    }
+}
+
+impl Pieces {
+    pub fn of(executor: &CudaExecutor) -> Result<Option<Pieces>> {
+        match executor.0 {}
+    }
+
+    pub fn on(model: &CudaModel, _bytes: usize) -> Result<Pieces> {
+        match model.0 {}
     }
 }
 
@@ -169,11 +203,20 @@ absent! {
         fn finish(&mut Self) -> Result<()>;
         fn crossing(&Self) -> Option<Op>;
         fn pass_crossing(&mut Self) -> ();
+        fn rows(&Self, TensorId) -> usize;
+        fn choose_experts(&mut Self, &Experts) -> Result<()>;
+        fn multiply_piece(&mut Self, &Experts, &Pieces, &Piece, DeviceMatrix) -> Result<()>;
+        fn combine_experts(&mut Self, &Experts) -> Result<()>;
     }
     HostWay {
         fn send(&mut Self, &CudaExecutor, [TensorId; 2]) -> Result<usize>;
-        fn receive(&Self, &CudaExecutor, [&mut [f32]; 2]) -> Result<()>;
+        fn receive(&mut Self, &CudaExecutor, [&mut [f32]; 2], &StepBudget) -> Result<bool>;
         fn answer(&mut Self, &CudaExecutor, TensorId, &[f32]) -> Result<()>;
+    }
+    Pieces {
+        fn send(&mut Self, &dyn MatrixSource, Range<usize>, &StepBudget, &mut Each) -> Result<Option<DeviceMatrix>>;
+        fn bytes(&Self) -> usize;
+        fn finish(&Self) -> Result<()>;
     }
     Transfer {
         fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[TensorId]) -> Result<()>;
