@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::ffi::{CString, c_void};
+use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::LazyLock;
 
@@ -19,17 +20,22 @@ const CACHES: usize = 3;
 struct Loaded(*mut rz_model);
 // SAFETY: a model may be used by any thread.
 unsafe impl Send for Loaded {}
+// SAFETY: as above.
 unsafe impl Sync for Loaded {}
 
 static MODEL: LazyLock<Loaded> = LazyLock::new(|| {
-    let path =
-        CString::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/stories260K-f32.gguf")).expect("no NUL");
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let path = above.find_map(|folder| folder.join("tests/data/stories260K-f32.gguf").canonicalize().ok());
+    let path = path.expect("the tiny model").into_os_string().into_encoded_bytes();
+    let path = CString::new(path).expect("no NUL");
     let mut model = null_mut();
+    // SAFETY: a terminated path, and a place for the handle.
     assert_eq!(unsafe { rz_model_load(path.as_ptr(), null(), &mut model, null_mut()) }, 0);
     Loaded(model)
 });
 
 unsafe extern "C" fn keep(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+    // SAFETY: `user` is the vector that the caller gave, `data` has `n` bytes.
     let (out, data) = unsafe { (&mut *user.cast::<Vec<u8>>(), std::slice::from_raw_parts(data.cast(), n)) };
     out.extend_from_slice(data);
     i32::from(out.len() > 1 << 20)
@@ -122,6 +128,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     for (cache, job) in caches.into_iter().zip(jobs) {
+        // SAFETY: live handles or NULL, for the last time.
         unsafe {
             rz_job_free(job);
             rz_cache_free(cache);

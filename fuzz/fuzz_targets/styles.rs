@@ -7,7 +7,7 @@ use realizar::error::Result;
 use realizar::text::{ChatTemplate, Reply, ReplyForm, find_reply_form};
 use serde_json::Value as Json;
 
-use crate::memory;
+use super::memory;
 
 static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
     let bytes = include_bytes!("../../tests/data/stories260K-f32.gguf");

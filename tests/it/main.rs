@@ -1,5 +1,8 @@
 //! The tests that need no process of their own. `cargo test --test it families::` runs those of a module.
 
+// Where the targets of `fuzz` look for their macro.
+extern crate self as libfuzzer_sys;
+
 mod support;
 
 mod abi;
@@ -16,6 +19,7 @@ mod embed;
 mod families;
 mod folder_variants;
 mod folders;
+mod fuzz;
 mod grammar;
 mod hostile_gguf;
 mod hostile_safetensors;
