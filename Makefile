@@ -235,6 +235,7 @@ lint: ## Check the formatting, run clippy, also as for systems without CUDA, rea
 	$(CARGO) fmt --check
 	REALIZAR_CUDA_TARGETS=none $(CARGO) clippy --lib -- -D warnings
 	$(CARGO) clippy --all-targets -- -D warnings
+	@if python3 --version >/dev/null 2>&1; then tests/ptx/faults --check; else echo "SKIPPED: the faults for kernels, because there is no python3"; fi
 	@if actionlint -version >/dev/null 2>&1; then actionlint; else echo "SKIPPED: the workflows, because there is no actionlint"; fi
 
 header: ## Regenerate include/realizar.h, its twins in bindings/ and kernels/args.cuh from the sources
