@@ -219,7 +219,7 @@ def _(k, a, type_):
     return k.write(a[0], f'{k.read(a[1], u)} * {k.read(a[2], u)} + {k.read(a[3], u)}', u)
 
 
-@operation(r'(div|rem)\.(u32|u64)')
+@operation(r'(div|rem)\.(u16|u32|u64)')
 def _(k, a, verb, type_):
     return k.write(a[0], f'{verb}({k.read(a[1], type_)}, {k.read(a[2], type_)})', type_)
 
