@@ -24,7 +24,7 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::device_info::Times;
 use crate::graph::op::{Op, TensorId};
 use crate::graph::program::Program;
-use crate::graph::step::{CHOSEN_BEFORE, MEDIA_ROW, Sequences, StepInputs, StepLimits};
+use crate::graph::step::{CHOSEN_BEFORE, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::quant;
 use crate::sampling::NO_TOKEN;
@@ -88,8 +88,6 @@ pub struct CudaExecutor {
     /// Places of ops at which the host has a part of a step.
     crossings: Vec<usize>,
     has_head: bool,
-    /// Some ops read ids, which rows of media have not.
-    reads_ids: bool,
     /// Bounds above which rotations change.
     rope_bounds: Vec<usize>,
     kv_places: Vec<KvPlace>,
@@ -173,7 +171,6 @@ impl CudaExecutor {
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             crossings: (0..program.ops.len()).filter(|&i| is_crossing(&program.ops[i])).collect(),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
-            reads_ids: program.ops.iter().any(Op::reads_ids),
             rope_bounds: program.ops.iter().filter_map(bound).collect(),
             kv_places: places(&program.kv_layers)?,
             memory_places: memory_places(&program.recurrent),
@@ -265,9 +262,6 @@ impl CudaExecutor {
         if std::mem::take(&mut self.open) {
             current.synchronize(&self.stream)?;
             self.leads = false;
-        }
-        if self.reads_ids && inputs.ids.contains(&MEDIA_ROW) {
-            return Err(Error::unsupported("rows of media in a network that hashes ids or chooses experts by them"));
         }
         let mut caches = self.caches(inputs, sequences)?;
         let padded = self.padded(inputs, &ops);

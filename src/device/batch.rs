@@ -34,6 +34,11 @@ impl Batch<'_, '_> {
             return Err(Error::invalid(format!("{n} ids, {} turns, {} spans", turns.len(), spans.len())));
         }
         if !media.is_empty() {
+            if program.reads_ids() {
+                return Err(Error::unsupported(
+                    "rows of media in a network that hashes ids or chooses experts by them",
+                ));
+            }
             let (rows, width) = (ids.iter().filter(|id| **id == MEDIA_ROW).count(), program.media_width());
             if rows != media.len() || media.iter().any(|row| row.len() < width) {
                 let narrowest = media.iter().map(|row| row.len()).min().unwrap_or(0);

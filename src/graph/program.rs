@@ -376,6 +376,11 @@ impl Program {
         self.ops.iter().any(|op| matches!(op, Op::Attend(a) if a.mask == Mask::Source))
     }
 
+    /// True where ops read ids, which rows of media have not.
+    pub fn reads_ids(&self) -> bool {
+        self.ops.iter().any(Op::reads_ids)
+    }
+
     /// Number of values that a row of media has, at least.
     pub fn media_width(&self) -> usize {
         self.ops.iter().map(|op| op.media_width(|tensor| self.width(tensor))).max().unwrap_or(0)

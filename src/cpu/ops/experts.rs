@@ -11,10 +11,9 @@ use crate::cpu::matmul::plan::{MatmulJob, MatmulWorkspace, OP_CHUNK_PRODUCTS, Op
 use crate::cpu::memory::Floats;
 use crate::cpu::tensors::{StepTensors, each, each_row};
 use crate::cpu::threads::pool::Team;
-use crate::error::{Error, Result, try_filled, try_vec};
+use crate::error::{Result, try_filled, try_vec};
 use crate::graph::op::{Experts, Op, RouterScore, Vector};
 use crate::graph::program::Program;
-use crate::graph::step::MEDIA_ROW;
 
 /// Rows whose products take as long as reading the weights.
 const FEW: usize = 8;
@@ -83,9 +82,6 @@ impl ExpertScratch {
     pub fn route(&mut self, backend: &CpuBackend, tensors: &mut StepTensors, op: &Experts, ids: &[u32]) -> Result<()> {
         let routing = op.routing;
         let [bias, by_id] = [routing.bias, routing.by_id].map(|v| v.map(|v| backend.vector(v)));
-        if by_id.is_some() && ids.contains(&MEDIA_ROW) {
-            return Err(Error::unsupported("rows of media in a network that chooses experts by ids"));
-        }
         let (scores, n_experts) = tensors.get(op.scores);
         let ExpertScratch { chosen, ranking, weights, groups, .. } = self;
         let rows = scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used));

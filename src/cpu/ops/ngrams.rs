@@ -5,9 +5,9 @@ use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::tensors::{StepTensors, each};
 use crate::cpu::threads::pool::Team;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::op::EmbedNgrams;
-use crate::graph::step::{MEDIA_ROW, SequencesMut, StepInputs};
+use crate::graph::step::{SequencesMut, StepInputs};
 
 /// Writes the rows of all tokens of a step.
 pub fn embed(
@@ -18,9 +18,6 @@ pub fn embed(
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
-    if inputs.ids.contains(&MEDIA_ROW) {
-        return Err(Error::unsupported("rows of media in a network that embeds n-grams of ids"));
-    }
     let (out, width) = tensors.get(op.out);
     let (kept, each_width) = (op.multipliers.len() - 1, width / op.heads.len());
     each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {

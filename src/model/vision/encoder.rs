@@ -131,10 +131,8 @@ impl<'a> EncoderBuilder<'a> {
         let mut e = Self::of(source, ("clip.vision", "v."), projector, hidden, quantize)?;
         e.patch = e.require("patch_size", Self::MAX_GRAIN)?;
         let keys = &e.b.keys;
-        if projector == "dots_ocr" {
-            // Its files have 0 there.
-            keys.get("image_size");
-        } else {
+        // Unset where pictures are of any size. Networks that have one size ask for it.
+        if keys.get("image_size").is_some() {
             e.told("image_size", Self::MAX_SIDE)?;
         }
         let numbers = e.patch.checked_mul(e.patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);

@@ -6,7 +6,8 @@ use std::ops::Range;
 use realizar::cpu::kernels::Isa;
 use realizar::device::{Batch, Sequence};
 use realizar::graph::op::{
-    Activation, Attend, Index, KvLayerId, Mask, Norm, NormKind, Op, RopeChoice, RopeTable, TensorId, Vector, Weight,
+    Activation, Attend, EmbedNgrams, Index, KvLayerId, Mask, NgramHead, Norm, NormKind, Op, RopeChoice, RopeTable,
+    TensorId, Vector, Weight,
 };
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{MEDIA_ROW, StepInputs};
@@ -528,4 +529,27 @@ fn inputs_that_do_not_fit_are_refused() {
         }
         executor.end().unwrap();
     }
+}
+
+#[test]
+fn a_network_that_hashes_ids_takes_no_rows() {
+    let mut model = Model::new(LAYER);
+    let [out] = model.tensors([12]);
+    let (table, _) = model.matrix(23, 6, 3);
+    let heads = [(0, 7), (7, 16)].map(|(first, rows)| NgramHead { n: 2, first, rows });
+    let recurrent = model.recurrent(1);
+    let embed = EmbedNgrams { recurrent, table, out, multipliers: [3u64, 5].into(), heads: heads.into(), end: 4 };
+    let model = model.finish(vec![Op::EmbedNgrams(Box::new(embed))]);
+    let backend = model.load(1);
+    let mut executor = model.executor(&backend, 4, 1);
+    let mut state = backend.new_sequence(&model.spec(8)).unwrap();
+    let inputs = StepInputs {
+        ids: &[1, MEDIA_ROW, 2],
+        positions: &[0, 1, 2],
+        sequences: &[0; 3],
+        media: &[&[0.5; 16]],
+        ..Default::default()
+    };
+    let e = executor.begin(&mut Batch { inputs, sequences: &mut [&mut state] }, 0..1).unwrap_err().to_string();
+    assert!(e.contains("rows of media in a network that hashes ids"), "{e}");
 }
