@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 32] = [
+const GROUPS: [(&str, &str); 33] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -34,6 +34,7 @@ const GROUPS: [(&str, &str); 32] = [
     ("media.rs", "Pictures and sounds"),
     ("encoder.rs", "Encoders, and media of pictures"),
     ("sound.rs", "Media of sounds"),
+    ("video.rs", "Media of videos"),
     ("media_steps.rs", "Media in slices of time"),
     ("prompt.rs", "Prompts with pictures and sounds"),
     ("job.rs", "Jobs: generating in slices of time"),

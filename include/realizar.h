@@ -1422,12 +1422,16 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
  * the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
 #define RZ_MEDIA_VECTOR 8
 
+/* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0. */
+#define RZ_MEDIA_VIDEO 16
+
 /* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
  * token. */
 #define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
 
-/* The rows of a picture, a sound or a source text, which a model takes among its tokens: made once, used in any number
- * of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may use it at once. */
+/* The rows of a picture, a sound, a video or a source text, which a model takes among its tokens: made once, used
+ * in any number of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may
+ * use it at once. */
 typedef struct rz_media rz_media;
 
 /* Description of a medium. Since 0.1.0. */
@@ -1438,13 +1442,14 @@ typedef struct rz_media_info {
   /* Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
   uint32_t n_tokens;
   uint32_t row_dim;  /* Numbers of a row. */
-  /* Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile. */
+  /* Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile, of a video of a
+   * pair of frames. */
   uint32_t columns;
   uint32_t lines;
   uint32_t tile_columns;  /* Tiles beside and above one another; 0 where the picture is one tile. */
   uint32_t tile_lines;
   uint32_t has_overview;  /* 1: a tile with the whole picture comes with them. */
-  /* Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller. */
+  /* Pixels of the picture, turned upright, or of a frame; of a sound its samples and 0; 0 for rows of the caller. */
   uint32_t width;
   uint32_t height;
   /* Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
@@ -1456,6 +1461,9 @@ typedef struct rz_media_info {
   /* The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
    * tables of the caller. */
   uint8_t hash[32];
+  /* Pairs of frames of a video, each of which has `lines` lines of `columns` rows; 0 of other media. */
+  uint32_t pairs;
+  uint32_t reserved;  /* 0. */
 } rz_media_info;
 
 /* Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are
@@ -1598,7 +1606,8 @@ typedef struct rz_media_params {
   uint32_t struct_size;  /* sizeof(rz_media_params). */
   /* The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
   uint32_t min_rows;
-  uint32_t max_rows;   /* The most rows: larger pictures are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  /* The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  uint32_t max_rows;
   uint32_t max_tiles;  /* The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
   /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
    * million. */
@@ -1731,6 +1740,31 @@ rz_status rz_media_from_audio(const rz_encoder *encoder,
                               rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
+ * Media of videos
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, which do
+ * not fall.
+ *
+ * The host decodes the video and chooses frames; the makers of most models take two a second. Frames are taken in
+ * pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other
+ * models frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose
+ * `struct_size` are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the
+ * other bounds are on all frames together; `progress` is told of pairs. With RZ_MEDIA_STEPS the medium tells its
+ * rows ahead of the work (rz_media_info_get). The result depends neither on threads nor on other calls. `*out` is
+ * freed with rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any
+ * number at once. Errors: those of rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames,
+ * frames of several sizes, times that fall, are negative or above a million; the message has the number of the
+ * frame), RZ_ERR_UNSUPPORTED (an encoder that takes no video). Since 0.1.0. */
+rz_status rz_media_from_frames(const rz_encoder *encoder,
+                               const rz_pixels *frames,
+                               const double *times,
+                               size_t n,
+                               const rz_media_params *params,
+                               rz_media **out,
+                               rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Media in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
@@ -1776,19 +1810,19 @@ rz_status rz_prompt_new(const rz_model *model,
                         rz_error *err);
 
 /* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
- * may also have parts of the types "image" and "audio" with a member "media", the number of one of the `n_media`
- * media:
+ * may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
+ * `n_media` media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
- * "image_url" is read as "image" and "input_audio" as "audio"; what else such a part has is ignored. Each medium is in
- * at least one part. It stands where the template writes a placeholder for it, with those of the model's tokens around
- * it that the template does not write itself. To a template that knows no parts the content is a text, and the medium
- * stands where its part stood. Placeholders that messages spell are text, like all special tokens
- * (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin the prompt.
- * Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a
- * medium or with one of the other kind, a medium without a part, a medium that rz_media_step is not done with),
- * RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
+ * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has
+ * is ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with
+ * those of the model's tokens around it that the template does not write itself. To a template that knows no parts
+ * the content is a text, and the medium stands where its part stood. Placeholders that messages spell are text,
+ * like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the
+ * tokens that begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new;
+ * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part, a medium
+ * that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
 rz_status rz_prompt_from_chat(const rz_model *model,
                               const char *json,
                               size_t json_len,

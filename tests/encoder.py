@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes the GGUF file of a small encoder for the tests of bindings:  tests/encoder.py vision/llava FILE
+Or the folder of a model that reads videos, with its encoder:  tests/encoder.py videos/qwen25 FOLDER
 
 Keys, names and shapes are those of tests/data/vision/llava.json; the weights are waves.
 """
@@ -31,6 +32,11 @@ def value(name, x):
     return UINT32, struct.pack("<I", x)
 
 
+def waves(i, shape):
+    n = math.prod(shape)
+    return struct.pack(f"<{n}f", *(math.sin(7 * i + j * j % 1009) / 4 for j in range(n)))
+
+
 def gguf(family):
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(family["gguf"]), len(family["keys"]))
     for name, x in sorted(family["keys"].items()):
@@ -40,15 +46,42 @@ def gguf(family):
     for i, (name, _, _, shape) in enumerate(family["gguf"]):
         head += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         head += struct.pack("<IQ", 0, len(weights))
-        n = math.prod(shape)
-        weights += struct.pack(f"<{n}f", *(math.sin(7 * i + j * j % 1009) / 4 for j in range(n)))
+        weights += waves(i, shape)
         weights += bytes(-len(weights) % 32)
     return head + bytes(-len(head) % 32) + weights
 
 
-if __name__ == "__main__":
-    data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", sys.argv[1] + ".json")
+def safetensors(family):
+    shapes = [(row[0], row[-1]) for row in family["folder"] + family["text"]]
+    head, weights = {}, b""
+    for i, (name, shape) in enumerate(shapes):
+        begin = len(weights)
+        weights += waves(i, shape)
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(weights)]}
+    head = json.dumps(head).encode()
+    return struct.pack("<Q", len(head)) + head + weights
+
+
+def read(name):
+    data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", name + ".json")
     with open(data, encoding="utf-8") as f:
-        made = gguf(json.load(f))
-    with open(sys.argv[2], "wb") as f:
-        f.write(made)
+        return json.load(f)
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+if __name__ == "__main__":
+    kind, name = sys.argv[1].split("/")
+    if kind == "videos":
+        family, videos = read("vision/" + name), read("vision/videos")
+        os.makedirs(sys.argv[2], exist_ok=True)
+        files = {"config": family["config"], "preprocessor_config": family["pixels"], "tokenizer": videos["tokenizer"],
+                 "video_preprocessor_config": videos[name]["video"]}
+        for file, data in files.items():
+            write(os.path.join(sys.argv[2], file + ".json"), json.dumps(data).encode())
+        write(os.path.join(sys.argv[2], "model.safetensors"), safetensors(family))
+    else:
+        write(sys.argv[2], gguf(read(sys.argv[1])))

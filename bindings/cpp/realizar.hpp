@@ -709,6 +709,16 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_image(get(), file, size, &params, out, error); });
     }
+    /// Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning.
+    Media encode_frames(const rz_pixels *frames, const double *times, size_t n,
+                        const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return try_encode_frames(frames, times, n, params).value();
+    }
+    Result<Media> try_encode_frames(const rz_pixels *frames, const double *times, size_t n,
+                                    const rz_media_params &params = realizar::params<rz_media_params>()) const {
+        return detail::called<Media, rz_media *>(
+            [&](rz_media **out, rz_error *error) { return rz_media_from_frames(get(), frames, times, n, &params, out, error); });
+    }
     /// Encodes sound: `n` samples of `channels` together, one of each after the other, from -1 to 1, `rate` of each a
     /// second. Several channels become their mean.
     Media encode_samples(const float *samples, size_t n, uint32_t channels, uint32_t rate,

@@ -141,6 +141,7 @@ const (
 	Audio  MediaKind = C.RZ_MEDIA_AUDIO
 	Text   MediaKind = C.RZ_MEDIA_TEXT   // the source of an encoder and a decoder
 	Vector MediaKind = C.RZ_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
+	Video  MediaKind = C.RZ_MEDIA_VIDEO  // frames of a video
 )
 
 // TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
@@ -152,7 +153,8 @@ type MediaInfo struct {
 	Rows                   int // each takes the place of a token in a session
 	Tokens                 int // of a prompt: the rows, and the model's tokens around and between them
 	RowDim                 int
-	Columns, Lines         int // rows of a line, and lines; of a tile where there are several
+	Columns, Lines         int // rows of a line, and lines; of a tile where there are several, of a pair of frames
+	Pairs                  int // of frames of a video
 	TileColumns, TileLines int // 0 where the picture is one tile
 	Overview               bool
 	Width, Height          int // pixels of the picture, turned upright; samples of a sound, and 0
@@ -266,19 +268,47 @@ func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOp
 
 // EncodePixels encodes a picture in memory.
 func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *MediaOptions) (*Media, error) {
-	if err := pixels.check(); err != nil {
-		return nil, err
-	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	p := C.rz_pixels{
-		format: C.uint32_t(pixels.Format), width: C.uint32_t(pixels.Width), height: C.uint32_t(pixels.Height),
-		stride: C.size_t(pixels.Stride), data: unsafe.Pointer(pinned(&pinner, pixels.Data)),
+	p, err := pixels.pinned(&pinner)
+	if err != nil {
+		return nil, err
 	}
-	p.struct_size = C.uint32_t(unsafe.Sizeof(p))
 	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
 		return C.rz_media_from_pixels(encoder, &p, params, out, e)
 	})
+}
+
+// EncodeFrames encodes a video: at least two frames of one size, and the time of each in seconds from its beginning.
+// Of the options MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames together.
+func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []float64, options *MediaOptions) (*Media, error) {
+	if len(frames) != len(times) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d frames have %d times", len(frames), len(times))}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	list := make([]C.rz_pixels, len(frames))
+	for i := range frames {
+		var err error
+		if list[i], err = frames[i].pinned(&pinner); err != nil {
+			return nil, err
+		}
+	}
+	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
+		return C.rz_media_from_frames(encoder, unsafe.SliceData(list), (*C.double)(unsafe.SliceData(times)), C.size_t(len(times)), params, out, e)
+	})
+}
+
+// pinned are the pixels as the library takes them.
+func (p *Pixels) pinned(pinner *runtime.Pinner) (c C.rz_pixels, err error) {
+	if err = p.check(); err == nil {
+		c = C.rz_pixels{
+			format: C.uint32_t(p.Format), width: C.uint32_t(p.Width), height: C.uint32_t(p.Height),
+			stride: C.size_t(p.Stride), data: unsafe.Pointer(pinned(pinner, p.Data)),
+		}
+		c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+	}
+	return c, err
 }
 
 // EncodeSamples encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, rate of each a
@@ -299,7 +329,7 @@ func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOp
 
 // kinds are those of which the bits are set.
 func kinds(bits uint32) (all []MediaKind) {
-	for _, kind := range []MediaKind{Image, Audio, Vector} {
+	for _, kind := range []MediaKind{Image, Audio, Vector, Video} {
 		if bits&uint32(kind) != 0 {
 			all = append(all, kind)
 		}
@@ -454,7 +484,7 @@ func mediaInfo[H any](of *owned[H], f func(of H, out *C.rz_media_info, e *C.rz_e
 		Kind: MediaKind(c.kind), Rows: int(c.n_rows), Tokens: int(c.n_tokens), RowDim: int(c.row_dim), Columns: int(c.columns),
 		Lines: int(c.lines), TileColumns: int(c.tile_columns), TileLines: int(c.tile_lines), Overview: c.has_overview != 0,
 		Width: int(c.width), Height: int(c.height), SeenWidth: int(c.seen_width), SeenHeight: int(c.seen_height),
-		Bytes: uint64(c.bytes), EncodeTime: time.Duration(c.encode_ns), Hash: *(*[32]byte)(unsafe.Pointer(&c.hash)),
+		Pairs: int(c.pairs), Bytes: uint64(c.bytes), EncodeTime: time.Duration(c.encode_ns), Hash: *(*[32]byte)(unsafe.Pointer(&c.hash)),
 	}, err
 }
 

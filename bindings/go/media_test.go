@@ -157,6 +157,59 @@ func TestSoundsAreEncodedInSteps(t *testing.T) {
 	}
 }
 
+func TestFramesBecomeAVideo(t *testing.T) {
+	tests, _, _ := strings.Cut(storyModel, "data")
+	folder := t.TempDir()
+	if said, err := exec.Command("python3", tests+"encoder.py", "videos/qwen25", folder).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
+		t.Skip("SKIPPED: videos, because there is no python3")
+	} else if err != nil {
+		t.Fatal(err, string(said))
+	}
+	model := load(t, folder)
+	encoder, err := model.LoadEncoder(t.Context(), folder, nil)
+	must(t, err)
+	defer encoder.Close()
+	const width, height = 84, 56
+	frames := make([]Pixels, 3)
+	for i := range frames {
+		data := make([]byte, 3*width*height)
+		for j := range data {
+			data[j] = byte(j*7 + i)
+		}
+		frames[i] = Pixels{Format: PixelsRGB8, Width: width, Height: height, Data: data}
+	}
+	whole, err := encoder.EncodeFrames(t.Context(), frames, []float64{0, 0.5, 1}, nil)
+	must(t, err)
+	defer whole.Close()
+	info, err := whole.Info()
+	must(t, err)
+	if info.Kind != Video || info.Pairs != 2 || info.Rows != 12 || info.Tokens != 14 || info.Columns != 3 || info.Lines != 2 || info.Width != width {
+		t.Error(info)
+	}
+	rows, err := whole.Rows()
+	must(t, err)
+	inSteps, err := encoder.EncodeFrames(t.Context(), frames, []float64{0, 0.5, 1}, &MediaOptions{InSteps: true})
+	must(t, err)
+	defer inSteps.Close()
+	for more := true; more; {
+		more, err = inSteps.Step(time.Microsecond)
+		must(t, err)
+	}
+	if same, err := inSteps.Rows(); err != nil || !slices.Equal(same, rows) {
+		t.Error(err)
+	}
+	for _, wrong := range []struct {
+		n       int
+		times   []float64
+		message string
+	}{{3, []float64{0, 1}, "3 frames have 2 times"}, {3, []float64{0, 2, 1}, "entry 2: the time"}, {0, nil, "0 frames"}} {
+		_, err := encoder.EncodeFrames(t.Context(), frames[:wrong.n], wrong.times, nil)
+		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), wrong.message) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestMediaInMessages(t *testing.T) {
 	model := load(t, chatModel(t, plainTemplate))
 	media := mediaOf(t, model, rowsOf(t, []uint32{5, 6, 7}), 0, 0)

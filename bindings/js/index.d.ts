@@ -266,6 +266,13 @@ export class Encoder extends Handle {
     image: Uint8Array | Pixels,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
+  /** A medium of a video: at least two frames of one size, one behind the other in `data` without gaps, and the time of
+   * each in seconds from its beginning. Rows of the options are bounds on all frames together. */
+  encodeVideo(
+    frames: Omit<Pixels, "stride">,
+    times: ArrayLike<number>,
+    options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
+  ): Promise<Media>;
   /** A medium of the bytes of a WAV file, or of samples from -1 to 1 of so many `channels`, one of each after the
    * other, `rate` of each a second. Several channels become their mean. */
   encodeSound(
@@ -279,15 +286,17 @@ export class Encoder extends Handle {
 }
 
 export interface MediaInfo {
-  kind: "image" | "audio" | "text" | "vector";
+  kind: "image" | "audio" | "text" | "vector" | "video";
   /** Rows, each of which takes the place of a token in a session. */
   nRows: number;
   /** Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
   nTokens: number;
   rowDim: number;
-  /** Rows of a line, and lines, of a tile where there are several. */
+  /** Rows of a line, and lines, of a tile where there are several, of a pair of frames. */
   columns: number;
   lines: number;
+  /** Pairs of frames of a video. */
+  pairs: number;
   /** 0 where the picture is one tile. */
   tileColumns: number;
   tileLines: number;

@@ -269,6 +269,16 @@ class Encoder extends Handle {
     );
   }
 
+  /** A medium of a video: `frames` {data, width, height, format}, at least two of one size, one behind the other without
+   * gaps, and `times`, the time of each in seconds from its beginning. */
+  async encodeVideo(frames, times, { signal, progress, ...options } = {}) {
+    const { width, height, format = "rgba8" } = frames;
+    const bytes = bytesOf(frames.data, "the frames"), seconds = bytesOf(Float64Array.from(times), "the times");
+    return watched(signal, progress, async (cancel) =>
+      made(Media, await native.encodeVideo(handles.get(this), bytes, seconds, { width, height, format }, options, cancel)),
+    );
+  }
+
   /** A medium of the bytes of a WAV file, or of samples, a Float32Array of so many `channels`, one of each after the
    * other, `rate` of each a second. */
   async encodeSound(sound, { signal, progress, channels = 1, ...others } = {}) {

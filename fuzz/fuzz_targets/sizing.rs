@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
         1 => Sizing::ShortestEdge { side: n[0], filter },
         2 => {
             let narrow = [Narrow::Own, Narrow::Cut, Narrow::Rounded][usize::from(head[1]) / 3 % 3];
-            Sizing::Area { grain: n[0], least: n[1], most: n[2] * 16, narrow, filter }
+            Sizing::Area { grain: n[0], least: n[1], most: n[2] * 16, frames: 1, narrow, filter }
         }
         3 => Sizing::LongestEdge { longest: n[0], grain: n[1], filter },
         4 => Sizing::SplitLongest { longest: n[0], tile: n[1], filter },
@@ -48,6 +48,6 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(tiles.len(), layout.n_tiles());
     for (i, tile) in tiles.into_iter().enumerate() {
         assert_eq!([tile.width, tile.height], layout.tile(i));
-        drop(patches(&tile, n[5], 1, [[0.5; 3]; 2], head[1] % 2 == 1));
+        drop(patches(&[&tile], n[5], 1, [[0.5; 3]; 2], head[1] % 2 == 1));
     }
 });

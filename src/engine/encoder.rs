@@ -286,6 +286,7 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
 /// The input of one run of the two programs.
 enum Tile {
     Picture(Picture),
+    Frames([Picture; 2]),
     Sound(HeardPart),
 }
 
@@ -311,16 +312,23 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// Sets the memory aside for tiles, which are those of `layout`.
+    /// Sets the memory aside for tiles, which are those of `layout`: two frames for each tile of a video.
     pub fn new(encoder: &Encoder, tiles: Vec<Picture>, layout: &Layout) -> Result<Encoding> {
-        let facts = encoder.facts();
-        let is_tile = |(i, tile): (usize, &Picture)| [tile.width, tile.height] == layout.tile(i);
-        if tiles.len() != layout.n_tiles() || !tiles.iter().enumerate().all(is_tile) {
+        let (facts, frames) = (encoder.facts(), if layout.pairs > 0 { 2 } else { 1 });
+        let is_tile = |(i, tile): (usize, &Picture)| [tile.width, tile.height] == layout.tile(i / frames);
+        if tiles.len() != layout.n_tiles() * frames || !tiles.iter().enumerate().all(is_tile) {
             return Err(Error::invalid(format!("{} tiles of a picture with {layout:?}", tiles.len())));
         }
         let (n, blocks) = (facts.n_patches(layout), facts.most_rows(layout));
-        let mut list = try_vec("tiles", tiles.len())?;
-        list.extend(tiles.into_iter().map(Tile::Picture));
+        let mut list = try_vec("tiles", layout.n_tiles())?;
+        let mut tiles = tiles.into_iter();
+        while let Some(tile) = tiles.next() {
+            let second = if frames == 2 { tiles.next() } else { None };
+            list.push(match second {
+                Some(second) => Tile::Frames([tile, second]),
+                None => Tile::Picture(tile),
+            });
+        }
         let encoding = Encoding::with(encoder, list, [n, blocks], facts.n_rows(layout))?;
         Ok(Encoding { layout: Some(*layout), ..encoding })
     }
@@ -369,7 +377,8 @@ impl Encoding {
         while let Some(tile) = self.tiles.get(self.done) {
             let mut inputs = match (self.inputs.take(), tile, &encoder.facts.sound) {
                 (Some(inputs), ..) => inputs,
-                (None, Tile::Picture(picture), _) => encoder.facts.inputs(picture)?,
+                (None, Tile::Picture(picture), _) => encoder.facts.inputs([picture; 2])?,
+                (None, Tile::Frames(frames), _) => encoder.facts.inputs(frames.each_ref())?,
                 (None, Tile::Sound(part), Some(sound)) => sound.inputs(part)?,
                 (None, Tile::Sound(_), None) => return Err(Error::unsupported("sound with an encoder of pictures")),
             };

@@ -18,6 +18,8 @@ pub enum MediaKind {
     Text,
     /// The vector of a picture, which is compared with those of texts and stands in no prompt.
     Vector,
+    /// Frames of a video, in pairs.
+    Video,
 }
 
 /// A part of a medium as prompts write it.
@@ -42,6 +44,10 @@ pub struct MediaLayout {
     /// Pixels of the picture, and of all tiles together as the network sees them; samples and 0 of a sound.
     pub size: [usize; 2],
     pub seen: [usize; 2],
+    /// Pairs of frames of a video, each of which has `lines` lines.
+    pub pairs: usize,
+    /// Positions of time of the pairs, from the first on; empty where each pair is a picture of its own.
+    pub times: Vec<u32>,
     pub parts: Vec<MediaPart>,
 }
 
@@ -98,6 +104,19 @@ impl Media {
 
     pub fn encoding(&self) -> Duration {
         self.encoding
+    }
+
+    /// Rows of a pair of frames; of other media all.
+    pub(super) fn rows_of_pair(&self) -> usize {
+        match self.kind {
+            MediaKind::Video => self.layout.columns.saturating_mul(self.layout.lines).max(1),
+            _ => usize::MAX,
+        }
+    }
+
+    /// True where a run of rows ends ahead of this one, whatever stands between.
+    pub(super) fn begins_run(&self, row: usize) -> bool {
+        self.layout.times.is_empty() && row.is_multiple_of(self.rows_of_pair())
     }
 
     pub(super) fn row(&self, i: usize) -> &[f32] {

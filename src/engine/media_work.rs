@@ -1,4 +1,4 @@
-//! Makes media of pictures and of sounds, by work that may be paused.
+//! Makes media of pictures, sounds and videos, by work that may be paused.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use super::Cancel;
 use super::encoder::{Encoder, Encoding};
 use super::make_media;
-use super::media::{Media, MediaHash, MediaLayout};
+use super::media::{Media, MediaHash, MediaKind, MediaLayout};
 use super::metrics::Phase;
 use super::picture::{PictureBounds, cut, media_layout};
 use super::sound;
+use super::video::{self, Cut, Frames};
 use crate::device::StepBudget;
 use crate::error::{Error, Result};
 use crate::media::{Picture, Sound};
@@ -21,6 +22,7 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct MediaWork {
     encoder: Arc<Encoder>,
     encoding: Encoding,
+    kind: MediaKind,
     layout: MediaLayout,
     hash: MediaHash,
     /// Time that was worked.
@@ -35,7 +37,22 @@ impl MediaWork {
         Ok(MediaWork {
             encoder: encoder.clone(),
             encoding: Encoding::new(encoder, tiles, &layout)?,
+            kind: encoder.kind(),
             layout: media_layout(encoder, [picture.width, picture.height], &layout)?,
+            hash,
+            busy: started.elapsed(),
+        })
+    }
+
+    /// Brings the frames of a video to their size; none is encoded yet.
+    pub fn video(encoder: &Arc<Encoder>, frames: Frames, bounds: PictureBounds) -> Result<MediaWork> {
+        let started = Instant::now();
+        let Cut { tiles, tile_layout, layout, hash } = video::cut(encoder, frames, bounds)?;
+        Ok(MediaWork {
+            encoder: encoder.clone(),
+            encoding: Encoding::new(encoder, tiles, &tile_layout)?,
+            kind: MediaKind::Video,
+            layout,
             hash,
             busy: started.elapsed(),
         })
@@ -48,10 +65,15 @@ impl MediaWork {
         Ok(MediaWork {
             encoder: encoder.clone(),
             encoding: Encoding::of_sound(encoder, sound::heard(encoder, sound)?)?,
+            kind: encoder.kind(),
             layout,
             hash: sound::hash(encoder, sound)?,
             busy: started.elapsed(),
         })
+    }
+
+    pub fn kind(&self) -> MediaKind {
+        self.kind
     }
 
     pub fn layout(&self) -> &MediaLayout {
@@ -107,6 +129,6 @@ impl MediaWork {
         let (model, rows) = (self.encoder.model(), std::mem::take(&mut self.encoding.rows));
         model.metrics().record_phase(Phase::Encode, self.busy);
         let layout = self.layout.clone();
-        make_media::make(model, self.encoder.kind(), layout, rows, self.hash, self.busy).map(Some)
+        make_media::make(model, self.kind, layout, rows, self.hash, self.busy).map(Some)
     }
 }

@@ -49,6 +49,7 @@ mod stage;
 mod step;
 mod store;
 mod turn;
+mod video;
 mod vectors;
 mod draft_policy;
 
@@ -79,6 +80,7 @@ pub use schedule::step_jobs;
 pub use session::Session;
 pub use sound::{extent as sound_extent, measure as measure_sound, most_samples};
 pub use store::{Store, StoreInfo, StoreParams};
+pub use video::Frames;
 
 // Items of the layers below that the C interface uses as they are.
 pub use crate::cpu::threads::pool::{HostParallel, Share};

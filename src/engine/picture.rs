@@ -92,12 +92,17 @@ pub(super) fn cut(
 ) -> Result<(Layout, Vec<Picture>, MediaHash)> {
     let (sizing, layout) = fitted(encoder, [picture.width, picture.height], bounds)?;
     let tiles = sizing.tiles(picture, &layout)?;
-    let facts = encoder.facts();
     let mut hash = Sha256::new();
-    let made_by = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
-    hash.update(format!("picture {:016x} {made_by:?} {layout:?}", encoder.digest()));
+    hash.update(format!("picture {} {layout:?}", made_by(encoder)));
     tiles.iter().for_each(|tile| hash.update(&tile.rgb));
     Ok((layout, tiles, hash.finalize().into()))
+}
+
+/// Tells encoders apart that give a picture different rows.
+pub(super) fn made_by(encoder: &Encoder) -> String {
+    let facts = encoder.facts();
+    let of = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
+    format!("{:016x} {of:?}", encoder.digest())
 }
 
 pub(super) fn media_layout(encoder: &Encoder, size: [usize; 2], layout: &Layout) -> Result<MediaLayout> {
@@ -113,6 +118,7 @@ pub(super) fn media_layout(encoder: &Encoder, size: [usize; 2], layout: &Layout)
         size,
         seen: [layout.seen_width, layout.seen_height],
         parts,
+        ..MediaLayout::default()
     })
 }
 

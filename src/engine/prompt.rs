@@ -9,10 +9,17 @@ use super::model::Model;
 use super::runs::{Run, Runs, Text};
 use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step::MEDIA_ROW;
-use crate::text::{Chat, MarkedText, Reply};
+use crate::text::{Chat, MarkedText, PartKind, Reply};
 
-/// Placeholders that templates write where a picture stands, and where a sound does.
-const PLACEHOLDERS: [&str; 11] = [
+/// Placeholders that templates write where a picture, a sound and a video stand.
+const PLACEHOLDERS: [(PartKind, &[&str]); 3] = [
+    (PartKind::Picture, &PICTURES),
+    (PartKind::Sound, &["<|AUDIO|>", "[AUDIO]", "<|audio|>", "<|audio_pad|>"]),
+    // Pairs of frames may have tokens around each, so that those of the template are replaced.
+    (PartKind::Video, &["<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>"]),
+];
+
+const PICTURES: [&str; 11] = [
     "<|image_pad|>",
     "<start_of_image>",
     "[IMG]",
@@ -25,8 +32,6 @@ const PLACEHOLDERS: [&str; 11] = [
     "<|IMAGE_PLACEHOLDER|>",
     "<|IMAGE|>",
 ];
-
-const SOUND_PLACEHOLDERS: [&str; 4] = ["<|AUDIO|>", "[AUDIO]", "<|audio|>", "<|audio_pad|>"];
 
 /// A part of a prompt.
 pub enum PromptPart<'a> {
@@ -136,18 +141,23 @@ impl Prompt {
     }
 }
 
-/// Refuses media of another model, those that no part of a message has, and parts with a medium of the other kind;
+/// Refuses media of another model, those that no part of a message has, and parts with a medium of another kind;
 /// `parts`: as of `Chat::media_of`.
-pub(super) fn check_media(model: &Model, parts: &[(usize, bool)], media: &[Arc<Media>]) -> Result<()> {
+pub(super) fn check_media(model: &Model, parts: &[(usize, PartKind)], media: &[Arc<Media>]) -> Result<()> {
     for (i, medium) in media.iter().enumerate() {
-        let mut kinds = parts.iter().filter(|(number, _)| *number == i).map(|(_, is_sound)| *is_sound).peekable();
+        let mut kinds = parts.iter().filter(|(number, _)| *number == i).map(|(_, kind)| *kind).peekable();
         if kinds.peek().is_none() {
             return Err(Error::invalid("no part of a message has this medium").of_entry(i));
         }
         check_model(model, medium).map_err(|e| e.of_entry(i))?;
-        if let Some(is_sound) = kinds.find(|is_sound| *is_sound != (medium.kind == MediaKind::Audio)) {
-            let what = if is_sound { "a part that is a sound" } else { "a part that is a picture" };
-            return Err(Error::invalid(format!("{what} has a medium of the other kind")).of_entry(i));
+        let own = match medium.kind {
+            MediaKind::Audio => PartKind::Sound,
+            MediaKind::Video => PartKind::Video,
+            MediaKind::Image | MediaKind::Text | MediaKind::Vector => PartKind::Picture,
+        };
+        if let Some(kind) = kinds.find(|kind| *kind != own) {
+            let what = format!("a part that is a {kind:?} has a medium of another kind").to_lowercase();
+            return Err(Error::invalid(what).of_entry(i));
         }
     }
     Ok(())
@@ -200,7 +210,7 @@ pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
 /// The text of a conversation, and the places of its media in it.
 pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Range<usize>>)> {
     let template = model.chat_template()?;
-    let kinds: Vec<bool> = Chat::media_of(chat.messages()).into_iter().map(|(_, is_sound)| is_sound).collect();
+    let kinds: Vec<PartKind> = Chat::media_of(chat.messages()).into_iter().map(|(_, kind)| kind).collect();
     if kinds.is_empty() {
         return Ok((template.render(chat)?, Vec::new()));
     }
@@ -209,12 +219,12 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Rang
     };
     // The texts of messages are marked, so that a placeholder that is found is the template's.
     let placeholders = |text: &MarkedText| {
-        let found = |all: &[&str], kind: bool| {
-            let n = kinds.iter().filter(|is_sound| **is_sound == kind).count();
+        let found = |(kind, all): (PartKind, &[&str])| {
+            let n = kinds.iter().filter(|one| **one == kind).count();
             let places = all.iter().map(|what| places(text, what)).find(|places| n == 0 || places.len() == n)?;
             Some(places.into_iter().filter(|_| n > 0).map(|place| (kind, place)).collect::<Vec<_>>())
         };
-        let mut all = [found(&PLACEHOLDERS, false)?, found(&SOUND_PLACEHOLDERS, true)?].concat();
+        let mut all = PLACEHOLDERS.into_iter().map(found).collect::<Option<Vec<_>>>()?.concat();
         all.sort_by_key(|(_, place)| place.start);
         let is_in_order = all.iter().map(|(kind, _)| kind).eq(&kinds);
         is_in_order.then(|| all.into_iter().map(|(_, place)| place).collect())
@@ -230,6 +240,6 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Rang
     let places = places(&text, &text.marks.mark(&marker));
     match places.len() == kinds.len() {
         true => Ok((text, places)),
-        false => Err(Error::unsupported("the chat template leaves out a picture or a sound")),
+        false => Err(Error::unsupported("the chat template leaves out a picture, a sound or a video")),
     }
 }

@@ -32,9 +32,10 @@ impl Run {
     fn turn(&self, at: u32, place: usize) -> [u32; 3] {
         let i = self.first + place - self.place;
         match self.media.kind {
-            MediaKind::Image => {
-                let columns = self.media.layout.columns.max(1);
-                [at, at + (i / columns) as u32, at + (i % columns) as u32]
+            MediaKind::Image | MediaKind::Video => {
+                let (columns, of_pair) = (self.media.layout.columns.max(1), self.media.rows_of_pair());
+                let (time, i) = (self.media.layout.times.get(i / of_pair).copied().unwrap_or(0), i % of_pair);
+                [time, (i / columns) as u32, (i % columns) as u32].map(|turn| at.saturating_add(turn))
             }
             MediaKind::Audio | MediaKind::Text | MediaKind::Vector => [at + (place - self.place) as u32; 3],
         }
@@ -42,9 +43,16 @@ impl Run {
 
     /// Number of positions that it takes.
     fn positions(&self) -> usize {
-        let columns = self.media.layout.columns.max(1);
+        let (columns, of_pair) = (self.media.layout.columns.max(1), self.media.rows_of_pair());
         match self.media.kind {
-            MediaKind::Image => columns.max((self.first + self.len).div_ceil(columns)),
+            MediaKind::Image | MediaKind::Video => {
+                let last = (self.first + self.len).saturating_sub(1);
+                let time = self.media.layout.times.get(last / of_pair).map_or(1, |time| *time as usize + 1);
+                // Each pair ahead of the last one has all its lines.
+                let is_whole = last / of_pair > self.first / of_pair;
+                let lines = if is_whole { self.media.layout.lines } else { (last % of_pair + 1).div_ceil(columns) };
+                columns.max(lines).max(time)
+            }
             MediaKind::Audio | MediaKind::Text | MediaKind::Vector => self.len,
         }
     }
@@ -116,7 +124,10 @@ impl Runs {
             match self.0.last_mut() {
                 // The rest of a picture whose beginning is there.
                 Some(last)
-                    if last.end() == at && last.first + last.len == first && last.media.hash == run.media.hash =>
+                    if last.end() == at
+                        && last.first + last.len == first
+                        && last.media.hash == run.media.hash
+                        && !run.media.begins_run(first) =>
                 {
                     last.len += len;
                 }

@@ -26,7 +26,7 @@ use crate::graph::step::MEDIA_ROW;
 use crate::tensor::DType;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Number of checkpoints of recurrent states.
 const CHECKPOINTS: usize = 6;

@@ -16,7 +16,7 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_media");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Marks a part that is rows.
 const ROWS: u64 = 1 << 32;
@@ -62,12 +62,15 @@ pub fn load(model: &Model, read: Read) -> Result<Arc<Media>> {
 }
 
 fn write_media(media: &Media, write: Write) -> Result<()> {
-    let MediaLayout { columns, lines, tile_columns, tile_lines, has_overview, size, seen, parts } = media.layout();
+    let MediaLayout { columns, lines, tile_columns, tile_lines, has_overview, size, seen, pairs, times, parts } =
+        media.layout();
     let numbers = [*columns, *lines, *tile_columns, *tile_lines, usize::from(*has_overview), size[0], size[1], seen[0]];
-    let numbers = numbers.into_iter().chain([seen[1], media.row_dim(), parts.len()]).map(|n| n as u64);
+    let numbers =
+        numbers.into_iter().chain([seen[1], media.row_dim(), *pairs, times.len(), parts.len()]).map(|n| n as u64);
     let head = [media.kind() as u64, u64::try_from(media.encoding().as_nanos()).unwrap_or(u64::MAX)];
     bytes_of(&head.into_iter().chain(numbers).collect::<Vec<_>>(), u64::to_ne_bytes, write)?;
     write(media.hash())?;
+    bytes_of(times, u32::to_ne_bytes, write)?;
     let part = |part: &MediaPart| match *part {
         MediaPart::Token(id) => u64::from(id),
         MediaPart::Rows(n) => ROWS + n as u64,
@@ -78,9 +81,9 @@ fn write_media(media: &Media, write: Write) -> Result<()> {
 
 fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     let [kind, encoding, columns, lines, tile_columns, tile_lines, overview, width, height, seen_width, rest @ ..] =
-        read_words::<13>(read)?;
-    let [seen_height, row_dim, n_parts] = rest;
-    let kinds = [MediaKind::Image, MediaKind::Audio, MediaKind::Text, MediaKind::Vector];
+        read_words::<15>(read)?;
+    let [seen_height, row_dim, pairs, n_times, n_parts] = rest;
+    let kinds = [MediaKind::Image, MediaKind::Audio, MediaKind::Text, MediaKind::Vector, MediaKind::Video];
     let kind = kinds.into_iter().find(|known| *known as u64 == kind);
     let kind = kind.ok_or_else(|| damaged("a medium of an unknown kind"))?;
     let expected = make_media::row_dim(model, kind)?;
@@ -89,6 +92,13 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     }
     let mut hash: MediaHash = [0; 32];
     read(&mut hash)?;
+    let mut times = Vec::new();
+    for _ in 0..n_times {
+        let mut time = [0; 4];
+        read(&mut time)?;
+        times.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "a medium", bytes: n_times })?;
+        times.push(u32::from_ne_bytes(time));
+    }
     let vocab = model.network()?.program.vocab as u64;
     let mut parts = Vec::new();
     for _ in 0..n_parts {
@@ -109,6 +119,8 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
         has_overview: overview != 0,
         size: [width as usize, height as usize],
         seen: [seen_width as usize, seen_height as usize],
+        pairs: pairs as usize,
+        times,
         parts,
     };
     let n = layout.n_rows().checked_mul(expected).ok_or_else(|| damaged("more rows than memory has"))?;

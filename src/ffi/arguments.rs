@@ -35,7 +35,7 @@ macro_rules! plain {
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(u8, u32, usize, f32);
+plain!(u8, u32, usize, f32, f64);
 // SAFETY: as above.
 unsafe impl<T> Plain for *mut T {}
 // SAFETY: as above.

@@ -14,7 +14,7 @@ use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::media::{kind_of, rz_media, rz_media_info};
+use super::media::{RZ_MEDIA_VIDEO, kind_of, rz_media, rz_media_info};
 use super::media_work::{MediaSteps, told};
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{byte_sources, rz_source};
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             max_rows: count(max_rows),
             weight_bytes: encoder.weight_bytes(),
             scratch_bytes,
-            kinds: kind_of(encoder.kind()),
+            kinds: kind_of(encoder.kind()) | if facts.video.is_some() { RZ_MEDIA_VIDEO } else { 0 },
             sample_rate: if hears { count(SAMPLE_RATE) } else { 0 },
         });
         Ok(RZ_OK)
@@ -355,7 +355,7 @@ pub struct rz_media_params {
     pub struct_size: u32,
     /// The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's.
     pub min_rows: u32,
-    /// The most rows: larger pictures are shrunk, or cut into fewer tiles; 0: the encoder's.
+    /// The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's.
     pub max_rows: u32,
     /// The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone.
     pub max_tiles: u32,
@@ -390,7 +390,7 @@ versioned!(rz_media_params {
 const MAX_PIXELS: u64 = 64 << 20;
 
 impl rz_encoder {
-    fn bounds(&self, params: &rz_media_params) -> PictureBounds {
+    pub(super) fn bounds(&self, params: &rz_media_params) -> PictureBounds {
         let [min_rows, max_rows, max_tiles] = [params.min_rows, params.max_rows, params.max_tiles].map(|n| n as usize);
         PictureBounds { min_rows, max_rows: if max_rows == 0 { self.max_rows } else { max_rows }, max_tiles }
     }
@@ -443,23 +443,27 @@ pub unsafe extern "C" fn rz_media_from_pixels(
         let pixels: rz_pixels = call.params(pixels)?;
         let params = call.params(params)?;
         let out = call.out(out, "out")?;
-        let (format, width) = match pixels.format {
-            RZ_PIXELS_RGB8 => (PixelFormat::Rgb8, 3),
-            RZ_PIXELS_RGBA8 => (PixelFormat::Rgba8, 4),
-            RZ_PIXELS_BGRA8 => (PixelFormat::Bgra8, 4),
-            RZ_PIXELS_GRAY8 => (PixelFormat::Gray8, 1),
-            other => return Err(Error::invalid(format!("rz_pixels.format is {other}, not one of RZ_PIXELS_..."))),
-        };
-        let [columns, lines] = [pixels.width, pixels.height].map(|n| n as usize);
-        let of_row = columns.saturating_mul(width);
-        let stride = if pixels.stride == 0 { of_row } else { pixels.stride };
-        // A row may end where its pixels do.
-        let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
-        let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
-        let picture = Picture::from_pixels(format, columns, lines, pixels.stride, data)?;
-        out.set_handle(encoder.see(call, &picture, &params)?);
+        out.set_handle(encoder.see(call, &picture(call, &pixels)?, &params)?);
         Ok(RZ_OK)
     })
+}
+
+/// A copy of a picture of the caller.
+pub(super) fn picture(call: &Call, pixels: &rz_pixels) -> Result<Picture> {
+    let (format, width) = match pixels.format {
+        RZ_PIXELS_RGB8 => (PixelFormat::Rgb8, 3),
+        RZ_PIXELS_RGBA8 => (PixelFormat::Rgba8, 4),
+        RZ_PIXELS_BGRA8 => (PixelFormat::Bgra8, 4),
+        RZ_PIXELS_GRAY8 => (PixelFormat::Gray8, 1),
+        other => return Err(Error::invalid(format!("rz_pixels.format is {other}, not one of RZ_PIXELS_..."))),
+    };
+    let [columns, lines] = [pixels.width, pixels.height].map(|n| n as usize);
+    let of_row = columns.saturating_mul(width);
+    let stride = if pixels.stride == 0 { of_row } else { pixels.stride };
+    // A row may end where its pixels do.
+    let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
+    let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
+    Picture::from_pixels(format, columns, lines, pixels.stride, data)
 }
 
 /// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the

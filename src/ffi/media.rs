@@ -28,13 +28,17 @@ pub const RZ_MEDIA_TEXT: u32 = 4;
 /// the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0.
 pub const RZ_MEDIA_VECTOR: u32 = 8;
 
+/// Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0.
+pub const RZ_MEDIA_VIDEO: u32 = 16;
+
 /// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
 /// token.
 pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
-/// The rows of a picture, a sound or a source text, which a model takes among its tokens: made once, used in any number
-/// of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may use it at once.
+/// The rows of a picture, a sound, a video or a source text, which a model takes among its tokens: made once, used
+/// in any number of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may
+/// use it at once.
 pub struct rz_media {
     /// Empty until the work is done.
     pub(super) media: OnceLock<Arc<Media>>,
@@ -73,7 +77,7 @@ impl rz_media {
         Ok(rz_media_info {
             encode_ns: ns(work.busy()),
             hash: *work.hash(),
-            ..rz_media_info::of(work.encoder().kind(), work.layout(), work.encoder().facts().row_dim)
+            ..rz_media_info::of(work.kind(), work.layout(), work.encoder().facts().row_dim)
         })
     }
 
@@ -96,7 +100,8 @@ pub struct rz_media_info {
     pub n_tokens: u32,
     /// Numbers of a row.
     pub row_dim: u32,
-    /// Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile.
+    /// Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile, of a video of a
+    /// pair of frames.
     pub columns: u32,
     pub lines: u32,
     /// Tiles beside and above one another; 0 where the picture is one tile.
@@ -104,7 +109,7 @@ pub struct rz_media_info {
     pub tile_lines: u32,
     /// 1: a tile with the whole picture comes with them.
     pub has_overview: u32,
-    /// Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller.
+    /// Pixels of the picture, turned upright, or of a frame; of a sound its samples and 0; 0 for rows of the caller.
     pub width: u32,
     pub height: u32,
     /// Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
@@ -118,6 +123,10 @@ pub struct rz_media_info {
     /// The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
     /// tables of the caller.
     pub hash: [u8; 32],
+    /// Pairs of frames of a video, each of which has `lines` lines of `columns` rows; 0 of other media.
+    pub pairs: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 versioned!(rz_media_info {
@@ -138,6 +147,8 @@ versioned!(rz_media_info {
     bytes,
     encode_ns,
     hash,
+    pairs,
+    reserved,
 });
 
 pub(super) fn kind_of(kind: MediaKind) -> u32 {
@@ -146,6 +157,7 @@ pub(super) fn kind_of(kind: MediaKind) -> u32 {
         MediaKind::Audio => RZ_MEDIA_AUDIO,
         MediaKind::Text => RZ_MEDIA_TEXT,
         MediaKind::Vector => RZ_MEDIA_VECTOR,
+        MediaKind::Video => RZ_MEDIA_VIDEO,
     }
 }
 
@@ -171,6 +183,8 @@ impl rz_media_info {
             bytes: 4 * layout.n_rows().saturating_mul(row_dim) as u64,
             encode_ns: 0,
             hash: [0; 32],
+            pairs: count(layout.pairs),
+            reserved: 0,
         }
     }
 }

@@ -51,6 +51,7 @@ pub mod sampler;
 pub mod saved;
 pub mod score;
 pub mod sound;
+pub mod video;
 pub mod source;
 pub mod status;
 pub mod store;

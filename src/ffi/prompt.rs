@@ -88,19 +88,19 @@ pub unsafe extern "C" fn rz_prompt_new(
 }
 
 /// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
-/// may also have parts of the types "image" and "audio" with a member "media", the number of one of the `n_media`
-/// media:
+/// may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
+/// `n_media` media:
 ///
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
-/// "image_url" is read as "image" and "input_audio" as "audio"; what else such a part has is ignored. Each medium is in
-/// at least one part. It stands where the template writes a placeholder for it, with those of the model's tokens around
-/// it that the template does not write itself. To a template that knows no parts the content is a text, and the medium
-/// stands where its part stood. Placeholders that messages spell are text, like all special tokens
-/// (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin the prompt.
-/// Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a
-/// medium or with one of the other kind, a medium without a part, a medium that rz_media_step is not done with),
-/// RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
+/// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has
+/// is ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with
+/// those of the model's tokens around it that the template does not write itself. To a template that knows no parts
+/// the content is a text, and the medium stands where its part stood. Placeholders that messages spell are text,
+/// like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the
+/// tokens that begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new;
+/// RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part, a medium
+/// that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,

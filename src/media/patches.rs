@@ -5,22 +5,23 @@ use half::bf16;
 use super::picture::Picture;
 use crate::error::{Error, Result, try_vec};
 
-/// Rows of `3 * patch * patch` numbers (channel, row, column), each `(byte / 255 - mean) / std`: patches row by row, or
-/// block by block of `merge` by `merge` patches, row by row within the block. `is_half`: each step of the makers is
-/// rounded to bfloat16.
+/// Rows of `3 * patch * patch` numbers (channel, row, column) of each frame of a tile, each `(byte / 255 - mean) /
+/// std`: patches row by row, or block by block of `merge` by `merge` patches, row by row within the block. `frames`
+/// are of one size. `is_half`: each step of the makers is rounded to bfloat16.
 ///
 /// # Errors `InvalidArgument` where the tile is not a whole number of blocks.
 pub fn patches(
-    tile: &Picture,
+    frames: &[&Picture],
     patch: usize,
     merge: usize,
     [mean, std]: [[f32; 3]; 2],
     is_half: bool,
 ) -> Result<Vec<f32>> {
     let block = patch.saturating_mul(merge);
-    if block == 0 || !tile.width.is_multiple_of(block) || !tile.height.is_multiple_of(block) {
+    let [width, height] = frames.first().map_or([0; 2], |tile| [tile.width, tile.height]);
+    if block == 0 || !width.is_multiple_of(block) || !height.is_multiple_of(block) {
         let what = format!("{merge} x {merge} patches of {patch} x {patch} pixels");
-        return Err(Error::invalid(format!("a tile of {} x {} in blocks of {what}", tile.width, tile.height)));
+        return Err(Error::invalid(format!("a tile of {width} x {height} in blocks of {what}")));
     }
     let mut tables = [[0.0f32; 256]; 3];
     for (table, (mean, std)) in tables.iter_mut().zip(mean.into_iter().zip(std)) {
@@ -32,12 +33,13 @@ pub fn patches(
             }
         });
     }
-    let mut out = try_vec("patches", tile.rgb.len())?;
-    for (block_y, block_x) in grid(tile.height / block, tile.width / block) {
+    let mut out = try_vec("patches", frames.iter().map(|tile| tile.rgb.len()).sum())?;
+    for (block_y, block_x) in grid(height / block, width / block) {
         for (y, x) in grid(merge, merge) {
             let (top, left) = (block_y * block + y * patch, block_x * block + x * patch);
-            for (channel, table) in tables.iter().enumerate() {
-                for row in tile.rgb.chunks_exact(3 * tile.width).skip(top).take(patch) {
+            let planes = frames.iter().flat_map(|tile| tables.iter().enumerate().map(move |plane| (&tile.rgb, plane)));
+            for (rgb, (channel, table)) in planes {
+                for row in rgb.chunks_exact(3 * width).skip(top).take(patch) {
                     let pixels = row[3 * left..3 * (left + patch)].chunks_exact(3);
                     out.extend(pixels.map(|pixel| table[usize::from(pixel[channel])]));
                 }

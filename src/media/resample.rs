@@ -1,13 +1,17 @@
-//! Resizing with the bytes of Pillow up to 12, which the makers of models resize with: integer weights of 22 bits, rows
-//! first, bytes between the two passes.
+//! Resizing with the bytes of Pillow up to 12, which the makers of models resize pictures with, and of torchvision,
+//! which they resize videos with: integer weights, rows first, bytes between the two passes. Pillow 13 takes columns
+//! of some pictures first, and has other bytes there, because those between the passes are clamped.
 
 use std::f64::consts::PI;
 
 use super::picture::{Part, Picture};
 use crate::error::{Error, Result, try_filled, try_vec};
 
-/// Fractional bits of a weight.
+/// The most fractional bits of a weight.
 const BITS: u32 = 22;
+
+/// Weights of torchvision are below it, and have as many fractional bits as that leaves. Those of Pillow have all.
+const TORCH_LIMIT: f64 = 32768.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
@@ -47,22 +51,23 @@ struct Taps {
     most: usize,
     /// The first input and the number of inputs.
     spans: Vec<(usize, usize)>,
-    /// `most` for each output.
+    /// `most` for each output, with so many fractional bits.
     weights: Vec<i32>,
+    bits: u32,
 }
 
 impl Taps {
-    /// The taps of `n` outputs, beginning with `from`, of the `n_out` to which `n_in` inputs are resized.
-    fn new(n_in: usize, n_out: usize, from: usize, n: usize, filter: Filter) -> Result<Taps> {
+    /// The taps of `n` outputs, beginning with `from`, of the `n_out` to which `n_in` inputs are resized. Weights are
+    /// below `limit`.
+    fn new(n_in: usize, n_out: usize, [from, n]: [usize; 2], filter: Filter, limit: f64) -> Result<Taps> {
         let scale = n_in as f64 / n_out as f64;
         // The kernel widens where a picture shrinks.
         let spread = scale.max(1.0);
         let support = filter.support() * spread;
         let most = 2 * support.ceil() as usize + 1;
         let mut spans = try_vec("taps", n)?;
-        let mut weights = try_filled("taps", most.saturating_mul(n), 0)?;
-        let mut exact = try_filled("taps", most, 0.0f64)?;
-        for (i, out) in weights.chunks_exact_mut(most).enumerate() {
+        let mut exact = try_filled("taps", most.saturating_mul(n), 0.0f64)?;
+        for (i, exact) in exact.chunks_exact_mut(most).enumerate() {
             let centre = ((from + i) as f64 + 0.5) * scale;
             // Conversions cut towards 0, and what is below 0 becomes 0.
             let first = (centre - support + 0.5) as usize;
@@ -72,13 +77,18 @@ impl Taps {
                 *weight = filter.kernel(((first + j) as f64 - centre + 0.5) * (1.0 / spread));
             }
             let total: f64 = exact.iter().sum();
-            for (out, weight) in out.iter_mut().zip(exact) {
-                let scaled = *weight / total * f64::from(1 << BITS);
-                *out = (scaled + if scaled < 0.0 { -0.5 } else { 0.5 }) as i32;
-            }
+            exact.iter_mut().for_each(|weight| *weight /= total);
             spans.push((first, count));
         }
-        Ok(Taps { most, spans, weights })
+        let largest = exact.iter().copied().fold(0.0, f64::max);
+        let fits = |bits: &u32| largest * f64::from(1 << bits) + 0.5 < limit;
+        let bits = (1..=BITS).take_while(fits).last().unwrap_or(1);
+        let mut weights = try_vec("taps", exact.len())?;
+        weights.extend(exact.iter().map(|weight| {
+            let scaled = weight * f64::from(1 << bits);
+            (scaled + if scaled < 0.0 { -0.5 } else { 0.5 }) as i32
+        }));
+        Ok(Taps { most, spans, weights, bits })
     }
 
     fn each(&self) -> impl Iterator<Item = (usize, &[i32])> {
@@ -88,19 +98,22 @@ impl Taps {
 
     fn apply(&self, row: &[u8], out: &mut [u8]) {
         for ((first, weights), out) in self.each().zip(out.chunks_exact_mut(3)) {
-            let mut sums = [HALF; 3];
+            let mut sums = [self.half(); 3];
             for (pixel, weight) in row[3 * first..].chunks_exact(3).zip(weights) {
                 sums.iter_mut().zip(pixel).for_each(|(sum, &byte)| *sum += i32::from(byte) * weight);
             }
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = byte(sum));
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = self.byte(sum));
         }
     }
-}
 
-const HALF: i32 = 1 << (BITS - 1);
+    /// What sums begin with, so that they are rounded.
+    fn half(&self) -> i32 {
+        1 << (self.bits - 1)
+    }
 
-fn byte(sum: i32) -> u8 {
-    (sum >> BITS).clamp(0, 255) as u8
+    fn byte(&self, sum: i32) -> u8 {
+        (sum >> self.bits).clamp(0, 255) as u8
+    }
 }
 
 impl Picture {
@@ -115,12 +128,24 @@ impl Picture {
     ///
     /// # Errors As `resize`, and `InvalidArgument` for a part that is not within that size.
     pub fn resize_part(&self, width: usize, height: usize, part: Part, filter: Filter) -> Result<Picture> {
+        self.stretched(width, height, part, filter, f64::INFINITY)
+    }
+
+    /// The picture as a frame of a video stretched to this size, with the bytes of torchvision.
+    ///
+    /// # Errors As `resize`.
+    pub fn resize_frame(&self, width: usize, height: usize, filter: Filter) -> Result<Picture> {
+        self.stretched(width, height, Part { x: 0, y: 0, width, height }, filter, TORCH_LIMIT)
+    }
+
+    /// Weights are below `limit`.
+    fn stretched(&self, width: usize, height: usize, part: Part, filter: Filter, limit: f64) -> Result<Picture> {
         part.check(width, height)?;
         if (width, height) == (self.width, self.height) {
             return self.crop(part);
         }
-        let across = Taps::new(self.width, width, part.x, part.width, filter)?;
-        let down = Taps::new(self.height, height, part.y, part.height, filter)?;
+        let across = Taps::new(self.width, width, [part.x, part.width], filter, limit)?;
+        let down = Taps::new(self.height, height, [part.y, part.height], filter, limit)?;
         let too_large = || Error::invalid(format!("{part:?} is too large"));
         let row = part.width.checked_mul(3).ok_or_else(too_large)?;
         let mut rgb = try_vec("pixels", row.checked_mul(part.height).ok_or_else(too_large)?)?;
@@ -135,12 +160,12 @@ impl Picture {
                 across.apply(&self.rgb[3 * self.width * next..][..3 * self.width], &mut ring[slot(next)]);
                 next += 1;
             }
-            sums.fill(HALF);
+            sums.fill(down.half());
             for (i, weight) in weights.iter().enumerate() {
                 let line = &ring[slot(first + i)];
                 sums.iter_mut().zip(line).for_each(|(sum, &byte)| *sum += i32::from(byte) * weight);
             }
-            rgb.extend(sums.iter().map(|&sum| byte(sum)));
+            rgb.extend(sums.iter().map(|&sum| down.byte(sum)));
         }
         Ok(Picture { width: part.width, height: part.height, rgb })
     }

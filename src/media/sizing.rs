@@ -21,8 +21,9 @@ pub enum Sizing {
     Square { side: usize, filter: Filter },
     /// The shorter edge becomes `side`, and the middle is taken (LLaVA 1.5).
     ShortestEdge { side: usize, filter: Filter },
-    /// Sides that are multiples of `grain`, with `least` to `most` pixels (Qwen).
-    Area { grain: usize, least: usize, most: usize, narrow: Narrow, filter: Filter },
+    /// Sides that are multiples of `grain`, with `least` to `most` pixels (Qwen), of all `frames` of a video together
+    /// where these are more than one.
+    Area { grain: usize, least: usize, most: usize, frames: usize, narrow: Narrow, filter: Filter },
     /// The same for pictures of up to `large` pixels; of others the grid of tiles whose proportions are closest, and an
     /// overview of the size that the whole would have (LFM2). `patch`: the side of the smallest size.
     SplitLarge {
@@ -99,15 +100,29 @@ pub struct Layout {
     /// Pixels of the picture.
     pub width: usize,
     pub height: usize,
-    /// Pixels of all tiles together, without the overview.
+    /// Pixels of all tiles together, without the overview; of a video those of a frame.
     pub seen_width: usize,
     pub seen_height: usize,
+    /// Pairs of frames of a video, each of which is a tile; 0 of a picture.
+    pub pairs: usize,
 }
 
 impl Layout {
     /// Number of tiles, the overview too.
     pub fn n_tiles(&self) -> usize {
-        self.columns * self.lines + usize::from(self.overview)
+        self.columns * self.lines * self.pairs.max(1) + usize::from(self.overview)
+    }
+
+    /// The layout of so many pairs of frames of which each has this one.
+    ///
+    /// # Errors `TooComplex` for pairs with too many pixels.
+    pub fn repeated(self, pairs: usize) -> Result<Layout> {
+        let seen = self.seen_width.saturating_mul(self.seen_height).saturating_mul(pairs);
+        if seen > MAX_SEEN {
+            let what = format!("{seen} pixels, of at most {MAX_SEEN}");
+            return Err(Error::TooComplex(format!("{pairs} pairs of frames become {what}")));
+        }
+        Ok(Layout { pairs, ..self })
     }
 
     /// Width and height of tile `i`.
@@ -133,8 +148,8 @@ impl Sizing {
         // The tile, and the grid of tiles.
         let ((tile_width, tile_height), (columns, lines)) = match *self {
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => ((side, side), (1, 1)),
-            Sizing::Area { grain, least, most, narrow, .. } => {
-                (area(width, height, grain, least, most, narrow)?, (1, 1))
+            Sizing::Area { grain, least, most, frames, narrow, .. } => {
+                (area(width, height, grain, [least, most], frames, narrow)?, (1, 1))
             }
             Sizing::SplitLarge { grain, patch, least, most, large, tile, min_tiles, max_tiles, .. } => {
                 overview_size = Some(at_least_blocks(width, height, grain, least, most));
@@ -196,6 +211,7 @@ impl Sizing {
             height,
             seen_width,
             seen_height,
+            pairs: 0,
         })
     }
 
@@ -247,7 +263,8 @@ impl Sizing {
         Ok(tiles)
     }
 
-    fn filter(&self) -> Filter {
+    /// The filter by which pictures are resized.
+    pub fn filter(&self) -> Filter {
         match *self {
             Sizing::Square { filter, .. }
             | Sizing::ShortestEdge { filter, .. }
@@ -282,7 +299,7 @@ impl Sizing {
             Sizing::Pinpoints { tile, grids, .. } => [tile, grids.all().count()],
         };
         let is_in_order = match *self {
-            Sizing::Area { least, most, .. } => 0 < most && least <= most && most <= MAX_SEEN,
+            Sizing::Area { least, most, frames, .. } => 0 < most && least <= most && most <= MAX_SEEN && frames > 0,
             Sizing::Padded { most, longest, .. } => most > 0 && (1..=MAX_SEEN).contains(&longest),
             Sizing::Filled { most, .. } => (1..=MAX_SEEN).contains(&most),
             Sizing::SplitRatio { min_tiles, max_tiles, .. } => min_tiles <= max_tiles && max_tiles <= MAX_TILES,
@@ -310,8 +327,8 @@ fn area(
     width: usize,
     height: usize,
     grain: usize,
-    least: usize,
-    most: usize,
+    bounds: [usize; 2],
+    frames: usize,
     narrow: Narrow,
 ) -> Result<(usize, usize)> {
     let (mut w, mut h, f) = (width as f64, height as f64, grain as f64);
@@ -334,24 +351,26 @@ fn area(
         let what = format!("a picture of {width} x {height}: one side may be {MAX_RATIO} times the other at most");
         return Err(Error::invalid(what));
     }
-    Ok(bounded([w, h], grain, least, most, 0.0))
+    Ok(bounded([w, h], grain, bounds, 0.0, frames))
 }
 
 /// The rule for pictures of which each side has a block at least.
 fn at_least_blocks(width: usize, height: usize, grain: usize, least: usize, most: usize) -> (usize, usize) {
-    bounded([width as f64, height as f64], grain, least, most, 1.0)
+    bounded([width as f64, height as f64], grain, [least, most], 1.0, 1)
 }
 
-/// Sides in whole blocks, `fewest` of them at least, then within the bounds.
-fn bounded([w, h]: [f64; 2], grain: usize, least: usize, most: usize, fewest: f64) -> (usize, usize) {
-    let f = grain as f64;
+/// Sides in whole blocks, `fewest` of them at least, then within the bounds, which are those of `frames` together: of
+/// as many as pairs have that are rounded to even.
+fn bounded([w, h]: [f64; 2], grain: usize, bounds: [usize; 2], fewest: f64, frames: usize) -> (usize, usize) {
+    let (f, [least, most], n) = (grain as f64, bounds.map(|pixels| pixels as f64), frames as f64);
+    let counted = if frames > 1 { (n / 2.0).round_ties_even() * 2.0 } else { 1.0 };
     let sides = |side: fn(f64, f64, f64) -> f64, beta: f64| (side(w, beta, f) * f, side(h, beta, f) * f);
     let (new_w, new_h) = sides(|x, _, f| (x / f).round_ties_even(), 1.0);
     let (mut new_w, mut new_h) = (new_w.max(fewest * f), new_h.max(fewest * f));
-    if new_w * new_h > most as f64 {
-        (new_w, new_h) = sides(|x, beta, f| (x / beta / f).floor().max(1.0), (h * w / most as f64).sqrt());
-    } else if new_w * new_h < least as f64 {
-        (new_w, new_h) = sides(|x, beta, f| (x * beta / f).ceil(), (least as f64 / (h * w)).sqrt());
+    if counted * new_w * new_h > most {
+        (new_w, new_h) = sides(|x, beta, f| (x / beta / f).floor().max(1.0), (n * h * w / most).sqrt());
+    } else if counted * new_w * new_h < least {
+        (new_w, new_h) = sides(|x, beta, f| (x * beta / f).ceil(), (least / (n * h * w)).sqrt());
     }
     (new_w as usize, new_h as usize)
 }

@@ -247,10 +247,10 @@ impl Chat {
         self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The numbers of the media among the parts of messages, in their order, each with whether its part is a sound.
-    pub fn media_of(messages: &[Json]) -> Vec<(usize, bool)> {
+    /// The numbers of the media among the parts of messages, in their order, each with what its part is.
+    pub fn media_of(messages: &[Json]) -> Vec<(usize, PartKind)> {
         let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
-        let of = |part: &Json| Some((part["media"].as_u64()? as usize, part["type"].as_str().is_some_and(is_audio)));
+        let of = |part: &Json| Some((part["media"].as_u64()? as usize, PartKind::of(part["type"].as_str()?)?));
         parts.filter_map(of).collect()
     }
 
@@ -475,9 +475,29 @@ fn messages(list: Vec<Json>, n_media: Option<usize>) -> Result<Vec<Json>> {
     list.into_iter().enumerate().map(checked).collect()
 }
 
-/// True for the types of parts that are sounds.
-fn is_audio(kind: &str) -> bool {
-    ["audio", "input_audio"].contains(&kind)
+/// A part of a message that is no text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartKind {
+    Picture,
+    Sound,
+    Video,
+}
+
+impl PartKind {
+    /// The types of parts, the first of each as templates know it.
+    const TYPES: [(PartKind, [&str; 2]); 3] = [
+        (PartKind::Picture, ["image", "image_url"]),
+        (PartKind::Sound, ["audio", "input_audio"]),
+        (PartKind::Video, ["video", "video_url"]),
+    ];
+
+    fn of(kind: &str) -> Option<PartKind> {
+        Self::TYPES.iter().find(|(_, types)| types.contains(&kind)).map(|(kind, _)| *kind)
+    }
+
+    fn name(self) -> &'static str {
+        Self::TYPES[self as usize].1[0]
+    }
 }
 
 /// The part of a content that is one of `n_media` media.
@@ -502,14 +522,16 @@ fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result<Jso
         Json::Array(parts) => {
             let (mut text, mut media) = (String::new(), false);
             for (i, part) in parts.iter_mut().enumerate() {
-                match (part["type"].as_str(), part["text"].as_str(), n_media) {
-                    (Some("text"), Some(part), _) => text.push_str(part),
-                    (Some(kind @ ("image" | "image_url" | "audio" | "input_audio")), _, Some(n_media)) => {
-                        let kind = if is_audio(kind) { "audio" } else { "image" };
-                        (*part, media) = (media_part(&format!("{place}.content[{i}]"), part, kind, n_media)?, true);
-                    }
-                    (Some("text") | None, ..) => return wrong(&format!(".content[{i}] is no part with a text")),
-                    (Some(other), ..) => {
+                let kind = part["type"].as_str().and_then(PartKind::of);
+                if let (Some(kind), Some(n_media)) = (kind, n_media) {
+                    let place = format!("{place}.content[{i}]");
+                    (*part, media) = (media_part(&place, part, kind.name(), n_media)?, true);
+                    continue;
+                }
+                match (part["type"].as_str(), part["text"].as_str()) {
+                    (Some("text"), Some(part)) => text.push_str(part),
+                    (Some("text") | None, _) => return wrong(&format!(".content[{i}] is no part with a text")),
+                    (Some(other), _) => {
                         let what = format!("{place}.content[{i}] is of type {other:?}; only text is supported");
                         return Err(Error::unsupported(what));
                     }

@@ -6,7 +6,7 @@ mod reply;
 mod template;
 mod tokenizer;
 
-pub use self::chat::{Chat, ToolChoice, parse_json};
+pub use self::chat::{Chat, PartKind, ToolChoice, parse_json};
 pub use self::marks::MarkedText;
 pub use self::reply::form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};
 pub use self::reply::literal::is_bare;

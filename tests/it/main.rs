@@ -50,6 +50,7 @@ mod text;
 mod tiles;
 mod tokenizer_files;
 mod towers;
+mod videos;
 mod vision;
 mod wasm;
 mod words;

@@ -30,7 +30,7 @@ fn number(value: &Value) -> usize {
     value.as_u64().expect("a number") as usize
 }
 
-fn hash(picture: &Picture) -> String {
+pub fn hash(picture: &Picture) -> String {
     assert_eq!(picture.rgb.len(), 3 * picture.width * picture.height);
     format!("{:016x}", twox_hash::XxHash64::oneshot(0, &picture.rgb))
 }
@@ -69,7 +69,7 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
                 Some("rounded") => Narrow::Rounded,
                 Some(other) => panic!("{other}"),
             };
-            Sizing::Area { grain: of("grain"), least: of("least"), most: of("most"), narrow, filter }
+            Sizing::Area { grain: of("grain"), least: of("least"), most: of("most"), frames: 1, narrow, filter }
         }
         Some("padded") => {
             Sizing::Padded { patch: of("patch"), grain: of("grain"), most: of("most"), longest: of("longest"), filter }
@@ -189,9 +189,9 @@ fn sizes_without_sense_are_refused() {
     for sizing in [
         Sizing::Square { side: 0, filter },
         Sizing::Square { side: 1 << 20, filter },
-        Sizing::Area { grain: 0, least: 1, most: 2, narrow: Narrow::Own, filter },
-        Sizing::Area { grain: 28, least: 3, most: 2, narrow: Narrow::Own, filter },
-        Sizing::Area { grain: 28, least: 0, most: usize::MAX, narrow: Narrow::Own, filter },
+        Sizing::Area { grain: 0, least: 1, most: 2, frames: 1, narrow: Narrow::Own, filter },
+        Sizing::Area { grain: 28, least: 3, most: 2, frames: 1, narrow: Narrow::Own, filter },
+        Sizing::Area { grain: 28, least: 0, most: usize::MAX, frames: 1, narrow: Narrow::Own, filter },
         Sizing::LongestEdge { longest: 0, grain: 16, filter },
         Sizing::LongestEdge { longest: 16, grain: 0, filter },
         Sizing::SplitLongest { longest: 2048, tile: 0, filter },
@@ -240,16 +240,16 @@ fn patches_are_those_of_the_maker() {
     };
     let (patch, merge) = (number(&case["patch"]), number(&case["merge"]));
     let tile = noise(number(&case["width"]), number(&case["height"]));
-    let rows = patches(&tile, patch, merge, [three("mean"), three("std")], false).unwrap();
+    let rows = patches(&[&tile], patch, merge, [three("mean"), three("std")], false).unwrap();
     assert_eq!(rows.len(), number(&case["numbers"]));
     for (found, expected) in rows.iter().step_by(number(&case["every"])).zip(list(&case["values"])) {
         assert!((f64::from(*found) - expected.as_f64().unwrap()).abs() < 1e-6, "{found} {expected}");
     }
     // Without merging patches stand row by row: the second begins right of the first.
-    let plain = patches(&tile, patch, 1, [[0.0; 3], [1.0; 3]], false).unwrap();
+    let plain = patches(&[&tile], patch, 1, [[0.0; 3], [1.0; 3]], false).unwrap();
     assert_eq!(plain[3 * patch * patch], f32::from(tile.rgb[3 * patch]) / 255.0);
     for (patch, merge) in [(0, 1), (13, 1), (14, 5), (14, 0), (usize::MAX, 2)] {
-        assert!(matches!(patches(&tile, patch, merge, [[0.0; 3], [1.0; 3]], false), Err(Error::InvalidArgument(_))));
+        assert!(matches!(patches(&[&tile], patch, merge, [[0.0; 3], [1.0; 3]], false), Err(Error::InvalidArgument(_))));
     }
 }
 
@@ -493,6 +493,7 @@ fn a_layout_counts_its_tiles() {
         height: 100,
         seen_width: 84,
         seen_height: 28,
+        pairs: 0,
     };
     assert_eq!(sizing.layout(300, 100).unwrap(), expected);
     assert_eq!(expected.n_tiles(), 4);

@@ -34,6 +34,7 @@ const FAMILIES: &[&str] = &[
     "qwen2",
     "qwen25",
     "qwen3",
+    "qwen35",
     "pixtral",
     "mistral3",
     "gemma4",
@@ -261,7 +262,7 @@ pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Encoder>, Error> {
 }
 
 /// Root of the mean square difference over the spread of what is expected.
-fn off(got: &[f32], expected: &[f64]) -> f64 {
+pub fn off(got: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(got.len(), expected.len());
     let n = got.len() as f64;
     let mean = expected.iter().sum::<f64>() / n;

@@ -238,6 +238,8 @@ namespace Realizar
         public ulong bytes;
         public ulong encode_ns;
         public fixed byte hash[32];
+        public uint pairs;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -715,6 +717,7 @@ namespace Realizar
         internal const int RZ_MEDIA_AUDIO = 2;
         internal const int RZ_MEDIA_TEXT = 4;
         internal const int RZ_MEDIA_VECTOR = 8;
+        internal const int RZ_MEDIA_VIDEO = 16;
         internal const uint RZ_TOKEN_MEDIA = uint.MaxValue - 1;
         internal const int RZ_ENCODER_IMAGE = 1;
         internal const int RZ_ENCODER_AUDIO = 2;
@@ -870,6 +873,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_measure(EncoderHandle encoder, uint width, uint height, rz_media_params* @params, rz_media_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_samples(EncoderHandle encoder, float* samples, UIntPtr n, uint channels, uint rate, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_audio(EncoderHandle encoder, void* data, UIntPtr size, rz_media_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_frames(EncoderHandle encoder, rz_pixels* frames, double* times, UIntPtr n, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_step(MediaHandle media, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_new(ModelHandle model, rz_part* parts, UIntPtr n, uint flags, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_from_chat(ModelHandle model, byte* json, UIntPtr json_len, uint flags, IntPtr* media, UIntPtr n_media, IntPtr* @out, rz_error* err);

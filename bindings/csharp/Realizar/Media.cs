@@ -125,7 +125,7 @@ namespace Realizar
                 Projector = Native.Text(info.projector), IsMutual = info.is_mutual != 0, RowDim = (int)info.row_dim, Layers = (int)info.n_layers,
                 TileSide = (int)info.tile_side, Grain = (int)info.grain, MinRows = (int)info.min_rows, MaxRows = (int)info.max_rows,
                 WeightBytes = info.weight_bytes, ScratchBytes = info.scratch_bytes, SampleRate = (int)info.sample_rate,
-                Kinds = new[] { MediaKind.Image, MediaKind.Audio, MediaKind.Vector }.Where(kind => (kinds & (uint)kind) != 0).ToArray(),
+                Kinds = new[] { MediaKind.Image, MediaKind.Audio, MediaKind.Vector, MediaKind.Video }.Where(kind => (kinds & (uint)kind) != 0).ToArray(),
             };
         }
 
@@ -188,6 +188,32 @@ namespace Realizar
             });
         }
 
+        /// <summary>Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of
+        /// each in seconds from its beginning. Of the options MaxTiles and MaxPixels do not count; MaxRows is a bound on
+        /// all frames together.</summary>
+        public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,
+            CancellationToken cancellation = default(CancellationToken))
+        {
+            var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
+            // The library cannot see where the array ends.
+            if (width < 1 || height < 1 || width > 65535 || height > 65535 || row * height * times.Length != pixels.LongLength)
+                throw new ArgumentException($"{pixels.LongLength} bytes are no {times.Length} frames of {width} x {height}", nameof(pixels));
+            var frames = new rz_pixels[times.Length];
+            return Encoded(options, cancellation, (p, pointer, err) => {
+                fixed (byte* at = pixels)
+                fixed (rz_pixels* first = frames)
+                fixed (double* seconds = times)
+                {
+                    for (var i = 0; i < frames.Length; i++)
+                        first[i] = new rz_pixels {
+                            struct_size = (uint)sizeof(rz_pixels), format = (uint)format, width = (uint)width, height = (uint)height,
+                            data = (IntPtr)(at + row * height * i),
+                        };
+                    return Native.rz_media_from_frames(Handle, first, seconds, (UIntPtr)frames.Length, p, pointer, err);
+                }
+            });
+        }
+
         /// <summary>Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1,
         /// <paramref name="rate"/> of each a second. Several channels become their mean. Of the options MaxRows and
         /// Progress, which is told of parts, count.</summary>
@@ -243,6 +269,7 @@ namespace Realizar
     public enum MediaKind
     {
         Image = Native.RZ_MEDIA_IMAGE, Audio = Native.RZ_MEDIA_AUDIO, Vector = Native.RZ_MEDIA_VECTOR,
+        Video = Native.RZ_MEDIA_VIDEO,
     }
 
     /// <summary>The description of a medium.</summary>
@@ -255,9 +282,11 @@ namespace Realizar
         /// them.</summary>
         public int Tokens { get; internal set; }
         public int RowDim { get; internal set; }
-        /// <summary>Rows of a line, and lines, of a tile where there are several.</summary>
+        /// <summary>Rows of a line, and lines, of a tile where there are several, of a pair of frames.</summary>
         public int Columns { get; internal set; }
         public int Lines { get; internal set; }
+        /// <summary>Pairs of frames of a video.</summary>
+        public int Pairs { get; internal set; }
         /// <summary>Tiles beside and above one another; 0 where the picture is one tile.</summary>
         public int TileColumns { get; internal set; }
         public int TileLines { get; internal set; }
@@ -281,7 +310,7 @@ namespace Realizar
                 Kind = (MediaKind)info->kind, Rows = (int)info->n_rows, Tokens = (int)info->n_tokens, RowDim = (int)info->row_dim,
                 Columns = (int)info->columns, Lines = (int)info->lines, TileColumns = (int)info->tile_columns, TileLines = (int)info->tile_lines,
                 HasOverview = info->has_overview != 0, Width = (int)info->width, Height = (int)info->height, SeenWidth = (int)info->seen_width,
-                SeenHeight = (int)info->seen_height, Bytes = info->bytes, EncodeNanoseconds = info->encode_ns, Hash = hash,
+                SeenHeight = (int)info->seen_height, Pairs = (int)info->pairs, Bytes = info->bytes, EncodeNanoseconds = info->encode_ns, Hash = hash,
             };
         }
     }

@@ -92,6 +92,7 @@ const (
 	rz_MEDIA_AUDIO                = 2
 	rz_MEDIA_TEXT                 = 4
 	rz_MEDIA_VECTOR               = 8
+	rz_MEDIA_VIDEO                = 16
 	rz_TOKEN_MEDIA                = 0xFFFFFFFF - 1
 	rz_ENCODER_IMAGE              = 1
 	rz_ENCODER_AUDIO              = 2
@@ -336,6 +337,8 @@ type rz_media_info struct {
 	bytes        uint64
 	encode_ns    uint64
 	hash         [32]byte
+	pairs        uint32
+	reserved     uint32
 }
 
 type rz_encoder_params struct {
@@ -687,6 +690,7 @@ type functions struct {
 	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
 	rz_media_from_samples         func(encoder uintptr, samples *float32, n uintptr, channels uint32, rate uint32, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_from_audio           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
+	rz_media_from_frames          func(encoder uintptr, frames *rz_pixels, times *float64, n uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_step                 func(media uintptr, budget_us uint64, err *rz_error) int32
 	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32
 	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, out *uintptr, err *rz_error) int32

@@ -124,6 +124,7 @@ const (
 	Audio  MediaKind = rz_MEDIA_AUDIO
 	Text   MediaKind = rz_MEDIA_TEXT   // the source of an encoder and a decoder
 	Vector MediaKind = rz_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
+	Video  MediaKind = rz_MEDIA_VIDEO  // frames of a video
 )
 
 // TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
@@ -135,7 +136,8 @@ type MediaInfo struct {
 	Rows                   int // each takes the place of a token in a session
 	Tokens                 int // of a prompt: the rows, and the model's tokens around and between them
 	RowDim                 int
-	Columns, Lines         int // rows of a line, and lines; of a tile where there are several
+	Columns, Lines         int // rows of a line, and lines; of a tile where there are several, of a pair of frames
+	Pairs                  int // of frames of a video
 	TileColumns, TileLines int // 0 where the picture is one tile
 	Overview               bool
 	Width, Height          int // pixels of the picture, turned upright; samples of a sound, and 0
@@ -236,19 +238,47 @@ func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOp
 
 // EncodePixels encodes a picture in memory.
 func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *MediaOptions) (*Media, error) {
-	if err := pixels.check(); err != nil {
-		return nil, err
-	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	p := rz_pixels{
-		format: uint32(pixels.Format), width: uint32(pixels.Width), height: uint32(pixels.Height), stride: uintptr(pixels.Stride),
-		data: pinned(&pinner, pixels.Data),
+	p, err := pixels.pinned(&pinner)
+	if err != nil {
+		return nil, err
 	}
-	p.struct_size = uint32(unsafe.Sizeof(p))
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
 		return c.rz_media_from_pixels(encoder, &p, params, out, e)
 	})
+}
+
+// EncodeFrames encodes a video: at least two frames of one size, and the time of each in seconds from its beginning.
+// Of the options MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames together.
+func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []float64, options *MediaOptions) (*Media, error) {
+	if len(frames) != len(times) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d frames have %d times", len(frames), len(times))}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	list := make([]rz_pixels, len(frames))
+	for i := range frames {
+		var err error
+		if list[i], err = frames[i].pinned(&pinner); err != nil {
+			return nil, err
+		}
+	}
+	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_media_from_frames(encoder, unsafe.SliceData(list), unsafe.SliceData(times), uintptr(len(times)), params, out, e)
+	})
+}
+
+// pinned are the pixels as the library takes them.
+func (p *Pixels) pinned(pinner *runtime.Pinner) (c rz_pixels, err error) {
+	if err = p.check(); err == nil {
+		c = rz_pixels{
+			format: uint32(p.Format), width: uint32(p.Width), height: uint32(p.Height), stride: uintptr(p.Stride),
+			data: pinned(pinner, p.Data),
+		}
+		c.struct_size = uint32(unsafe.Sizeof(c))
+	}
+	return c, err
 }
 
 // EncodeSamples encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, rate of each a
@@ -269,7 +299,7 @@ func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOp
 
 // kinds are those of which the bits are set.
 func kinds(bits uint32) (all []MediaKind) {
-	for _, kind := range []MediaKind{Image, Audio, Vector} {
+	for _, kind := range []MediaKind{Image, Audio, Vector, Video} {
 		if bits&uint32(kind) != 0 {
 			all = append(all, kind)
 		}
@@ -401,7 +431,7 @@ func mediaInfo(h *handle, f func(object uintptr, out *rz_media_info, e *rz_error
 		Kind: MediaKind(info.kind), Rows: int(info.n_rows), Tokens: int(info.n_tokens), RowDim: int(info.row_dim),
 		Columns: int(info.columns), Lines: int(info.lines), TileColumns: int(info.tile_columns), TileLines: int(info.tile_lines),
 		Overview: info.has_overview != 0, Width: int(info.width), Height: int(info.height), SeenWidth: int(info.seen_width),
-		SeenHeight: int(info.seen_height), Bytes: info.bytes, EncodeTime: time.Duration(info.encode_ns), Hash: info.hash,
+		SeenHeight: int(info.seen_height), Pairs: int(info.pairs), Bytes: info.bytes, EncodeTime: time.Duration(info.encode_ns), Hash: info.hash,
 	}, err
 }
 

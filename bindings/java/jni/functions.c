@@ -334,6 +334,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1audio(JNIEnv 
     return rz_media_from_audio((void *)(intptr_t)encoder, (void *)(intptr_t)data, size, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1frames(JNIEnv *env, jobject self, jlong encoder, jlong frames, jlong times, jlong n, jlong params, jlong out, jlong err) {
+    return rz_media_from_frames((void *)(intptr_t)encoder, (void *)(intptr_t)frames, (void *)(intptr_t)times, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1step(JNIEnv *env, jobject self, jlong media, jlong budget_us, jlong err) {
     return rz_media_step((void *)(intptr_t)media, budget_us, (void *)(intptr_t)err);
 }

@@ -250,6 +250,31 @@ public final class Encoder extends Handle {
         });
     }
 
+    /** Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of each in
+     * seconds from its beginning. Of the choices the rows are bounds on all frames together. */
+    public Media encodeFrames(ByteBuffer pixels, double[] times, PixelFormat format, int width, int height, Choices choices) {
+        long frame = (long) format.bytes * width * height;
+        // The library cannot see where the buffer ends.
+        if (width < 1 || height < 1 || height > 65535 || width > 65535 || frame * times.length != pixels.remaining()) {
+            throw new IllegalArgumentException(pixels.remaining() + " bytes are no " + times.length + " frames of " + width + " x " + height);
+        }
+        return encoded(choices, arena -> {
+            var layout = Header.rz_pixels;
+            Memory data = Native.PLATFORM.source(arena, pixels), seconds = arena.allocate(8L * Math.max(times.length, 1));
+            Memory frames = arena.allocate((long) layout.size * Math.max(times.length, 1));
+            seconds.copy(times);
+            for (int i = 0; i < times.length; i++) {
+                Memory picture = frames.part((long) layout.size * i, layout.size);
+                Native.set(picture, layout, "struct_size", layout.size);
+                Native.set(picture, layout, "format", format.number);
+                Native.set(picture, layout, "width", width);
+                Native.set(picture, layout, "height", height);
+                Native.set(picture, layout, "data", data.part(frame * i, frame));
+            }
+            return (encoder, params, out, e) -> Header.rz_media_from_frames(encoder, frames, seconds, times.length, params, out, e);
+        });
+    }
+
     /** Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, {@code rate} of each a
      * second. Several channels become their mean. Of the choices the most rows, a cancel and the listener, which is
      * told of parts, count. */

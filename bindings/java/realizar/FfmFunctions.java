@@ -91,6 +91,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_media_measure = Ffm.function("rz_media_measure", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_samples = Ffm.function("rz_media_from_samples", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_audio = Ffm.function("rz_media_from_audio", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_from_frames = Ffm.function("rz_media_from_frames", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_step = Ffm.function("rz_media_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_new = Ffm.function("rz_prompt_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_from_chat = Ffm.function("rz_prompt_from_chat", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -885,6 +886,15 @@ final class FfmFunctions implements Functions {
     public int rz_media_from_audio(long encoder, long data, long size, long params, long out, long err) {
         try {
             return (int) rz_media_from_audio.invokeExact(encoder, data, size, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_media_from_frames(long encoder, long frames, long times, long n, long params, long out, long err) {
+        try {
+            return (int) rz_media_from_frames.invokeExact(encoder, frames, times, n, params, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -85,6 +85,7 @@ interface Functions {
     int rz_media_measure(long encoder, int width, int height, long params, long out, long err);
     int rz_media_from_samples(long encoder, long samples, long n, int channels, int rate, long params, long out, long err);
     int rz_media_from_audio(long encoder, long data, long size, long params, long out, long err);
+    int rz_media_from_frames(long encoder, long frames, long times, long n, long params, long out, long err);
     int rz_media_step(long media, long budget_us, long err);
     int rz_prompt_new(long model, long parts, long n, int flags, long out, long err);
     int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long out, long err);

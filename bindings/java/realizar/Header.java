@@ -89,6 +89,7 @@ final class Header {
     static final int RZ_MEDIA_AUDIO = 2;
     static final int RZ_MEDIA_TEXT = 4;
     static final int RZ_MEDIA_VECTOR = 8;
+    static final int RZ_MEDIA_VIDEO = 16;
     static final int RZ_TOKEN_MEDIA = -1 - 1;
     static final int RZ_ENCODER_IMAGE = 1;
     static final int RZ_ENCODER_AUDIO = 2;
@@ -318,7 +319,9 @@ final class Header {
         .field("seen_height", 4)
         .field("bytes", 8)
         .field("encode_ns", 8)
-        .field("hash", 1 * 32);
+        .field("hash", 1 * 32)
+        .field("pairs", 4)
+        .field("reserved", 4);
 
     static final Struct rz_encoder_params = new Struct("rz_encoder_params")
         .field("struct_size", 4)
@@ -894,6 +897,10 @@ final class Header {
 
     static int rz_media_from_audio(Memory encoder, Memory data, long size, Memory params, Memory out, Memory err) {
         return Native.LIBRARY.rz_media_from_audio(encoder.address, data.address, size, params.address, out.address, err.address);
+    }
+
+    static int rz_media_from_frames(Memory encoder, Memory frames, Memory times, long n, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_from_frames(encoder.address, frames.address, times.address, n, params.address, out.address, err.address);
     }
 
     static int rz_media_step(Memory media, long budget_us, Memory err) {

@@ -169,6 +169,8 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_media_from_audio(long encoder, long data, long size, long params, long out, long err);
     @Override
+    public native int rz_media_from_frames(long encoder, long frames, long times, long n, long params, long out, long err);
+    @Override
     public native int rz_media_step(long media, long budget_us, long err);
     @Override
     public native int rz_prompt_new(long model, long parts, long n, int flags, long out, long err);

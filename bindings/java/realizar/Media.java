@@ -9,7 +9,7 @@ import java.io.OutputStream;
 public final class Media extends Handle {
     /** The kind of a medium. */
     public enum Kind {
-        IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO), VECTOR(Header.RZ_MEDIA_VECTOR);
+        IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO), VECTOR(Header.RZ_MEDIA_VECTOR), VIDEO(Header.RZ_MEDIA_VIDEO);
 
         final int number;
 
@@ -20,12 +20,12 @@ public final class Media extends Handle {
 
     /** Description of a medium. {@code rows}: each takes the place of a token in a session. {@code tokens}: those of a
      * prompt that it takes, its rows and the model's tokens around and between them. {@code columns}, {@code lines}:
-     * rows of a line, and lines, of a tile where there are several. {@code tileColumns}, {@code tileLines}: 0 where the
-     * picture is one tile. {@code width}, {@code height}: pixels of the picture, turned upright. {@code seenWidth},
-     * {@code seenHeight}: pixels as the model sees them, by which places that it names are mapped back. {@code hash}:
-     * 32 bytes, the same for the same pixels, choices and encoder. */
+     * rows of a line, and lines, of a tile where there are several, of one of the {@code pairs} of frames of a video.
+     * {@code tileColumns}, {@code tileLines}: 0 where the picture is one tile. {@code width}, {@code height}: pixels of
+     * the picture, turned upright. {@code seenWidth}, {@code seenHeight}: pixels as the model sees them, by which places
+     * that it names are mapped back. {@code hash}: 32 bytes, the same for the same pixels, choices and encoder. */
     public record Info(Kind kind, int rows, int tokens, int rowDim, int columns, int lines, int tileColumns, int tileLines, boolean hasOverview,
-        int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash) {
+        int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash, int pairs) {
 
         static Info of(Memory out) {
             var layout = Header.rz_media_info;
@@ -36,7 +36,8 @@ public final class Media extends Handle {
                 Native.integer(out, layout, "columns"), Native.integer(out, layout, "lines"), Native.integer(out, layout, "tile_columns"),
                 Native.integer(out, layout, "tile_lines"), Native.integer(out, layout, "has_overview") != 0, Native.integer(out, layout, "width"),
                 Native.integer(out, layout, "height"), Native.integer(out, layout, "seen_width"), Native.integer(out, layout, "seen_height"),
-                Native.number(out, layout, "bytes"), Native.number(out, layout, "encode_ns"), Native.part(out, layout, "hash").bytes());
+                Native.number(out, layout, "bytes"), Native.number(out, layout, "encode_ns"), Native.part(out, layout, "hash").bytes(),
+                Native.integer(out, layout, "pairs"));
         }
     }
 

@@ -75,6 +75,10 @@ final class Memory {
         if (from.length > 0) all().asFloatBuffer().put(from);
     }
 
+    void copy(double[] from) {
+        if (from.length > 0) all().asDoubleBuffer().put(from);
+    }
+
     byte[] bytes() {
         byte[] array = new byte[Math.toIntExact(size)];
         if (size > 0) all().duplicate().get(array);

@@ -1,5 +1,6 @@
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
@@ -71,6 +72,7 @@ class Tests {
         }
         packed(path);
         loading(path);
+        videos(path.resolveSibling("../encoder.py"));
         try (var model = Model.load(Path.of(arguments[1]), new Model.Load().threads(2))) {
             parts(model);
             seeing(model);
@@ -132,6 +134,40 @@ class Tests {
         }
         check(thrown(RealizarException.class, () -> Encoder.load(model, path)).status() == Status.UNSUPPORTED, "no encoder");
         check(thrown(RealizarException.class, () -> Encoder.plan(model, Path.of("/none.gguf"), new Encoder.Load())).status() == Status.IO, "no file");
+    }
+
+    private static void videos(Path script) throws Exception {
+        Path folder = Files.createTempDirectory("videos");
+        try {
+            var written = new ProcessBuilder("python3", script.toString(), "videos/qwen25", folder.toString()).inheritIO().start().waitFor();
+            check(written == 0, "the folder of a model");
+        } catch (IOException e) {
+            System.out.println("SKIPPED: videos, because there is no python3");
+            return;
+        }
+        int width = 84, height = 56;
+        byte[] bytes = new byte[3 * width * height * 3];
+        for (int i = 0; i < bytes.length; i++) bytes[i] = (byte) (7 * i);
+        var pixels = ByteBuffer.wrap(bytes);
+        double[] times = {0, 0.5, 1};
+        try (var model = Model.load(folder); var encoder = Encoder.load(model, folder)) {
+            try (var video = encoder.encodeFrames(pixels, times, Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices());
+                var direct = encoder.encodeFrames(ByteBuffer.allocateDirect(bytes.length).put(bytes).flip(), times, Encoder.PixelFormat.RGB8,
+                    width, height, new Encoder.Choices())) {
+                var info = video.info();
+                check(info.kind() == Media.Kind.VIDEO && info.pairs() == 2 && info.rows() == 12 && info.tokens() == 14, "a video");
+                check(info.columns() == 3 && info.lines() == 2 && info.width() == width && info.height() == height, "its frames");
+                check(Arrays.equals(direct.rows(), video.rows()) && Arrays.equals(direct.hash(), video.hash()), "frames outside the heap");
+            }
+            thrown(IllegalArgumentException.class, () -> encoder.encodeFrames(pixels, new double[2], Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices()));
+            var late = thrown(RealizarException.class,
+                () -> encoder.encodeFrames(pixels, new double[] {0, 2, 1}, Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices()));
+            check(late.status() == Status.INVALID_ARGUMENT && late.getMessage().contains("entry 2: the time"), "times that fall");
+        }
+        try (var files = Files.list(folder)) {
+            for (Path file : files.toList()) Files.delete(file);
+        }
+        Files.delete(folder);
     }
 
     private static void shown(Model model, Media media, Prompt prompt, int[] tokens) {

@@ -27,7 +27,8 @@
     F(rz_conversation_logprobs_into) F(rz_conversation_json_into) F(rz_conversation_rewind)                       \
     F(rz_conversation_fork) F(rz_conversation_save) F(rz_conversation_load) F(rz_conversation_info_get)           \
     F(rz_conversation_free) F(rz_conversations_step) F(rz_embed_into) F(rz_encoder_load) F(rz_encoder_plan_get)   \
-    F(rz_encoder_info_get) F(rz_encoder_free) F(rz_media_from_image) F(rz_media_from_samples) F(rz_media_from_audio) F(rz_media_step) F(rz_media_from_pixels) F(rz_media_from_rows)\
+    F(rz_encoder_info_get) F(rz_encoder_free) F(rz_media_from_image) F(rz_media_from_samples)                     \
+    F(rz_media_from_audio) F(rz_media_from_frames) F(rz_media_step) F(rz_media_from_pixels) F(rz_media_from_rows) \
     F(rz_media_measure) F(rz_media_info_get) F(rz_media_rows_into) F(rz_media_save) F(rz_media_load)              \
     F(rz_media_free) F(rz_prompt_new) F(rz_prompt_len) F(rz_prompt_tokens_into) F(rz_prompt_free)                 \
     F(rz_cache_match_prompt) F(rz_prompt_from_chat) F(rz_conversation_add_media) F(rz_conversation_media_get)     \

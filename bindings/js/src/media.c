@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const choice KINDS[] = {{"image", RZ_MEDIA_IMAGE}, {"audio", RZ_MEDIA_AUDIO}, {"text", RZ_MEDIA_TEXT},
-                               {"vector", RZ_MEDIA_VECTOR}, {NULL, 0}};
+                               {"vector", RZ_MEDIA_VECTOR}, {"video", RZ_MEDIA_VIDEO}, {NULL, 0}};
 static const choice ENCODERS[] = {{"image", RZ_ENCODER_IMAGE}, {"audio", RZ_ENCODER_AUDIO}, {NULL, 0}};
 static const choice PIXELS[] = {{"rgb8", RZ_PIXELS_RGB8},
                                 {"rgba8", RZ_PIXELS_RGBA8},
@@ -102,12 +102,15 @@ static rz_media_params media_params(task *t, napi_value options) {
     return params;
 }
 
-/* A picture, a sound, or rows, or what was saved of a medium. */
+/* A picture, a video, a sound, or rows, or what was saved of a medium. */
 typedef struct source {
     const rz_encoder *encoder;
     const rz_model *model;
     rz_media_params params;
     rz_pixels pixels; /* Of a picture in memory. */
+    rz_pixels *frames; /* Of a video. */
+    const double *times;
+    size_t n_frames;
     uint32_t channels, rate; /* Of samples. */
     const char *bytes;
     size_t len, at;
@@ -187,6 +190,41 @@ static napi_value call_encode(napi_env env, napi_callback_info info) {
     }
     watch(&t, s, arguments[3], arguments[4]);
     return task_start(&t, run_encode, task_made);
+}
+
+static void run_encode_video(task *t) {
+    source *s = t->data;
+    rz_media *media = NULL;
+    t->status = t->lib->rz_media_from_frames(s->encoder, s->frames, s->times, s->n_frames, &s->params, &media, &t->error);
+    end_media(t, media);
+}
+
+/* encodeVideo(encoder, bytes of all frames, times, pixels, options, cancel): a promise of a medium. */
+static napi_value call_encode_video(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    source *s = t.data = task_alloc(&t, sizeof *s);
+    if (!s) return task_return(&t, NULL);
+    s->encoder = task_use(&t, arguments[0], ENCODER);
+    s->bytes = bytes_of(&t, arguments[1], "the frames", &s->len);
+    size_t len = 0;
+    s->times = (const double *)(const void *)bytes_of(&t, arguments[2], "the times", &len);
+    s->n_frames = len / sizeof *s->times;
+    rz_pixels frame = {.struct_size = sizeof frame, .format = choice_member(&t, arguments[3], "format", PIXELS)};
+    frame.width = (uint32_t)uint_member(&t, arguments[3], "width", 65535);
+    frame.height = (uint32_t)uint_member(&t, arguments[3], "height", 65535);
+    uint64_t width = frame.format == RZ_PIXELS_RGB8 ? 3 : frame.format == RZ_PIXELS_GRAY8 ? 1 : 4;
+    uint64_t size = width * frame.width * frame.height;
+    /* The library cannot see where the bytes end. */
+    if (!size || s->len % size || s->len / size != s->n_frames)
+        task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "%zu bytes are no %zu frames of %u x %u", s->len, s->n_frames, frame.width, frame.height);
+    if (t.status >= 0) s->frames = task_alloc(&t, (s->n_frames ? s->n_frames : 1) * sizeof frame);
+    for (size_t i = 0; s->frames && i < s->n_frames; i++) {
+        s->frames[i] = frame;
+        s->frames[i].data = s->bytes + size * i;
+    }
+    watch(&t, s, arguments[4], arguments[5]);
+    return task_start(&t, run_encode_video, task_made);
 }
 
 static int32_t on_read(void *user, void *out, size_t n) {
@@ -290,6 +328,7 @@ static void media_members(task *t, napi_value object, const rz_media_info *info)
     SET_NUMBER(env, object, info, row_dim);
     SET_NUMBER(env, object, info, columns);
     SET_NUMBER(env, object, info, lines);
+    SET_NUMBER(env, object, info, pairs);
     SET_NUMBER(env, object, info, tile_columns);
     SET_NUMBER(env, object, info, tile_lines);
     napi_get_boolean(env, info->has_overview, &has_overview);
@@ -414,6 +453,7 @@ void export_media(napi_env env, napi_value exports) {
     export_function(env, exports, "encoder", call_encoder);
     export_function(env, exports, "encoderPlan", call_encoder_plan);
     export_function(env, exports, "encode", call_encode);
+    export_function(env, exports, "encodeVideo", call_encode_video);
     export_function(env, exports, "encodeSound", call_encode_sound);
     export_function(env, exports, "stepMedia", call_step);
     export_function(env, exports, "restoreMedia", call_restore);

@@ -69,6 +69,33 @@ test("sounds are encoded at once and in steps", async (t) => {
   await assert.rejects(hears.encodeSound(samples, { channels: 3, rate: 16000 }), fails("RZ_ERR_INVALID_ARGUMENT", /3 channels/));
 });
 
+test("frames become a video", async (t) => {
+  const folder = path.join(path.dirname(chat), "video");
+  try {
+    execFileSync("python3", [path.join(path.dirname(STORY), "../encoder.py"), "videos/qwen25", folder]);
+  } catch (error) {
+    if (error.code === "ENOENT") return t.skip("there is no python3");
+    throw error;
+  }
+  const sees = await Encoder.load(await Model.load(folder), folder);
+  const size = { width: 84, height: 56 };
+  const data = Uint8Array.from({ length: 3 * 84 * 56 * 4 }, (_, i) => (i % 4 === 3 ? 255 : i * 7));
+  const video = await sees.encodeVideo({ data, ...size }, [0, 0.5, 1]);
+  const { kind, pairs, nRows, nTokens, columns, lines, width, height } = video.info;
+  assert.deepEqual({ kind, pairs, nRows, nTokens }, { kind: "video", pairs: 2, nRows: 12, nTokens: 14 });
+  assert.deepEqual([columns, lines, width, height], [3, 2, 84, 56]);
+  const rgb = data.filter((_, i) => i % 4 !== 3);
+  const same = await sees.encodeVideo({ data: rgb, ...size, format: "rgb8" }, [0, 0.5, 1], { inSteps: true });
+  assert.deepEqual(same.hash, video.hash);
+  while (await same.step(0.001));
+  assert.deepEqual(same.rows(), video.rows());
+  const other = await sees.encodeVideo({ data, ...size }, [0, 1, 2]);
+  assert.notDeepEqual(other.hash, video.hash);
+  const invalid = (message) => fails("RZ_ERR_INVALID_ARGUMENT", message);
+  await assert.rejects(sees.encodeVideo({ data, ...size }, [0, 2, 1]), invalid(/entry 2: the time/));
+  await assert.rejects(sees.encodeVideo({ data, ...size }, [0, 1]), invalid(/frames/));
+});
+
 test("CommonJS and modules are one package", () => {
   const required = createRequire(import.meta.url)(path.join(home, "index.js"));
   assert.equal(required.Model, Model);

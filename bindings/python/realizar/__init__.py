@@ -840,7 +840,7 @@ class EncoderInfo(NamedTuple):
     weight_bytes: int
     scratch_bytes: int
     kinds: Tuple[str, ...]
-    """The kinds of media that it makes: "image", "audio" or "vector"."""
+    """The kinds of media that it makes: "image", "audio", "vector" or "video"."""
     sample_rate: int
     """Samples a second that sound is brought to; 0 of pictures."""
 
@@ -857,7 +857,7 @@ class EncoderPlan(NamedTuple):
 
 class MediaInfo(NamedTuple):
     kind: str
-    """ "image" or "audio"."""
+    """ "image", "audio" or "video"."""
     n_rows: int
     """Rows, each of which takes the place of a token in a session."""
     n_tokens: int
@@ -880,6 +880,8 @@ class MediaInfo(NamedTuple):
     encode_ns: int
     hash: bytes
     """The same for the same pixels, parameters and encoder, whatever the format of the file was."""
+    pairs: int
+    """Pairs of frames of a video, each of which has `lines` lines of `columns` rows."""
 
 
 _PIXELS = _numbers("RZ_PIXELS_")
@@ -994,6 +996,21 @@ class Encoder(Handle):
             pixels, data = _pixels(image, format)
             function, arguments = "rz_media_from_pixels", (byref(pixels),)
         return self._made(function, arguments, params, progress, cancel, data)
+
+    def encode_video(
+        self, frames: Sequence[Any], times: Sequence[float], *, format: Optional[str] = None, progress: Optional[Progress] = None,
+        cancel: Optional[Cancel] = None, **options: Any,
+    ) -> "Media":  # fmt: skip
+        """Encodes a video: at least two frames of one size, as `encode` takes pixels, and the time of each in seconds from
+        its beginning.
+
+        `min_rows`, `max_rows`: bounds on all frames together. `progress` gets pairs of frames done and in all, `cancel`
+        stops it."""
+        if len(frames) != len(times):
+            raise InvalidArgument(f"{len(frames)} frames have {len(times)} times")
+        made = [_pixels(frame, format) for frame in frames]
+        list_, at = (_c.rz_pixels * len(made))(*(pixels for pixels, _ in made)), (ctypes.c_double * len(times))(*times)
+        return self._made("rz_media_from_frames", (list_, at, len(made)), _c.rz_media_params(**options), progress, cancel, made)
 
     def encode_sound(
         self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None

@@ -98,6 +98,7 @@ RZ_MEDIA_IMAGE = 1
 RZ_MEDIA_AUDIO = 2
 RZ_MEDIA_TEXT = 4
 RZ_MEDIA_VECTOR = 8
+RZ_MEDIA_VIDEO = 16
 RZ_TOKEN_MEDIA = 0xFFFFFFFF - 1
 RZ_ENCODER_IMAGE = 1
 RZ_ENCODER_AUDIO = 2
@@ -378,6 +379,8 @@ class rz_media_info(Sized):
         ("bytes", c_uint64),
         ("encode_ns", c_uint64),
         ("hash", c_uint8 * 32),
+        ("pairs", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -765,6 +768,7 @@ FUNCTIONS = {
     "rz_media_measure": (c_int32, [c_void_p, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(rz_media_info), POINTER(rz_error)]),
     "rz_media_from_samples": (c_int32, [c_void_p, POINTER(c_float), c_size_t, c_uint32, c_uint32, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_from_audio": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_media_from_frames": (c_int32, [c_void_p, POINTER(rz_pixels), POINTER(c_double), c_size_t, POINTER(rz_media_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_media_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_prompt_new": (c_int32, [c_void_p, POINTER(rz_part), c_size_t, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_prompt_from_chat": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, POINTER(c_void_p), c_size_t, POINTER(c_void_p), POINTER(rz_error)]),

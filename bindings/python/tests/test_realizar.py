@@ -391,6 +391,32 @@ class Tiny(unittest.TestCase):
             with self.assertRaises(realizar.InvalidArgument):
                 encoder.encode_sound(wrong, 16000)
 
+    def test_frames_become_a_video(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tests = os.path.join(os.path.dirname(os.path.dirname(STORY)), "encoder.py")
+            subprocess.run([sys.executable, tests, "videos/qwen25", folder], check=True)
+            model = realizar.Model(folder)
+            encoder = realizar.Encoder(model, folder)
+        self.assertEqual(encoder.info.kinds, ("image", "video"))
+        frames = [np.arange(56 * 84 * 3).reshape(56, 84, 3).astype(np.uint8) + np.uint8(i) for i in range(3)]
+        told = []
+        media = encoder.encode_video(frames, [0, 0.5, 1], progress=lambda done, total: told.append((done, total)))
+        info = media.info
+        self.assertEqual((info.kind, info.pairs, info.n_rows, info.columns, info.lines), ("video", 2, 12, 3, 2))
+        self.assertEqual((info.n_tokens, info.width, info.height, told[-1]), (14, 84, 56, (2, 2)))
+        four = [np.dstack([frame, np.full((56, 84), 7, np.uint8)]) for frame in frames]
+        self.assertEqual(encoder.encode_video(four, [0, 0.5, 1]).hash, media.hash)
+        self.assertNotEqual(encoder.encode_video(frames, [0, 1, 2]).hash, media.hash)
+        prompt = realizar.Prompt(model, [[5, 9], media, [7]])
+        self.assertEqual(len(prompt), 17)
+        for wrong, times, message in (
+            (frames, [0, 1], "3 frames have 2 times"),
+            (frames, [0, 2, 1], "entry 2: the time"),
+            ([frames[0], frames[1][:28]], [0, 1], "entry 1: it has 84 x 28 pixels"),
+        ):
+            with self.assertRaisesRegex(realizar.InvalidArgument, message):
+                encoder.encode_video(wrong, times)
+
     def test_media_are_saved_and_have_hashes(self):
         rows = self.rows_of([5, 6, 7, 8])
         media = realizar.Media.from_rows(self.model, rows, columns=2, lines=2)

@@ -1,10 +1,12 @@
 //! The part of a folder that sees pictures, under the keys and names of a GGUF file of its own (`clip`). Refuses each
 //! key of its configuration, and of that of its pixels, that is neither translated nor in the tables here.
 //!
-//! Seven keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
+//! Ten keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
 //! `clip.vision.resample`: the number that Pillow gives the filter. `clip.vision.rope.freq_base`: of a 2-D rotation.
 //! `clip.vision.max_rows`: the rows of a picture of Gemma 4. `clip.vision.split_pixels`: beyond them LFM2 makes tiles.
 //! `clip.vision.max_patches`: those of a picture of SigLIP 2. `clip.vision.max_side_patches`: those of a side of Kimi.
+//! `clip.vision.video_min_pixels`, `video_max_pixels`: bounds of a frame, or of all together of Qwen3-VL.
+//! `clip.vision.tokens_per_second`: positions of time of Qwen2.5-VL.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -44,6 +46,9 @@ const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_ex
      max_num_patches aspect_ratio_setting use_image_id im_id_start im_id_end unk version num_pooled_tokens \
      in_patch_limit_each_frame in_patch_limit_video sample_fps max_num_frames_each_video temporal_merge_kernel_size \
      timestamp_mode";
+/// The same of videos: how a host samples frames, and a bound that is one of the caller here.
+const VIDEO_EFFECTLESS: &str = "video_processor_type video_metadata min_frames max_frames max_video_tokens \
+     cap_pixels_per_frame use_token_compression return_metadata";
 /// Keys that change no result where they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("temporal_patch_size", "2", "pictures of other than two frames"),
@@ -161,8 +166,15 @@ fn pictures(place: &Place) -> Result<Part> {
             (processor, text)
         }
     };
-    let pixels = Json::parse_python(&pixels_path, &text)?;
-    let pixels = pixels.get("image_processor").or(pixels.get("media_proc_cfg")).unwrap_or(&pixels);
+    let processors = Json::parse_python(&pixels_path, &text)?;
+    let pixels = processors.get("image_processor").or(processors.get("media_proc_cfg")).unwrap_or(&processors);
+    let video_path = folder.join("video_preprocessor_config.json");
+    let video_text = read(files, &video_path, MAX_CONFIG)?;
+    let video = video_text.as_deref().map(|text| Json::parse_python(&video_path, text)).transpose()?;
+    let (video_path, video) = match (&video, processors.get("video_processor")) {
+        (None, within) => (&pixels_path, within),
+        (video, _) => (&video_path, video.as_ref()),
+    };
     let Some(vision) = config.get("vision_config") else {
         return Err(Error::unsupported(format!("{}: no vision_config, no encoder", config_path.display())));
     };
@@ -183,6 +195,7 @@ fn pictures(place: &Place) -> Result<Part> {
         vision: members(config_path, vision),
         pixels: members(&pixels_path, pixels),
         pixels_path: &pixels_path,
+        video: video.map(|video| members(video_path, video)),
         keys: Vec::new(),
         deepstack: Vec::new(),
     };
@@ -196,6 +209,10 @@ fn pictures(place: &Place) -> Result<Part> {
     let passed = RefCell::new(Passed::default());
     known::check_encoder(&c.vision, EFFECTLESS, NEUTRAL, &passed)?;
     known::check_encoder(&c.pixels, PIXELS_EFFECTLESS, PIXELS_NEUTRAL, &passed)?;
+    // Of the other families a video is no medium.
+    if let Some(video) = c.video.as_ref().filter(|_| c.keys.iter().any(|(key, _)| key.ends_with("video_max_pixels"))) {
+        known::check_encoder(video, &format!("{PIXELS_EFFECTLESS} {VIDEO_EFFECTLESS}"), PIXELS_NEUTRAL, &passed)?;
+    }
     let Weights { files, entries, instead } = weights::find(files, folder, None)?;
     let tensors = encoder_names::translate(folder, kind.projector, &c.deepstack, entries)?;
     let passed = Passed { weights: instead, ..passed.into_inner() };

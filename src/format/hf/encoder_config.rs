@@ -57,6 +57,8 @@ pub struct Config<'a> {
     pub vision: Members<'a>,
     pub pixels: Members<'a>,
     pub pixels_path: &'a Path,
+    /// The configuration of videos, where the folder has one.
+    pub video: Option<Members<'a>>,
     pub keys: Vec<(String, Value)>,
     /// Layers whose hidden states go into the decoder as well.
     pub deepstack: Vec<u64>,
@@ -108,6 +110,40 @@ impl Config<'_> {
         match self.top.find(&["vision_feature_layer"]) {
             Some((name, layer)) if *layer != Json::Int(-1) => {
                 Err(self.top.unsupported(&format!("{name:?} with the value {layer}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets bounds on areas in pixels, whatever their names say, of so many frames, and the side of blocks under its
+    /// key.
+    pub fn bounds(&mut self, frames: u64, merge_key: &str) -> Result<()> {
+        let of = |name: &str, edge: &str| self.pixels.int(&[name])?.map_or_else(|| self.require_side("size", edge), Ok);
+        let (least, most) = (of("min_pixels", "shortest_edge")?, of("max_pixels", "longest_edge")?);
+        let merge = self.require(&["spatial_merge_size"])?;
+        self.set("image_min_pixels", least.div_ceil(frames));
+        self.set("image_max_pixels", most / frames);
+        self.set(merge_key, merge);
+        Ok(())
+    }
+
+    /// The base of a rotation by rows and columns, where the folder has one.
+    pub fn rotary_base(&self) -> Result<Option<f64>> {
+        let rope = self.vision.find(&["rope_parameters"]).map(|(_, rope)| rope);
+        if let Some(kind) = rope.and_then(|rope| rope.get("rope_type")?.as_str())
+            && !["axial", "default"].contains(&kind)
+        {
+            return Err(self.vision.unsupported(&format!("\"rope_type\" with the value {kind:?}")));
+        }
+        let base = rope.and_then(|rope| rope.get("rope_theta")?.as_f64());
+        Ok(base.or(self.vision.number(&["rope_theta"])?))
+    }
+
+    /// Refuses a rotation other than that of all encoders.
+    pub fn expect_rotation(&self) -> Result<()> {
+        match self.rotary_base()? {
+            Some(base) if base != 10_000.0 => {
+                Err(self.vision.unsupported(&format!("\"rope_theta\" with the value {base}")))
             }
             _ => Ok(()),
         }

@@ -262,7 +262,14 @@ pub const KINDS: &[Kind] = &[
         extras: qwen,
     },
     Kind {
-        model_types: &["qwen3_vl", "qwen3_vl_moe", "qwen3_omni_moe", "qwen3_omni_moe_thinker"],
+        model_types: &[
+            "qwen3_vl",
+            "qwen3_vl_moe",
+            "qwen3_5",
+            "qwen3_5_moe",
+            "qwen3_omni_moe",
+            "qwen3_omni_moe_thinker",
+        ],
         encoder: None,
         projector: "qwen3vl_merger",
         defaults: "hidden_size=1152 intermediate_size=4304 depth=27 num_heads=16 patch_size=16 layer_norm_eps=1e-6 \
@@ -310,13 +317,7 @@ fn gemma4(c: &mut Config) -> Result<()> {
         }
     }
     let rows = c.pixels.int(&["max_soft_tokens"])?.unwrap_or(280);
-    let rope = c.vision.find(&["rope_parameters"]).map(|(_, rope)| rope);
-    if let Some(kind) = rope.and_then(|rope| rope.get("rope_type")?.as_str())
-        && !["axial", "default"].contains(&kind)
-    {
-        return Err(c.vision.unsupported(&format!("\"rope_type\" with the value {kind:?}")));
-    }
-    let base = rope.and_then(|rope| rope.get("rope_theta")?.as_f64()).unwrap_or(100.0);
+    let base = c.rotary_base()?.unwrap_or(100.0);
     if c.kind.projector == "gemma4v" {
         let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
         let told = c.vision.int(&["head_dim"])?.unwrap_or(64).checked_mul(heads);
@@ -367,33 +368,13 @@ fn lfm2(c: &mut Config) -> Result<()> {
 
 /// Bounds are areas of two frames.
 fn glm4v(c: &mut Config) -> Result<()> {
-    bounds(c, 2, "spatial_merge_size")?;
-    rotation(c)
+    c.bounds(2, "spatial_merge_size")?;
+    c.expect_rotation()
 }
 
 fn paddleocr(c: &mut Config) -> Result<()> {
-    bounds(c, 1, "spatial_merge_size")?;
-    rotation(c)
-}
-
-/// Sets bounds on areas in pixels, whatever their names say, of so many frames, and the side of blocks under its key.
-fn bounds(c: &mut Config, frames: u64, merge_key: &str) -> Result<()> {
-    let least = c.pixels.int(&["min_pixels"])?.map_or_else(|| c.require_side("size", "shortest_edge"), Ok)?;
-    let most = c.pixels.int(&["max_pixels"])?.map_or_else(|| c.require_side("size", "longest_edge"), Ok)?;
-    let merge = c.require(&["spatial_merge_size"])?;
-    c.set("image_min_pixels", least.div_ceil(frames));
-    c.set("image_max_pixels", most / frames);
-    c.set(merge_key, merge);
-    Ok(())
-}
-
-/// Refuses a rotation other than that of all encoders.
-fn rotation(c: &mut Config) -> Result<()> {
-    let base = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
-    match base.or(c.vision.number(&["rope_theta"])?) {
-        Some(base) if base != 10_000.0 => Err(c.vision.unsupported(&format!("\"rope_theta\" with the value {base}"))),
-        _ => Ok(()),
-    }
+    c.bounds(1, "spatial_merge_size")?;
+    c.expect_rotation()
 }
 
 fn clip(c: &mut Config) -> Result<()> {
@@ -481,7 +462,7 @@ fn kimi(c: &mut Config) -> Result<()> {
     c.set("projector.scale_factor", merge);
     c.set("image_max_pixels", most.saturating_mul(patch.saturating_mul(patch)));
     c.set("max_side_patches", longest);
-    rotation(c)
+    c.expect_rotation()
 }
 
 fn dots(c: &mut Config) -> Result<()> {
@@ -495,7 +476,7 @@ fn dots(c: &mut Config) -> Result<()> {
     if c.require(&["temporal_patch_size"])? != 1 {
         return Err(c.vision.unsupported("pictures of several frames"));
     }
-    bounds(c, 1, "projector.scale_factor")
+    c.bounds(1, "projector.scale_factor")
 }
 
 fn llava(c: &mut Config) -> Result<()> {
@@ -539,8 +520,7 @@ fn llama4(c: &mut Config) -> Result<()> {
     if c.side("size", "height")?.is_some_and(|height| height != side) {
         return Err(c.pixels.unsupported("\"size\" with another value than \"image_size\""));
     }
-    let base = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
-    let base = base.or(c.vision.number(&["rope_theta"])?).unwrap_or(10_000.0);
+    let base = c.rotary_base()?.unwrap_or(10_000.0);
     c.set("projector.scale_factor", whole(1.0 / ratio).unwrap_or(0));
     c.set("preproc_max_tiles", tiles);
     c.set("image_size", side);
@@ -575,8 +555,7 @@ fn pixtral(c: &mut Config) -> Result<()> {
     c.expect_last_layer("full")?;
     let longest = c.require_side("size", "longest_edge")?;
     let merge = c.top.int(&["spatial_merge_size"])?.unwrap_or(if c.kind.projector == "lightonocr" { 2 } else { 1 });
-    let of_rope = c.vision.find(&["rope_parameters"]).and_then(|(_, rope)| rope.get("rope_theta")?.as_f64());
-    let base = of_rope.or(c.vision.number(&["rope_theta"])?).or(c.default(&["rope_theta"]));
+    let base = c.rotary_base()?.or(c.default(&["rope_theta"]));
     let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
     if c.vision.int(&["head_dim"])?.is_some_and(|head| head.checked_mul(heads) != Some(width)) {
         return Err(c.vision.unsupported("heads that are not as wide together as the layer"));
@@ -629,14 +608,21 @@ fn internvl_chat(c: &mut Config) -> Result<()> {
 
 /// Qwen 2, 2.5 and 3. Bounds are areas in pixels, whatever their names say.
 fn qwen(c: &mut Config) -> Result<()> {
-    bounds(c, 1, "spatial_merge_size")?;
+    c.bounds(1, "spatial_merge_size")?;
+    c.expect_rotation()?;
     let (patch, layers) = (c.require(&["patch_size"])?, c.require(&["depth"])?);
+    if c.kind.projector != "qwen2.5o" {
+        video(c)?;
+    }
     let numbers = |c: &Config, name: &str| -> Result<Vec<u64>> {
         let list = c.vision.list(&[name])?.unwrap_or_default();
         let numbers: Option<Vec<u64>> = list.iter().map(|n| n.as_u64().filter(|n| *n < layers)).collect();
         numbers.ok_or_else(|| c.vision.wrong(name, "numbers of layers"))
     };
     if c.kind.projector.starts_with("qwen2.5") {
+        if let Some(per_second) = c.vision.number(&["tokens_per_second"])? {
+            c.set("tokens_per_second", per_second);
+        }
         let window = c.require(&["window_size"])?;
         let full = numbers(c, "fullatt_block_indexes")?;
         c.set("window_size", window);
@@ -649,5 +635,28 @@ fn qwen(c: &mut Config) -> Result<()> {
         c.set("is_deepstack_layers", is_deep);
         c.set("image_size", positions.isqrt().saturating_mul(patch));
     }
+    Ok(())
+}
+
+/// Bounds of videos, and the colours, which are those of pictures.
+fn video(c: &mut Config) -> Result<()> {
+    let Some(video) = &c.video else { return Ok(()) };
+    let size = |name: &str, member: &str| -> Result<u64> {
+        let told = video.int(&[name])?.or_else(|| video.find(&["size"])?.1.get(member)?.as_u64());
+        told.ok_or_else(|| video.wrong("size", &format!("an object with {member}")))
+    };
+    let (least, most) = (size("min_pixels", "shortest_edge")?, size("max_pixels", "longest_edge")?);
+    let of_pictures = |name: &str| video.unsupported(&format!("{name:?} with another value than that of pictures"));
+    for name in ["image_mean", "image_std"] {
+        if video.list(&[name])? != c.pixels.list(&[name])? {
+            return Err(of_pictures(name));
+        }
+    }
+    let [frames, pixels] = [video, &c.pixels].map(|part| part.int(&["resample"]).map(|n| n.unwrap_or(c.kind.resample)));
+    if frames? != pixels? {
+        return Err(of_pictures("resample"));
+    }
+    c.set("video_min_pixels", least);
+    c.set("video_max_pixels", most);
     Ok(())
 }

@@ -6,7 +6,7 @@ mod feed_forward;
 mod projector;
 
 use self::feed_forward::feed_forward;
-use super::facts::{Facts, Pieces, Places, Queries, Stretch};
+use super::facts::{Facts, Pieces, Places, Queries, Stretch, Video};
 use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Passed, Source};
@@ -19,6 +19,9 @@ use crate::model::hyper::{HeadShape, Hyper, Traits};
 use crate::model::keys::Keys;
 use crate::model::tensors::FileMatrix;
 use crate::tensor::DType;
+
+/// The half of a kernel over two frames that the second has.
+const SECOND_FRAME: &str = "v.patch_embd.weight.1";
 
 /// Bound of a file's widths, far above those of any network.
 const MAX_WIDTH: usize = 1 << 20;
@@ -90,6 +93,8 @@ pub struct EncoderBuilder<'a> {
     hidden: usize,
     patch: usize,
     merge: usize,
+    /// Frames of a tile that the kernel goes over.
+    frames: usize,
     pub mean: [f32; 3],
     pub std: [f32; 3],
     /// Pixels are rounded to bfloat16.
@@ -114,6 +119,7 @@ pub struct EncoderBuilder<'a> {
     pub convolutions: Vec<Convolution>,
     /// Facts that families set.
     pub is_grid: bool,
+    pub video: Option<Video>,
     pub window: usize,
     pub newline: Option<Vec<f32>>,
     pub overview_first: bool,
@@ -207,6 +213,7 @@ impl<'a> EncoderBuilder<'a> {
             hidden,
             patch: 1,
             merge: 1,
+            frames: 1,
             mean: [0.0; 3],
             std: [1.0; 3],
             is_half: false,
@@ -224,6 +231,7 @@ impl<'a> EncoderBuilder<'a> {
             blocks: Vec::new(),
             convolutions: Vec::new(),
             is_grid: false,
+            video: None,
             window: 0,
             newline: None,
             overview_first: false,
@@ -307,6 +315,11 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
+    /// True of a file that has an encoder of sound too.
+    pub fn hears(&self) -> Result<bool> {
+        Ok(self.clip.flag("has_audio_encoder")? == Some(true))
+    }
+
     pub fn projector(&self) -> &str {
         &self.projector
     }
@@ -326,9 +339,10 @@ impl<'a> EncoderBuilder<'a> {
 
     // ---- the encoder
 
-    /// The numbers of patches (channel, row, column).
+    /// The numbers of patches (frame, channel, row, column).
     pub fn patches(&mut self) -> TensorId {
-        let x = self.b.program.tensor(3 * self.patch * self.patch);
+        self.frames = if self.b.has(SECOND_FRAME) { 2 } else { 1 };
+        let x = self.b.program.tensor(self.frames * 3 * self.patch * self.patch);
         self.b.program.input(x);
         self.patches = Some(x);
         x
@@ -340,19 +354,18 @@ impl<'a> EncoderBuilder<'a> {
         self.embed_patches(x)
     }
 
-    /// The same of what has been made of patches. The two frames of a still picture are equal, and so the two halves of
-    /// a kernel over two are added.
+    /// The same of what has been made of patches. The two halves of a kernel over two frames stand side by side.
     pub fn embed_patches(&mut self, x: TensorId) -> Result<TensorId> {
         let (name, width, patch) = ("v.patch_embd.weight", self.width(), self.patch);
         let numbers = 3 * patch * patch;
         let is_flat = self.b.has(name) && self.b.tensors.cols(name)? == numbers;
         let (rows, cols) = if is_flat { (width, numbers) } else { (width * 3 * patch, patch) };
         let mut values = self.b.tensors.values(name, rows, cols)?;
-        if let Some(more) = self.b.tensors.values_if_present("v.patch_embd.weight.1", rows, cols)? {
-            values.iter_mut().zip(more).for_each(|(value, more)| *value += more);
+        if let Some(second) = self.b.tensors.values_if_present(SECOND_FRAME, rows, cols)? {
+            values = beside(&values, &second, numbers)?;
         }
         self.order_colours(&mut values)?;
-        let kernel = self.b.tensors.made(name, numbers, &values)?;
+        let kernel = self.b.tensors.made(name, self.frames * numbers, &values)?;
         let weight = self.b.add_matrix(kernel);
         let bias = self.b.tensors.vector_if_present("v.patch_embd.bias", width)?.map(|bias| self.b.vector(bias));
         let out = self.b.program.tensor(width);
@@ -596,6 +609,7 @@ impl<'a> EncoderBuilder<'a> {
             sizing,
             patch: self.patch,
             merge: self.merge,
+            frames: self.frames,
             mean: self.mean,
             std: self.std,
             is_half: self.is_half,
@@ -603,6 +617,7 @@ impl<'a> EncoderBuilder<'a> {
             row_dim,
             n_deep: self.blocks.len() - 1,
             is_grid: self.is_grid,
+            video: self.video,
             pieces,
             places,
             newline: self.newline,
@@ -650,6 +665,16 @@ fn three(keys: &Keys, key: &str, default: Option<[f32; 3]>) -> Result<[f32; 3]> 
     };
     let three = <[f32; 3]>::try_from(&told[..]).ok().filter(|three| three.iter().all(|x| x.abs() <= 1e6));
     three.ok_or_else(|| keys.unsupported(key))
+}
+
+/// The rows of two matrices with so many columns, side by side.
+fn beside(first: &[f32], second: &[f32], cols: usize) -> Result<Vec<f32>> {
+    let mut out = try_vec("a matrix", first.len() + second.len())?;
+    for rows in first.chunks_exact(cols).zip(second.chunks_exact(cols)) {
+        out.extend_from_slice(rows.0);
+        out.extend_from_slice(rows.1);
+    }
+    Ok(out)
 }
 
 /// Vectors that alternate, all the first ones ahead of all the second ones.

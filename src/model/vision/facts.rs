@@ -21,6 +21,8 @@ pub struct Facts {
     pub patch: usize,
     /// Patches of the side of the block that becomes a row.
     pub merge: usize,
+    /// Frames of a tile that the kernel goes over: 2 of Qwen, which are equal in a picture.
+    pub(super) frames: usize,
     pub mean: [f32; 3],
     pub std: [f32; 3],
     /// Pixels are rounded to bfloat16, as those of Llama 4 are.
@@ -33,6 +35,8 @@ pub struct Facts {
     pub n_deep: usize,
     /// Rows turn by their line and column in the model (M-RoPE).
     pub is_grid: bool,
+    /// `None` where a video is no medium.
+    pub video: Option<Video>,
     pub(super) pieces: Pieces,
     pub(super) places: Option<Places>,
     /// A row behind each line of the joined tiles, of which the padding is left out (LLaVA 1.6).
@@ -46,6 +50,25 @@ pub struct Facts {
     pub(super) window: usize,
     /// Facts of an encoder of sound, for which the fields about pictures have no meaning.
     pub sound: Option<SoundFacts>,
+}
+
+/// How a family takes a video: pairs of frames, each of which goes through the encoder by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Video {
+    /// The fewest and the most pixels: of a frame, or of all together where pairs are `Apart`.
+    pub pixels: [usize; 2],
+    pub pace: Pace,
+}
+
+/// The way in which a decoder gets the times of pairs.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// Rows of all follow one another, and each pair is a position further in time (Qwen2-VL).
+    Pairs,
+    /// The same with so many positions a second (Qwen2.5-VL).
+    Seconds(f32),
+    /// Each is a picture behind its time in words (Qwen3-VL).
+    Apart,
 }
 
 /// Learned vectors, each of which becomes a row of what it finds in the patches of a tile (MiniCPM-V).
@@ -235,6 +258,22 @@ impl Facts {
         }
     }
 
+    /// The same of a video whose pairs of frames have some times, in seconds.
+    pub fn video_pieces(&self, layout: &Layout, times: &[f64], pace: Pace) -> Vec<Piece> {
+        let [columns, lines] = self.tile_grid(layout);
+        match pace {
+            Pace::Pairs | Pace::Seconds(_) => (self.pieces)(layout, [columns, lines * layout.pairs]),
+            Pace::Apart => {
+                let of = |time: &f64| {
+                    let mut pieces = vec![Piece::Text(format!("<{time:.1} seconds>").into())];
+                    pieces.extend((self.pieces)(layout, [columns, lines]));
+                    pieces
+                };
+                times.iter().flat_map(of).collect()
+            }
+        }
+    }
+
     /// Whether the first row of an encoder's inputs is its class token.
     fn has_class(&self) -> bool {
         self.places.as_ref().is_some_and(|places| places.class.is_some())
@@ -246,11 +285,12 @@ impl Facts {
         squares(layout, self.patch).max().unwrap_or(0) + beside
     }
 
-    /// The inputs of the encoder for a tile.
-    pub fn inputs(&self, tile: &Picture) -> Result<TileInputs> {
+    /// The inputs of the encoder for a tile; `frames` are twice the same where it is of a picture.
+    pub fn inputs(&self, frames: [&Picture; 2]) -> Result<TileInputs> {
         let (merge, class) = (self.merge, usize::from(self.has_class()));
-        let numbers = 3 * self.patch * self.patch;
-        let in_order = patches(tile, self.patch, merge, [self.mean, self.std], self.is_half)?;
+        let (tile, numbers) = (frames[0], self.frames * 3 * self.patch * self.patch);
+        let of_kernel = &frames[..self.frames.min(2)];
+        let in_order = patches(of_kernel, self.patch, merge, [self.mean, self.std], self.is_half)?;
         let [columns, lines] = [tile.width, tile.height].map(|side| side / self.patch / merge);
         let (n, per_block) = (columns * lines * merge * merge + class, merge * merge);
         let mut inputs = TileInputs {
@@ -406,6 +446,7 @@ mod tests {
             sizing: Sizing::Square { side: 4, filter: Filter::Bicubic },
             patch: 1,
             merge: 2,
+            frames: 1,
             mean: [0.0; 3],
             std: [1.0 / 255.0; 3],
             is_half: false,
@@ -413,6 +454,7 @@ mod tests {
             row_dim: 1,
             n_deep: 0,
             is_grid: false,
+            video: None,
             pieces: |_, _| Vec::new(),
             places,
             newline: None,
@@ -432,7 +474,7 @@ mod tests {
     #[test]
     fn windows_hold_whole_blocks_and_are_cut_at_the_edges() {
         // Three by two blocks, windows of two by two: the second window has the last column alone.
-        let inputs = facts(2, None).inputs(&numbered(6, 4)).unwrap();
+        let inputs = facts(2, None).inputs([&numbered(6, 4); 2]).unwrap();
         assert_eq!(inputs.rows, [0, 1, 3, 4, 2, 5]);
         assert_eq!((inputs.spans[0], inputs.spans[15], inputs.spans[16]), ([0, 16], [0, 16], [16, 24]));
         assert_eq!(inputs.turns[..5], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 2]]);
@@ -461,7 +503,8 @@ mod tests {
             class,
             stretch,
         };
-        let places = |places, width, height| facts(0, Some(places)).inputs(&numbered(width, height)).map(|i| i.places);
+        let places =
+            |places, width, height| facts(0, Some(places)).inputs([&numbered(width, height); 2]).map(|i| i.places);
         let blocks = [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0, 8.0, 9.0, 12.0, 13.0, 10.0, 11.0, 14.0, 15.0];
         assert_eq!(places(table(None, Stretch::Never), 4, 4).unwrap(), blocks);
         assert_eq!(places(table(Some(vec![-1.0]), Stretch::Never), 4, 4).unwrap(), [&[-1.0][..], &blocks].concat());

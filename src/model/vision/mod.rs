@@ -27,7 +27,7 @@ mod sound;
 mod whisper;
 
 pub use encoder::{Convolution, EncoderNetwork};
-pub use facts::{Facts, Piece, TileInputs};
+pub use facts::{Facts, Pace, Piece, TileInputs, Video};
 pub use sound::{Cutting, Grid, HeardPart, SoundFacts, SoundPart};
 
 use crate::error::{Error, Result};

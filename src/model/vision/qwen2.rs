@@ -2,7 +2,7 @@
 //! see windows, and feed-forward blocks have gates; norms are those that the file has weights for.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
-use super::facts::{Piece, text};
+use super::facts::{Pace, Piece, Video, text};
 use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::RopeChoice;
@@ -14,6 +14,9 @@ pub const OMNI: &str = "qwen2.5o";
 
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [4, 16_384];
+
+/// The same of a frame of a video: those of the makers' program.
+const VIDEO_BOUNDS: [usize; 2] = [128, 768];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("spatial_merge_size", Some(2))?;
@@ -28,6 +31,13 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let x = e.project_blocks(&[x], merge)?[0];
     let rows = e.mlp(x, "mm.0", "mm.2", GeluErf)?;
     e.is_grid = true;
+    let per_second = e.b.keys.float("tokens_per_second")?.unwrap_or(2.0);
+    e.video = match e.projector() {
+        // Its videos have sound, and other times.
+        OMNI => None,
+        "qwen2vl_merger" => Some(video(&e, merge, VIDEO_BOUNDS, Pace::Pairs)?),
+        _ => Some(video(&e, merge, VIDEO_BOUNDS, Pace::Seconds(per_second))?),
+    };
     let pieces = if e.projector() == OMNI { omni_pieces } else { pieces };
     e.finish(rows, sizing, pieces)
 }
@@ -58,14 +68,23 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
 /// The bounds of the file on areas, or those of the family on rows.
 pub fn area(e: &EncoderBuilder, merge: usize, bounds: [usize; 2], narrow: Narrow) -> Result<Sizing> {
     let grain = e.patch() * merge;
-    let area = |rows: usize| rows.saturating_mul(grain * grain);
-    let [least, most] = ["image_min_pixels", "image_max_pixels"].map(|key| e.told(key, EncoderBuilder::MAX_PIXELS));
-    let [least, most] =
-        [least?.unwrap_or(area(bounds[0])), most?.unwrap_or(area(bounds[1]).min(EncoderBuilder::MAX_PIXELS))];
-    if least > most {
-        return Err(e.b.keys.unsupported("image_min_pixels"));
+    let [least, most] = pixels(e, grain, ["image_min_pixels", "image_max_pixels"], bounds)?;
+    Ok(Sizing::Area { grain, least, most, frames: 1, narrow, filter: e.filter(Filter::Bicubic)? })
+}
+
+/// The bounds of the file on videos, or those of the family.
+pub fn video(e: &EncoderBuilder, merge: usize, bounds: [usize; 2], pace: Pace) -> Result<Video> {
+    let keys = ["video_min_pixels", "video_max_pixels"];
+    Ok(Video { pixels: pixels(e, e.patch() * merge, keys, bounds)?, pace })
+}
+
+fn pixels(e: &EncoderBuilder, grain: usize, keys: [&str; 2], bounds: [usize; 2]) -> Result<[usize; 2]> {
+    let area = |rows: usize| rows.saturating_mul(grain * grain).min(EncoderBuilder::MAX_PIXELS);
+    let [least, most] = keys.map(|key| e.told(key, EncoderBuilder::MAX_PIXELS));
+    match [least?.unwrap_or(area(bounds[0])), most?.unwrap_or(area(bounds[1]))] {
+        [least, most] if least > most => Err(e.b.keys.unsupported(keys[0])),
+        pixels => Ok(pixels),
     }
-    Ok(Sizing::Area { grain, least, most, narrow, filter: e.filter(Filter::Bicubic)? })
 }
 
 /// The same frequencies by the row and by the column, each of half of a head.

@@ -2,8 +2,8 @@
 //! stretched to them. Hidden states of some layers go into the decoder as well, behind its first layers (DeepStack).
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
-use super::facts::Stretch;
-use super::qwen2::{area, pieces, rope};
+use super::facts::{Pace, Stretch};
+use super::qwen2::{area, pieces, rope, video};
 use crate::error::Result;
 use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::graph::op::{NormKind, Op};
@@ -12,11 +12,14 @@ use crate::media::Narrow;
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [64, 16_384];
 
+/// The same of all frames of a video together.
+const VIDEO_BOUNDS: [usize; 2] = [4, 24_576];
+
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("spatial_merge_size", Some(2))?;
     let sizing = area(&e, merge, BOUNDS, Narrow::Own)?;
     let activation = e.activation(Gelu)?;
-    let deep = deep_layers(&e)?;
+    let (deep, hears) = (deep_layers(&e)?, e.hears()?);
     let rope = rope(&mut e)?;
     let x = e.embed()?;
     e.add_places(x, Stretch::Corners)?;
@@ -46,6 +49,8 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         rows = e.join(rows, tail);
     }
     e.is_grid = true;
+    // A file that hears too is one of Qwen3-Omni, whose videos have other times.
+    e.video = Some(video(&e, merge, VIDEO_BOUNDS, Pace::Apart)?).filter(|_| !hears);
     e.finish(rows, sizing, pieces)
 }
 

@@ -496,6 +496,50 @@ class Glm4v(Plain):
         return rows, runs, self.logits(len(rows), pixel_values=values, image_grid_thw=grid) if with_logits else None
 
 
+class Qwen35(Plain):
+    """Qwen 3.5, the encoder of Qwen3-VL without deeper states, before a model most of whose layers are recurrent."""
+    name, projector, epsilon, image_size, image_token = "qwen35", "qwen3vl_merger", 1e-6, 64, 92
+    sizes = [[151, 90], [64, 96], [200, 31]]
+    encoder = {"model_type": "qwen3_5_vision", "depth": 2, "hidden_size": 48, "hidden_act": "gelu_pytorch_tanh", "in_channels": 3,
+               "intermediate_size": 80, "num_heads": 3, "num_position_embeddings": 16, "out_hidden_size": 64, "patch_size": 16,
+               "spatial_merge_size": 2, "temporal_patch_size": 2, "initializer_range": 0.02}
+    config = {"model_type": "qwen3_5", "image_token_id": 92, "video_token_id": 93, "vision_start_token_id": 90, "vision_end_token_id": 91,
+              "tie_word_embeddings": False, "vision_config": encoder,
+              "text_config": {"model_type": "qwen3_5_text", "vocab_size": 293, "hidden_size": 64, "intermediate_size": 96,
+                              "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+                              "hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_bias": False, "attn_output_gate": True,
+                              "linear_conv_kernel_dim": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+                              "linear_num_key_heads": 2, "linear_num_value_heads": 4, "full_attention_interval": 4,
+                              "max_position_embeddings": 4096, "tie_word_embeddings": False,
+                              "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+                              "rope_parameters": {"mrope_interleaved": True, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.25,
+                                                  "rope_theta": 10000.0, "rope_type": "default"}}}
+    pixels = PIXELS | {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "image_processor_type": "Qwen2VLImageProcessorFast", "resample": 3,
+                       "patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, "size": {"shortest_edge": 4096, "longest_edge": 16384}}
+    more = {"spatial_merge_size": 2, "image_min_pixels": 4096, "image_max_pixels": 16384}
+    names = [(f"model.visual.{theirs}", ours) for theirs, ours in
+             [("patch_embed.proj", "v.patch_embd"), ("pos_embed", "v.position_embd"), ("merger.norm", "v.post_ln"), ("merger.linear_fc1", "mm.0"),
+              ("merger.linear_fc2", "mm.2"), *((f"blocks.N.{a}", f"v.blk.N.{b}") for a, b in
+              [("norm1", "ln1"), ("norm2", "ln2"), ("attn.qkv", "attn_qkv"), ("attn.proj", "attn_out"), ("mlp.linear_fc1", "ffn_up"),
+               ("mlp.linear_fc2", "ffn_down")])]]
+
+    def named(self, name, shape):
+        ours = lookup(self.names, name)
+        if ours == "v.patch_embd.weight":
+            one = [shape[0], 3, 16, 16]
+            return [(ours, "frames", one), (ours + ".1", "frames", one)]
+        return ours and (ours, "", shape)
+
+    def run(self, image, with_logits):
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+        H, W = smart_resize(image.size[1], image.size[0], 32, 4096, 16384)
+        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 16, 2)
+        values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
+        rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
+        runs = [ids("<|vision_start|>"), len(rows), ids("<|vision_end|>")]
+        return rows, runs, self.logits(len(rows), pixel_values=values, image_grid_thw=grid) if with_logits else None
+
+
 class PaddleOcr(Plain):
     name, projector, epsilon, image_size, image_token = "paddleocr", "paddleocr", 1e-6, 40, 92
     sizes = [[90, 70], [64, 48], [200, 9], [9, 100]]
@@ -949,7 +993,7 @@ class Dots(Plain):
         return rows, [ids("<|img|>"), len(rows), ids("<|endofimg|>")], logits
 
 
-FAMILIES = [MiniCpm(), KimiK25(), KimiVl(), Dots(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), PaddleOcr()]
+FAMILIES = [MiniCpm(), KimiK25(), KimiVl(), Dots(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), Qwen35(), PaddleOcr()]
 
 for name in sys.argv[1:]:
     next(family for family in FAMILIES if family.name == name).write()

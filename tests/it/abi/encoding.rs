@@ -57,7 +57,7 @@ fn encoders_are_loaded_from_memory() {
     load(RZ_ERR_UNSUPPORTED, &[memory(&bytes)], &other);
 }
 
-fn step(medium: &Medium, budget_us: u64) -> (rz_status, String) {
+pub fn step(medium: &Medium, budget_us: u64) -> (rz_status, String) {
     let mut err = no_error();
     let status = unsafe { rz_media_step(medium.0, budget_us, &mut err) };
     (status, text_of(&err.message))

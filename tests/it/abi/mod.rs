@@ -30,4 +30,5 @@ mod sounds;
 mod sources;
 mod text;
 mod vectors;
+mod videos;
 mod waiting;

@@ -176,7 +176,8 @@ fn pictures_that_do_not_belong_into_a_conversation_are_refused() {
     says(bad, &shown("user", &[], &[1]), &[&own], "media is 1, there are 1");
     says(bad, &json!({"role": "user", "content": [{"type": "image"}]}), &[&own], "no number");
     says(bad, &json!([]), &[&own], "entry 0: no part of a message");
-    says(RZ_ERR_UNSUPPORTED, &json!({"role": "user", "content": [{"type": "video"}]}), &[], "video");
+    says(bad, &json!({"role": "user", "content": [{"type": "video"}]}), &[&own], "no number");
+    says(RZ_ERR_UNSUPPORTED, &json!({"role": "user", "content": [{"type": "file"}]}), &[], "\"file\"; only text");
     let json = one.to_string();
     refused("entry 0: media is NULL", |e| unsafe {
         rz_conversation_add_media(first.handle, json.as_ptr().cast(), json.len(), &null(), 1, e)

@@ -225,6 +225,6 @@ fn a_conversation_has_sounds_where_its_template_writes_them() {
     for (kind, media) in [("image", &sound), ("audio", &picture)] {
         let json = format!(r#"{{"messages": [{{"role": "user", "content": [{{"type": "{kind}", "media": 0}}]}}]}}"#);
         let (status, _, message) = chat(hearer.model, &json, &[media.0]);
-        assert!(status == RZ_ERR_INVALID_ARGUMENT && message.contains("the other kind"), "{status} {message}");
+        assert!(status == RZ_ERR_INVALID_ARGUMENT && message.contains("another kind"), "{status} {message}");
     }
 }

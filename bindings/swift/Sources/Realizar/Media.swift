@@ -213,6 +213,35 @@ public final class Encoder: Sendable {
         }
     }
 
+    /// Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of each in
+    /// seconds from its beginning. Of the options `maxRows` and `minRows` are bounds on all frames together.
+    public func encode(
+        frames: [UInt8], times: [Double], format: PixelFormat, width: Int, height: Int, options: MediaOptions = MediaOptions(),
+        cancel: Cancel? = nil
+    ) throws -> Media {
+        let most = 65535
+        let size = format.bytes * min(max(width, 0), most) * min(max(height, 0), most)
+        // The library cannot see where the array ends.
+        guard 1...most ~= width && 1...most ~= height && size * times.count == frames.count else {
+            throw RealizarError(.invalidArgument, "\(frames.count) bytes are no \(times.count) frames of \(width) x \(height)")
+        }
+        return try frames.withUnsafeBytes { data in
+            let list = times.indices.map { i in
+                var frame = sizedStruct(rz_pixels(), \.struct_size)
+                frame.format = format.rawValue
+                frame.width = UInt32(width)
+                frame.height = UInt32(height)
+                frame.data = data.baseAddress.map { $0 + size * i }
+                return frame
+            }
+            return try options.with(cancel) { params in
+                try Media.made { out, error in
+                    handle.use { rz_media_from_frames($0, list, times, times.count, params, out, error) }
+                }
+            }
+        }
+    }
+
     /// Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, `rate` of each a
     /// second. Several channels become their mean. Of the options `maxRows` and `progress`, told of parts, count.
     public func encode(
@@ -246,7 +275,7 @@ public final class Encoder: Sendable {
 }
 
 /// The meaning of rows.
-public enum MediaKind: UInt32, Sendable { case image = 1, audio, vector = 8 }
+public enum MediaKind: UInt32, Sendable { case image = 1, audio, vector = 8, video = 16 }
 
 /// The description of a medium.
 public struct MediaInfo: Sendable {
@@ -256,8 +285,10 @@ public struct MediaInfo: Sendable {
     /// Tokens of a prompt that it takes: its rows, and the model's tokens around and between them.
     public let tokens: Int
     public let rowDim: Int
-    /// Rows of a line, and lines, of a tile where there are several.
+    /// Rows of a line, and lines, of a tile where there are several, of a pair of frames.
     public let columns, lines: Int
+    /// Pairs of frames of a video.
+    public let pairs: Int
     /// Tiles beside and above one another; 0 where the picture is one tile.
     public let tileColumns, tileLines: Int
     public let hasOverview: Bool
@@ -272,7 +303,7 @@ public struct MediaInfo: Sendable {
     init(_ c: rz_media_info) {
         kind = MediaKind(rawValue: c.kind) ?? .image
         (rows, tokens, rowDim) = (Int(c.n_rows), Int(c.n_tokens), Int(c.row_dim))
-        (columns, lines) = (Int(c.columns), Int(c.lines))
+        (columns, lines, pairs) = (Int(c.columns), Int(c.lines), Int(c.pairs))
         (tileColumns, tileLines, hasOverview) = (Int(c.tile_columns), Int(c.tile_lines), c.has_overview != 0)
         (width, height) = (Int(c.width), Int(c.height))
         (seenWidth, seenHeight) = (Int(c.seen_width), Int(c.seen_height))
