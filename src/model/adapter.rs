@@ -90,7 +90,8 @@ impl Network<'_> {
                 Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(|w| refuse(w, "has experts")),
                 Op::Logits { x, head: weight, .. } => {
                     let dtype = self.matrices[weight.0 as usize].dtype();
-                    head = Some((self.program.vocab, self.program.width(*x), dtype));
+                    let sizes = (self.program.vocab, self.program.width(*x), dtype);
+                    head = (!self.scaled.contains(weight)).then_some(sizes);
                     // The head is refused by its own name, which it may share with the embedding.
                     refuse(*weight, "is looked up");
                 }

@@ -277,8 +277,10 @@ impl<'a> Builder<'a> {
             Some(embedding) if !self.has("output.weight") => embedding,
             _ => self.matrix("output.weight", vocab, hidden)?,
         };
+        let factor = self.factor("output.scale", head)?;
         let bias = self.tensors.vector_if_present("output.bias", vocab)?;
-        let bias = bias.map(|bias| self.vector(bias));
+        let bias = bias.map(|bias| self.bias_before(factor, &bias));
+        let scale = scale * factor;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));
         }
@@ -379,31 +381,31 @@ impl<'a> Builder<'a> {
         let cols = self.program.width(x);
         let name = |ending: &str| self.name(&format!("{part}.{ending}"));
         let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
-        let is_ffn = part.starts_with("ffn_");
-        let counts = match part {
-            _ if part.ends_with("_shexp") => self.hyper.traits.shared_scales,
-            _ => !is_ffn || self.hyper.traits.ffn_scales,
-        };
-        let counts = counts || self.tensors.has_outer_scale(&weight);
-        let factor = if counts { self.tensors.vector_if_present(&scale, 1)? } else { None };
-        let factor = factor.map_or(1.0, |s| s[0]);
-        if factor == 0.0 {
-            return Err(Error::unsupported(format!("the tensor {scale} is 0")));
-        }
-        let bias = self.tensors.vector_if_present(&bias, of)?.map(|bias| {
-            let mut bias: Vec<f32> = rows.ranges().filter_map(|rows| bias.get(rows)).flatten().copied().collect();
-            // The factor follows as an op of its own: feed-forward biases take part in it, those of attention do not.
-            if !is_ffn {
-                bias.iter_mut().for_each(|b| *b /= factor);
-            }
-            self.vector(bias)
-        });
         let weight = self.ordered_matrix(&weight, of, rows, cols)?;
-        if factor != 1.0 {
-            self.scaled.push(weight);
-        }
+        let factor = self.factor(&scale, weight)?;
+        let bias = self.tensors.vector_if_present(&bias, of)?.map(|bias| {
+            let bias: Vec<f32> = rows.ranges().filter_map(|rows| bias.get(rows)).flatten().copied().collect();
+            self.bias_before(factor, &bias)
+        });
         let out = self.program.tensor(rows.len());
         Ok((Projection { weight, bias, out }, factor))
+    }
+
+    /// The factor of the products of a matrix, which files of 4-bit floats have beside it.
+    fn factor(&mut self, name: &str, weight: Weight) -> Result<f32> {
+        match self.tensors.vector_if_present(name, 1)?.as_deref() {
+            None | Some([1.0]) => Ok(1.0),
+            Some([factor]) if *factor != 0.0 => {
+                self.scaled.push(weight);
+                Ok(*factor)
+            }
+            _ => Err(Error::unsupported(format!("the tensor {name} is 0"))),
+        }
+    }
+
+    /// A bias of a product that is multiplied by `factor` afterwards.
+    fn bias_before(&mut self, factor: f32, bias: &[f32]) -> Vector {
+        self.vector(bias.iter().map(|b| b / factor).collect())
     }
 
     /// `W x`

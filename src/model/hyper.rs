@@ -17,10 +17,6 @@ pub struct Traits {
     pub predicts: bool,
     /// It is a head that drafts for another network, whose vocabulary it may tell by number alone.
     pub drafts: bool,
-    /// Applies `.scale` of the feed-forward block.
-    pub ffn_scales: bool,
-    /// Applies `.scale` of the shared expert.
-    pub shared_scales: bool,
     /// The head is the embedding where a file has no other.
     pub head_embeds: bool,
     /// Angles of latent attention grow as YaRN has it, whatever the multiplier of scores.

@@ -30,12 +30,6 @@ const TENSORS: &[(&str, &str)] = &[
     (".input_scale", "range of quantised activations"),
     (".rotary_emb.inv_freq", "frequencies, which the keys tell"),
     ("rope.freqs", "frequencies, which the keys tell"),
-    // Factors that most graphs do not apply, although savers write them.
-    ("ffn_gate.scale", "not in the graph"),
-    ("ffn_up.scale", "not in the graph"),
-    ("ffn_down.scale", "not in the graph"),
-    ("_exps.scale", "not in the graph"),
-    ("_shexp.scale", "not in the graph"),
 ];
 
 /// True for a key that changes no result of an architecture that does not read it.

@@ -237,20 +237,17 @@ impl<'a> Tensors<'a> {
         Ok(info)
     }
 
-    /// Counts a tensor as used, if the file has it.
+    /// Counts a tensor as used, and the factor beside a matrix, if the file has them.
     pub fn ignore(&mut self, name: &str) {
-        self.used.extend(self.source.tensor(name).map(|info| info.name.as_str()));
+        let factor = name.strip_suffix(".weight").map(|stem| format!("{stem}.scale"));
+        let found = [Some(name), factor.as_deref()].into_iter().flatten().filter_map(|name| self.source.tensor(name));
+        self.used.extend(found.map(|info| info.name.as_str()));
     }
 
     /// Counts all tensors as used whose names begin with `prefix`.
     pub fn ignore_all(&mut self, prefix: &str) {
         let source = self.source;
         self.used.extend(source.tensors().map(|info| info.name.as_str()).filter(|name| name.starts_with(prefix)));
-    }
-
-    /// True for a tensor of 4-bit floats, on whose products the file has a factor that cannot be left out.
-    pub fn has_outer_scale(&self, name: &str) -> bool {
-        self.source.tensor(name).is_some_and(|info| info.dtype == quant::NVFP4)
     }
 
     /// Number of rows of a table, counted from the file.

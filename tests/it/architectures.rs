@@ -2,6 +2,7 @@
 //! computed (`data/README.md`). Weights follow from the names of tensors.
 
 mod folders;
+mod variants;
 
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};

@@ -68,7 +68,6 @@ fn every_tensor_type_agrees_with_the_reference() {
     }
 }
 
-/// The factors count also in networks that leave them out for other types.
 #[test]
 fn factors_on_products_of_4_bit_floats_count() {
     const PARTS: &[&str] = &["attn_q", "attn_output", "ffn_up", "ffn_down"];

@@ -93,11 +93,6 @@ const NO_EFFECT: &[(&str, &str, &str, Add)] = &[
     (".input_scale", "llama", "blk.0.attn_q.input_scale", factor),
     (".rotary_emb.inv_freq", "llama", "blk.1.attn.rotary_emb.inv_freq", frequencies),
     ("rope.freqs", "llama", "rope.freqs", frequencies),
-    ("ffn_gate.scale", "qwen2", "blk.0.ffn_gate.scale", factor),
-    ("ffn_up.scale", "gemma", "blk.1.ffn_up.scale", factor),
-    ("ffn_down.scale", "smollm3", "blk.4.ffn_down.scale", factor),
-    ("_exps.scale", "olmoe", "blk.1.ffn_gate_exps.scale", factor),
-    ("_shexp.scale", "qwen2moe", "blk.1.ffn_up_shexp.scale", factor),
     ("cls.", "llama", "cls.output.bias", factor),
     // Of the norms that a network does not have.
     ("attention.layer_norm_epsilon", "llama", "llama.attention.layer_norm_epsilon", float),
@@ -138,7 +133,6 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
         ("llama", "blk.0.attn_q.foo", factor, "the tensor blk.0.attn_q.foo has no place"),
         ("llama", "blk.0.unknown.weight", factor, "the tensor blk.0.unknown.weight has no place"),
         ("llama", "blk.2.attn_q.weight", factor, "the tensor blk.2.attn_q.weight has no place"),
-        ("llama", "output.scale", factor, "the tensor output.scale has no place"),
         ("llama with experts", "blk.0.ffn_gate_exps.foo", factor, "the tensor blk.0.ffn_gate_exps.foo has no place"),
         ("llama", "rope_factors_long.weight", factor, "the tensor rope_factors_long.weight has no place"),
         ("llama", "blk.0.attn_q.scale", |f, k| f.tensor(k, 0, &[1], &[0; 4]), "the tensor blk.0.attn_q.scale is 0"),
@@ -564,7 +558,10 @@ fn biases_and_factors_of_products_agree_with_the_reference() {
         check(name, &tiny(name).change(|t| (t.biases, t.scales) = (ATTENTION, ATTENTION)));
     }
     check("qwen3, all", &tiny("qwen3").change(|t| (t.biases, t.scales) = (ALL, ALL)));
-    check("starcoder2, factors of attention", &tiny("starcoder2").change(|t| t.scales = ATTENTION));
+    check(
+        "starcoder2, without a gate",
+        &tiny("starcoder2").change(|t| t.scales = &["attn_output", "ffn_up", "ffn_down"]),
+    );
 }
 
 #[test]

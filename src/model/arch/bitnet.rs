@@ -3,9 +3,7 @@
 use crate::error::Result;
 use crate::graph::op::Activation::{Relu2, Silu};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Traits};
-
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
+use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

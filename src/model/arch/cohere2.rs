@@ -7,12 +7,7 @@ use crate::graph::op::{NormKind, RouterScore};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 
-pub const TRAITS: fn(&str) -> Traits = |name| Traits {
-    predicts: name == "cohere2moe",
-    ffn_scales: name != "command-r",
-    shared_scales: name == "cohere2moe",
-    ..Traits::default()
-};
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { predicts: name == "cohere2moe", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

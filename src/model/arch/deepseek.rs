@@ -5,10 +5,7 @@
 use crate::error::Result;
 use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Traits};
-
-pub const TRAITS: fn(&str) -> Traits =
-    |name| Traits { ffn_scales: name == "deepseek2-ocr", shared_scales: name == "deepseek2-ocr", ..Traits::default() };
+use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);

@@ -6,12 +6,7 @@ use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 
-pub const TRAITS: fn(&str) -> Traits = |name| Traits {
-    predicts: name != "dots1",
-    ffn_scales: name == "hy_v3",
-    shared_scales: name == "hy_v3",
-    ..Traits::default()
-};
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { predicts: name != "dots1", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);

@@ -6,8 +6,7 @@ use crate::graph::op::RouterScore;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Builder, Traits};
 
-pub const TRAITS: fn(&str) -> Traits =
-    |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.heads_per_layer()?;

@@ -7,8 +7,7 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::{RopeConfig, RopeScaling};
 
-pub const TRAITS: fn(&str) -> Traits =
-    |name| Traits { predicts: name == "exaone-moe", ffn_scales: name == "mellum", ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { predicts: name == "exaone-moe", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

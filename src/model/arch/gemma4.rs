@@ -5,11 +5,9 @@ use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::op::{KvLayerId, Mask};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Moe, Traits};
+use crate::model::builder::{Attention, Builder, Moe};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{RopeConfig, RopeScaling};
-
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let (common, n_layers) = (b.hyper.heads, b.hyper.n_layers);

@@ -6,18 +6,6 @@ use crate::graph::op::{Activation, RouterScore, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
 
-/// Biases and factors of projections that the network does not have; delta layers have none at all.
-const LEFT_OUT: &[&str] = &[
-    "attn_q.bias",
-    "attn_k.bias",
-    "attn_v.bias",
-    "attn_q.scale",
-    "attn_k.scale",
-    "attn_v.scale",
-    "ssm_beta.scale",
-    "attn_output.scale",
-];
-
 pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, kda) = (b.heads_per_layer()?, Kda::read(b, None)?);
     if heads.iter().flatten().any(|heads| heads.n_heads != b.hyper.heads.n_heads) {
@@ -31,13 +19,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
-        b.leave_out(if heads[i].is_some() { &LEFT_OUT[..LEFT_OUT.len() - 1] } else { LEFT_OUT });
         let o = match heads[i] {
             Some(_) => b.latent_attention(h, latent)?,
-            None => {
-                b.ignore("attn_output.scale");
-                delta_attention(b, h, kda)?
-            }
+            None => delta_attention(b, h, kda)?,
         };
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

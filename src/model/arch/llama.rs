@@ -5,9 +5,7 @@
 use crate::error::Result;
 use crate::graph::op::{Mask, RouterScore};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Traits};
-
-pub const TRAITS: fn(&str) -> Traits = |name| Traits { ffn_scales: name.starts_with("llama"), ..Traits::default() };
+use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

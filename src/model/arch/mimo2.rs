@@ -8,8 +8,7 @@ use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::RopeConfig;
 
 /// Tensors of files that the network does not use.
-const UNUSED: [&str; 7] =
-    ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_q.scale", "attn_k.scale", "attn_v.scale", "attn_output.bias"];
+const UNUSED: [&str; 4] = ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"];
 
 pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
 

@@ -3,10 +3,8 @@
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Traits};
+use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeScaling;
-
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);

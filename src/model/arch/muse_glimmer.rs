@@ -18,7 +18,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let windows = b.windows_of_period(4)?;
     let logit_scale = b.keys.float("logit_scale")?.unwrap_or(1.0);
     let softcap = b.softcap("final_logit_softcapping", 0.0)?;
-    b.leave_out(&["attn_gate.scale", "attn_output.bias"]);
+    b.leave_out(&["attn_output.bias"]);
     let embedded = b.embed(1.0)?;
     let x = b.bare_norm(Rms, embedded);
     b.layers(|b, i| {

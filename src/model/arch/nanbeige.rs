@@ -4,12 +4,10 @@
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Traits};
+use crate::model::builder::{Attention, Builder};
 
 /// Bound of layers times turns.
 const MAX_LAYERS: usize = 1024;
-
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);

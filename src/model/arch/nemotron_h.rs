@@ -6,8 +6,7 @@ use crate::graph::op::Activation::Relu2;
 use crate::graph::op::{RouterScore, TensorId};
 use crate::model::builder::{Attention, Builder, Moe, Traits};
 
-pub const TRAITS: fn(&str) -> Traits =
-    |name| Traits { predicts: name == "nemotron_h_moe", ffn_scales: true, shared_scales: true, ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { predicts: name == "nemotron_h_moe", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, shape) = (b.heads_per_layer()?, b.mamba_shape()?);

@@ -8,7 +8,6 @@ use crate::model::builder::{Attention, Builder};
 pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    b.leave_out(&["attn_qkv.scale"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let heads = b.heads(i)?;

@@ -11,7 +11,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, shape) = (b.heads_per_layer()?, b.mamba_shape()?);
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    b.leave_out(&["attn_qkv.scale", "ssm_in.scale", "ssm_out.scale"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -14,7 +14,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = b.windows_of_period(8)?;
-    b.leave_out(&["attn_qkv.scale"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

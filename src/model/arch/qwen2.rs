@@ -8,13 +8,12 @@ use crate::model::builder::{Attention, Builder};
 use crate::model::rope::{RopeConfig, RopeScaling, sections};
 
 /// Tensors by which CogVLM computes tokens of images, and those that it does not use.
-const IMAGE_PARTS: [&str; 7] = [
+const IMAGE_PARTS: [&str; 6] = [
     "vis_attn_qkv.weight",
     "vis_attn_output.weight",
     "vis_gate.weight",
     "vis_up.weight",
     "vis_down.weight",
-    "attn_qkv.scale",
     "rope_freqs.weight",
 ];
 

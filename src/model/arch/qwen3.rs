@@ -12,11 +12,8 @@ fn sees_images(name: &str) -> bool {
     name.starts_with("qwen3vl") || name == "qwen3tts"
 }
 
-pub const TRAITS: fn(&str) -> Traits = |name| Traits {
-    ffn_scales: !sees_images(name),
-    softmax_classifier: matches!(name, "qwen3" | "qwen3vl"),
-    ..Traits::default()
-};
+pub const TRAITS: fn(&str) -> Traits =
+    |name| Traits { softmax_classifier: matches!(name, "qwen3" | "qwen3vl"), ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

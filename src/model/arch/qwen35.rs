@@ -8,8 +8,7 @@ use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::mixers::MambaShape;
 use crate::model::rope::sections;
 
-pub const TRAITS: fn(&str) -> Traits =
-    |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let mut config = b.rope_config(RopePairs::Halves)?;
@@ -18,9 +17,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let shape = b.mamba_shape()?;
     let recurrent = b.recurrent_layers(4)?;
     let moe = if b.hyper.architecture == "qwen35" { None } else { b.moe(true)? };
-    if b.hyper.architecture == "qwen3next" {
-        b.leave_out(&["attn_qkv.scale", "attn_gate.scale", "ssm_in.scale", "ssm_out.scale"]);
-    }
     b.keys.ignore("expert_weights_scale");
     let layer = |b: &mut Builder, x, is_recurrent| {
         let h = b.rms_norm(x, "attn_norm")?;

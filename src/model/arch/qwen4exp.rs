@@ -8,8 +8,7 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Builder, Traits};
 use crate::model::rope::sections;
 
-pub const TRAITS: fn(&str) -> Traits =
-    |_| Traits { predicts: true, ffn_scales: true, shared_scales: true, ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let mut config = b.rope_config(RopePairs::Halves)?;

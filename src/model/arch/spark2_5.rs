@@ -17,7 +17,6 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, n_dims, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = b.windows(b.keys.require_size("attention.sliding_window")?, 0)?;
-    b.leave_out(&["attn_gate.scale"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

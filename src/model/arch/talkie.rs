@@ -5,16 +5,13 @@ use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::op::NormKind::Rms;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Traits};
-
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { ffn_scales: true, ..Traits::default() };
+use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
     let logit_scale = b.keys.float("logit_scale")?.unwrap_or(1.0);
-    b.leave_out(&["ffn_gate.scale", "ffn_up.scale"]);
     let embedded = b.embed(1.0)?;
     let (x, skip) = (b.bare_norm(Rms, embedded), b.bare_norm(Rms, embedded));
     b.layers(|b, _| {

@@ -129,12 +129,9 @@ impl Builder<'_> {
         let orders = [gate.unwrap_or(up), up, down].map(|weight| self.order_of(weight));
         let (mut biases, mut scales) = ([None; 3], [None; 3]);
         for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
-            let name = |of: &str| self.name(&format!("ffn_{part}_{ending}.{of}"));
-            let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
+            let [bias, scale] = ["bias", "scale"].map(|of| self.name(&format!("ffn_{part}_{ending}.{of}")));
             biases[i] = self.tensors.values_if_present(&bias, n, rows)?.map(|bias| self.vector(bias));
-            if self.hyper.traits.ffn_scales || self.tensors.has_outer_scale(&weight) {
-                scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
-            }
+            scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
         }
         let out = self.program.tensor(hidden);
         self.program.push(Op::Experts(Experts {

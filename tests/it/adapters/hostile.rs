@@ -143,6 +143,14 @@ fn what_has_no_plain_product_is_refused() {
     let factors = Factors::new(name, &[(name.into(), 256)], 256, 4, &mut Rng(1));
     check(&case, &model, &gguf("llama", &[factors], 8.0, quant::F32), is_unsupported, &[name, "has a factor"]);
 
+    let case = Case::new(Tiny::new("llama", quant::F32).change(|t| t.tied = false));
+    let file = case.tiny.file().0.tensor("output.scale", quant::F32.0, &[1], &2f32.to_le_bytes());
+    fs::write(case.dir.path().join("tiny.gguf"), file.build().0).unwrap();
+    let model = case.load(1, None);
+    let vocab = model.info().vocab_size as usize;
+    let factors = Factors::new("output.weight", &[("output.weight".into(), vocab)], 256, 4, &mut Rng(1));
+    check(&case, &model, &gguf("llama", &[factors], 8.0, quant::F32), is_unsupported, &["output.weight", "a factor"]);
+
     let params = LoadParams { text_only: true, ..Default::default() };
     let text = Model::load(&case.dir.path().join("tiny.gguf"), params).unwrap();
     assert!(matches!(refusal(&text, &case.dir.path().join("bad.gguf")), Error::InvalidArgument(_)));

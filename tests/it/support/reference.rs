@@ -175,15 +175,14 @@ impl Net {
         }
     }
 
-    /// `scale * (W x) + bias`, in feed-forward blocks `scale * (W x + bias)`.
+    /// `scale * (W x) + bias`
     pub fn linear(&self, w: &Weights, name: &str, x: &[f64]) -> Vec<f64> {
         let weight = &w[&format!("{name}.weight")];
         let bias = w.get(&format!("{name}.bias"));
         let scale = w.get(&format!("{name}.scale")).map_or(1.0, |s| s[0]);
         let row = |(i, row): (usize, &[f64])| {
             let dot = row.iter().zip(x).map(|(a, b)| a * b).sum::<f64>();
-            let bias = bias.map_or(0.0, |b| b[i]);
-            if name.contains("ffn_") { scale * (dot + bias) } else { scale * dot + bias }
+            scale * dot + bias.map_or(0.0, |b| b[i])
         };
         weight.chunks(x.len()).enumerate().map(row).collect()
     }
