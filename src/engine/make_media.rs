@@ -32,7 +32,7 @@ pub(super) fn make(
         }));
     }
     let (row_dim, n_rows) = (row_dim(model, kind)?, layout.n_rows());
-    if row_dim == 0 {
+    if row_dim == 0 || network.text_alone && kind == MediaKind::Image {
         return Err(Error::unsupported("rows of media with a network that takes none"));
     }
     if n_rows == 0 || n_rows.checked_mul(row_dim) != Some(rows.len()) {

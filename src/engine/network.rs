@@ -56,6 +56,8 @@ pub struct Network {
     pub has_turns: bool,
     /// Rows of a picture see each other.
     pub is_mutual: bool,
+    /// There are no weights for the rows of a picture.
+    pub text_alone: bool,
     /// Texts whose vectors are wanted are filled up with padding.
     pub fills_texts: bool,
     /// Each text begins with a source, which an encoder has read.
@@ -127,7 +129,8 @@ impl Network {
         network.states.check(&network.weights())?;
         let hidden = network.hyper.hidden;
         let has_turns = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
-        let (is_mutual, fills_texts) = (network.hyper.traits.mutual_media, network.hyper.traits.fills_texts);
+        let traits = network.hyper.traits;
+        let is_mutual = traits.mutual_media;
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
             .map_err(|e| runtime.with_limit(e))?;
         let experts = backend.experts(&program, &network.weights())?;
@@ -164,7 +167,8 @@ impl Network {
             },
             has_turns,
             is_mutual,
-            fills_texts,
+            text_alone: traits.text_alone,
+            fills_texts: traits.fills_texts,
             reads_source,
             context_length,
             has_same_bits,

@@ -27,6 +27,8 @@ pub struct Traits {
     pub softmax_classifier: bool,
     /// Rows of a picture see each other.
     pub mutual_media: bool,
+    /// Rows of a picture would take weights of their own, which are left out.
+    pub text_alone: bool,
     /// Texts whose vectors are wanted are filled up with padding to the length of the context.
     pub fills_texts: bool,
 }

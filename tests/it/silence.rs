@@ -233,6 +233,8 @@ const OPTIONAL: &[&str] = &[
     "expert_feed_forward_length",
     "expert_gating_func",
     "expert_weights_norm",
+    "embedding_length_out",
+    "ple.image_token_id",
     "final_logit_softcapping",
     "logit_scale",
     "residual_scale",

@@ -6,12 +6,14 @@ use crate::error::Result;
 use crate::graph::op::{RouterScore, Routing};
 use crate::model::builder::{Builder, Moe, Traits};
 
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, text_alone: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let connections = b.mixing_connections()?;
     let attention = b.compressed()?;
     let moe = b.told_moe(RouterScore::RootOfSoftplus)?;
+    // Biases for the rows of pictures.
+    b.leave_out(&["exp_probs_b_vl.bias"]);
     let n_by_id = b.keys.size("hash_layer_count")?.unwrap_or(0);
     let [of_experts, of_all] = clamped_swiglus(b)?;
     let x = b.embed(1.0)?;

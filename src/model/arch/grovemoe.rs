@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if !moe.n_experts.is_multiple_of(sharing) {
         return Err(b.keys.unsupported("experts_per_group"));
     }
-    let ffn = b.width("expert_chunk_feed_forward_length")?;
+    let ffn = b.keys.size("expert_chunk_feed_forward_length")?.unwrap_or(heads.head_dim);
     let scale = b.keys.float("expert_group_scale")?.unwrap_or(0.05);
     let shared = Moe { ffn, routing: Routing { sharing, scale, ..moe.routing }, ..moe };
     let x = b.embed(1.0)?;

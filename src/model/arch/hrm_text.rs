@@ -17,6 +17,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let what = format!("{} layers of {cycles} times {turns} and one stacks of {depth}", b.hyper.n_layers);
         return Err(Error::unsupported(what));
     }
+    // Tokens of a prompt see each other where a caller marks them as such, as none does here.
+    b.keys.ignore("hrm.prefix_lm");
     let scale = b.keys.float("embedding_scale")?.unwrap_or(1.0);
     let mut high = b.embed(scale)?;
     let mut low = b.copy(high, hidden);

@@ -56,13 +56,17 @@ fn indexer(b: &Builder, rope: RopeChoice) -> Result<BlockIndexer> {
     let (block, chosen) = (b.width("attention.indexer.block_size")?, b.width("attention.indexer.top_k")?);
     let local = b.keys.size("attention.indexer.local_blocks")?.unwrap_or(1);
     // The block of a token is always among those that are chosen.
-    if width > 1024 || chosen.saturating_mul(block) > 1 << 16 || local > chosen {
-        let what =
-            format!("an indexer of width {width} that chooses {chosen} blocks of {block}, {local} of them local");
-        return Err(Error::unsupported(what));
+    match b.most_groups(chosen, block).filter(|most| width <= 1024 && local <= *most) {
+        Some(most) => {
+            let groups = Groups::Blocks { size: block as u32, local: local as u32 };
+            Ok(BlockIndexer { width, groups, top: most * block, rope })
+        }
+        None => {
+            let what =
+                format!("an indexer of width {width} that chooses {chosen} blocks of {block}, {local} of them local");
+            Err(Error::unsupported(what))
+        }
     }
-    let groups = Groups::Blocks { size: block as u32, local: local as u32 };
-    Ok(BlockIndexer { width, groups, top: chosen * block, rope })
 }
 
 /// Attention head by head of keys and values, each as a layer of its own, to the blocks that it chooses.

@@ -110,7 +110,7 @@ type Row = (&'static [&'static str], Build, fn(&str) -> Traits);
 
 static ARCHITECTURES: &[Row] = &[
     (&["llama", "internlm2", "xverse", "chatglm", "llama-embed"], llama::build, PLAIN),
-    (&["qwen2", "qwen2vl", "exaone", "qwen", "pangu-embedded", "paddleocr", "cogvlm"], qwen2::build, PLAIN),
+    (&["qwen2", "qwen2vl", "exaone", "qwen", "pangu-embedded", "paddleocr", "cogvlm"], qwen2::build, qwen2::TRAITS),
     (&["qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "qwen3tts"], qwen3::build, qwen3::TRAITS),
     (&["gemma"], gemma::build, PLAIN),
     (&["gemma2"], gemma2::build, PLAIN),

@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::{RopeConfig, RopeScaling, sections};
 
 /// Tensors by which CogVLM computes tokens of images, and those that it does not use.
@@ -16,6 +16,8 @@ const IMAGE_PARTS: [&str; 6] = [
     "vis_down.weight",
     "rope_freqs.weight",
 ];
+
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { text_alone: name == "cogvlm", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;

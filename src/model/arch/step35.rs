@@ -28,6 +28,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluThenClamped)?;
     let of_all = b.clamped_swiglu("swiglu_clamp_shexp", Activation::SwigluThenClamped)?;
     let moe = b.told_moe(RouterScore::Sigmoid)?;
+    // The tensors tell which layers have experts.
+    b.keys.get("moe_every_n_layers");
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let Some(heads) = heads[i] else { return Err(b.keys.unsupported("attention.head_count_kv")) };

@@ -54,6 +54,9 @@ pub struct Indexer {
     pool: usize,
 }
 
+/// Most positions that a token chooses.
+const MOST_CHOSEN: usize = 1 << 16;
+
 /// Tensors of an indexer.
 const INDEXER: [&str; 5] = ["attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"];
 
@@ -139,11 +142,21 @@ impl Builder<'_> {
         let heads = self.keys.require_size("attention.indexer.head_count")?;
         let width = self.keys.require_size("attention.indexer.key_length")?;
         let top = self.keys.require_size("attention.indexer.top_k")?;
-        if heads > 1024 || top > 1 << 16 || !(turning..=1024).contains(&width) {
-            let what = format!("an indexer of {heads} heads of {width} that chooses {top} positions");
-            return Err(Error::unsupported(what));
+        match self.most_groups(top, 1).filter(|_| heads <= 1024 && (turning..=1024).contains(&width)) {
+            Some(top) => Ok([heads, width, top]),
+            None => {
+                let what = format!("an indexer of {heads} heads of {width} that chooses {top} positions");
+                Err(Error::unsupported(what))
+            }
         }
-        Ok([heads, width, top])
+    }
+
+    /// The groups of `size` positions that a token chooses where a file tells `top`, which may be more than the context
+    /// has; `None` where they are too many.
+    pub fn most_groups(&self, top: usize, size: usize) -> Option<usize> {
+        let most = MOST_CHOSEN / size;
+        let context = (self.hyper.context_length as usize).div_ceil(size);
+        (top.min(context) <= most).then(|| top.min(most))
     }
 
     /// The sizes where no layer has an indexer, whatever the file tells of it.

@@ -62,6 +62,8 @@ impl Builder<'_> {
         let heads = first.iter().zip(&rows).enumerate().map(of_head).collect();
         let width = self.width("embedding_length_per_layer_input")?;
         let end = keys.size("ple.eos_token_id")?.unwrap_or(0) as u32;
+        // The id of rows of media, which the op refuses.
+        keys.get("ple.image_token_id");
         Ok(Some(Ngrams { layer, width, n, taps, multipliers, heads, end }))
     }
 

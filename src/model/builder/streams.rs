@@ -91,9 +91,13 @@ impl Builder<'_> {
         };
         let eps = self.keys.float("hyper_connection.epsilon")?.unwrap_or(0.0);
         let magnitude = self.keys.float("hyper_connection.magnitude")?.unwrap_or(2.0);
-        let rounds = if self.keys.is_present(rounds) { bounded(rounds, 1000)? as u32 } else { 0 };
+        let rounds = if self.keys.size(rounds)?.is_some() { bounded(rounds, 1000)? as u32 } else { 0 };
         let magnitude = if rounds > 0 { 2.0 } else { magnitude };
-        Ok(Connections { n: bounded(n, MAX_STREAMS)?, eps, magnitude, rounds })
+        let n = bounded(n, MAX_STREAMS)?;
+        if self.keys.size("embedding_length_out")?.is_some_and(|all| all != n * self.hyper.hidden) {
+            return Err(self.keys.unsupported("embedding_length_out"));
+        }
+        Ok(Connections { n, eps, magnitude, rounds })
     }
 
     /// `connections` of a network whose streams mix.
