@@ -205,7 +205,9 @@ impl Case {
             let first = at.iter().copied().find(|i| names(&program.ops[*i], old)).unwrap_or(0);
             let others = || named[old.0 as usize].iter().filter(|i| !at.contains(i));
             let is_kept = program.kept.contains(&old);
-            if delayed != Some(old) && (is_kept || others().next().is_some()) {
+            // No op makes what callers write alone.
+            let is_made = named[old.0 as usize].iter().any(|i| writes(&program.ops[*i], old));
+            if delayed != Some(old) && (is_kept || !is_made || others().next().is_some()) {
                 inputs.push((new, input_of(&ops, old)));
                 results.extend((is_kept || others().any(|i| *i > first)).then_some(new));
             }
@@ -542,6 +544,12 @@ fn relative_error(expected: &[f32], got: &[f32]) -> f64 {
     let difference: f64 = expected.iter().zip(got).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
     let size: f64 = expected.iter().map(|a| square(f64::from(*a))).sum();
     if difference == 0.0 { 0.0 } else { (difference / size).sqrt() }
+}
+
+fn writes(op: &Op, tensor: TensorId) -> bool {
+    let mut found = false;
+    op.for_each_written(|written| found |= written == tensor);
+    found
 }
 
 fn names(op: &Op, tensor: TensorId) -> bool {
