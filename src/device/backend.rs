@@ -248,6 +248,11 @@ impl Backend {
         self.cpu().is_some()
     }
 
+    /// True where its steps can look at the sequences of another model.
+    pub fn sees(&self, other: &Backend) -> bool {
+        matches!((self, other), (Backend::Cpu(_), Backend::Cpu(_)))
+    }
+
     /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
     pub fn device_number(&self) -> u32 {
         self.cuda().first().map_or(CPU_DEVICE, |cuda| number(cuda))

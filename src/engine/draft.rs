@@ -10,6 +10,7 @@ use super::chooser::Chooser;
 use super::draft_head::DraftHead;
 use super::draft_model::{Choice, DraftModel};
 use super::draft_policy::{DraftPolicy, KINDS, PassStats};
+use super::looking_head::LookingHead;
 use super::model::Model;
 use super::prompt_lookup;
 use super::session::Session;
@@ -60,17 +61,20 @@ enum Source {
     Lookup,
     Model(Box<DraftModel>),
     Head(Box<DraftHead>),
+    Looking(Box<LookingHead>),
 }
 
 impl Source {
-    /// The token that a network chooses after a history; `None` where `budget` pauses.
-    fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
+    /// The token that a network chooses after a history, which begins with the tokens of a session; `None` where
+    /// `budget` pauses.
+    fn next(&mut self, session: &mut Session, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
             Source::Model(model) => {
                 let behind = history.iter().rposition(|id| *id == MEDIA_ROW).map_or(0, |last| last + 1);
                 model.next(&history[behind..], budget)
             }
             Source::Head(head) => head.next(history, budget),
+            Source::Looking(head) => head.next(session.for_step().0, history, budget),
             _ => Err(Error::invalid("a source of drafts without a network")),
         }
     }
@@ -80,6 +84,7 @@ impl Source {
         match self {
             Source::Model(model) => model.rest(),
             Source::Head(head) => head.rest(),
+            Source::Looking(head) => head.rest(),
             _ => {}
         }
     }
@@ -122,9 +127,13 @@ impl Draft {
             None => (Source::Nothing, LOOKED_UP),
             Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
             Some(DraftSource::Model(draft)) => {
-                let source = match DraftHead::of_model(&draft, model, session.capacity(), MOST)? {
-                    Some(head) => Source::Head(Box::new(head)),
-                    None => Source::Model(Box::new(DraftModel::new(&draft, model, session.capacity())?)),
+                let capacity = session.capacity();
+                let source = if let Some(head) = DraftHead::of_model(&draft, model, capacity, MOST)? {
+                    Source::Head(Box::new(head))
+                } else if let Some(head) = LookingHead::of_model(&draft, model)? {
+                    Source::Looking(Box::new(head))
+                } else {
+                    Source::Model(Box::new(DraftModel::new(&draft, model, capacity)?))
                 };
                 (source, OF_MODEL)
             }
@@ -159,7 +168,7 @@ impl Draft {
     /// made, unless there is one. False where `budget` pauses, to go on with the same session.
     pub fn make(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         made: &[u32],
         most: usize,
         mut chooser: Option<&mut Chooser>,
@@ -171,7 +180,7 @@ impl Draft {
         if !self.is_open {
             return Ok(true);
         }
-        if self.asks_source && !self.ask_source(most.min(self.most), budget)? {
+        if self.asks_source && !self.ask_source(session, most.min(self.most), budget)? {
             return Ok(false);
         }
         self.is_open = false;
@@ -201,7 +210,8 @@ impl Draft {
         self.asks_source = match self.source {
             Source::Nothing => false,
             Source::Lookup => true,
-            Source::Model(_) | Source::Head(_) => self.is_open && (self.always || self.worth.allows_making()),
+            Source::Looking(ref head) if !head.knows(session.len()) => false,
+            _ => self.is_open && (self.always || self.worth.allows_making()),
         };
         if let Some(chooser) = chooser.filter(|_| self.is_open) {
             let mut forced = try_vec("the tokens of drafts", MOST)?;
@@ -223,7 +233,7 @@ impl Draft {
     }
 
     /// Has the source go on with the draft; false where it was paused.
-    fn ask_source(&mut self, most: usize, budget: &StepBudget) -> Result<bool> {
+    fn ask_source(&mut self, session: &mut Session, most: usize, budget: &StepBudget) -> Result<bool> {
         match &mut self.source {
             Source::Nothing => {}
             Source::Lookup => {
@@ -238,13 +248,13 @@ impl Draft {
                     }
                 }
             }
-            source @ (Source::Model(_) | Source::Head(_)) => {
+            source => {
                 while self.kinds.len() < most {
                     let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
                     if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
                         break;
                     }
-                    let Some(choice) = source.next(&self.history, budget)? else { return Ok(false) };
+                    let Some(choice) = source.next(session, &self.history, budget)? else { return Ok(false) };
                     let kind = LEADS.iter().filter(|larger| choice.lead >= **larger).count() as u8;
                     self.history.push(choice.token);
                     self.kinds.push(kind);
@@ -257,11 +267,17 @@ impl Draft {
         Ok(true)
     }
 
-    /// Takes note of the tokens of a pass that are now at some positions of the session, the first of them in a row of
-    /// it.
-    pub fn follow(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
+    /// Takes note of the tokens of a pass that are now at some positions of the session: the row of the first of them,
+    /// and the number of the last among the outputs of the pass, where it is one.
+    pub fn follow(
+        &mut self,
+        executor: &mut Executor,
+        (row, output): (usize, Option<usize>),
+        positions: Range<usize>,
+    ) -> Result<()> {
         match &mut self.source {
             Source::Head(head) => head.take(executor, row, positions),
+            Source::Looking(head) => head.take(executor, output, positions.end),
             _ => Ok(()),
         }
     }
@@ -276,7 +292,11 @@ impl Draft {
 
     /// True where passes shall keep what a head reads.
     pub fn observes(&self) -> bool {
-        matches!(&self.source, Source::Head(head) if head.observes())
+        match &self.source {
+            Source::Head(head) => head.observes(),
+            Source::Looking(_) => true,
+            _ => false,
+        }
     }
 
     /// True where the next pass shall be one without drafts, so that its time is known.

@@ -15,6 +15,7 @@ use super::model::Model;
 use super::network::Network;
 use super::observed::End;
 use super::predictor::Predictor;
+use super::shared_end::SharedEnd;
 use crate::device::sequence::Sequence;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -39,6 +40,8 @@ pub struct DraftHead {
     /// each draft.
     waiting: Vec<f32>,
     room: usize,
+    /// Rows of one of several activations, until they lie side by side.
+    parts: Vec<f32>,
     /// Tokens of the rows after those that the sequence holds for good: that of the last hidden state, and drafted
     /// ones.
     ahead: Vec<u32>,
@@ -48,18 +51,11 @@ pub struct DraftHead {
     /// The tokens of the open step, if any.
     tokens: Vec<u32>,
     /// The target's table and head, where the head has none of its own.
-    table: Option<Shared>,
-    head: Option<Shared>,
+    table: Option<SharedEnd>,
+    head: Option<SharedEnd>,
     /// The executor of a draft that is being made.
     lent: Option<Lent>,
     _memory: Reservation,
-}
-
-/// An end of the target in the place of one of the head: numbers that it gives or takes, and the sequence of its steps,
-/// which remembers nothing.
-struct Shared {
-    sequence: Sequence,
-    values: Vec<f32>,
 }
 
 impl DraftHead {
@@ -69,7 +65,7 @@ impl DraftHead {
         let network = model.network()?;
         let states = match network.predictor()?.of {
             PredictorOf::Same(states) => vec![states],
-            PredictorOf::Other(_) => network.check_whole().map(|()| Vec::new())?,
+            _ => network.check_whole().map(|()| Vec::new())?,
         };
         DraftHead::new(model, network, states, capacity, most)
     }
@@ -121,11 +117,9 @@ impl DraftHead {
             let [of_table, of_head] = target.ends();
             let mut share = |end: &Option<End>, rows: usize| {
                 let Some(end) = end else { return Ok(None) };
-                let params = CacheParams { capacity: rows as u32, ..Default::default() };
-                let sequence = target.new_sequence(&state_spec(&end.program, 0, &params, end.limits))?;
-                let n = rows.saturating_mul(predictor.width);
-                bytes = bytes.saturating_add(sequence.host_bytes()).saturating_add(4 * n as u64);
-                Ok(Some(Shared { sequence, values: try_filled("hidden states", n, 0f32)? }))
+                let end = SharedEnd::new(target, end, rows)?;
+                bytes = bytes.saturating_add(end.bytes());
+                Ok::<_, Error>(Some(end))
             };
             if other.embeddings.is_some() {
                 table = share(of_table, max_tokens)?;
@@ -134,13 +128,16 @@ impl DraftHead {
                 (head, vocab) = (share(of_head, 1)?, target.program.vocab);
             }
         }
-        bytes = bytes.saturating_add(4 * (room as u64).saturating_mul(width as u64));
+        let n_parts =
+            if let [_] = states[..] { 0 } else { target.limits.max_tokens.saturating_mul(width) / states.len().max(1) };
+        bytes = bytes.saturating_add(4 * (room as u64).saturating_mul(width as u64)).saturating_add(4 * n_parts as u64);
         Ok(DraftHead {
             _memory: model.runtime().reserve("the cache of drafts", bytes)?,
             sequence,
             from: 0,
             waiting: try_vec("hidden states", room.saturating_mul(width))?,
             room,
+            parts: try_filled("hidden states", n_parts, 0f32)?,
             ahead: try_vec("the tokens of a draft", most + 1)?,
             made: try_filled("hidden states", predictor.width, 0f32)?,
             logits: try_filled("logits", vocab, 0f32)?,
@@ -190,9 +187,9 @@ impl DraftHead {
             return executor.read_rows(states, row, &mut self.waiting[before..]);
         }
         let part = width / self.states.len();
-        let mut parts = try_filled("hidden states", n * part, 0f32)?;
+        let parts = &mut self.parts[..n * part];
         for (i, states) in self.states.iter().enumerate() {
-            executor.read_rows(*states, row, &mut parts)?;
+            executor.read_rows(*states, row, parts)?;
             let rows = self.waiting[before..].chunks_exact_mut(width).zip(parts.chunks_exact(part));
             rows.for_each(|(row, values)| row[i * part..][..part].copy_from_slice(values));
         }
@@ -241,8 +238,8 @@ impl DraftHead {
     /// What the head takes of a network of another file.
     fn other(&self) -> Result<Option<&OtherNetwork>> {
         Ok(match &self.network.predictor()?.of {
-            PredictorOf::Same(_) => None,
             PredictorOf::Other(other) => Some(other),
+            _ => None,
         })
     }
 
@@ -250,7 +247,9 @@ impl DraftHead {
         let network = self.network.clone();
         if self.tokens.is_empty() {
             self.begin(history)?;
-            self.embed()?;
+            if let Some(table) = &mut self.table {
+                table.embed(&self.target, &self.tokens)?;
+            }
         }
         let (n, n_waiting) = (self.tokens.len(), self.n_waiting());
         let is_guess = !self.ahead.is_empty();
@@ -269,8 +268,8 @@ impl DraftHead {
             step.add(&*tokens, usize::from(has_output));
         }
         let (states, fusing, embeddings) = match &predictor.of {
-            PredictorOf::Same(_) => (predictor.input, 0, None),
             PredictorOf::Other(other) => (other.states, other.fusing, other.embeddings.zip(table.as_ref())),
+            _ => (predictor.input, 0, None),
         };
         let (first, input, rows) = match is_guess {
             true => (fusing, predictor.input, &made[..]),
@@ -292,10 +291,7 @@ impl DraftHead {
                 // Without a head of its own the program ends with all rows.
                 executor.read_rows(predictor.result, n - 1, made)?;
                 executor.read_rows(normed, n - 1, &mut head.values)?;
-                let [_, end] = target.ends();
-                let Shared { sequence, values } = head;
-                let write = |end: &End, executor: &mut Executor| executor.write(end.tensor, values);
-                time += run_end(target, end, (sequence, &[0]), write, |_, executor| executor.read_logits(0, logits))?;
+                time += head.logits(target, logits)?;
             }
             _ => {
                 executor.read(predictor.result, made)?;
@@ -314,15 +310,6 @@ impl DraftHead {
         Ok(Some(time))
     }
 
-    /// Takes the embeddings of the tokens of a step from the target's table, where the head has none.
-    fn embed(&mut self) -> Result<()> {
-        let Some(Shared { sequence, values }) = &mut self.table else { return Ok(()) };
-        let [end, _] = self.target.ends();
-        let values = &mut values[..self.tokens.len() * self.made.len()];
-        let read = |end: &End, executor: &mut Executor| executor.read(end.tensor, values);
-        run_end(&self.target, end, (sequence, &self.tokens), |_, _| Ok(()), read).map(|_| ())
-    }
-
     /// Begins a step: of hidden states that wait, as many as there are tokens after, or, where the last one was
     /// computed, of the token after the newest row.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
@@ -339,23 +326,4 @@ impl DraftHead {
         }
         if self.tokens.is_empty() { Err(Error::invalid("a draft of nothing")) } else { Ok(()) }
     }
-}
-
-/// Makes a step of an end of a network, which is too short to be paused: the time that it took.
-fn run_end(
-    network: &Network,
-    end: &Option<End>,
-    (sequence, tokens): (&mut Sequence, &[u32]),
-    write: impl FnOnce(&End, &mut Executor) -> Result<()>,
-    read: impl FnOnce(&End, &mut Executor) -> Result<()>,
-) -> Result<Duration> {
-    let end = end.as_ref().ok_or_else(|| Error::invalid("a network without such an end"))?;
-    let mut lent = end.executors.take_apart(|limits| network.new_executor(&end.program, limits))?;
-    let step = lent.step();
-    step.add(tokens, 1);
-    if !step.run(&mut [sequence], &[], |executor| write(end, executor), &StepBudget::new(&|| false))? {
-        return Err(Error::invalid("a step that was paused"));
-    }
-    read(end, &mut step.executor)?;
-    Ok(step.time())
 }

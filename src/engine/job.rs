@@ -433,7 +433,7 @@ impl Job {
         // A recurrence that went too far first takes its steps again.
         let more = more.min(self.session.network().separable(self.session.len()) - 1);
         let most = if self.session.pending().is_empty() { more } else { 0 };
-        draft.make(&self.session, made, most, chooser.as_mut(), budget)
+        draft.make(&mut self.session, made, most, chooser.as_mut(), budget)
     }
 
     /// True where its drafts need what passes keep for heads.
@@ -529,9 +529,10 @@ impl Job {
         if first >= end {
             return result;
         }
-        let (row, positions) = (row + first - taken.before, first..end);
+        let last = (end - 1 - taken.before).checked_sub(member.len() - member.outputs);
+        let (rows, positions) = ((row + first - taken.before, last.map(|last| output + last)), first..end);
         let draft = self.request.draft.as_mut();
-        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, row, positions));
+        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, rows, positions));
         result.and(followed)
     }
 

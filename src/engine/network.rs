@@ -14,7 +14,7 @@ use super::predictor::Predictor;
 use super::step::Step;
 use super::{Cancel, Reservation, Runtime};
 use crate::cpu::PackedAt;
-use crate::device::{Backend, DeviceKind, Kept, LoadOptions, Sequence, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, DeviceKind, Kept, LoadOptions, Sequence, StepBudget};
 use crate::error::{Error, Result};
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
@@ -38,6 +38,20 @@ const STEP_BYTES: usize = 24 << 20;
 const MUTUAL_STEP_TOKENS: usize = 320;
 /// Sequences whose logits one step can give; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
+
+/// The devices that a caller names. The caches of a model on a GPU are visible within a context of its own alone, so
+/// that heads that look at such are on the CPU.
+fn devices((device, devices): (u32, &[u32]), predictor: Option<&model::Predictor>) -> Result<Vec<u32>> {
+    let named = match devices {
+        [] => (device != 0).then_some(device).into_iter().collect(),
+        devices => devices.to_vec(),
+    };
+    match predictor.map(|predictor| &predictor.of) {
+        Some(PredictorOf::Seen(_)) if named.iter().all(|device| *device == CPU_DEVICE) => Ok(vec![CPU_DEVICE]),
+        Some(PredictorOf::Seen(_)) => Err(Error::unsupported("a head that looks at another model's cache on a GPU")),
+        _ => Ok(named),
+    }
+}
 
 pub struct Network {
     runtime: Arc<Runtime>,
@@ -106,10 +120,7 @@ impl Network {
         let beside = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
         let options = LoadOptions {
-            devices: match params.devices {
-                [] => (params.device != 0).then_some(params.device).into_iter().collect(),
-                devices => devices.to_vec(),
-            },
+            devices: devices((params.device, params.devices), network.predictor.as_ref())?,
             shares: params.shares.to_vec(),
             deterministic: params.deterministic,
             profile: params.profile,
@@ -218,13 +229,24 @@ impl Network {
     /// Has passes that ask for it (`observed`) keep the inputs of some layers from now on, for a head that takes such
     /// of some width: the activation of each.
     pub fn observe(&self, layers: &[usize], width: usize) -> Result<Vec<TensorId>> {
-        let (n, hidden) = (self.program.layers.len(), self.hidden);
-        if width != hidden {
-            let what = format!("the draft model reads hidden states of {width} values, the model has {hidden}");
+        let n = self.program.layers.len();
+        if let Some(layer) = layers.iter().find(|layer| **layer >= n) {
+            let what = format!("the draft model reads the input of layer {layer}, the model has {n} layers");
             return Err(Error::Mismatch(what));
         }
-        if let Some(layer) = layers.iter().find(|layer| **layer > n) {
-            let what = format!("the draft model reads the input of layer {layer}, the model has {n} layers");
+        self.keep(layers, width)
+    }
+
+    /// `observe` for what the head reads, of outputs.
+    pub fn observe_end(&self, width: usize) -> Result<TensorId> {
+        let kept = self.keep(&[self.program.layers.len()], width)?;
+        kept.first().copied().ok_or_else(|| Error::invalid("a head that reads nothing"))
+    }
+
+    fn keep(&self, layers: &[usize], width: usize) -> Result<Vec<TensorId>> {
+        let hidden = self.hidden;
+        if width != hidden {
+            let what = format!("the draft model reads hidden states of {width} values, the model has {hidden}");
             return Err(Error::Mismatch(what));
         }
         if let Backend::Pipeline(_) = self.backend {

@@ -38,6 +38,6 @@ impl Predictor {
 
     /// True for a head in a file of its own.
     pub fn is_of_other(&self) -> bool {
-        matches!(self.of, PredictorOf::Other(_))
+        !matches!(self.of, PredictorOf::Same(_))
     }
 }

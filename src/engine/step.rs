@@ -32,6 +32,8 @@ pub struct Step {
     spans: Vec<[u32; 2]>,
     /// Tokens have the bits that they have in steps of their own: `StepInputs::separate`.
     pub separate: bool,
+    /// The token of each sequence looks at all that this remembers, from the position behind that, and is none of it.
+    pub looks: bool,
     begun: bool,
     /// Time that was worked.
     busy: Duration,
@@ -44,8 +46,22 @@ impl Step {
         let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
         let lanes = try_vec("the inputs of a step", max_tokens)?;
         let (media, turns, spans) = Default::default();
-        let (separate, begun, busy) = (false, false, Duration::ZERO);
-        Ok(Step { executor, ids, lanes, positions, numbers, outputs, media, turns, spans, separate, begun, busy })
+        let ([separate, looks, begun], busy) = ([false; 3], Duration::ZERO);
+        Ok(Step {
+            executor,
+            ids,
+            lanes,
+            positions,
+            numbers,
+            outputs,
+            media,
+            turns,
+            spans,
+            separate,
+            looks,
+            begun,
+            busy,
+        })
     }
 
     /// Empties it for the next step.
@@ -56,6 +72,7 @@ impl Step {
         self.turns.clear();
         self.spans.clear();
         self.separate = false;
+        self.looks = false;
         self.begun = false;
         self.busy = Duration::ZERO;
         self
@@ -183,8 +200,13 @@ impl Step {
             if !sequence.is_complete() {
                 return Err(Error::invalid("the layers have forgotten what the step needs"));
             }
-            let first = sequence.len() + ahead;
-            sequence.will_write(first, n);
+            let mut first = sequence.len() + ahead;
+            if self.looks {
+                self.turns.push([first as u32; 3]);
+                first = first.checked_sub(1).ok_or_else(|| Error::invalid("a look at an empty cache"))?;
+            } else {
+                sequence.will_write(first, n);
+            }
             self.positions.extend((first as u32..).take(n));
             self.numbers.extend(std::iter::repeat_n(number, n));
             let end = self.numbers.len() as u32;

@@ -53,7 +53,7 @@ impl Entry {
             return Ok(TensorInfo { name, ..TensorInfo::clone(made) });
         }
         // The tensors that hold integers and are no part of a quantised matrix.
-        let of_ids = name.ends_with("tid2eid.weight") || name == "d2t";
+        let of_ids = name.ends_with("tid2eid.weight") || ["d2t", "masked_embd_ordering"].contains(&&*name);
         let converted = match &*self.dtype {
             "F64" => Some(TensorStorage::Doubles(self.place)),
             "I64" if of_ids => Some(TensorStorage::LongIntegers(self.place)),

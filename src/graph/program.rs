@@ -314,11 +314,16 @@ impl Program {
     }
 
     /// The same network with further activations that it keeps of all rows: the inputs of some layers, in the order of
-    /// `layers`, which are `width` wide. Those of a longer list begin with those of a shorter one.
+    /// `layers`, which are `width` wide. Those of a longer list begin with those of a shorter one. The number of layers
+    /// stands for what the head reads, of outputs alone.
     pub fn observing(&self, layers: &[usize], width: usize) -> Result<(Program, Vec<TensorId>)> {
         let mut program = self.clone();
         let (mut kept, mut copies) = (Vec::new(), Vec::new());
         for &layer in layers {
+            if let Some(Op::Logits { x, .. }) = self.ops.last().filter(|_| layer == self.layers.len()) {
+                kept.push(*x);
+                continue;
+            }
             let Some(Range { start: at, .. }) = self.layers.get(layer).cloned() else {
                 return Err(Error::unsupported(format!("the input of layer {layer} of {}", self.layers.len())));
             };
@@ -348,6 +353,31 @@ impl Program {
             }
         }
         Ok((program, kept))
+    }
+
+    /// The same program for sequences of another one: each of its layers with a window stands for the last such layer
+    /// of the other, each without for the last without.
+    pub fn looking_at(&self, other: &Program) -> Result<Program> {
+        let mut program = self.clone();
+        let mut places = Vec::new();
+        for layer in &self.kv_layers {
+            let last = other.kv_layers.iter().rposition(|of| (of.window > 0) == (layer.window > 0));
+            let found = last.map(|last| other.kv_layers[last]);
+            if found != Some(*layer) {
+                let told = |KvLayer { n_kv_heads, head_dim, window, .. }| {
+                    format!("{n_kv_heads} heads of {head_dim} values and a window of {window}")
+                };
+                let found = found.map_or("none".to_owned(), told);
+                let what = format!("keys and values of {} are read, the last of such layers has {found}", told(*layer));
+                return Err(Error::Mismatch(what));
+            }
+            places.extend(last.map(|last| KvLayerId(last as u32)));
+        }
+        for layer in program.ops.iter_mut().filter_map(Op::layer_mut) {
+            *layer = places[layer.0 as usize];
+        }
+        (program.kv_layers, program.recurrent) = (other.kv_layers.clone(), other.recurrent.clone());
+        Ok(program)
     }
 
     /// True where rotations of caches with so much room are those of long contexts.

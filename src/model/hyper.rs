@@ -79,6 +79,8 @@ impl Hyper {
         let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
         let n_blocks = required("block_count", 1024)?;
         let n_predicting = keys.size("nextn_predict_layers")?.unwrap_or(0);
+        // All layers of a head are its own.
+        let n_predicting = if traits.drafts && n_predicting == n_blocks { 0 } else { n_predicting };
         let Some(n_layers) = n_blocks.checked_sub(n_predicting).filter(|&n| n > 0) else {
             return Err(keys.unsupported("nextn_predict_layers"));
         };

@@ -18,5 +18,5 @@ mod tensors;
 pub mod vision;
 mod windows;
 
-pub use self::builder::{Network, OtherNetwork, Predictor, PredictorOf};
+pub use self::builder::{Network, OtherNetwork, Predictor, PredictorOf, SeenNetwork};
 pub use self::hyper::Hyper;

@@ -2,15 +2,15 @@
 //! definitions (`data/heads`), and change nothing.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+#[cfg(cuda)]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+#[cfg(cuda)]
+use realizar::cuda;
 use realizar::device::Batch;
-use realizar::engine::{
-    CacheParams, Chooser, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadParams, Model, Request, Runtime,
-    RuntimeParams, SamplerParams, Session, step_jobs,
-};
+use realizar::engine::{CacheParams, EmbedParams, JobParams, LoadParams, Model, Request, Session};
 use realizar::error::Error;
 use realizar::format::{Access, Source};
 use realizar::graph::step::StepInputs;
@@ -18,62 +18,20 @@ use realizar::model::{PredictorOf, arch};
 use realizar::quant;
 use serde_json::Value;
 
-use crate::support::drafts::{job, passes, read};
+use crate::support::drafts::{job, passes};
 use crate::support::gguf::Gguf;
+use crate::support::heads::{change_nothing, check_passes, data, drafting, folder, ids, load, load_with, tensors};
 use crate::support::matrix::halves;
 use crate::support::predictor::{LIMITS, backend, spec};
-use crate::support::published::{Tensor, numbers, put_weights, relative_rms, weights, with_key};
+use crate::support::published::{numbers, put_weights, relative_rms, weights, with_key};
 use crate::support::safetensors::Folder;
+#[cfg(cuda)]
+use crate::support::shim;
 
 const HEADS: [&str; 5] = ["eagle", "specforge", "speculators", "shared", "narrow"];
 
-fn data(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/heads/{name}.json"));
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-fn ids(v: &Value) -> Vec<u32> {
-    numbers(v).into_iter().map(|id| id as u32).collect()
-}
-
-/// The tensors that `data` names; the weights of the target follow from longer names.
-fn tensors(data: &Value, prefix: &str) -> Vec<Tensor> {
-    let tensor = |(name, shape): (&String, &Value)| {
-        let (shape, n) = (numbers(shape), numbers(shape).iter().product::<u64>() as usize);
-        if name == "t2d" {
-            return (name.clone(), "BOOL", shape, vec![1; n]);
-        }
-        if let Some(integers) = data["integers"][name].as_array() {
-            let bytes = integers.iter().flat_map(|x| x.as_i64().unwrap().to_le_bytes()).collect();
-            return (name.clone(), "I64", shape, bytes);
-        }
-        let values = weights(&format!("{prefix}{name}"), &shape);
-        (name.clone(), "F32", shape, values.iter().flat_map(|x| x.to_le_bytes()).collect())
-    };
-    data["tensors"].as_object().unwrap().iter().map(tensor).collect()
-}
-
-fn folder(data: &Value, prefix: &str) -> Folder {
-    let folder = Folder::new(data["config"].as_str().unwrap());
-    put_weights(&folder.0.path().join("model.safetensors"), &tensors(data, prefix));
-    folder
-}
-
 fn target() -> Folder {
     folder(&data("target"), "target.")
-}
-
-fn load_with(path: &Path, params: LoadParams) -> Result<Arc<Model>, Error> {
-    let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..params })
-}
-
-fn load(path: &Path) -> Arc<Model> {
-    load_with(path, LoadParams::default()).unwrap()
-}
-
-fn drafting(head: &Arc<Model>, most: usize) -> DraftParams {
-    DraftParams { source: Some(DraftSource::Model(head.clone())), most, always: true }
 }
 
 /// The head in a GGUF file as llama.cpp's converter writes it.
@@ -247,85 +205,63 @@ fn drafts_are_those_of_the_makers_definitions() {
     let (target, of) = (target(), data("target"));
     let model = load(target.0.path());
     let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));
-    let params = || JobParams { max_tokens: made.len(), ..Default::default() };
-    assert_eq!(passes(job(&model, &prompt, params())).0, made);
+    let params = JobParams { max_tokens: made.len(), ..Default::default() };
+    assert_eq!(passes(job(&model, &prompt, params)).0, made);
     let mut right = 0;
-    let check = |name: &str, head: &Arc<Model>| {
-        let expected: Vec<_> = data(name)["passes"].as_array().unwrap().iter().map(numbers).collect();
-        let found = passes(job(&model, &prompt, JobParams { draft: drafting(head, 4), ..params() }));
-        assert_eq!(found.0, made, "{name}");
-        let found: Vec<_> = found.1.into_iter().map(|pass| pass.map(|n| n as u64).to_vec()).collect();
-        assert_eq!(found, expected, "{name}");
-        found.iter().map(|pass| pass[1]).sum::<u64>()
-    };
     for name in HEADS {
         let folder = folder(&data(name), "");
-        right += check(name, &load(folder.0.path()));
+        right += check_passes(&model, &of, name, &load(folder.0.path()));
     }
     let (_dir, path) = gguf(&data("eagle"), |file| file);
-    right += check("eagle", &load(&path));
+    right += check_passes(&model, &of, "eagle", &load(&path));
     assert!(right > 80, "{right}");
 }
 
-/// Heads of several kinds and none in one pass, wherever it is paused, with forks of texts and texts that go on.
 #[test]
 fn drafts_change_nothing() {
     let target = target();
     let model = load(target.0.path());
     let folders = HEADS.map(|name| folder(&data(name), ""));
     let heads = folders.each_ref().map(|folder| load(folder.0.path()));
-    let prompt: Vec<u32> = (0..90u32).map(|i| (i * i + i / 7) % 32).collect();
-    let (mut accepted, mut budget) = (0, 0);
-    for temperature in [0.0, 0.7] {
-        let run = |drafts: &dyn Fn(usize) -> DraftParams, pauses: &mut dyn FnMut() -> Option<Duration>| {
-            let mut made = vec![];
-            let base = Session::new(&model, &CacheParams { capacity: 300, ..Default::default() }).unwrap();
-            let mut jobs: Vec<Job> = vec![];
-            for i in 0..6 {
-                let mut session = base.fork().unwrap();
-                // A part of the prompt that no head has seen.
-                session.prefill(&prompt[..7 * i + 1], None).unwrap();
-                let choice = SamplerParams { seed: i as u64, temperature, ..Default::default() };
-                let chooser = Some(Chooser::new(choice).unwrap());
-                let params = JobParams { max_tokens: 40, chooser, draft: drafts(i), ..Default::default() };
-                let request = Request::new(&session, &prompt[7 * i + 1..], params).unwrap();
-                jobs.push(Job::new(session, request));
-            }
-            let all = |jobs: &mut Vec<Job>, pauses: &mut dyn FnMut() -> Option<Duration>| {
-                while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), pauses()).unwrap() {}
-                jobs.iter().map(|job| job.info().accepted).sum::<usize>()
-            };
-            let mut right = all(&mut jobs, pauses);
-            made.extend(jobs.iter_mut().map(read));
-            // Others go on behind a part of what was made.
-            let mut jobs: Vec<Job> = jobs
-                .into_iter()
-                .enumerate()
-                .map(|(i, job)| {
-                    let mut session = job.into_session();
-                    session.truncate(session.len() as u32 - 10).unwrap();
-                    let params = JobParams { max_tokens: 20, draft: drafts(i + 1), ..Default::default() };
-                    let request = Request::new(&session, &[5, 7], params).unwrap();
-                    Job::new(session, request)
-                })
-                .collect();
-            right += all(&mut jobs, pauses);
-            made.extend(jobs.iter_mut().map(read));
-            let logits = jobs.into_iter().map(|job| job.into_session().logits().unwrap().to_vec());
-            (made, logits.collect::<Vec<_>>(), right)
-        };
-        let wanted = run(&|_| DraftParams::default(), &mut || None);
-        let drafts = |i: usize| heads.get(i % 6).map_or(DraftParams::default(), |head| drafting(head, 1 + i % 4));
-        let mut pauses = || {
-            budget += 1;
-            Some(Duration::from_micros([0, 1, 30, 300, 0, 3000][budget % 6]))
-        };
-        let found = run(&drafts, &mut pauses);
-        assert!(found.0 == wanted.0 && found.1 == wanted.1, "{temperature}");
-        accepted += found.2;
-    }
-    println!("{accepted} accepted");
+    let accepted = change_nothing(&model, &heads);
     assert!(accepted > 10, "{accepted}");
+}
+
+/// The target on a GPU, which here is the shim, and heads on it or on the CPU. One that looks at keys and values is
+/// refused.
+#[cfg(cuda)]
+#[test]
+fn drafts_change_nothing_on_a_gpu() {
+    let Some(shim) = shim::Shim::new() else { return };
+    if !shim::in_own_process("heads::drafts_change_nothing_on_a_gpu") {
+        return;
+    }
+    assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
+    let (target, of) = (target(), data("target"));
+    let prompt = ids(&of["prompt"]);
+    let on = |path: &Path, device: u32| {
+        Model::load(path, LoadParams { device, deterministic: true, ..Default::default() }).unwrap()
+    };
+    let model = on(target.0.path(), 2);
+    assert_eq!(model.info().gpu_layers, model.info().n_layers);
+    let params = || JobParams { max_tokens: 24, ..Default::default() };
+    let (made, mut right) = (passes(job(&model, &prompt, params())).0, 0);
+    for (name, device) in [("eagle", 1), ("eagle", 2), ("shared", 2)] {
+        let head = on(folder(&data(name), "").0.path(), device);
+        let found = passes(job(&model, &prompt, JobParams { draft: drafting(&head, 4), ..params() }));
+        assert_eq!(found.0, made, "{name}");
+        right += found.1.iter().map(|pass| pass[1]).sum::<usize>();
+    }
+    assert!(right > 5, "{right}");
+    let gemma = on(folder(&data("gemma4"), "target.").0.path(), 2);
+    let assistant = folder(&data("gemma4-assistant"), "");
+    let on_gpu = Model::load(assistant.0.path(), LoadParams { device: 2, ..Default::default() });
+    assert!(on_gpu.err().unwrap().to_string().contains("on a GPU"));
+    let assistant = Model::load(assistant.0.path(), LoadParams::default()).unwrap();
+    let session = Session::new(&gemma, &CacheParams::default()).unwrap();
+    let request = Request::new(&session, &[1, 2], JobParams { draft: drafting(&assistant, 4), ..Default::default() });
+    let why = request.err().unwrap().to_string();
+    assert!(why.contains("looks at the keys and values") && why.contains("CPU"), "{why}");
 }
 
 /// A target whose blocks add nothing, which chooses the tokens in turn, and a head that goes on in turn from its hidden
@@ -469,4 +405,8 @@ fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
         data["config"] = Value::String(config);
         message(load_with(folder(&data, "").0.path(), LoadParams::default()).err(), part);
     }
+    let mut data = eagle;
+    data["config"] =
+        Value::String(data["config"].as_str().unwrap().replace("LlamaForCausalLMEagle3", "DFlashDraftModel"));
+    message(load_with(folder(&data, "").0.path(), LoadParams::default()).err(), "DFlashDraftModel");
 }

@@ -8,6 +8,7 @@ mod support;
 mod abi;
 mod adapters;
 mod architectures;
+mod assistants;
 mod bindings;
 mod chat_pictures;
 mod chat_template;

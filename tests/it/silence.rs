@@ -216,6 +216,8 @@ const OPTIONAL: &[&str] = &[
     "norm_before_residual",
     "norm_output",
     "fc_norm",
+    "masked_embd",
+    "masked_embd_top_k",
     "rope.dimension_sections",
     "rope.scaling.yarn_log_multiplier",
     "attention.recurrent_layers",
@@ -264,6 +266,7 @@ const OPTIONAL: &[&str] = &[
 /// Keys whose unset values are refused or are values.
 const NOT_OPTIONAL: &[&str] = &[
     "vocab_size",
+    "embedding_length_out",
     "hidden_act",
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",

@@ -128,6 +128,13 @@ const OF_MINICPM_V: &[&str] = &[
     "audio_config",
 ];
 
+/// Parts of the names of classes of such heads, and their types.
+const HEAD_CLASSES: [(&str, &str); 3] = [
+    ("Eagle3", "eagle3"),
+    ("Gemma4Assistant", "gemma4_assistant"),
+    ("Gemma4UnifiedAssistant", "gemma4_unified_assistant"),
+];
+
 /// The type of a head that drafts for another model, whose configuration is that of a layer like those of a model:
 /// programs that train such heads name them by classes, or by a type of their own.
 fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
@@ -137,8 +144,12 @@ fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
         None => {}
     }
     let classes = config.list(&["architectures"])?.unwrap_or_default();
-    let is_eagle3 = |class: &Json| class.as_str().is_some_and(|class| class.contains("Eagle3"));
-    Ok(classes.iter().any(is_eagle3).then_some("eagle3"))
+    let mut classes = classes.iter().filter_map(Json::as_str);
+    if let Some(class) = classes.clone().find(|class| class.contains("DFlash") || class.contains("DSpark")) {
+        return Err(config.unsupported(&format!("a draft model of the class {class:?}")));
+    }
+    let head = |class: &str| HEAD_CLASSES.iter().find(|(part, _)| class.contains(part)).map(|(_, head)| *head);
+    Ok(classes.find_map(head))
 }
 
 /// Types that others say of themselves too: the type, a member that only the other has, and the name of the other.

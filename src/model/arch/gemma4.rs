@@ -3,28 +3,52 @@
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
-use crate::graph::op::{KvLayerId, Mask};
+use crate::graph::op::{KvLayerId, Mask, RopeChoice};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Moe};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{RopeConfig, RopeScaling};
 
+/// The layers without and with a window: the windows of all, widths of heads and rotations of the two kinds.
+pub struct Kinds {
+    windows: Vec<usize>,
+    widths: [usize; 2],
+    ropes: [RopeChoice; 2],
+}
+
+impl Kinds {
+    pub fn read(b: &mut Builder) -> Result<Kinds> {
+        let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
+        let widths = [b.hyper.heads.head_dim; 2];
+        let local_dim = b.keys.size("attention.key_length_swa")?.unwrap_or(widths[1]);
+        if b.keys.size("attention.value_length_swa")?.is_some_and(|width| width != local_dim) {
+            return Err(b.keys.unsupported("attention.value_length_swa"));
+        }
+        let config = b.rope_config(RopePairs::Halves)?;
+        let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+        let n_dims = b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims).min(local_dim);
+        let local = RopeConfig { base, n_dims, scaling: RopeScaling::None, ..config.clone() };
+        let ropes = [b.rope(&config)?, b.rope_without_divisors(&local)?];
+        Ok(Kinds { windows, widths: [widths[0], local_dim], ropes })
+    }
+
+    /// The kind of a layer, 1 with a window, its attention and rotation.
+    pub fn of(&self, b: &Builder, layer: usize) -> Result<(usize, Attention, RopeChoice)> {
+        let window = self.windows[layer];
+        let kind = usize::from(window > 0);
+        let heads = HeadShape { head_dim: self.widths[kind], value_dim: self.widths[kind], ..b.heads(layer)? };
+        let mask = if window > 0 { Mask::window(window) } else { Mask::Past };
+        Ok((kind, Attention { scale: 1.0, mask, ..Attention::new(heads) }, self.ropes[kind]))
+    }
+}
+
 pub fn build(b: &mut Builder) -> Result<()> {
-    let (common, n_layers) = (b.hyper.heads, b.hyper.n_layers);
+    let n_layers = b.hyper.n_layers;
     // The rows of a picture see one another in layers with a window, but not in E2B and E4B, which layers' inputs tell.
     let told = b.keys.metadata.bool("realizar.mutual_media")?;
     let is_mutual = told.unwrap_or(b.keys.size("embedding_length_per_layer_input")?.unwrap_or(0) == 0);
     b.hyper.traits.mutual_media = is_mutual;
-    let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
-    let local_dim = b.keys.size("attention.key_length_swa")?.unwrap_or(common.head_dim);
-    if b.keys.size("attention.value_length_swa")?.is_some_and(|width| width != local_dim) {
-        return Err(b.keys.unsupported("attention.value_length_swa"));
-    }
-    let config = b.rope_config(RopePairs::Halves)?;
-    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
-    let n_dims = b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims).min(local_dim);
-    let local = RopeConfig { base, n_dims, scaling: RopeScaling::None, ..config.clone() };
-    let (rope, local) = (b.rope(&config)?, b.rope_without_divisors(&local)?);
+    let kinds = Kinds::read(b)?;
     let values_are_keys = b.keys.metadata.bool("realizar.values_are_keys")?;
     let own = n_layers.saturating_sub(b.keys.size("attention.shared_kv_layers")?.unwrap_or(0));
     let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
@@ -34,15 +58,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
     // The keys and values of the last own layer without and with a window.
     let mut stored: [Option<KvLayerId>; 2] = [None; 2];
     b.layers(|b, i| {
-        let is_local = windows[i] > 0;
-        let (rope, dim) = if is_local { (local, local_dim) } else { (rope, common.head_dim) };
-        let heads = HeadShape { head_dim: dim, value_dim: dim, ..b.heads(i)? };
-        let mask = if is_local { Mask::window(windows[i]) } else { Mask::Past };
-        let attention = Attention { scale: 1.0, mask, ..Attention::new(heads) };
+        let (kind, attention, rope) = kinds.of(b, i)?;
         let h = b.rms_norm(x, "attn_norm")?;
-        let has_values = values_are_keys.map(|told| is_local || !told);
-        let stored = &mut stored[usize::from(is_local)];
-        let o = b.sharing_attention(h, (attention, rope), (i < own, has_values), stored)?;
+        let has_values = values_are_keys.map(|told| kind == 1 || !told);
+        let o = b.sharing_attention(h, (attention, rope), (i < own, has_values), &mut stored[kind])?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

@@ -31,6 +31,7 @@ mod gemma2;
 mod gemma3;
 mod gemma3n;
 mod gemma4;
+mod gemma4_assistant;
 mod gemma;
 mod glm4;
 mod glm4moe;
@@ -203,6 +204,7 @@ static ARCHITECTURES: &[Row] = &[
     (&["rwkv6", "rwkv6qwen2"], rwkv6::build, rwkv6::TRAITS),
     (&["rwkv7", "arwkv7"], rwkv7::build, rwkv7::TRAITS),
     (&["eagle3"], eagle3::build, eagle3::TRAITS),
+    (&["gemma4-assistant"], gemma4_assistant::build, gemma4_assistant::TRAITS),
 ];
 
 /// Networks that fill a text in by steps over all of its tokens, for which there is no sampler.

@@ -2,11 +2,12 @@
 //! it: a layer after the trunk (multi-token prediction: DeepSeek-V3, arXiv 2412.19437, section 2.2), or a file of its
 //! own that drafts for the network of another.
 
-use super::Builder;
+use super::{Attention, Builder};
 use crate::error::{Error, Result, try_vec};
-use crate::graph::op::{Index, Op, TensorId};
+use crate::graph::op::{Index, KvLayerId, Mask, Op, TensorId};
 use crate::graph::program::Program;
-use crate::model::hyper::Hyper;
+use crate::graph::sequence_spec::KvLayer;
+use crate::model::hyper::{HeadShape, Hyper};
 
 /// A network that predicts what another one will choose.
 pub struct Predictor {
@@ -26,6 +27,9 @@ pub enum PredictorOf {
     /// tokens.
     Same(TensorId),
     Other(Box<OtherNetwork>),
+    /// One of an architecture whose sequences the head looks at: its layers have no keys and values of their own, and
+    /// stand for the last ones of that network with such a window.
+    Seen(Box<SeenNetwork>),
 }
 
 /// What a head in a file of its own takes of the network that it drafts for.
@@ -48,6 +52,30 @@ pub struct OtherNetwork {
     /// The token that each of the logits stands for, where that is not its number.
     pub tokens: Option<Vec<u32>>,
 }
+
+/// What a head takes of a network whose sequences it looks at, beside them: what the head of that network reads of the
+/// last token (`Predictor::input`).
+#[derive(Clone, Debug)]
+pub struct SeenNetwork {
+    pub architecture: &'static str,
+    /// The embedding of the token after it, as the table has it.
+    pub embedding: TensorId,
+    /// The tokens that are drafted, where not all are.
+    pub clusters: Option<Clusters>,
+}
+
+/// Tokens in clusters of a size: those of the `used` clusters with the greatest scores are drafted.
+#[derive(Clone, Debug)]
+pub struct Clusters {
+    /// A score of each cluster.
+    pub scores: TensorId,
+    pub used: usize,
+    /// The tokens of each cluster, one cluster after the other.
+    pub tokens: Vec<u32>,
+}
+
+/// Clusters that are used where a file does not say how many.
+const USED_CLUSTERS: usize = 32;
 
 /// Number of layers whose inputs a head reads where it does not say which, and the most that one reads.
 const N_LAYERS: usize = 3;
@@ -155,6 +183,77 @@ impl Builder<'_> {
         self.states = Some(result);
         self.predictor = Some(Predictor { program, of: PredictorOf::Other(Box::new(of)), input, result });
         Ok(())
+    }
+
+    /// A head without keys and values, which looks at those of a network of some architecture. `block` takes the
+    /// embedding of a token and what the network has made of those before it side by side, and returns what the norm at
+    /// its end reads.
+    pub fn head_that_looks(
+        &mut self,
+        architecture: &'static str,
+        block: impl FnOnce(&mut Self, TensorId) -> Result<TensorId>,
+    ) -> Result<()> {
+        let (hidden, vocab) = (self.hyper.hidden, self.hyper.vocab);
+        let width = self.keys.require_size("embedding_length_out")?;
+        if !(1..=MAX_WIDTH).contains(&width) {
+            return Err(self.keys.unsupported("embedding_length_out"));
+        }
+        let [embedding, input] = [(); 2].map(|()| self.program.tensor(width));
+        [embedding, input].into_iter().for_each(|tensor| self.program.input(tensor));
+        self.scale(embedding, (width as f32).sqrt());
+        let both = self.joined(embedding, input);
+        let x = self.project(both, "nextn.pre_projection", hidden)?;
+        let x = block(self, x)?;
+        let normed = self.rms_norm(x, "output_norm")?;
+        let result = self.project(normed, "nextn.post_projection", width)?;
+        let clusters = self.clusters(normed)?;
+        let table = self.matrix("token_embd.weight", vocab, hidden)?;
+        self.program.push(Op::Logits { x: normed, head: table, bias: None, scale: 1.0, softcap: 0.0 });
+        let scores = clusters.as_ref().map(|clusters| clusters.scores);
+        let mut program = self.program.clone();
+        [Some(result), scores].into_iter().flatten().for_each(|tensor| program.result(tensor));
+        let program = program.finish(vocab, &[]);
+        let of = PredictorOf::Seen(Box::new(SeenNetwork { architecture, embedding, clusters }));
+        self.states = Some(normed);
+        self.predictor = Some(Predictor { program, of, input, result });
+        Ok(())
+    }
+
+    /// The clusters of a file that has such.
+    fn clusters(&mut self, normed: TensorId) -> Result<Option<Clusters>> {
+        let (vocab, used) = (self.hyper.vocab, self.keys.size("masked_embd_top_k")?);
+        let is_told = self.keys.flag("masked_embd")? == Some(true);
+        if !is_told && !self.has("masked_embd_centroids.weight") {
+            return Ok(None);
+        }
+        let n = self.rows("masked_embd_centroids.weight")?;
+        let used = used.unwrap_or(USED_CLUSTERS);
+        if n == 0 || !vocab.is_multiple_of(n) || used > n {
+            return Err(Error::unsupported(format!("{used} of {n} clusters of {vocab} tokens")));
+        }
+        let scores = self.project(normed, "masked_embd_centroids", n)?;
+        let mut tokens = try_vec("a vocabulary", vocab)?;
+        for value in self.tensors.vector("masked_embd_ordering", vocab)? {
+            if !(0.0..vocab as f32).contains(&value) {
+                let what = format!("the tensor masked_embd_ordering names token {value} of {vocab}");
+                return Err(self.tensors.damaged(what));
+            }
+            tokens.push(value as u32);
+        }
+        Ok(Some(Clusters { scores, used, tokens }))
+    }
+
+    /// Has an attention look at the keys and values of another network's tokens, of which the newest is one behind the
+    /// query's. `stored`: the layer that stands for that network's, made where there is none yet.
+    pub fn look_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
+        let (HeadShape { n_kv_heads, head_dim, .. }, window) = (attention.heads, attention.mask.span());
+        let mask = match window {
+            0 => Mask::Past,
+            1 => return Err(self.keys.unsupported("attention.sliding_window")),
+            n => Mask::Window(n as u32 - 1),
+        };
+        stored.get_or_insert_with(|| self.program.kv_layer(KvLayer::new(n_kv_heads, head_dim, window)));
+        Ok(Attention { mask, ..attention })
     }
 
     /// The token that each of so many logits stands for, where that is not its number. A GGUF file has the tokens, a

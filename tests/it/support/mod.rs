@@ -6,6 +6,7 @@ pub mod calls;
 pub mod drafts;
 pub mod encoders;
 pub mod gguf;
+pub mod heads;
 pub mod layers;
 pub mod matrix;
 pub mod ops;

@@ -5,7 +5,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use super::common::PLAIN;
 use crate::error::{Result, try_vec};
 use crate::format::hf::members::Members;
-use crate::format::hf::translator::KeyType::{Cap, Int, InverseRoot};
+use crate::format::hf::translator::KeyType::{Bool, Cap, Int, InverseRoot};
 use crate::format::hf::translator::{Family, Key, MAX_WIDTH, Translator, signed};
 use crate::format::hf::{known, rope};
 use crate::format::json::Json;
@@ -70,6 +70,29 @@ pub const ALL: &[Family] = &[
         defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=1024",
         ..FOURTH
     },
+    // The heads that draft for either.
+    Family {
+        model_types: &["gemma4_assistant", "gemma4_unified_assistant"],
+        arch: "gemma4-assistant",
+        keys: &[ASSISTANT],
+        effectless: " vocab_size_per_layer_input num_centroids audio_config audio_token_id boa_token_id boa_token_index \
+                     eoa_token_id eoa_token_index vision_soft_tokens_per_image ",
+        extras: assistant,
+        names: &[ASSISTANT_NAMES],
+        ..FOURTH
+    },
+];
+
+const ASSISTANT: &[Key] = &[
+    ("embedding_length_out", Int, &["backbone_hidden_size"]),
+    ("masked_embd", Bool, &["use_ordered_embeddings"]),
+    ("masked_embd_top_k", Int, &["centroid_intermediate_top_k"]),
+];
+const ASSISTANT_NAMES: &[(&str, &str)] = &[
+    ("pre_projection", "nextn.pre_projection"),
+    ("post_projection", "nextn.post_projection"),
+    ("masked_embedding.centroids", "masked_embd_centroids"),
+    ("masked_embedding.token_ordering", "masked_embd_ordering"),
 ];
 
 const SECOND: Family = Family {
@@ -177,6 +200,15 @@ fn fourth(t: &mut Translator) -> Result<()> {
     let is_mutual = t.config.text(&["use_bidirectional_attention"])? == Some("vision");
     t.keys.push(("realizar.mutual_media".into(), is_mutual.into()));
     t.expect_text("use_bidirectional_attention", &["vision"])
+}
+
+/// Layers that all look at those of another model, however many the configuration says share keys and values.
+fn assistant(t: &mut Translator) -> Result<()> {
+    fourth(t)?;
+    let shared = t.int(&["num_kv_shared_layers"])?.filter(|n| *n > 0);
+    t.replace("attention.shared_kv_layers", shared);
+    t.replace("final_logit_softcapping", None::<f64>);
+    Ok(())
 }
 
 /// The layers with a window: all but each sixth unless they are listed.

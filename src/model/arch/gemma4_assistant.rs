@@ -1,0 +1,38 @@
+//! Gemma 4's assistants: heads in files of their own, a few layers of Gemma 4 without keys and values. They look at
+//! those of Gemma 4, and read what its head reads and the embedding of the token after that side by side.
+
+use super::gemma4::Kinds;
+use crate::error::Result;
+use crate::graph::op::Activation::Gelu;
+use crate::graph::op::KvLayerId;
+use crate::model::builder::{Builder, Traits};
+
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { drafts: true, ..Traits::default() };
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let (hidden, n_layers) = (b.hyper.hidden, b.hyper.n_layers);
+    for (key, value) in [("embedding_length_per_layer_input", 0), ("attention.shared_kv_layers", n_layers)] {
+        if b.keys.size(key)?.is_some_and(|told| told != value) {
+            return Err(b.keys.unsupported(key));
+        }
+    }
+    let kinds = Kinds::read(b)?;
+    let mut stored: [Option<KvLayerId>; 2] = [None; 2];
+    b.head_that_looks("gemma4", |b, x| {
+        b.layers(|b, i| {
+            let (kind, attention, rope) = kinds.of(b, i)?;
+            let stored = &mut stored[kind];
+            let attention = b.look_behind(attention, stored)?;
+            let h = b.rms_norm(x, "attn_norm")?;
+            let o = b.sharing_attention(h, (attention, rope), (false, None), stored)?;
+            b.rms_norm_groups(o, "post_attention_norm", hidden)?;
+            b.add(x, o);
+            let h = b.rms_norm(x, "ffn_norm")?;
+            let o = b.gated_ffn(h, Gelu)?;
+            b.rms_norm_groups(o, "post_ffw_norm", hidden)?;
+            b.add(x, o);
+            b.scale_if_present(x, "layer_output_scale.weight")
+        })?;
+        Ok(x)
+    })
+}
