@@ -29,7 +29,8 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
     let or = |n: usize, default: usize| if n == 0 { default } else { n };
     let (most, max_tiles) = (or(bounds.max_rows, MOST_ROWS), or(bounds.max_tiles, usize::MAX));
     let (mut sizing, of_row) = (facts.sizing, (facts.patch * facts.merge).pow(2));
-    if let Sizing::Area { least, most: most_pixels, .. } = &mut sizing {
+    if let Sizing::Area { least, most: most_pixels, .. } | Sizing::Fitted { least, most: most_pixels, .. } = &mut sizing
+    {
         *most_pixels = (*most_pixels).min(most.saturating_mul(of_row));
         *least = (*least).max(bounds.min_rows.saturating_mul(of_row)).min(*most_pixels);
     }

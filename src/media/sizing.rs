@@ -45,6 +45,10 @@ pub enum Sizing {
     /// Never enlarged; sides of at most `longest` that have about `most` patches of the side `patch`, then padded with
     /// black on the right and below, to multiples of `grain` (Kimi).
     Padded { patch: usize, grain: usize, most: usize, longest: usize, filter: Filter },
+    /// Sides rounded up to multiples of `grain`, with `least` to `most` pixels. The picture is fitted into them in its
+    /// proportions, enlarged only where it has fewer than `least`, and padded with black on the right and below (GLM 5
+    /// Next).
+    Fitted { grain: usize, least: usize, most: usize, filter: Filter },
     /// At most `most` patches of the side `patch`, about as many, in about the proportions of the picture (SigLIP 2).
     Filled { patch: usize, most: usize, filter: Filter },
     /// The grid that shows most pixels, of equals the smallest; the picture is fitted into it in its proportions and
@@ -166,6 +170,7 @@ impl Sizing {
                 let (width, height) = shrunk(width, height, patch, most, longest);
                 ((width.next_multiple_of(grain), height.next_multiple_of(grain)), (1, 1))
             }
+            Sizing::Fitted { grain, least, most, .. } => (rounded_up(width, height, grain, least, most), (1, 1)),
             Sizing::Filled { patch, most, .. } => (filled(width, height, patch, most), (1, 1)),
             Sizing::Pinpoints { tile, grids, .. } => ((tile, tile), pinpoint(width, height, tile, &grids)),
             Sizing::Canvas { tile, max_tiles, .. } => ((tile, tile), canvas(width, height, tile, max_tiles)),
@@ -239,6 +244,10 @@ impl Sizing {
                 let (width, height) = shrunk(width, height, patch, most, longest);
                 picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
             }
+            Sizing::Fitted { least, .. } => {
+                let (width, height) = within_rounded([width, height], [seen_width, seen_height], least);
+                picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
+            }
             Sizing::Canvas { tile, .. } => {
                 let (width, height) = within_canvas([width, height], [seen_width, seen_height], tile);
                 picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
@@ -273,6 +282,7 @@ impl Sizing {
             | Sizing::Rows { filter, .. }
             | Sizing::LongestEdge { filter, .. }
             | Sizing::Padded { filter, .. }
+            | Sizing::Fitted { filter, .. }
             | Sizing::Filled { filter, .. }
             | Sizing::Pinpoints { filter, .. }
             | Sizing::Canvas { filter, .. }
@@ -291,6 +301,7 @@ impl Sizing {
             Sizing::Rows { grain, rows, .. } => [grain, rows],
             Sizing::LongestEdge { longest, grain, .. } => [longest, grain],
             Sizing::Padded { patch, grain, .. } => [patch, grain],
+            Sizing::Fitted { grain, .. } => [grain, 1],
             Sizing::Filled { patch, .. } => [patch, 1],
             Sizing::SplitLongest { longest, tile, .. } => [longest, tile],
             Sizing::SplitRatio { tile, .. } => [tile, 1],
@@ -301,6 +312,9 @@ impl Sizing {
         let is_in_order = match *self {
             Sizing::Area { least, most, frames, .. } => 0 < most && least <= most && most <= MAX_SEEN && frames > 0,
             Sizing::Padded { most, longest, .. } => most > 0 && (1..=MAX_SEEN).contains(&longest),
+            Sizing::Fitted { grain, least, most, .. } => {
+                least <= most && most <= MAX_SEEN && grain.saturating_mul(grain) <= most
+            }
             Sizing::Filled { most, .. } => (1..=MAX_SEEN).contains(&most),
             Sizing::SplitRatio { min_tiles, max_tiles, .. } => min_tiles <= max_tiles && max_tiles <= MAX_TILES,
             Sizing::Canvas { max_tiles, .. } | Sizing::Slices { max_tiles, .. } => (1..=MAX_TILES).contains(&max_tiles),
@@ -396,6 +410,38 @@ fn longest_edge(width: usize, height: usize, longest: usize, grain: usize) -> (u
     let ratio = (height as f64 / longest as f64).max(width as f64 / longest as f64);
     let side = |x: usize| if ratio > 1.0 { (x as f64 / ratio).floor() as usize } else { x };
     (side(width).next_multiple_of(grain), side(height).next_multiple_of(grain))
+}
+
+/// `smart_resize` of GLM 5 Next.
+fn rounded_up(width: usize, height: usize, grain: usize, least: usize, most: usize) -> (usize, usize) {
+    let up = |side: usize| side.max(1).next_multiple_of(grain);
+    let (mut w, mut h) = (up(width), up(height));
+    if w * h < least {
+        let scale = (least as f64 / (width * height) as f64).sqrt();
+        (w, h) = (up((width as f64 * scale).ceil() as usize), up((height as f64 * scale).ceil() as usize));
+    }
+    if w * h > most {
+        (w, h) = (grain, grain);
+        let (mut low, mut high) = (1, height);
+        while low <= high {
+            let middle = low.midpoint(high);
+            let fits = (up(width * middle / height), up(middle));
+            if fits.0 * fits.1 <= most {
+                ((w, h), low) = (fits, middle + 1);
+            } else {
+                high = middle - 1;
+            }
+        }
+    }
+    (w, h)
+}
+
+/// The size of the picture within its rounded one.
+fn within_rounded([width, height]: [usize; 2], [most_width, most_height]: [usize; 2], least: usize) -> (usize, usize) {
+    let scale = (most_height as f64 / height as f64).min(most_width as f64 / width as f64);
+    let scale = if width * height >= least { scale.min(1.0) } else { scale };
+    let side = |side: usize, most: usize| ((side as f64 * scale) as usize).clamp(1, most);
+    (side(width, most_width), side(height, most_height))
 }
 
 /// `navit_resize`

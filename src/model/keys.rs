@@ -96,10 +96,19 @@ impl<'a> Keys<'a> {
     }
 
     pub fn require_size(&self, key: &str) -> Result<usize> {
-        self.size(key)?.ok_or_else(|| match self.metadata.get(&self.name(key)) {
+        self.size(key)?.ok_or_else(|| self.without(key))
+    }
+
+    pub fn require_float(&self, key: &str) -> Result<f32> {
+        self.float(key)?.ok_or_else(|| self.without(key))
+    }
+
+    /// The error for a key that is missing or unset.
+    fn without(&self, key: &str) -> Error {
+        match self.metadata.get(&self.name(key)) {
             Some(_) => self.unsupported(key),
             None => self.metadata.missing(&self.name(key)),
-        })
+        }
     }
 
     /// A number within the bounds of its key.

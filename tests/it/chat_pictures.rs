@@ -14,7 +14,7 @@ use crate::vision::{data, gguf, load, model_with, picture, set, sides};
 const OMNI: &str = "qwen2.5o";
 
 /// What templates write for a picture. Kimi's, Qwen's and that of dots.ocr are in `chats.json`.
-const WRITTEN: [(&str, &str); 13] = [
+const WRITTEN: [(&str, &str); 14] = [
     ("idefics3", "<image>"),
     ("gemma3", "<start_of_image>"),
     ("llava", "<image>"),
@@ -26,6 +26,7 @@ const WRITTEN: [(&str, &str); 13] = [
     ("lfm2", "<image>"),
     ("lightonocr", "<|image_pad|>"),
     ("glm4v", "<|begin_of_image|><|image|><|end_of_image|>"),
+    ("glm5_next", "<|begin_of_image|><|image|><|end_of_image|>"),
     ("paddleocr", "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"),
     ("llama4", "<|image|>"),
 ];

@@ -74,6 +74,7 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
         Some("padded") => {
             Sizing::Padded { patch: of("patch"), grain: of("grain"), most: of("most"), longest: of("longest"), filter }
         }
+        Some("fitted") => Sizing::Fitted { grain: of("grain"), least: of("least"), most: of("most"), filter },
         Some("filled") => Sizing::Filled { patch: of("patch"), most: of("most"), filter },
         Some("rows") => Sizing::Rows { grain: of("grain"), rows: of("rows"), most: of("rows"), filter },
         Some("pinpoints") => {

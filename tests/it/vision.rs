@@ -50,6 +50,7 @@ const FAMILIES: &[&str] = &[
     "kimi_vl",
     "kimi_k25",
     "dots",
+    "glm5_next",
 ];
 /// Families whose text models have no folders that are read.
 const WITHOUT_TEXT: [&str; 1] = ["minicpm"];
@@ -698,6 +699,13 @@ fn encoders_that_do_not_fit_are_refused_by_name() {
         ("lfm2", key("preproc_image_size", 33), "preproc_image_size is 33"),
         ("lfm2", key("image_min_pixels", 4097), "image_min_pixels is 4097"),
         ("glm4v", key("spatial_merge_size", 0), "spatial_merge_size is 0"),
+        ("glm5_next", Box::new(|file| set(file, "clip.vision.swiglu_clamp", -1.0f32)), "swiglu_clamp is -1"),
+        (
+            "glm5_next",
+            Box::new(|file| file.keys.retain(|(key, _)| !key.ends_with("swiglu_clamp"))),
+            "swiglu_clamp\" is missing",
+        ),
+        ("glm5_next", Box::new(|file| set(file, "clip.vision.hidden_act", "gelu")), "hidden_act is"),
         ("paddleocr", key("image_min_pixels", 6000), "image_min_pixels is 6000"),
         ("gemma3", key("magic", 1), "clip.vision.magic is 1"),
         ("gemma3", Box::new(|file| set(file, "clip.magic", 1u32)), "clip.magic is 1"),
@@ -873,6 +881,10 @@ fn folders_whose_keys_nobody_knows_are_refused() {
         ("lfm2", "pixels", "/encoder_patch_size", 16.into(), "patches"),
         ("lfm2", "pixels", "/use_thumbnail", false.into(), "use_thumbnail"),
         ("glm4v", "config", "/vision_config/rope_parameters/rope_theta", 5.0.into(), "rope_theta"),
+        ("glm5_next", "config", "/vision_config/attention_bias", false.into(), "attention_bias"),
+        ("glm5_next", "config", "/vision_config/swiglu_limit", (-1).into(), "swiglu_clamp is -1"),
+        ("glm5_next", "pixels", "/patch_expand_factor", 2.into(), "patch_expand_factor"),
+        ("glm5_next", "pixels", "/merge_size", 3.into(), "merge_size"),
         ("qwen3", "config", "/vision_config/temporal_patch_size", 1.into(), "temporal_patch_size"),
         ("qwen25", "config", "/vision_config/fullatt_block_indexes", vec![9].into(), "fullatt_block_indexes"),
     ] {

@@ -37,7 +37,7 @@ const EFFECTLESS: &str = "model_type projection_dim out_hidden_size vocab_size t
      max_position_embeddings num_patches qk_normalization qkv_bias use_flash_attn initializer_factor dropout \
      default_output_length global_head_dim norm_eps vision_output_dim projector_input_dim projector_output_dim \
      projector_dropout init_pos_emb_time pos_emb_time video_attn_type mm_hidden_size text_hidden_size \
-     init_merger_std";
+     init_merger_std projection_intermediate_size";
 const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_extractor_type do_convert_rgb do_pad pad_size \
      image_seq_length data_format input_data_format return_tensors device disable_grouping default_to_square \
      temporal_patch_size merge_size patch_size min_patches max_patches crop_to_patches size max_image_size \

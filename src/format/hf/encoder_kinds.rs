@@ -91,6 +91,16 @@ pub const KINDS: &[Kind] = &[
         extras: glm4v,
     },
     Kind {
+        model_types: &["glm5_next"],
+        encoder: None,
+        projector: "glm5v",
+        defaults: "hidden_size=1024 intermediate_size=4096 depth=24 num_heads=16 patch_size=14 rms_norm_eps=1e-5 \
+                   spatial_merge_size=2",
+        activations: &["silu"],
+        resample: 3,
+        extras: glm5_next,
+    },
+    Kind {
         model_types: &["paddleocr_vl"],
         encoder: None,
         projector: "paddleocr",
@@ -369,6 +379,31 @@ fn lfm2(c: &mut Config) -> Result<()> {
 /// Bounds are areas of two frames.
 fn glm4v(c: &mut Config) -> Result<()> {
     c.bounds(2, "spatial_merge_size")?;
+    c.expect_rotation()
+}
+
+/// Bounds are numbers of rows.
+fn glm5_next(c: &mut Config) -> Result<()> {
+    let (patch, merge) = (c.require(&["patch_size"])?, c.require(&["spatial_merge_size"])?);
+    for (name, n) in [("patch_size", patch), ("merge_size", merge)] {
+        if c.pixels.int(&[name])?.is_some_and(|told| told != n) {
+            return Err(c.pixels.unsupported(&format!("{name:?} with another value than that of the encoder")));
+        }
+    }
+    if c.pixels.int(&["patch_expand_factor"])?.is_some_and(|n| n != 1) {
+        return Err(c.pixels.unsupported("\"patch_expand_factor\" with another value than 1"));
+    }
+    if c.vision.bool(&["attention_bias"])? == Some(false) {
+        return Err(c.vision.unsupported("\"attention_bias\" with the value false"));
+    }
+    let area = patch.saturating_mul(merge).saturating_pow(2);
+    for (key, name, rows) in
+        [("image_min_pixels", "min_image_tokens", 16), ("image_max_pixels", "max_image_tokens", 8000)]
+    {
+        c.set(key, c.pixels.int(&[name])?.unwrap_or(rows).saturating_mul(area));
+    }
+    c.set("spatial_merge_size", merge);
+    c.set("swiglu_clamp", c.vision.number(&["swiglu_limit"])?.unwrap_or(10.0));
     c.expect_rotation()
 }
 

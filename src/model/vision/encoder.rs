@@ -455,7 +455,9 @@ impl<'a> EncoderBuilder<'a> {
             let h = b.normed(kind, x, "ln1")?;
             let [q, k, v] = b.qkv(h, heads)?;
             if b.has("attn_q_norm.weight") {
-                b.full_norms(q, k)?;
+                // Of each head (GLM 5 Next), or of all together (InternVL).
+                let width = b.tensors.cols(&b.name("attn_q_norm.weight"))?;
+                if width == heads.head_dim { b.head_norms(q, k)? } else { b.full_norms(q, k)? }
             }
             rope.iter().for_each(|rope| b.rotate(*rope, q, k));
             let mask = if windowed(i) { Mask::Spans } else { Mask::All };

@@ -1,21 +1,36 @@
 //! GLM-4.1V, 4.5V and 4.6V: pictures in their own proportions, with a rotation by rows and columns and learned places
-//! that are stretched to them; a convolution and a gated block make rows of blocks of patches.
+//! that are stretched to them; a convolution and a gated block make rows of blocks of patches. GLM 5 Next: the same
+//! without learned places, with norms of heads and bounds in gated blocks.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
 use super::qwen2::{area, rope};
 use crate::error::Result;
-use crate::graph::op::Activation::{GeluErf, Silu};
+use crate::graph::op::Activation::{GeluErf, Silu, SwigluOfClamped};
 use crate::graph::op::NormKind;
-use crate::media::{Layout, Narrow};
+use crate::media::{Layout, Narrow, Sizing};
+
+/// The name of the projector of GLM 5 Next.
+pub const NEXT: &str = "glm5v";
 
 /// Rows of the smallest and the largest picture where a file tells no bounds. The makers count two frames of a picture.
 const BOUNDS: [usize; 2] = [8, 7_500];
 
+/// Those of GLM 5 Next.
+const NEXT_BOUNDS: [usize; 2] = [16, 8_000];
+
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("spatial_merge_size", Some(2))?;
-    let sizing = area(&e, merge, BOUNDS, Narrow::Cut)?;
-    let activation = e.activation(Silu)?;
+    let is_next = e.projector() == NEXT;
+    let sizing = match area(&e, merge, if is_next { NEXT_BOUNDS } else { BOUNDS }, Narrow::Cut)? {
+        Sizing::Area { grain, least, most, filter, .. } if is_next => Sizing::Fitted { grain, least, most, filter },
+        sizing => sizing,
+    };
+    let activation = match (e.activation(Silu)?, is_next) {
+        (Silu, true) => SwigluOfClamped(e.b.keys.require_float("swiglu_clamp")?),
+        (_, true) => return Err(e.b.keys.unsupported("hidden_act")),
+        (activation, false) => activation,
+    };
     let rope = rope(&mut e)?;
     // The key tells the width of the gated block of the projector.
     e.b.hyper.ffn = e.inner_width("v.blk.0.ffn_up")?;
@@ -35,7 +50,8 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let x = e.norm_at(NormKind::Layer, x, "mm.post_norm", 1e-5)?;
     e.b.activate(x, GeluErf);
     let rows = e.gated_mlp(x, ["mm.gate", "mm.up", "mm.down"], activation)?;
-    e.is_grid = true;
+    // The text model of GLM 5 Next has no positions.
+    e.is_grid = !is_next;
     e.finish(rows, sizing, pieces)
 }
 

@@ -43,7 +43,7 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["idefics3"], idefics3::build),
     (&["gemma3"], gemma3::build),
     (&["gemma4v"], gemma4::build),
-    (&["glm4v"], glm4v::build),
+    (&["glm4v", glm4v::NEXT], glm4v::build),
     (&["lfm2"], lfm2::build),
     (&["paddleocr"], paddleocr::build),
     (&["gemma4uv"], gemma4::build_unified),

@@ -12,6 +12,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ratio_preserving_size
 from transformers.models.glm4v.image_processing_pil_glm4v import smart_resize as smart_resize_glm4v
+from transformers.models.glm5_next.image_processing_pil_glm5_next import Glm5NextImageProcessorPil, smart_resize as smart_resize_glm5
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3
 from transformers.models.kimi_k25.image_processing_kimi_k25 import navit_resize
@@ -162,6 +163,12 @@ def sizes():
             return [W, H, 1, 1]
         return f
 
+    def fitted(grain, least, most):
+        def f(w, h):
+            H, W = smart_resize_glm5(2, h, w, 2, grain, least // grain ** 2, most // grain ** 2)
+            return [W, H, 1, 1]
+        return f
+
     def filled(patch, most):
         def f(w, h):
             H, W = get_image_size_for_max_num_patches(h, w, patch, most)
@@ -181,6 +188,8 @@ def sizes():
         ({"rule": "slices", "side": 70, "patch": 14, "max_tiles": 12}, slices),
         ({"rule": "padded", "patch": 14, "grain": 28, "most": 16384, "longest": 7168}, padded),
         ({"rule": "padded", "patch": 14, "grain": 28, "most": 100, "longest": 210}, padded),
+        ({"rule": "fitted", "grain": 28, "least": 12544, "most": 6272000}, fitted),
+        ({"rule": "fitted", "grain": 16, "least": 3072, "most": 5120}, fitted),
         ({"rule": "filled", "patch": 16, "most": 256}, filled),
         ({"rule": "filled", "patch": 14, "most": 1000}, filled),
         ({"rule": "rows", "grain": 48, "rows": 280}, rows),
@@ -238,6 +247,9 @@ def tiles():
         # Patches in blocks of 2 x 2, two frames each, back into a picture.
         a = np.asarray(got["pixel_values"]).reshape(H // 2, W // 2, 2, 2, 3, 2, 14, 14)[:, :, :, :, :, 0].transpose(0, 2, 5, 1, 3, 6, 4)
         case({"rule": "area", "grain": 28, "least": 3136, "most": 28224, "filter": "bicubic"}, w, h, [a.reshape(H * 14, W * 14, 3)])
+        p = Glm5NextImageProcessorPil(patch_size=14, min_image_tokens=4, max_image_tokens=36)
+        a = p.resize(noise(w, h).transpose(2, 0, 1), resample=3, factor=28, temporal_factor=2, min_image_tokens=4, max_image_tokens=36)
+        case({"rule": "fitted", "grain": 28, "least": 3136, "most": 28224, "filter": "bicubic"}, w, h, [hwc(a)])
     return out
 
 

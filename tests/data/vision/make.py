@@ -496,6 +496,31 @@ class Glm4v(Plain):
         return rows, runs, self.logits(len(rows), pixel_values=values, image_grid_thw=grid) if with_logits else None
 
 
+class Glm5Next(Glm4v):
+    """GLM 5 Next, with the text model of folders/glm-5.3-flash.json. The size is that of its processor, in which pictures are padded."""
+    name, projector = "glm5_next", "glm5v"
+    sizes = [[90, 70], [64, 48], [200, 9], [30, 41]]
+    encoder = {"model_type": "glm5_next_vision", "hidden_size": 48, "intermediate_size": 80, "depth": 2, "num_heads": 2, "patch_size": 8, "image_size": 32,
+               "out_hidden_size": 64, "projection_intermediate_size": 96, "spatial_merge_size": 2, "temporal_patch_size": 2, "swiglu_limit": 0.75}
+    published_text = json.load(open(os.path.join(HERE, "..", "folders", "glm-5.3-flash.json")))["config"]
+    config = {"model_type": "glm5_next", "image_token_id": 92, "video_token_id": 93, "image_start_token_id": 90, "image_end_token_id": 91,
+              "vision_config": encoder, "text_config": json.loads(published_text)["text_config"] | {"vocab_size": 293}}
+    pixels = PIXELS | CLIP | {"image_processor_type": "Glm5NextImageProcessor", "resample": 3, "patch_size": 8, "temporal_patch_size": 2, "merge_size": 2,
+                              "patch_expand_factor": 1, "min_image_tokens": 12, "max_image_tokens": 20}
+    more = {"spatial_merge_size": 2, "image_min_pixels": 3072, "image_max_pixels": 5120, "swiglu_clamp": 0.75}
+    names = Glm4v.names + [(f"model.visual.blocks.N.attn.{part}", f"v.blk.N.attn_{part}") for part in ("q_norm", "k_norm")]
+
+    def run(self, image, with_logits):
+        from transformers.models.glm5_next.image_processing_pil_glm5_next import Glm5NextImageProcessorPil
+        processor = Glm5NextImageProcessorPil(**self.pixels)
+        padded = processor.resize(np.asarray(image).transpose(2, 0, 1), resample=3, factor=16, temporal_factor=2, min_image_tokens=12, max_image_tokens=20)
+        a, grid = blocks(normalised(self.pixels, padded), 8, 2)
+        values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
+        rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
+        runs = [ids(self.around[0]), len(rows), ids(self.around[1])]
+        return rows, runs, self.logits(len(rows), pixel_values=values, image_grid_thw=grid) if with_logits else None
+
+
 class Qwen35(Plain):
     """Qwen 3.5, the encoder of Qwen3-VL without deeper states, before a model most of whose layers are recurrent."""
     name, projector, epsilon, image_size, image_token = "qwen35", "qwen3vl_merger", 1e-6, 64, 92
@@ -993,7 +1018,7 @@ class Dots(Plain):
         return rows, [ids("<|img|>"), len(rows), ids("<|endofimg|>")], logits
 
 
-FAMILIES = [MiniCpm(), KimiK25(), KimiVl(), Dots(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), Qwen35(), PaddleOcr()]
+FAMILIES = [MiniCpm(), KimiK25(), KimiVl(), Dots(), Llama4(), Llava16(), Gemma4(), Gemma4Large(), Gemma4Unified(), Lfm2(), LightOnOcr(), Glm4v(), Glm5Next(), Qwen35(), PaddleOcr()]
 
 for name in sys.argv[1:]:
     next(family for family in FAMILIES if family.name == name).write()
