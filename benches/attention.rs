@@ -126,7 +126,7 @@ fn measure(
     let positions: Vec<u32> = (past as u32..len as u32).collect();
     let sequences = vec![0; n];
     let scoring = Scoring::new(0.1);
-    let mut scratch = AttentionScratch::new(heads, n.max(64), pool.threads(), false).expect("memory");
+    let mut scratch = AttentionScratch::new(heads, n, pool.threads(), false).expect("memory");
     let team = pool.enter().expect("workers");
     let layers = if n == 1 { layers } else { 1 };
     let seconds = median(|| {

@@ -46,7 +46,6 @@ pub fn attend(
 ) -> bool {
     let AttentionScratch { heads, per_thread, partials, joined, spans, tiles, tasks, cursor } = scratch;
     let heads = *heads;
-    per_thread.iter_mut().for_each(|scratch| scratch.gathered = None);
     let n = positions.len();
     assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= per_thread.len());
     assert!(q.len() == n * heads.queries * heads.dim && out.len() == n * heads.queries * heads.value_dim);
@@ -60,7 +59,7 @@ pub fn attend(
     let products: usize = tiles.iter().map(|t| t.tokens * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
     // The threads of the scratch, because those of the team may change between chunks of the op.
-    if pairs >= 2 * threads || products <= SMALL || partials.peaks.is_empty() {
+    if pairs >= 2 * threads || products <= SMALL || partials.is_empty() {
         let execute = |share: usize, i: usize| {
             // The last tiles see most; those that are left when other threads are done should be short.
             let tile = &tiles[tiles.len() - 1 - i / heads.kv];
@@ -78,29 +77,29 @@ pub fn attend(
     }
 
     tasks.clear();
-    // The parts of this call: a wave of those whose results have room, then the next.
-    let parts: usize = tiles.iter().map(|tile| segments(&tile.sees).len() * heads.kv).sum();
-    let taken = cursor.take(parts, products, threads);
-    let (mut part, mut rows_taken) = (0, 0);
+    let (mut n_done, mut waves) = (cursor.done, 0);
     for (t, tile) in tiles.iter().enumerate() {
         for kv in 0..heads.kv {
             for segment in segments(&tile.sees) {
-                if taken.contains(&part) {
-                    let rows = tile.tokens * heads.sharing(kv).len();
-                    if rows_taken + rows > partials.peaks.len() {
-                        pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
-                        tasks.clear();
-                        rows_taken = 0;
-                    }
-                    tasks.push(SegmentTask { tile: t, kv, segment, rows: rows_taken..rows_taken + rows });
-                    rows_taken += rows;
+                if n_done > 0 {
+                    n_done -= 1;
+                    continue;
                 }
-                part += 1;
+                tasks.push(SegmentTask { tile: t, kv, segment });
+                if tasks.len() == tasks.capacity() {
+                    pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
+                    cursor.done += tasks.len();
+                    tasks.clear();
+                    waves += 1;
+                    if waves >= cursor.op_chunk.of(1) {
+                        return false;
+                    }
+                }
             }
         }
     }
     pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
-    cursor.ends(taken.end == parts)
+    cursor.ends(true)
 }
 
 /// The arguments that all tiles of a call share.
@@ -134,9 +133,8 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
         self.begin(tile, kv, rows, &mut all);
         for s in segments(&tile.sees) {
-            let segment = &mut segment.rows(0..rows, dims);
-            self.attend_segment(tile, kv, s, rows, scratch, segment);
-            join(self.isa, &mut all.rows(0..rows, dims), segment);
+            self.attend_segment(tile, kv, s, rows, scratch, &mut segment);
+            join(self.isa, &mut all.rows(0..rows, dims), &segment.rows(0..rows, dims));
         }
         self.finish(tile, kv, &all);
         (scratch.all, scratch.segment) = (all, segment);
@@ -149,37 +147,27 @@ impl<S: KvSource> AttentionPass<'_, S> {
         tiles: &[QueryTile],
         tasks: &[SegmentTask],
         per_thread: &DisjointSlice<TileScratch>,
-        partials: &mut PartialBuffer,
+        partials: &mut [PartialBuffer],
         joined: &mut PartialBuffer,
     ) {
         let dims = padded(self.heads.value_dim);
-        let [peaks, sums, values] =
-            [&mut partials.peaks, &mut partials.sums, &mut partials.values].map(|x| DisjointSlice::new(x));
+        let slots = DisjointSlice::new(partials);
         team.for_each_with(tasks.len(), |share, i| {
-            let SegmentTask { tile, kv, segment, ref rows } = tasks[i];
+            let SegmentTask { tile, kv, segment } = tasks[i];
             // SAFETY: a share runs on one thread at a time.
             let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
-            // A share goes through the segments of a head one after the other.
-            if scratch.gathered != Some((tile, kv)) {
-                self.gather_queries(&tiles[tile], kv, scratch);
-                scratch.gathered = Some((tile, kv));
-            }
-            // SAFETY: every task has rows of its own.
-            let partial = &mut unsafe {
-                Partial {
-                    peaks: peaks.slice_mut(rows.clone()),
-                    sums: sums.slice_mut(rows.clone()),
-                    values: values.slice_mut(rows.start * dims..rows.end * dims),
-                }
-            };
-            self.attend_segment(&tiles[tile], kv, segment, rows.len(), scratch, partial);
+            let rows = self.gather_queries(&tiles[tile], kv, scratch);
+            // SAFETY: every task has a slot of its own.
+            let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0];
+            self.attend_segment(&tiles[tile], kv, segment, rows, scratch, partial);
         });
-        for task in tasks {
-            let (tile, rows) = (&tiles[task.tile], task.rows.len());
+        for (task, partial) in tasks.iter().zip(partials) {
+            let tile = &tiles[task.tile];
+            let rows = tile.tokens * self.heads.sharing(task.kv).len();
             if task.segment == segments(&tile.sees).start {
                 self.begin(tile, task.kv, rows, joined);
             }
-            join(self.isa, &mut joined.rows(0..rows, dims), &partials.rows(task.rows.clone(), dims));
+            join(self.isa, &mut joined.rows(0..rows, dims), &partial.rows(0..rows, dims));
             if task.segment + 1 == segments(&tile.sees).end {
                 self.finish(tile, task.kv, joined);
             }
@@ -189,7 +177,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
     /// Resets the rows of a tile to those that have seen no key but the sink of their head, or those of another layer.
     fn begin(&self, tile: &QueryTile, kv: usize, rows: usize, all: &mut PartialBuffer) {
         let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
-        all.rows(0..rows, dims).clear();
+        all.clear(rows, dims);
         if self.scoring.goes_on {
             // A tile without keys in this layer has no segments, and leaves what is there.
             for (r, at) in self.rows_of(tile, kv).enumerate() {
@@ -216,7 +204,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         segment: usize,
         rows: usize,
         scratch: &mut TileScratch,
-        out: &mut Partial,
+        out: &mut PartialBuffer,
     ) {
         let dims = padded(self.heads.value_dim);
         let TileScratch { floats, integers, bytes, visible, products, chunk, converted, .. } = scratch;
@@ -227,7 +215,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
             Storage::I8 | Storage::I4 => QueryRows::Bytes(bytes),
         };
         let chunks = chunks(&tile.sees);
-        out.clear();
+        out.clear(rows, dims);
         for c in chunks.start.max(segment * SEGMENT)..chunks.end.min((segment + 1) * SEGMENT) {
             let memory = |span: &Span| self.source.memory(span.sequence, c);
             let mut end = 0;
@@ -238,7 +226,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
                 let queries = Queries { all, of: rows, first: rows_of.start };
                 let (visible, partial) = (&mut visible[rows_of.clone()], &mut chunk.rows(rows_of.clone(), dims));
                 if self.attend_chunk(spans, kv, c, queries, visible, products, converted, partial) {
-                    join(self.isa, &mut out.reborrow().rows(rows_of, dims), partial);
+                    join(self.isa, &mut out.rows(rows_of, dims), partial);
                 }
             }
         }

@@ -103,13 +103,11 @@ pub(super) struct QueryTile {
 }
 
 /// A segment of positions of one head of the cache, for the queries of a tile.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentTask {
     pub tile: usize,
     pub kv: usize,
     pub segment: usize,
-    /// Place of its results.
-    pub rows: Range<usize>,
 }
 
 /// Products in a short chunk of attention, for each thread.

@@ -13,7 +13,7 @@ pub struct AttentionScratch {
     pub(super) heads: Heads,
     pub(super) per_thread: Vec<TileScratch>,
     /// Results of segments that are joined after all are there.
-    pub(super) partials: PartialBuffer,
+    pub(super) partials: Vec<PartialBuffer>,
     pub(super) joined: PartialBuffer,
     pub(super) spans: Vec<Span>,
     pub(super) tiles: Vec<QueryTile>,
@@ -28,8 +28,6 @@ pub(super) struct TileScratch {
     pub floats: Vec<f32>,
     pub integers: QuantizedRows,
     pub bytes: QuantizedBytes,
-    /// Tile and head of the cache whose queries these are.
-    pub gathered: Option<(usize, usize)>,
     pub visible: Vec<Seen>,
     pub products: ChunkScratch,
     pub chunk: PartialBuffer,
@@ -57,7 +55,18 @@ impl PartialBuffer {
 
     /// Returns some rows.
     pub fn rows(&mut self, rows: Range<usize>, dims: usize) -> Partial<'_> {
-        Partial { peaks: &mut self.peaks, sums: &mut self.sums, values: &mut self.values }.rows(rows, dims)
+        Partial {
+            values: &mut self.values[rows.start * dims..rows.end * dims],
+            peaks: &mut self.peaks[rows.clone()],
+            sums: &mut self.sums[rows],
+        }
+    }
+
+    /// Resets rows to those that have seen no key.
+    pub fn clear(&mut self, rows: usize, dims: usize) {
+        self.peaks[..rows].fill(f32::NEG_INFINITY);
+        self.sums[..rows].fill(0.0);
+        self.values[..rows * dims].fill(0.0);
     }
 }
 
@@ -77,7 +86,6 @@ impl AttentionScratch {
                 floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
                 integers: QuantizedRows::new(rows, heads.dim)?,
                 bytes: QuantizedBytes::new(rows, heads.dim)?,
-                gathered: None,
                 visible: try_filled("attention scratch", rows, Seen::default())?,
                 products: ChunkScratch::new(rows, if is_latent { 0 } else { value_dim })?,
                 chunk: PartialBuffer::new(rows, dims)?,
@@ -87,12 +95,16 @@ impl AttentionScratch {
                 best: Vec::new(),
             });
         }
-        // Enough that the barrier after so many rows costs little.
-        let waiting = if threads > 1 { 8 * threads * rows } else { 0 };
+        // Enough that the barrier after so many segments costs little.
+        let waiting = if threads > 1 { 8 * threads } else { 0 };
+        let mut partials = try_vec("attention scratch", waiting)?;
+        for _ in 0..waiting {
+            partials.push(PartialBuffer::new(rows, dims)?);
+        }
         Ok(AttentionScratch {
             heads,
             per_thread,
-            partials: PartialBuffer::new(waiting, dims)?,
+            partials,
             joined: PartialBuffer::new(rows, dims)?,
             spans: try_vec("attention scratch", max_tokens)?,
             tiles: try_vec("attention scratch", max_tokens)?,

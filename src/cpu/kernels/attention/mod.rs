@@ -88,29 +88,6 @@ pub struct Partial<'a> {
     pub values: &'a mut [f32],
 }
 
-impl<'a> Partial<'a> {
-    /// Returns some rows, whose values are `dims` wide.
-    pub fn rows(self, rows: Range<usize>, dims: usize) -> Partial<'a> {
-        Partial {
-            peaks: &mut self.peaks[rows.clone()],
-            sums: &mut self.sums[rows.clone()],
-            values: &mut self.values[rows.start * dims..rows.end * dims],
-        }
-    }
-
-    /// Borrows all rows.
-    pub fn reborrow(&mut self) -> Partial<'_> {
-        Partial { peaks: self.peaks, sums: self.sums, values: self.values }
-    }
-
-    /// Resets all rows to those that have seen no key.
-    pub fn clear(&mut self) {
-        self.peaks.fill(f32::NEG_INFINITY);
-        self.sums.fill(0.0);
-        self.values.fill(0.0);
-    }
-}
-
 /// The keys of a chunk that a row sees, and their distances.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
@@ -262,22 +239,12 @@ fn attend_chunk_lanes<S: Simd>(
     unsafe { multiply_keys(s, queries, rows, cached, panels, &mut scratch.scores) };
 
     let ChunkScratch { scores, weights, bytes } = scratch;
-    // While weights are computed, memory goes on with the values behind those that the chunk before has prefetched.
-    let mut coming = values.wrapping_add(AHEAD);
-    let mut prefetch_values = || {
-        for line in 0..COMING / 64 / (2 * rows) {
-            prefetch::next(coming.wrapping_add(64 * line));
-        }
-        coming = coming.wrapping_add(COMING / (2 * rows));
-    };
     // One pass over all rows after the other: a row alone would wait for its own latencies.
     for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
-        prefetch_values();
         let table = &distances[visible.table.clone()];
         *peak = max_score(s, &mut scores[..lanes], visible, table, n, cap);
     }
     for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
-        prefetch_values();
         *sum = soften(s, &mut scores[..lanes], peak);
     }
     for (block, panel) in cached.values.chunks_exact(value_panel).enumerate().take(lanes / BLOCK) {
@@ -391,9 +358,6 @@ unsafe fn multiply_values<S: Simd>(
 /// Number of bytes ahead of their use at which keys and values are prefetched: a chunk is too short for the hardware to
 /// recognise its stream.
 const AHEAD: usize = 8192;
-
-/// Number of bytes of values that are prefetched while weights are computed.
-const COMING: usize = 8192;
 
 /// Computes the largest of the `n` scores of a row; those of keys that it does not see become minus infinity.
 #[inline(always)]
